@@ -1,0 +1,1 @@
+"""Certified evaluation of language models."""

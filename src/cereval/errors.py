@@ -1,0 +1,51 @@
+"""Every error a user can meet, as one tree.
+
+CerevalError
+├── InvalidInput      a value outside its allowed range: names the field, the range and the value
+├── Misuse            a call at the wrong moment: asking after the end, telling twice
+├── BadFile           a file that cannot be read as what it should be
+├── CallError         the model could not answer one question (after retries)
+└── StoreError        the results database is locked, full, too new or not ours
+"""
+
+from __future__ import annotations
+
+
+class CerevalError(Exception):
+    """Base of all errors that cereval raises on purpose; the CLI prints them as one line."""
+
+
+class InvalidInput(CerevalError, ValueError):
+    """A parameter outside its allowed range.
+
+    >>> str(InvalidInput("eps", "a number in (0, 1)", 1.5))
+    'eps must be a number in (0, 1), got 1.5'
+    """
+
+    def __init__(self, field: str, allowed: str, received: object) -> None:
+        self.field = field
+        self.allowed = allowed
+        self.received = received
+        super().__init__(f"{field} must be {allowed}, got {shown(received)}")
+
+
+class Misuse(CerevalError, RuntimeError):
+    """A call that makes no sense at this moment."""
+
+
+class BadFile(CerevalError):
+    """A file that is missing, unreadable or not in the expected layout."""
+
+
+class CallError(CerevalError):
+    """A model call that failed for good, after its retries."""
+
+
+class StoreError(CerevalError):
+    """The results database could not be opened, read or written."""
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """`repr` of a value, cut to one short line, so that an error never floods the terminal."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."

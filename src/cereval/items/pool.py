@@ -1,0 +1,119 @@
+"""The pool: everything known of the items before the model is asked anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cereval.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """`size` items with their target weights (sum 1; None = equal) and side information.
+
+    embeddings: items x dimensions, finite. groups: one integer label 0..K-1 per item.
+    history: items x past models, scores in [0, 1], NaN where a past model was not asked.
+
+    >>> pool = Pool.build(3, weights=[1, 1, 2])
+    >>> pool.share(2)
+    0.5
+    """
+
+    size: int
+    weights: Floats | None = None
+    embeddings: NDArray[np.float32] | None = None
+    groups: NDArray[np.int64] | None = None
+    history: Floats | None = None
+
+    @classmethod
+    def build(
+        cls,
+        size: int,
+        *,
+        weights: ArrayLike | None = None,
+        embeddings: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        history: ArrayLike | None = None,
+    ) -> Pool:
+        """Checks every array against the pool's size and its allowed values."""
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise InvalidInput("n_items", "a whole number >= 1", size)
+        size = int(size)
+        return cls(
+            size,
+            None if weights is None else _weights(weights, size),
+            None if embeddings is None else _embeddings(embeddings, size),
+            None if groups is None else _groups(groups, size),
+            None if history is None else _history(history, size),
+        )
+
+    @property
+    def has_side_information(self) -> bool:
+        return not (self.embeddings is None and self.groups is None and self.history is None)
+
+    def share(self, item: int) -> float:
+        """The weight of one item in the target."""
+        return 1.0 / self.size if self.weights is None else float(self.weights[item])
+
+    def shares(self) -> Floats:
+        """The weight of every item in the target."""
+        return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
+
+
+def _numbers(field: str, values: ArrayLike, size: int, columns: str | None = None) -> Floats:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(field, "an array of numbers", values) from error
+    if array.ndim == 1 and columns is not None:
+        array = array[:, None]
+    if array.ndim != (1 if columns is None else 2):
+        raise InvalidInput(field, f"an array of {'items' if columns is None else 'items x ' + columns}", array.shape)
+    if len(array) != size:
+        raise InvalidInput(field, f"one row for each of the {size} items", f"{len(array)} rows")
+    return array
+
+
+def _weights(values: ArrayLike, size: int) -> Floats:
+    weights = _numbers("weights", values, size)
+    bad = ~np.isfinite(weights) | (weights < 0)
+    if bad.any():
+        raise InvalidInput("weights", "finite and >= 0", f"{weights[bad][0]} at item {int(np.flatnonzero(bad)[0])}")
+    if weights.sum() <= 0:
+        raise InvalidInput("weights", "not all zero", "all zero")
+    return weights / weights.sum()
+
+
+def _embeddings(values: ArrayLike, size: int) -> NDArray[np.float32]:
+    array = _numbers("embeddings", values, size, "dimensions")
+    if not np.isfinite(array).all():
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise InvalidInput("embeddings", "finite", f"{array[row, column]} at item {row}, dimension {column}")
+    return array.astype(np.float32)
+
+
+def _groups(values: ArrayLike, size: int) -> NDArray[np.int64]:
+    labels: NDArray[Any] = np.asarray(values)
+    if labels.ndim != 1 or len(labels) != size:
+        raise InvalidInput("groups", f"one label for each of the {size} items", f"shape {labels.shape}")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InvalidInput("groups", "finite labels", "NaN")
+    if labels.dtype.kind == "O":
+        labels = labels.astype(str)
+    codes: NDArray[np.int64] = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    return codes
+
+
+def _history(values: ArrayLike, size: int) -> Floats:
+    table = _numbers("history", values, size, "past models")
+    bad = np.isinf(table) | (table < 0) | (table > 1)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise InvalidInput("history", "in [0, 1], or NaN", f"{table[row, column]} at item {row}, column {column}")
+    return table

@@ -1,0 +1,85 @@
+"""The contract of a method: it decides draws, consumes results in draw order, and states an interval.
+
+Obligations of every method
+1. `next_draw` depends only on the plan, the seed and the results of draws it has consumed, and on those
+   only up to an index that is fixed in advance for each draw. It never depends on what else has arrived.
+2. Results come in draw order. A failed call arrives as `low = 0, high = 1`: it may only widen the interval.
+3. `interval` lies inside [0, 1], is never NaN, and may be read at any time.
+4. `guarantee` is no stronger than the theorem in the method's docstring.
+5. No IO, no clock, no global random state.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from cereval.items.pool import Pool
+from cereval.records import Draw, Guarantee, Interval
+
+Target = Literal["benchmark", "population", "expected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What the bets and draws should work towards: a half-width, or a threshold; and the calls to spend."""
+
+    eps: float | None = None
+    threshold: float | None = None
+    budget: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """All that a method may know before the first answer."""
+
+    pool: Pool
+    target: Target
+    delta: float
+    seed: int
+    aim: Aim
+
+
+class Method(ABC):
+    """See the module's docstring for the obligations."""
+
+    name: ClassVar[str]
+    guarantee: ClassVar[Guarantee]
+
+    @abstractmethod
+    def next_draw(self) -> Draw | None:
+        """Decides the next draw; None when results are awaited or no item is left."""
+
+    @abstractmethod
+    def observe(self, draw: Draw, low: float, high: float) -> None:
+        """Consumes the result of the oldest unconsumed draw: its score lies in [low, high]."""
+
+    @property
+    @abstractmethod
+    def interval(self) -> Interval:
+        """The interval certified by the results consumed so far."""
+
+    @property
+    @abstractmethod
+    def estimate(self) -> float:
+        """The point estimate, inside the interval."""
+
+    @property
+    def radius(self) -> float:
+        """What an `Estimate(eps)` goal compares with eps: half the interval's width, or the printed radius."""
+        return self.interval.half_width
+
+    @property
+    def contradiction(self) -> bool:
+        """True when the evidence has rejected every value: an event of probability at most delta."""
+        return False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Lines for the result: what helped, what was left out."""
+        return ()
+
+    def aim_at(self, aim: Aim) -> None:
+        """The goal changed; validity may not depend on it, efficiency may."""
+        return None
