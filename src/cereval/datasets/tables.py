@@ -1,0 +1,170 @@
+"""The tables of a replay: SCORES (`item` and one column per model), ITEMS (`item`, `text`, `category`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.datasets.files import file_format, read_rows, read_table
+from cereval.errors import BadFile, InvalidInput, shown
+from cereval.names import did_you_mean
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoresTable:
+    """Scores in [0, 1] of many models on the same items; NaN where a model was not asked.
+
+    >>> table = ScoresTable(("a", "b"), {"gpt-4": np.array([1.0, 0.0])})
+    >>> table.model("gpt-4").tolist()
+    [1.0, 0.0]
+    >>> table.others("gpt-4")
+    ()
+    """
+
+    items: tuple[str, ...]
+    models: Mapping[str, Floats]
+
+    def model(self, name: str) -> Floats:
+        """One model's column."""
+        if name not in self.models:
+            hint = did_you_mean(name, self.models)
+            raise InvalidInput("model", f"a column of the scores table ({hint})", name)
+        return self.models[name]
+
+    def others(self, name: str) -> tuple[str, ...]:
+        """Every model but one."""
+        return tuple(other for other in self.models if other != name)
+
+    def history(self, names: Sequence[str]) -> Floats:
+        """Items x the named models."""
+        return (
+            np.column_stack([self.model(name) for name in names]) if names else np.empty((len(self.items), 0))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsTable:
+    """What is known of the items before a model is asked; `None` where the file has no such column.
+
+    >>> ItemsTable(("a", "b"), ("1+1", "2+2"), None).aligned_to(("b",)).texts
+    ('2+2',)
+    """
+
+    items: tuple[str, ...]
+    texts: tuple[str, ...] | None
+    categories: tuple[str, ...] | None
+
+    def aligned_to(self, items: Sequence[str]) -> ItemsTable:
+        """The same facts in the order of `items`, each of which must be in the table."""
+        rows = {item: row for row, item in enumerate(self.items)}
+        missing = [item for item in items if item not in rows]
+        if missing:
+            raise BadFile(
+                f"the items table lacks {len(missing)} of the {len(items)} scored items, the first is "
+                f"{shown(missing[0])}; the column `item` must match in both files"
+            )
+        order = [rows[item] for item in items]
+        return ItemsTable(tuple(items), _picked(self.texts, order), _picked(self.categories, order))
+
+
+def read_scores(path: str | PathLike[str]) -> ScoresTable:
+    """A parquet or csv file with a column `item` and one column of scores per model."""
+    path = Path(path)
+    table = read_table(path)
+    items = _identities(path, _required(path, table.column_names, "item", table))
+    names = [name for name in table.column_names if name != "item"]
+    if not names:
+        raise BadFile(f"{path} has no column of scores; it needs `item` and one column per model")
+    return ScoresTable(items, {name: _scores(path, name, table.column(name), items) for name in names})
+
+
+def read_items(path: str | PathLike[str]) -> ItemsTable:
+    """A parquet, csv or jsonl file with `item` and at least one of `text` and `category`."""
+    path = Path(path)
+    columns = _columns(path)
+    items = _identities(path, _required(path, list(columns), "item", columns))
+    texts, categories = _strings(columns.get("text")), _strings(columns.get("category"))
+    if texts is None and categories is None:
+        found = ", ".join(map(repr, columns))
+        raise BadFile(f"{path} has neither a column `text` nor `category`; it has {found}")
+    return ItemsTable(items, texts, categories)
+
+
+def _columns(path: Path) -> dict[str, list[Any]]:
+    if file_format(path) == "jsonl":
+        rows = [row.values for row in read_rows(path)]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: [row.get(name) for row in rows] for name in names}
+    table = read_table(path)
+    wanted = [name for name in table.column_names if name in ("item", "text", "category")]
+    # Other columns are named in errors but never read: they may be large.
+    return {name: table.column(name).to_pylist() if name in wanted else [] for name in table.column_names}
+
+
+def _required(path: Path, names: Sequence[str], name: str, table: Any) -> list[Any]:
+    if name not in names:
+        raise BadFile(f"{path} has no column `{name}`; {did_you_mean(name, names)}")
+    column = table[name]
+    return list(column if isinstance(column, list) else column.to_pylist())
+
+
+def _identities(path: Path, values: list[Any]) -> tuple[str, ...]:
+    if not values:
+        raise BadFile(f"{path} has no rows; it needs at least one item")
+    for number, value in enumerate(values, start=1):
+        if value is None or value == "":
+            raise BadFile(f"{path}, row {number}: `item` is empty; every row needs an item id")
+    items = tuple(map(identity, values))
+    item, count = Counter(items).most_common(1)[0]
+    if count > 1:
+        raise BadFile(f"{path}: item {shown(item)} stands on {count} rows; item ids must be unique")
+    return items
+
+
+def identity(value: object) -> str:
+    """An id as text, the same from every file format: 3, 3.0 and "3" are one item.
+
+    >>> identity(3.0), identity("007")
+    ('3', '007')
+    """
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _scores(path: Path, name: str, column: Any, items: tuple[str, ...]) -> Floats:
+    import pyarrow as pa
+
+    try:
+        kind = pa.int8() if pa.types.is_boolean(column.type) else column.type
+        values = column.cast(kind).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except (pa.ArrowException, TypeError) as error:
+        raise BadFile(
+            f"{path}: column {shown(name)} is not numeric ({column.type}); keep `item` and scores only"
+        ) from error
+    scores: Floats = np.array(values, dtype=np.float64)
+    bad = np.isinf(scores) | (scores < 0) | (scores > 1)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise BadFile(
+            f"{path}: column {shown(name)}, item {shown(items[row])}: {scores[row]:g} is no score; "
+            "scores lie in [0, 1] (divide percentages by 100), empty where missing"
+        )
+    return scores
+
+
+def _strings(values: list[Any] | None) -> tuple[str, ...] | None:
+    if not values or all(value is None or value == "" for value in values):
+        return None
+    return tuple("" if value is None else str(value) for value in values)
+
+
+def _picked(values: tuple[str, ...] | None, order: list[int]) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values[row] for row in order)
