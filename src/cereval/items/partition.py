@@ -1,0 +1,228 @@
+"""The paper's adaptive partition: 1-nearest-neighbour labels, kept up to date one evaluated item at a time.
+
+Algorithm 3 labels an evaluated item floor(k Z) (Z its loss), gives every item of the pool the label of its
+nearest *training* item, and does so for each k = 1 .. ceil(ln|S|) + 1. Two facts keep every step cheap:
+a new training item is compared with all items by one matrix-vector product (O(N d), no N x N matrix), and an
+item changes its neighbour only O(log |S|) times on average, so group sums change by a few entries.
+
+The random training subset of S is drawn once for each item, when it arrives.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.errors import InvalidInput, Misuse
+from cereval.stats.concentration import group_radius, worst_variance
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+SIZE, SEEN, UNKNOWN, TOTAL, SQUARES, HELD_OUT, HELD_OUT_TOTAL, HELD_OUT_SQUARES = range(8)
+"""Rows of the table of group sums; `HELD_OUT` counts the evaluated items that are not training items."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouping:
+    """One partition of the pool into `k` groups, with what has been evaluated in each.
+
+    labels: the group of every item. sizes, seen, unknown: items, evaluated items and evaluated items without
+    a loss (failed calls) of each group. total, squares: sums of the known losses and their squares. The
+    `held_out` sums run over evaluated items that trained no label: only those are unbiased for the group.
+    """
+
+    labels: Labels
+    sizes: Floats
+    seen: Floats
+    unknown: Floats
+    total: Floats
+    squares: Floats
+    held_out: Floats
+    held_out_total: Floats
+    held_out_squares: Floats
+
+    @property
+    def k(self) -> int:
+        return len(self.sizes)
+
+    def item_means(self, prior: float = 0.5, strength: float = 2.0) -> Floats:
+        """A predicted loss for every item: its group's held-out mean, drawn towards `prior`."""
+        means = (self.held_out_total + strength * prior) / (self.held_out + strength)
+        return np.asarray(means[self.labels])
+
+    def item_variances(self, prior: float = 0.25, strength: float = 2.0) -> Floats:
+        """A predicted squared error for every item: its group's held-out variance, drawn towards `prior`."""
+        spread = worst_variance(self.held_out, self.held_out_total, self.held_out_squares, 0.0)
+        return np.asarray(
+            ((self.held_out * spread + strength * prior) / (self.held_out + strength))[self.labels]
+        )
+
+
+class NearestNeighbourPartition:
+    """Groups of items by the loss of their nearest training item, for every k at once.
+
+    Ties go to the training item that came first. Before the first training item all items are in group 0.
+    Memory: the embeddings, and a few numbers for each item.
+
+    >>> points = np.array([[0.0], [1.0], [9.0], [10.0]])
+    >>> partition = NearestNeighbourPartition(points, training_fraction=1.0, rng=np.random.default_rng(0))
+    >>> partition.add(0, 0.1)
+    >>> partition.add(3, 1.0)
+    >>> partition.labels(2).tolist()
+    [0, 0, 1, 1]
+    >>> partition.grouping(2).seen.tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(
+        self, embeddings: NDArray[np.floating], training_fraction: float, rng: np.random.Generator
+    ) -> None:
+        if embeddings.ndim != 2 or not len(embeddings):
+            raise InvalidInput("embeddings", "an array of items x dimensions", embeddings.shape)
+        if not 0 < training_fraction <= 1:
+            raise InvalidInput("training_fraction", "in (0, 1]", training_fraction)
+        self._points = np.ascontiguousarray(embeddings, dtype=np.float32)
+        self._half_norms = np.einsum("ij,ij->i", self._points, self._points) / np.float32(2)
+        self._fraction = training_fraction
+        self._rng = rng
+        size = len(self._points)
+        # |x - y|^2 = |x|^2 + 2 (|y|^2/2 - x.y): for each x only the bracket decides which y is nearest.
+        self._closeness = np.full(size, np.inf, dtype=np.float32)
+        self._neighbour = np.full(size, -1, dtype=np.int64)
+        self._neighbour_loss = np.zeros(size)
+        self._seen = np.zeros(size, dtype=bool)
+        self._largest_k = groups_for(size)
+        self._offsets = np.array([k * (k - 1) // 2 for k in range(1, self._largest_k + 1)])
+        self._ks = np.arange(1, self._largest_k + 1, dtype=np.float64)
+        self._items = np.zeros((8, size))
+        self._items[SIZE] = 1.0
+        self._sums = np.zeros((8, self._largest_k * (self._largest_k + 1) // 2))
+        self._sums[SIZE, self._offsets] = size
+        self._cell_k = np.repeat(np.arange(1, self._largest_k + 1), np.arange(1, self._largest_k + 1))
+
+    @property
+    def size(self) -> int:
+        return len(self._points)
+
+    @property
+    def n_seen(self) -> int:
+        return int(self._sums[SEEN, 0])
+
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """For every item, whether it has been added."""
+        return self._seen
+
+    @property
+    def neighbours(self) -> Labels:
+        """The nearest training item of every item (-1 before the first)."""
+        return self._neighbour
+
+    @property
+    def neighbour_losses(self) -> Floats:
+        """The loss of every item's nearest training item: the plain 1-NN prediction."""
+        return self._neighbour_loss
+
+    def add(self, item: int, loss: float | None) -> None:
+        """Takes in an evaluated item; a loss of None is a failed call: counted, never trained on."""
+        if self._seen[item]:
+            raise Misuse(f"item {item} was added before")
+        if loss is not None and not 0 <= loss <= 1:
+            raise InvalidInput("loss", "in [0, 1]", loss)
+        trains = bool(self._rng.uniform() < self._fraction) and loss is not None
+        self._count(item, loss, trains)
+        if trains and loss is not None:
+            self._train(item, loss)
+
+    def labels(self, k: int) -> Labels:
+        """The group, 0..k-1, of every item when losses are cut into k equal intervals."""
+        return loss_labels(self._neighbour_loss, k)
+
+    def members(self, k: int, group: int) -> Labels:
+        """The items of one group that have not been evaluated."""
+        return np.flatnonzero((self.labels(k) == group) & ~self._seen)
+
+    def grouping(self, k: int) -> Grouping:
+        """The partition into k groups with its sums, as a record that later additions do not change."""
+        if not 1 <= k <= self._largest_k:
+            raise InvalidInput("k", f"in 1..{self._largest_k}", k)
+        start = k * (k - 1) // 2
+        return Grouping(self.labels(k), *self._sums[:, start : start + k].copy())
+
+    def radii(self, delta: float) -> Floats:
+        """The weighted radius sum_j N_j eps_j/N for k = 1 .. ceil(ln|S|) + 1 (Algorithm 3)."""
+        last = groups_for(max(self.n_seen, 1))
+        cells = last * (last + 1) // 2
+        size, seen, unknown, total, squares = self._sums[:HELD_OUT, :cells]
+        variance = worst_variance(seen, total, squares, unknown)
+        radius = group_radius(seen, variance, self._cell_k[:cells], delta)
+        return np.asarray(np.add.reduceat(size * radius, self._offsets[:last]) / self.size)
+
+    def best(self, delta: float) -> int:
+        """The k with the smallest weighted radius, the smallest such k on ties."""
+        return int(np.argmin(self.radii(delta))) + 1
+
+    def _count(self, item: int, loss: float | None, trains: bool) -> None:
+        known = loss is not None
+        value = loss if loss is not None else 0.0
+        held_out = float(known and not trains)
+        change = np.array(
+            [0, 1, not known, value, value**2, held_out, held_out * value, held_out * value**2],
+            dtype=np.float64,
+        )
+        self._seen[item] = True
+        self._items[:, item] += change
+        self._sums[:, self._cells(self._neighbour_loss[item])] += change[:, None]
+
+    def _train(self, item: int, loss: float) -> None:
+        closeness = self._half_norms[item] - self._points @ self._points[item]
+        closer = np.flatnonzero(closeness < self._closeness)
+        self._closeness[closer] = closeness[closer]
+        self._neighbour[closer] = item
+        moved = closer[self._neighbour_loss[closer] != loss]
+        if len(moved):
+            self._move(moved, loss)
+        self._neighbour_loss[moved] = loss
+
+    def _move(self, moved: Labels, loss: float) -> None:
+        carried = self._items[:, moved]
+        origin = self._cells(self._neighbour_loss[moved])
+        for row, amounts in enumerate(carried):
+            if amounts.any():
+                self._sums[row] -= np.bincount(
+                    origin.ravel(), np.tile(amounts, self._largest_k), minlength=self._sums.shape[1]
+                )
+        self._sums[:, self._cells(loss)] += carried.sum(axis=1)[:, None]
+
+    def _cells(self, losses: float | Floats) -> Labels:
+        """For each k (rows) the cell of the table that an item with this neighbour loss belongs to."""
+        if isinstance(losses, np.ndarray):
+            return self._offsets[:, None] + _cut(losses[None, :], self._ks[:, None])
+        return self._offsets + _cut(losses, self._ks)
+
+
+def groups_for(n_seen: int) -> int:
+    """The largest k that Algorithm 3 tries after n_seen evaluations: ceil(ln n) + 1.
+
+    >>> groups_for(1), groups_for(100), groups_for(14042)
+    (1, 6, 11)
+    """
+    return math.ceil(math.log(n_seen)) + 1
+
+
+def loss_labels(losses: Floats, k: int) -> Labels:
+    """floor(k Z), with Z = 1 in the last group (the printed floor would open a (k+1)-th).
+
+    >>> loss_labels(np.array([0.0, 0.5, 0.99, 1.0]), 2).tolist()
+    [0, 1, 1, 1]
+    """
+    return _cut(losses, float(k))
+
+
+def _cut(losses: float | Floats, k: float | Floats) -> Labels:
+    # 1e-9: a loss is 1 - score, and 1 - .9 must be cut like .1 although it is .0999...
+    return np.asarray(np.minimum(np.floor(k * losses + 1e-9), k - 1.0)).astype(np.int64)
