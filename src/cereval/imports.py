@@ -1,0 +1,76 @@
+"""Code brought in when it is used: a user's own function, an optional package."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cereval.errors import InvalidInput, Misuse, shown
+from cereval.names import did_you_mean
+
+
+def optional(module: str, extra: str) -> Any:
+    """An optional package, or one line that says how to get it.
+
+    >>> optional("json", "math").__name__
+    'json'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise Misuse(f"this needs the package `{module}`: pip install 'cereval[{extra}]'") from error
+
+
+def load_function(field: str, spec: str) -> Callable[..., Any]:
+    """The function that `module:function` or `path/file.py:function` names.
+
+    >>> load_function("scorer", "math:sqrt")(9.0)
+    3.0
+    """
+    where, _, name = spec.rpartition(":")
+    if not where or not name:
+        raise InvalidInput(
+            field, "`python:module:function` or `python:path/file.py:function`", f"python:{spec}"
+        )
+    module = _file_module(field, Path(where)) if where.endswith(".py") else _named_module(field, where)
+    function = getattr(module, name, None)
+    if not callable(function):
+        public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise InvalidInput(field, f"a function of {where} ({did_you_mean(name, public)})", name)
+    found: Callable[..., Any] = function
+    return found
+
+
+def _named_module(field: str, name: str) -> ModuleType:
+    # A console script does not have the working directory on its path, where a user's own module lies.
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise InvalidInput(field, f"an importable module ({_reason(error)})", name) from error
+    finally:
+        sys.path.remove(here)
+
+
+def _file_module(field: str, path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InvalidInput(field, "an existing Python file", str(path))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InvalidInput(field, f"an importable file ({_reason(error)})", str(path)) from error
+    return module
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {shown(str(error))}"

@@ -1,0 +1,102 @@
+"""The contract of a model.
+
+Obligations of every model:
+- `answer` is async, safe to call many times at once, and returns a `Reply` or, after its retries, raises
+  `CallError`: an `EndpointError` when every further call would fail alike, so that a run stops at once.
+- Cancelling `answer` cancels the call. Nothing is retried after a cancellation.
+- A `Reply` holds valid Unicode whatever the model sent. Cost is in USD, `None` when the price is not known.
+- No secret is in `name`, `repr` or any error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from cereval.errors import CallError, InvalidInput
+
+Messages = Sequence[Mapping[str, str]]
+"""A chat: `{"role": "system" | "user" | "assistant", "content": text}`, oldest first."""
+
+
+_UNSTORABLE = re.compile("[\\ud800-\\udfff\\0]")
+
+
+class EndpointError(CallError):
+    """Every call would fail alike: wrong address, wrong key, unknown model, no money left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer and what it took. `first_token`: log-probabilities of the likeliest first tokens."""
+
+    text: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    latency_s: float = 0.0
+    attempts: int = 1
+    finish_reason: str = "stop"
+    first_token: Mapping[str, float] = field(default_factory=dict)
+
+
+class Model(Protocol):
+    """Anything that answers a chat; see the obligations above."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a model generates; `None` leaves a setting to the server. `extra` goes into the request as it is.
+
+    >>> Settings(max_tokens=5, stop=("###",)).request()
+    {'temperature': 0.0, 'max_tokens': 5, 'stop': ['###']}
+    """
+
+    temperature: float | None = 0.0
+    max_tokens: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
+            raise InvalidInput("temperature", "in [0, 2]", self.temperature)
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise InvalidInput("max_tokens", "a whole number >= 1", self.max_tokens)
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise InvalidInput("top_p", "in (0, 1]", self.top_p)
+
+    def request(self) -> dict[str, Any]:
+        """The settings as fields of a chat completion request."""
+        named = {
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "stop": list(self.stop) or None,
+        }
+        return {key: value for key, value in named.items() if value is not None} | dict(self.extra)
+
+
+def clean_text(text: str) -> str:
+    """Valid Unicode without NUL, which neither terminals nor PostgreSQL take: U+FFFD stands in.
+
+    >>> clean_text("a\\ud800b\\0")
+    'a\ufffdb\ufffd'
+    """
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def last_text(messages: Messages) -> str:
+    """The content of the newest message."""
+    return messages[-1]["content"] if messages else ""

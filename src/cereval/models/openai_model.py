@@ -1,0 +1,108 @@
+"""`openai/NAME`: any OpenAI-compatible endpoint through the `openai` SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from cereval.errors import CallError, InvalidInput
+from cereval.models.base import Messages, Reply, Settings
+from cereval.models.completions import reply_from
+from cereval.models.faults import Fault, fault_of
+from cereval.models.prices import Price
+from cereval.models.retries import Retries, retrying
+from cereval.models.secrets import HIDDEN, api_key
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIModel:
+    """One model behind one endpoint. The key lives in the SDK's client alone."""
+
+    name: str
+    endpoint: str
+    settings: Settings
+    price: Price | None
+    retries: Retries
+    timeout_s: float
+    client: Any = field(repr=False, compare=False)
+    key: str | None = field(default=None, repr=False, compare=False)
+
+    async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
+        started = time.monotonic()
+        request = self._request(messages, top_logprobs)
+        tried = await retrying(lambda: self._attempt(request), self._fault, self.retries)
+        return replace(tried.value, latency_s=time.monotonic() - started, attempts=tried.attempts)
+
+    async def close(self) -> None:
+        await self.client.close()
+
+    async def _attempt(self, request: dict[str, Any]) -> Reply:
+        # The SDK's own timeout restarts with every byte received; a trickling server needs this one.
+        async with asyncio.timeout(self.timeout_s):
+            body = await self.client.post("/chat/completions", body=request, cast_to=object)
+        return reply_from(body, self.price)
+
+    def _request(self, messages: Messages, top_logprobs: int) -> dict[str, Any]:
+        request: dict[str, Any] = {"model": self.name, "messages": [dict(message) for message in messages]}
+        if top_logprobs:
+            request |= {"logprobs": True, "top_logprobs": top_logprobs}
+        request |= self.settings.request()
+        if "max_tokens" in request and "api.openai.com" in self.endpoint:
+            # OpenAI's newer models refuse the old name, most other servers know no other.
+            request["max_completion_tokens"] = request.pop("max_tokens")
+        return request
+
+    def _fault(self, error: Exception) -> Fault:
+        return fault_of(error, self.endpoint, self.key)
+
+
+def open_openai(
+    name: str,
+    *,
+    base_url: str | None = None,
+    settings: Settings | None = None,
+    price: Price | None = None,
+    retries: Retries | None = None,
+    timeout_s: float = 120.0,
+    key_variable: str = "OPENAI_API_KEY",
+) -> OpenAIModel:
+    """Opens a client; servers of one's own (a `base_url`) need no key."""
+    import openai
+
+    key = api_key(key_variable)
+    if key is None and base_url is None:
+        raise CallError(
+            f"{key_variable} is not set; export your key, or give --base-url for a server of your own"
+        )
+    if not 0 < timeout_s < float("inf"):
+        raise InvalidInput("timeout", "a number of seconds > 0", timeout_s)
+    client = openai.AsyncOpenAI(
+        api_key=key or "none",
+        base_url=None if base_url is None else checked_url(base_url),
+        timeout=timeout_s,
+        max_retries=0,
+    )
+    endpoint = str(client.base_url).rstrip("/")
+    return OpenAIModel(
+        name, endpoint, settings or Settings(), price, retries or Retries(), timeout_s, client, key
+    )
+
+
+def checked_url(url: str) -> str:
+    """An http(s) address without a password in it.
+
+    >>> checked_url("http://localhost:8000/v1")
+    'http://localhost:8000/v1'
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise InvalidInput("base_url", "an address such as http://localhost:8000/v1", url) from None
+    if parts.username or parts.password or parts.query:
+        raise InvalidInput("base_url", "free of passwords and queries (keys go into OPENAI_API_KEY)", HIDDEN)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidInput("base_url", "an address such as http://localhost:8000/v1", url)
+    return url

@@ -1,0 +1,83 @@
+"""`python:module:function`: a user's own function as a model, sync or async."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cereval.errors import shown
+from cereval.imports import load_function
+from cereval.models.base import Messages, Reply, clean_text
+from cereval.models.faults import Fault, FaultError, fault_of
+from cereval.models.retries import Retries, retrying
+
+
+@dataclass(frozen=True, slots=True)
+class PythonModel:
+    """Calls `function(prompt)`, or `function(messages=...)` where it has a parameter of that name.
+
+    It returns the answer's text, or a `Reply` that also states tokens and cost. What it raises becomes a
+    `CallError`; it is not retried, because only the function's author knows what is worth another attempt.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    timeout_s: float
+    threads: ThreadPoolExecutor = field(repr=False, compare=False)
+
+    async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
+        if top_logprobs:
+            raise Fault(f"{self.name} gives no log-probabilities", everywhere=True).error()
+        started = time.monotonic()
+        tried = await retrying(lambda: self._attempt(messages), self._fault, Retries(attempts=1))
+        return replace(tried.value, latency_s=time.monotonic() - started)
+
+    async def close(self) -> None:
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _attempt(self, messages: Messages) -> Reply:
+        async with asyncio.timeout(self.timeout_s):
+            value = await self._called(messages)
+        if isinstance(value, str):
+            value = Reply(value)
+        if not isinstance(value, Reply):
+            raise FaultError(
+                Fault(f"{self.name} must return a text or a Reply, got {shown(value)}", everywhere=True)
+            )
+        return replace(value, text=clean_text(value.text))
+
+    async def _called(self, messages: Messages) -> Any:
+        if inspect.iscoroutinefunction(self.function):
+            return await self._call(messages)
+        value = await asyncio.get_running_loop().run_in_executor(self.threads, self._call, messages)
+        return await value if inspect.isawaitable(value) else value
+
+    def _call(self, messages: Messages) -> Any:
+        if _takes_messages(self.function):
+            return self.function(messages=[dict(message) for message in messages])
+        return self.function(_as_prompt(messages))
+
+    def _fault(self, error: Exception) -> Fault:
+        return fault_of(error, self.name)
+
+
+def open_python(spec: str, *, timeout_s: float = 120.0, connections: int = 32) -> PythonModel:
+    """The model in `module:function` or `file.py:function`."""
+    threads = ThreadPoolExecutor(connections, thread_name_prefix="cereval-model")
+    return PythonModel(f"python:{spec}", load_function("model", spec), timeout_s, threads)
+
+
+def _takes_messages(function: Callable[..., Any]) -> bool:
+    try:
+        return "messages" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _as_prompt(messages: Messages) -> str:
+    return "\n\n".join(message["content"] for message in messages)

@@ -1,0 +1,157 @@
+"""A small OpenAI-compatible server on loopback around any model, with faults on the wire.
+
+    python -m cereval.models --answers key.json --accuracy 0.7 --fault-rate 0.3 --delay 0.1
+    python -m cereval.models --model local/smollm2
+
+It prints its address as the first line of stdout and serves until it is terminated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Protocol
+
+from cereval.errors import CallError
+from cereval.models.base import Messages, Model, last_text
+from cereval.models.scripted import Turn
+
+LONGEST_BODY = 64 * 2**20
+
+
+class Player(Protocol):
+    """Decides what happens to one request; a `ScriptedModel` is one."""
+
+    def turn(self, messages: Messages) -> Turn: ...
+
+
+class Handler:
+    """Answers and counts the requests of every connection; a `timeout` fault lasts `hang_s`."""
+
+    def __init__(self, model: Model | Player, *, key: str | None = None, hang_s: float = 3600.0) -> None:
+        self.model, self.key, self.hang_s = model, key, hang_s
+        self.requests = 0
+        self.answered = 0
+        self.busy = 0
+
+    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Requests of one keep-alive connection, until either side hangs up."""
+        try:
+            with suppress(EOFError, ConnectionError, asyncio.LimitOverrunError, ValueError):
+                while await self._exchange(reader, writer):
+                    pass
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])
+        }
+        body = await reader.readexactly(min(int(headers.get("content-length", 0)), LONGEST_BODY))
+        self.requests += 1
+        self.busy += 1
+        try:
+            answer = await self._response(head[0], headers, body)
+        finally:
+            self.busy -= 1
+        if answer is None:
+            return False
+        writer.write(answer)
+        await writer.drain()
+        return True
+
+    async def _response(self, line: str, headers: dict[str, str], body: bytes) -> bytes | None:
+        method, path = line.split(" ")[:2]
+        if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
+            # Some servers echo the key they refuse; so does this one, to prove that it is scrubbed.
+            return _error(401, f"Incorrect API key provided: {headers.get('authorization', '')}")
+        if (method, path) == ("GET", "/v1/models"):
+            return _response(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+        if (method, path) != ("POST", "/v1/chat/completions"):
+            return _error(404, f"no {method} {path} here")
+        try:
+            request = json.loads(body)
+            messages: Messages = request["messages"]
+        except (ValueError, KeyError, TypeError):
+            return _error(400, "the body must be a chat completion request")
+        return await self._completion(request, messages)
+
+    async def _completion(self, request: dict[str, Any], messages: Messages) -> bytes | None:
+        try:
+            turn = await self._turn(request, messages)
+        except CallError as error:
+            return _error(500, str(error))
+        await asyncio.sleep(turn.delay_s)
+        if turn.fault == "timeout":
+            await asyncio.sleep(self.hang_s)
+        if turn.fault in ("drop", "timeout"):
+            return None
+        if turn.fault in ("429", "500"):
+            return _error(
+                int(turn.fault), "injected", {"retry-after-ms": "10"} if turn.fault == "429" else {}
+            )
+        self.answered += turn.fault is None
+        completion = _completion(str(request.get("model", "scripted")), turn.text, last_text(messages))
+        return _response(200, completion, cut=turn.fault == "cut")
+
+    async def _turn(self, request: dict[str, Any], messages: Messages) -> Turn:
+        if hasattr(self.model, "turn"):
+            turn: Turn = self.model.turn(messages)
+            return turn
+        reply = await self.model.answer(messages, top_logprobs=int(request.get("top_logprobs") or 0))
+        return Turn(reply.text)
+
+
+@asynccontextmanager
+async def serving(handler: Handler, port: int = 0) -> AsyncIterator[str]:
+    """Serves on loopback while the context is open; yields the base URL."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(handler.connection(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", port, limit=2**20)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _completion(model: str, text: str, prompt: str) -> dict[str, Any]:
+    tokens_in, tokens_out = len(prompt.split()), len(text.split())
+    return {
+        "id": "chatcmpl-scripted",
+        "object": "chat.completion",
+        "created": 0,
+        "model": model,
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "usage": {
+            "prompt_tokens": tokens_in,
+            "completion_tokens": tokens_out,
+            "total_tokens": tokens_in + tokens_out,
+        },
+    }
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> bytes:
+    return _response(status, {"error": {"message": message, "type": "injected", "code": None}}, headers)
+
+
+def _response(
+    status: int, value: object, headers: dict[str, str] | None = None, *, cut: bool = False
+) -> bytes:
+    body = json.dumps(value).encode()
+    body = body[: len(body) // 2] if cut else body
+    lines = {"content-type": "application/json", "content-length": str(len(body))} | (headers or {})
+    head = f"HTTP/1.1 {status} -\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return head.encode("latin-1", "replace") + b"\r\n" + body

@@ -1,0 +1,160 @@
+"""The OpenAI model against a real server on loopback that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from dataclasses import replace
+
+import pytest
+
+from cereval.errors import CallError, InvalidInput
+from cereval.models.base import EndpointError, Settings
+from cereval.models.build import ModelOptions, open_model
+from cereval.models.openai_model import checked_url, open_openai
+from cereval.models.prices import Price
+from cereval.models.retries import Retries
+from cereval.models.scripted import FaultKind, Faults, ScriptedModel
+from cereval.models.server import Handler, serving
+
+KEY = {f"{i}+{i}": str(2 * i) for i in range(100)}
+QUICK = Retries(attempts=12, first_s=0.001, longest_s=0.01)
+SECRET = "sk-verysecret-0123456789abcdef"
+
+
+def chat(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+async def answers(handler: Handler, questions: list[str], **options: object) -> list[str | CallError]:
+    async with serving(handler) as url:
+        model = open_openai("m", base_url=url, retries=QUICK, **options)  # type: ignore[arg-type]
+        found = await asyncio.gather(*(model.answer(chat(q)) for q in questions), return_exceptions=True)
+        await model.close()
+    return [reply if isinstance(reply, BaseException) else reply.text for reply in found]  # type: ignore[misc]
+
+
+def test_answers_tokens_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+
+    async def one() -> None:
+        async with serving(Handler(ScriptedModel(KEY, 1.0), key=SECRET)) as url:
+            model = open_openai("m", base_url=url, price=Price(1e6, 2e6), settings=Settings(max_tokens=5))
+            reply = await model.answer(chat("3+3"))
+            await model.close()
+        assert (reply.text, reply.attempts, reply.cost_usd) == ("6", 1, 3.0)
+        assert SECRET not in repr(model)
+        assert reply.latency_s > 0
+
+    asyncio.run(one())
+
+
+@pytest.mark.parametrize("kind", ["429", "500", "timeout", "cut", "drop"])
+def test_every_kind_of_fault_is_survived(kind: FaultKind) -> None:
+    handler = Handler(ScriptedModel(KEY, 1.0, faults=Faults(0.3, (kind,))))
+    found = asyncio.run(answers(handler, list(KEY)[:30], timeout_s=0.5 if kind == "timeout" else 10.0))
+    assert found == list(KEY.values())[:30]
+    assert kind == "timeout" or handler.answered == 30, "an answer was paid for twice"
+    assert handler.requests > 30
+
+
+@pytest.mark.parametrize("kind", ["429", "500", "timeout", "cut", "drop"])
+def test_an_answer_that_never_comes_is_one_clear_line(kind: FaultKind) -> None:
+    handler = Handler(ScriptedModel(KEY, 1.0, faults=Faults(1.0, (kind,))))
+    (error,) = asyncio.run(answers(handler, ["1+1"], timeout_s=0.03))
+    assert isinstance(error, CallError)
+    assert not isinstance(error, EndpointError)
+    assert "after 12 attempts" in str(error)
+    assert "\n" not in str(error)
+
+
+def test_a_wrong_key_is_refused_once_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    handler = Handler(ScriptedModel(KEY), key="another")
+    (error,) = asyncio.run(answers(handler, ["1+1"]))
+    assert isinstance(error, EndpointError)
+    assert handler.requests == 1
+    assert "OPENAI_API_KEY" in str(error)
+    assert SECRET not in "".join(traceback.format_exception(error))
+
+
+def test_a_wrong_address_says_so(unused_port: int) -> None:
+    model = open_openai(
+        "m", base_url=f"http://127.0.0.1:{unused_port}/v1", retries=replace(QUICK, attempts=2)
+    )
+    with pytest.raises(EndpointError, match=r"cannot reach http://127.0.0.1:\d+/v1.*--base-url"):
+        asyncio.run(model.answer(chat("1+1")))
+
+
+def test_a_wrong_path_says_so() -> None:
+    async def ask() -> None:
+        async with serving(Handler(ScriptedModel(KEY))) as url:
+            model = open_openai("m", base_url=url.removesuffix("/v1"), retries=QUICK)
+            try:
+                await model.answer(chat("1+1"))
+            finally:
+                await model.close()
+
+    with pytest.raises(EndpointError, match="usually ends in /v1"):
+        asyncio.run(ask())
+
+
+def test_no_key_and_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(CallError, match="OPENAI_API_KEY is not set"):
+        open_model("openai/gpt-4o")
+
+
+def test_a_key_that_is_no_header_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "se cret\nkey")
+    with pytest.raises(InvalidInput) as caught:
+        open_model("openai/gpt-4o")
+    assert "cret" not in str(caught.value)
+
+
+def test_list_prices_hold_at_openai_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    assert open_model("openai/gpt-4o").price == Price(2.5, 10.0)  # type: ignore[attr-defined]
+    elsewhere = open_model("openai/gpt-4o", ModelOptions(base_url="http://localhost:1/v1"))
+    assert elsewhere.price is None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:8000", "ftp://x/v1", "http://", "http://me:hunter2@x/v1", "http://[x/v1"]
+)
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        checked_url(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_hostile_answers_arrive_whole() -> None:
+    hostile = {
+        "html": "<script>alert(1)</script>",
+        "ansi": "\x1b[2J",
+        "nul": "a\0b",
+        "half": "\ud800",
+        "big": "x" * 10**7,
+    }
+    handler = Handler(ScriptedModel(hostile, 1.0))
+    found = asyncio.run(answers(handler, list(hostile)))
+    assert found == [hostile["html"], hostile["ansi"], "a\ufffdb", "\ufffd", hostile["big"]]
+
+
+def test_a_cancelled_call_is_not_tried_again() -> None:
+    handler = Handler(ScriptedModel(KEY, delay_s=5))
+
+    async def cancel() -> None:
+        async with serving(handler) as url:
+            model = open_openai("m", base_url=url, retries=QUICK)
+            call = asyncio.create_task(model.answer(chat("1+1")))
+            while not handler.requests:
+                await asyncio.sleep(0.01)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await asyncio.sleep(0.05)
+            await model.close()
+
+    asyncio.run(cancel())
+    assert handler.requests == 1
