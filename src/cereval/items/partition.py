@@ -35,6 +35,7 @@ class Grouping:
     `held_out` sums run over evaluated items that trained no label: only those are unbiased for the group.
     """
 
+    k: int
     labels: Labels
     sizes: Floats
     seen: Floats
@@ -44,10 +45,6 @@ class Grouping:
     held_out: Floats
     held_out_total: Floats
     held_out_squares: Floats
-
-    @property
-    def k(self) -> int:
-        return len(self.sizes)
 
     def item_means(self, prior: float = 0.5, strength: float = 2.0) -> Floats:
         """A predicted loss for every item: its group's held-out mean, drawn towards `prior`."""
@@ -79,7 +76,12 @@ class NearestNeighbourPartition:
     """
 
     def __init__(
-        self, embeddings: NDArray[np.floating], training_fraction: float, rng: np.random.Generator
+        self,
+        embeddings: NDArray[np.floating],
+        training_fraction: float,
+        rng: np.random.Generator,
+        *,
+        clamp: bool = True,
     ) -> None:
         if embeddings.ndim != 2 or not len(embeddings):
             raise InvalidInput("embeddings", "an array of items x dimensions", embeddings.shape)
@@ -96,13 +98,15 @@ class NearestNeighbourPartition:
         self._neighbour_loss = np.zeros(size)
         self._seen = np.zeros(size, dtype=bool)
         self._largest_k = groups_for(size)
-        self._offsets = np.array([k * (k - 1) // 2 for k in range(1, self._largest_k + 1)])
-        self._ks = np.arange(1, self._largest_k + 1, dtype=np.float64)
+        self._clamp = clamp
+        self._ks = np.arange(1, self._largest_k + 1)
+        self._widths = self._ks + (0 if clamp else 1)
+        self._offsets = np.cumsum(self._widths) - self._widths
+        self._cell_k = np.repeat(self._ks, self._widths)
         self._items = np.zeros((8, size))
         self._items[SIZE] = 1.0
-        self._sums = np.zeros((8, self._largest_k * (self._largest_k + 1) // 2))
+        self._sums = np.zeros((8, len(self._cell_k)))
         self._sums[SIZE, self._offsets] = size
-        self._cell_k = np.repeat(np.arange(1, self._largest_k + 1), np.arange(1, self._largest_k + 1))
 
     @property
     def size(self) -> int:
@@ -140,7 +144,7 @@ class NearestNeighbourPartition:
 
     def labels(self, k: int) -> Labels:
         """The group, 0..k-1, of every item when losses are cut into k equal intervals."""
-        return loss_labels(self._neighbour_loss, k)
+        return loss_labels(self._neighbour_loss, k, clamp=self._clamp)
 
     def members(self, k: int, group: int) -> Labels:
         """The items of one group that have not been evaluated."""
@@ -150,13 +154,13 @@ class NearestNeighbourPartition:
         """The partition into k groups with its sums, as a record that later additions do not change."""
         if not 1 <= k <= self._largest_k:
             raise InvalidInput("k", f"in 1..{self._largest_k}", k)
-        start = k * (k - 1) // 2
-        return Grouping(self.labels(k), *self._sums[:, start : start + k].copy())
+        start, width = self._offsets[k - 1], self._widths[k - 1]
+        return Grouping(k, self.labels(k), *self._sums[:, start : start + width].copy())
 
     def radii(self, delta: float) -> Floats:
         """The weighted radius sum_j N_j eps_j/N for k = 1 .. ceil(ln|S|) + 1 (Algorithm 3)."""
         last = groups_for(max(self.n_seen, 1))
-        cells = last * (last + 1) // 2
+        cells = int(self._offsets[last - 1] + self._widths[last - 1])
         size, seen, unknown, total, squares = self._sums[:HELD_OUT, :cells]
         variance = worst_variance(seen, total, squares, unknown)
         radius = group_radius(seen, variance, self._cell_k[:cells], delta)
@@ -201,8 +205,8 @@ class NearestNeighbourPartition:
     def _cells(self, losses: float | Floats) -> Labels:
         """For each k (rows) the cell of the table that an item with this neighbour loss belongs to."""
         if isinstance(losses, np.ndarray):
-            return self._offsets[:, None] + _cut(losses[None, :], self._ks[:, None])
-        return self._offsets + _cut(losses, self._ks)
+            return self._offsets[:, None] + loss_labels(losses[None, :], self._ks[:, None], clamp=self._clamp)
+        return self._offsets + loss_labels(losses, self._ks, clamp=self._clamp)
 
 
 def groups_for(n_seen: int) -> int:
@@ -214,15 +218,14 @@ def groups_for(n_seen: int) -> int:
     return math.ceil(math.log(n_seen)) + 1
 
 
-def loss_labels(losses: Floats, k: int) -> Labels:
-    """floor(k Z), with Z = 1 in the last group (the printed floor would open a (k+1)-th).
+def loss_labels(losses: float | Floats, k: int | Labels, *, clamp: bool = True) -> Labels:
+    """floor(k Z), with Z = 1 in the last group; without `clamp`, as printed, Z = 1 opens a (k+1)-th.
 
     >>> loss_labels(np.array([0.0, 0.5, 0.99, 1.0]), 2).tolist()
     [0, 1, 1, 1]
+    >>> loss_labels(np.array([0.0, 0.5, 0.99, 1.0]), 2, clamp=False).tolist()
+    [0, 1, 1, 2]
     """
-    return _cut(losses, float(k))
-
-
-def _cut(losses: float | Floats, k: float | Floats) -> Labels:
     # 1e-9: a loss is 1 - score, and 1 - .9 must be cut like .1 although it is .0999...
-    return np.asarray(np.minimum(np.floor(k * losses + 1e-9), k - 1.0)).astype(np.int64)
+    label = np.floor(k * np.asarray(losses) + 1e-9).astype(np.int64)
+    return np.asarray(np.minimum(label, np.asarray(k) - 1)) if clamp else label
