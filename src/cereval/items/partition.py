@@ -114,7 +114,7 @@ class NearestNeighbourPartition:
 
     @property
     def n_seen(self) -> int:
-        return int(self._sums[SEEN, 0])
+        return int(self._sums[SEEN, : self._widths[0]].sum())
 
     @property
     def seen(self) -> NDArray[np.bool_]:
