@@ -27,6 +27,9 @@ _UNSTORABLE = re.compile("[\\ud800-\\udfff\\0]")
 class EndpointError(CallError):
     """Every call would fail alike: wrong address, wrong key, unknown model, no money left."""
 
+    everywhere = True
+    """Read by scorers, which know models by shape alone: a judge that fails so must stop the run too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:

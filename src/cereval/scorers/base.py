@@ -1,0 +1,96 @@
+"""The contract of a scorer.
+
+Obligations of every scorer:
+- a frozen dataclass of its settings with a class-level `name`; `spec_of` turns it into name + arguments and
+  `build_scorer` back into an equal scorer;
+- one method, `score`, which gives a `Score` in [0, 1] or raises; it keeps no state between calls;
+- called through `score_answer`: a crash or a value that is no score becomes a `ScoringFailure`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import nan
+from typing import Any, ClassVar, Protocol
+
+from cereval.errors import InvalidInput, shown
+
+
+class Question(Protocol):
+    """What a scorer may know of an item; `cereval.datasets.base.Item` is one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def answers(self) -> tuple[str, ...]: ...
+    @property
+    def choices(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A number in [0, 1]; `detail` is what was read, `cost_usd` what scoring cost (None: unknown).
+
+    >>> Score(1.0, detail="42").value
+    1.0
+    """
+
+    value: float
+    detail: str = ""
+    cost_usd: float | None = 0.0
+
+    def __post_init__(self) -> None:
+        # float() takes the numbers of every library, but also texts, which are no scores.
+        value = nan if isinstance(self.value, str | bytes) or self.value is None else float(self.value)
+        if not 0 <= value <= 1:
+            raise InvalidInput("score", "a finite number in [0, 1]", self.value)
+        object.__setattr__(self, "value", value)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringFailure:
+    """The answer arrived but could not be scored."""
+
+    reason: str
+
+
+class Scorer(Protocol):
+    """Settings and one method; see the obligations above."""
+
+    name: ClassVar[str]
+
+    async def score(self, question: Question, answer: str) -> Score: ...
+
+
+async def score_answer(scorer: Scorer, question: Question, answer: str) -> Score | ScoringFailure:
+    """Scores one answer; whatever goes wrong is a record.
+
+    A judge whose every call would fail is the exception: going on would turn the whole pool into failures.
+    """
+    try:
+        return await scorer.score(question, answer)
+    except Exception as error:
+        if getattr(error, "everywhere", False):
+            raise
+        return ScoringFailure(f"{scorer.name}: {type(error).__name__}: {shown(str(error), limit=200)}")
+
+
+def spec_of(scorer: Any) -> dict[str, Any]:
+    """Name + arguments, JSON-able; a judge is written as its model's name."""
+    return {
+        "name": scorer.name,
+        **{field.name: _plain(getattr(scorer, field.name)) for field in fields(scorer)},
+    }
+
+
+def expected(question: Question) -> tuple[str, ...]:
+    """The accepted answers; a scorer that compares cannot do without."""
+    if not question.answers:
+        raise InvalidInput("answer", "present in the data for this scorer", f"none for item {question.id}")
+    return question.answers
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | float | int | bool | None) else value.name

@@ -1,0 +1,65 @@
+"""`choice`: the letter that the model picked among the item's choices."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import ClassVar
+
+from cereval.scorers.base import Question, Score, expected
+from cereval.scorers.text import ending, folded
+
+_STATED = re.compile(
+    r"(?:answer|choice|option)(?:\s+is)?\s*:?\s*(?:is\s*)?[*_`\"']*(?:\\boxed\{)?[(\[]?([A-Z])(?![\w'])"
+    r"|\\boxed\{\s*(?:\\text\{)?\s*\(?([A-Z])\)?\s*\}",
+    re.IGNORECASE,
+)
+_LEADING = re.compile(r"\s*[*_`\"']*[(\[]?([A-Za-z])(?:[)\].:,]|[*_`\"']*\s*(?:$|\n))")
+_BRACKETED = re.compile(r"\(([A-Z])\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """1 when the letter read from the answer is the right one; 0 when it is not or none can be read.
+
+    Read in this order: a stated answer ("the answer is C", a boxed one; the last counts), a leading letter,
+    the text of exactly one choice, a letter in brackets (the last).
+    """
+
+    name: ClassVar[str] = "choice"
+
+    async def score(self, question: Question, answer: str) -> Score:
+        letter = picked(answer, question.choices)
+        golds = {gold.strip().strip("().").upper() for gold in expected(question)}
+        return Score(letter in golds, detail=letter or "no choice recognised")
+
+
+def picked(answer: str, choices: tuple[str, ...]) -> str:
+    """The chosen letter, or an empty text.
+
+    >>> picked("I think the answer is (b).", ("3", "4"))
+    'B'
+    >>> picked("A good question. It is Paris", ("London", "Paris"))
+    'B'
+    """
+    allowed = ascii_uppercase[: len(choices) or 26]
+    text = ending(answer)
+    stated = [next(filter(None, match.groups())).upper() for match in _STATED.finditer(text)]
+    leading = [match[1].upper() for match in [_LEADING.match(answer[:200])] if match]
+    bracketed = _BRACKETED.findall(text)
+    for letters in (stated[::-1], leading, _named(text, choices), bracketed[::-1]):
+        for letter in letters:
+            if letter in allowed:
+                return letter
+    return ""
+
+
+def _named(text: str, choices: tuple[str, ...]) -> list[str]:
+    said = folded(text)
+    names = [folded(choice) for choice in choices]
+    whole = [i for i, name in enumerate(names) if name == said]
+    found = whole or [
+        i for i, name in enumerate(names) if name and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said)
+    ]
+    return [ascii_uppercase[found[0]]] if len(found) == 1 and found[0] < 26 else []

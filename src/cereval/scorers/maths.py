@@ -1,0 +1,50 @@
+"""`math`: LaTeX and plain expressions compared as mathematics (extra `math`)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from cereval.errors import InvalidInput
+from cereval.imports import optional
+from cereval.scorers.base import Question, Score, expected
+
+LONGEST = 10_000
+"""Characters of an answer that are parsed; the final expression stands at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maths:
+    """1 when `math-verify` finds the answer's final expression equal to an accepted one.
+
+    `seconds` bounds the parsing and the comparison of one answer; what takes longer scores 0.
+    """
+
+    seconds: int = 3
+    name: ClassVar[str] = "math"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seconds, bool) or not isinstance(self.seconds, int) or self.seconds < 1:
+            raise InvalidInput("seconds", "a whole number >= 1", self.seconds)
+
+    async def score(self, question: Question, answer: str) -> Score:
+        library = optional("math_verify", "math")
+        # The library logs a traceback for every answer that it cannot read: for a scorer that is a plain 0.
+        logging.getLogger("math_verify").setLevel(logging.CRITICAL)
+        read = library.parse(answer[-LONGEST:], parsing_timeout=self.seconds)
+        for gold in expected(question):
+            if self._same(library, gold, read):
+                return Score(1.0, detail=_last(read))
+        return Score(0.0, detail=_last(read) or "no expression")
+
+    def _same(self, library: Any, gold: str, read: Any) -> bool:
+        marked = gold if "$" in gold or "\\boxed" in gold else f"${gold}$"
+        parsed = library.parse(marked, parsing_timeout=self.seconds)
+        if not parsed:
+            raise InvalidInput("answer", "a mathematical expression", gold)
+        return bool(read) and bool(library.verify(parsed, read, timeout_seconds=self.seconds))
+
+
+def _last(parsed: Any) -> str:
+    return str(parsed[-1])[:200] if parsed else ""

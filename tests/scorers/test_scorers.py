@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cereval.errors import CallError, InvalidInput
+from cereval.scorers.base import Score, ScoringFailure, score_answer, spec_of
+from cereval.scorers.build import SCORERS, build_scorer
+
+
+@dataclass(frozen=True)
+class Asked:
+    answers: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    id: str = "q1"
+    text: str = "a question"
+    category: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def scored(spec: Any, answer: str, *answers: str, choices: tuple[str, ...] = ()) -> Score | ScoringFailure:
+    return asyncio.run(score_answer(build_scorer(spec), Asked(answers, choices), answer))
+
+
+def value(*args: Any, **kwargs: Any) -> float:
+    score = scored(*args, **kwargs)
+    assert isinstance(score, Score), score
+    return score.value
+
+
+@pytest.mark.parametrize(
+    ("spec", "answer", "golds", "expected"),
+    [
+        ("exact", " Paris. ", ["paris"], 1),
+        ("exact", "**Paris**", ["Lyon", "Paris"], 1),
+        ("exact", "Paris, France", ["Paris"], 0),
+        ("exact:true", "paris", ["Paris"], 0),
+        ({"name": "exact", "strict": True}, " Paris\n", ["Paris"], 1),
+        ("contains", "It is 14.", ["4"], 0),
+        ("contains", "It is 4!", ["4"], 1),
+        ("contains:false", "It is 14.", ["4"], 1),
+        ("contains", "costs C++ (a+b)", ["C++"], 1),
+        (r"regex:answer: (\w+)", "answer: no\nanswer: YES", ["yes"], 1),
+        (r"regex:\d+", "12", [], 1),
+        (r"regex:\d+", "none", [], 0),
+        ("numeric", "So it is $1,234.50.", ["1234.5"], 1),
+        ("numeric", "#### 72", ["Natalia sold 48/2 = 24. #### 72"], 1),
+        ("numeric:0.01", "3.14", ["3.14159"], 1),
+        ("numeric", "3.14", ["3.14159"], 0),
+        ("numeric", "the answer is −5", ["-5"], 1),
+        ("numeric", "1e3", ["1000"], 1),
+        ("numeric", "I cannot say", ["7"], 0),
+        ("f1", "the red cat", ["cat"], 2 / 3),
+        ("f1", "", ["cat"], 0),
+    ],
+)
+def test_scores(spec: Any, answer: str, golds: list[str], expected: float) -> None:
+    assert value(spec, answer, *golds) == pytest.approx(expected)
+
+
+CITIES = ("London", "Paris", "New York", "York")
+
+
+@pytest.mark.parametrize(
+    ("answer", "letter"),
+    [
+        ("B", "B"),
+        ("b)", "B"),
+        ("(B) Paris", "B"),
+        ("**B**", "B"),
+        ("B. Paris is the capital", "B"),
+        ("The answer is B.", "B"),
+        ("Answer: C\nNo wait, the correct answer is (B)", "B"),
+        (r"so \boxed{B}", "B"),
+        ("Paris", "B"),
+        ("It must be Paris, of course", "B"),
+        ("York", "D"),
+        ("A good guess would be (B)", "B"),
+        ("the answer is Zebra", ""),
+        ("Z", ""),
+        ("", ""),
+        ("<b>dunno</b>\x1b[31m", ""),
+    ],
+)
+def test_the_letter_is_read(answer: str, letter: str) -> None:
+    score = scored("choice", answer, "B", choices=CITIES)
+    assert isinstance(score, Score)
+    assert score.detail == (letter or "no choice recognised")
+    assert score.value == (letter == "B")
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "expected"),
+    [
+        (r"Thus $\boxed{\frac{1}{2}}$", "0.5", 1),
+        (r"The answer is $x = \sqrt{8}$", r"2\sqrt{2}", 1),
+        (r"$(-\infty, 3]$", r"(-\infty, 3]", 1),
+        ("I do not know", r"\frac{1}{3}", 0),
+        (r"\boxed{\frac{1}{2", "0.5", 0),
+        (r"$9^{9^{9^{9}}}$", "5", 0),
+    ],
+)
+def test_mathematics(answer: str, gold: str, expected: float) -> None:
+    pytest.importorskip("math_verify", reason="pip install 'cereval[math]'")
+    assert value("math", answer, gold) == expected
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\x1b[2J\x1b]0;x\x07",
+    "\ud800\udfff",
+    "\0" * 100,
+    "(" * 10_000,
+    "9" * 10_000,
+]
+
+
+@pytest.mark.parametrize("name", sorted(set(SCORERS) - {"grade", "prefer", "python", "math"}))
+def test_hostile_and_huge_answers_score_in_time(name: str) -> None:
+    spec = f"{name}:(x+)+y" if name == "regex" else name
+    for answer in [*HOSTILE, "1,234 the answer is B " * 500_000]:
+        started = time.monotonic()
+        assert isinstance(scored(spec, answer, "7", choices=("a", "b")), Score)
+        assert time.monotonic() - started < 8
+
+
+@given(
+    st.sampled_from(["exact", "contains", "choice", "numeric", "f1", r"regex:\w+"]), st.text(st.characters())
+)
+def test_scores_lie_in_the_unit_interval(spec: str, answer: str) -> None:
+    score = scored(spec, answer, "7", choices=("a", "b"))
+    assert isinstance(score, Score)
+    assert 0 <= score.value <= 1
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1), st.lists(st.sampled_from("abc"), min_size=1))
+def test_f1_is_symmetric_and_one_only_for_the_same_words(left: list[str], right: list[str]) -> None:
+    said, gold = " ".join(f"w{x}" for x in left), " ".join(f"w{x}" for x in right)
+    assert value("f1", said, gold) == value("f1", gold, said)
+    assert (value("f1", said, gold) == 1) == (sorted(left) == sorted(right))
+
+
+@given(st.floats(-1e15, 1e15, allow_nan=False))
+@settings(max_examples=50)
+def test_every_number_is_read_back(number: float) -> None:
+    assert value("numeric:0", f"It is {number!r} units", repr(number)) == 1
+
+
+FUNCTIONS = """
+from cereval.scorers.base import Score
+def length(answer, item): return len(answer) / 10
+async def same(answer, item): return answer == item.answers[0]
+def crash(answer, item): return 1 / 0
+def nothing(answer, item): return None
+def word(answer, item): return "1"
+def nan(answer, item): return float("nan")
+def full(answer, item): return Score(0.25, "why", 0.01)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("length", 0.3),
+        ("same", 0.0),
+        ("full", 0.25),
+        ("crash", None),
+        ("nothing", None),
+        ("word", None),
+        ("nan", None),
+    ],
+)
+def test_functions_of_users(tmp_path: Path, name: str, expected: float | None) -> None:
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    score = scored(f"python:{tmp_path}/mine.py:{name}", "abc", "x")
+    if expected is None:
+        assert isinstance(score, ScoringFailure)
+        assert "\n" not in score.reason
+    else:
+        assert isinstance(score, Score)
+        assert score.value == expected
+
+
+def test_a_score_takes_the_numbers_of_other_libraries() -> None:
+    assert Score(np.float32(0.5)).value == 0.5  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput):
+        Score(1.5)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["exact", "exact:true", r"regex:(\d+)", "numeric:0.5", "math:2", "f1", "choice", "python:math:pow"],
+)
+def test_a_spec_rebuilds_its_scorer(spec: str) -> None:
+    scorer = build_scorer(spec)
+    assert build_scorer(spec_of(scorer)) == scorer
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("exat", "did you mean 'exact'"),
+        ("regex", "regex:PATTERN"),
+        ("regex:(", "regular expression"),
+        ("f1:3", "without an argument"),
+        ("numeric:wide", "tolerance must be"),
+        ("numeric:2", "tolerance must be"),
+        ("python:nowhere:f", "importable module"),
+        ({"name": "exact", "strikt": True}, "did you mean 'strict'"),
+        ({"name": "exact", "strict": "yes"}, "strict must be"),
+        ("grade", "--judge"),
+    ],
+)
+def test_scorers_that_cannot_be(spec: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        build_scorer(spec)
+
+
+def test_data_without_answers_is_a_failure_that_says_so() -> None:
+    score = scored("exact", "x")
+    assert isinstance(score, ScoringFailure)
+    assert "none for item q1" in score.reason
+
+
+def test_an_error_of_every_call_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class DeadError(CallError):
+        everywhere = True
+
+    def dead(*_: object) -> None:
+        raise DeadError("wrong key")
+
+    monkeypatch.setattr("cereval.scorers.exact.folded", dead)
+    with pytest.raises(DeadError):
+        scored("exact", "x", "x")
