@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.datasets.fields import as_text
 from cereval.datasets.files import file_format, read_rows, read_table
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.names import did_you_mean
@@ -123,20 +124,11 @@ def _identities(path: Path, values: list[Any]) -> tuple[str, ...]:
     for number, value in enumerate(values, start=1):
         if value is None or value == "":
             raise BadFile(f"{path}, row {number}: `item` is empty; every row needs an item id")
-    items = tuple(map(identity, values))
+    items = tuple(map(as_text, values))
     item, count = Counter(items).most_common(1)[0]
     if count > 1:
         raise BadFile(f"{path}: item {shown(item)} stands on {count} rows; item ids must be unique")
     return items
-
-
-def identity(value: object) -> str:
-    """An id as text, the same from every file format: 3, 3.0 and "3" are one item.
-
-    >>> identity(3.0), identity("007")
-    ('3', '007')
-    """
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _scores(path: Path, name: str, column: Any, items: tuple[str, ...]) -> Floats:

@@ -1,0 +1,85 @@
+"""The contract of a data set: frozen items with stable ids, in a fixed order, and one hash over all of them.
+
+Obligations of every reader:
+- the same content gives the same ids and the same hash, wherever it is read from;
+- ids are unique; items that the data does not name are named by their content;
+- what is wrong is said in one line that names the file, the line or row, the field and the remedy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One question. `input` is a text or a chat; `answers` are the accepted ones, the first the canonical.
+
+    Items with `choices` have letters (`A`, `B`, ...) as answers. `metadata` holds the data's other fields.
+
+    >>> Item("q1", "1 + 1 = ?", ("2",)).answer
+    '2'
+    """
+
+    id: str
+    input: str | tuple[Mapping[str, str], ...]
+    answers: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    category: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> str | None:
+        """The canonical answer."""
+        return self.answers[0] if self.answers else None
+
+    @property
+    def text(self) -> str:
+        """The question as one text; of a chat, the newest message."""
+        return self.input if isinstance(self.input, str) else self.input[-1]["content"]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as JSON-able values."""
+        return {
+            "id": self.id,
+            "input": self.input if isinstance(self.input, str) else [dict(turn) for turn in self.input],
+            "answers": list(self.answers),
+            "choices": list(self.choices),
+            "category": self.category,
+            "metadata": dict(self.metadata),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Items in their order, where they came from, and the hash by which runs know that they share them."""
+
+    source: str
+    items: tuple[Item, ...]
+    content_hash: str
+
+    @classmethod
+    def of(cls, source: str, items: Iterable[Item]) -> DataSet:
+        items = tuple(items)
+        return cls(source, items, content_hash(items))
+
+
+def content_hash(items: Iterable[Item]) -> str:
+    """SHA-256 over the items in order; independent of the file's name and layout.
+
+    >>> content_hash([Item("a", "x")]) == content_hash([Item("a", "y")])
+    False
+    """
+    digest = hashlib.sha256()
+    for item in items:
+        digest.update(canonical(item.as_dict()) + b"\n")
+    return f"sha256:{digest.hexdigest()}"
+
+
+def canonical(value: Any) -> bytes:
+    """JSON with one spelling per value; escapes keep even broken Unicode ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str).encode()

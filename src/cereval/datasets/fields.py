@@ -1,0 +1,129 @@
+"""From the records of a file to items: which field is the question, the answer, the choices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cereval.datasets.files import Row
+from cereval.errors import BadFile, InvalidInput, shown
+from cereval.names import did_you_mean
+
+KNOWN: Mapping[str, tuple[str, ...]] = {
+    "input": ("question", "input", "prompt", "instruction", "problem", "query", "messages", "text"),
+    "answer": ("answer", "target", "label", "answers", "answerKey", "gold", "expected", "output", "solution"),
+    "choices": ("choices", "options"),
+    "category": ("category", "subject", "topic", "task", "type"),
+    "id": ("id", "item", "item_id", "question_id", "uid"),
+}
+"""Field names that are recognised, in order of preference; capitals do not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Which field of the data plays which part; `None` takes the first name that is recognised.
+
+    `choices` may name several fields, as in `A,B,C,D`.
+
+    >>> Fields(input="q").resolved(["q", "target"]).answer
+    'target'
+    """
+
+    input: str | None = None
+    answer: str | None = None
+    choices: str | None = None
+    category: str | None = None
+    id: str | None = None
+
+    def resolved(self, names: Sequence[str], source: str = "the data") -> Fields:
+        """The same with every part named, where the data has it; only `input` must be there."""
+        found = {part: self._resolved(part, names, source) for part in KNOWN}
+        if found["input"] is None:
+            have = ", ".join(map(repr, names))
+            raise BadFile(
+                f"{source} has no field that looks like a question; name it with --input (it has {have})"
+            )
+        return Fields(**found)
+
+    def _resolved(self, part: str, names: Sequence[str], source: str) -> str | None:
+        wanted: str | None = getattr(self, part)
+        if wanted is None:
+            folded = {name.casefold(): name for name in reversed(names)}
+            return next(
+                (folded[known.casefold()] for known in KNOWN[part] if known.casefold() in folded), None
+            )
+        for name in wanted.split(",") if part == "choices" and wanted not in names else [wanted]:
+            if name not in names:
+                raise InvalidInput(f"--{part}", f"a field of {source} ({did_you_mean(name, names)})", name)
+        return wanted
+
+    def used(self) -> frozenset[str]:
+        """The names of the data's fields that have a part."""
+        single = {self.input, self.answer, self.category, self.id, self.choices}
+        return frozenset(name for name in single | set((self.choices or "").split(",")) if name)
+
+
+def question_of(row: Row, name: str, source: str) -> str | tuple[Mapping[str, str], ...]:
+    """The text or chat in a field."""
+    value = row.values.get(name)
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, list) and value and all(map(_is_turn, value)):
+        return tuple({"role": turn["role"], "content": turn["content"]} for turn in value)
+    if value is None or value in ("", [], ()) or isinstance(value, str):
+        raise BadFile(
+            f"{source}, {row.place}: the field {name!r} is missing or empty; every item needs a question"
+        )
+    raise BadFile(
+        f"{source}, {row.place}: the field {name!r} must be a text or chat messages, got {shown(value)}"
+    )
+
+
+def choices_of(row: Row, name: str, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Labels and texts of the choices, from a list, a mapping, ARC's `{label, text}` or several fields."""
+    if name not in row.values and "," in name:
+        parts = name.split(",")
+        return tuple(parts), tuple(as_text(row.values.get(part, "")) for part in parts)
+    value = _unpacked(row.values.get(name))
+    if isinstance(value, dict) and isinstance(value.get("text"), list):
+        return tuple(map(as_text, value.get("label") or [])), tuple(map(as_text, value["text"]))
+    if isinstance(value, dict):
+        return tuple(value), tuple(map(as_text, value.values()))
+    if value is None or value == "":
+        return (), ()
+    if not isinstance(value, list | tuple):
+        raise BadFile(
+            f"{source}, {row.place}: the field {name!r} must be a list of choices, got {shown(value)}"
+        )
+    return (), tuple(map(as_text, value))
+
+
+def as_text(value: Any) -> str:
+    """A value as a text: whole floats lose their `.0`, which only the file format put there.
+
+    >>> as_text(3.0), as_text(True), as_text(" x ")
+    ('3', 'true', ' x ')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return value if isinstance(value, str) else str(value)
+
+
+def _is_turn(turn: Any) -> bool:
+    return (
+        isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
+    )
+
+
+def _unpacked(value: Any) -> Any:
+    """CSV has no lists: a cell that holds JSON is read as such."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            return value
+    return value

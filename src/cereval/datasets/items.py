@@ -1,0 +1,131 @@
+"""Rows become items: parts are read, ids are given, the rest is kept as metadata."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cereval.datasets.base import Item, canonical
+from cereval.datasets.fields import Fields, as_text, choices_of, question_of
+from cereval.datasets.files import Row
+from cereval.datasets.letters import MOST, first_number, letter_of
+from cereval.errors import BadFile, shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    labels: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def items_from(rows: Sequence[Row], fields: Fields, source: str) -> tuple[Item, ...]:
+    """The items that the rows describe; `fields` may leave parts to be recognised."""
+    parts = fields.resolved(list(dict.fromkeys(name for row in rows for name in row.values)), source)
+    choices = [_choices(row, parts, source) for row in rows]
+    first = first_number(
+        [row.values.get(parts.answer or "", "") for row in rows], [len(options.texts) for options in choices]
+    )
+    used = parts.used()
+    items = [
+        _item(row, options, parts, first, used, source) for row, options in zip(rows, choices, strict=True)
+    ]
+    return tuple(_unique(items, rows, parts, source))
+
+
+def _item(row: Row, options: _Choices, parts: Fields, first: int, used: frozenset[str], source: str) -> Item:
+    assert parts.input is not None
+    return Item(
+        id=_given_id(row, parts, source),
+        input=question_of(row, parts.input, source),
+        answers=_answers(row, options, parts, first, source),
+        choices=options.texts,
+        category=_category(row, parts),
+        metadata={name: _plain(value) for name, value in row.values.items() if _kept(name, value, used)},
+    )
+
+
+def _given_id(row: Row, parts: Fields, source: str) -> str:
+    if parts.id is None:
+        return ""
+    value = row.values.get(parts.id)
+    if value is None or value == "":
+        raise BadFile(f"{source}, {row.place}: the field {parts.id!r} is empty; every item needs its id")
+    return as_text(value)
+
+
+def _choices(row: Row, parts: Fields, source: str) -> _Choices:
+    if parts.choices is None:
+        return _Choices()
+    labels, texts = choices_of(row, parts.choices, source)
+    if len(texts) == 1 or len(texts) > MOST:
+        raise BadFile(f"{source}, {row.place}: {len(texts)} choices; an item needs 2 to {MOST}, or none")
+    return _Choices(labels, texts)
+
+
+def _answers(row: Row, options: _Choices, parts: Fields, first: int, source: str) -> tuple[str, ...]:
+    if parts.answer is None:
+        return ()
+    value = row.values.get(parts.answer)
+    if isinstance(value, dict) and "text" in value:
+        value = value["text"]
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    if not values or any(one is None or one == "" for one in values):
+        raise BadFile(f"{source}, {row.place}: the field {parts.answer!r} is missing or empty")
+    if not options.texts:
+        return tuple(dict.fromkeys(map(as_text, values)))
+    letters = [letter_of(one, options.labels, options.texts, first) for one in values]
+    if None in letters:
+        raise BadFile(
+            f"{source}, {row.place}: the answer {shown(values[letters.index(None)])} is none of the "
+            f"{len(options.texts)} choices; give a letter, a number or a choice's text"
+        )
+    return tuple(letter for letter in letters if letter)
+
+
+def _category(row: Row, parts: Fields) -> str | None:
+    value = row.values.get(parts.category) if parts.category else None
+    return None if value is None or value == "" else as_text(value)
+
+
+def _unique(items: list[Item], rows: Sequence[Row], parts: Fields, source: str) -> list[Item]:
+    if parts.id is None:
+        return _named_by_content(items)
+    places: dict[str, str] = {}
+    for item, row in zip(items, rows, strict=True):
+        if item.id in places:
+            raise BadFile(
+                f"{source}, {row.place}: the id {shown(item.id)} was already given on {places[item.id]}; "
+                "make ids unique, or name another field with --id"
+            )
+        places[item.id] = row.place
+    return items
+
+
+def _named_by_content(items: list[Item]) -> list[Item]:
+    """Ids from the content alone survive reordering; the n-th copy of an item is numbered."""
+    seen: Counter[str] = Counter()
+    named = []
+    for item in items:
+        content = {key: value for key, value in item.as_dict().items() if key not in ("id", "metadata")}
+        name = hashlib.sha256(canonical(content)).hexdigest()[:16]
+        seen[name] += 1
+        identity = name if seen[name] == 1 else f"{name}-{seen[name]}"
+        named.append(Item(identity, item.input, item.answers, item.choices, item.category, item.metadata))
+    return named
+
+
+def _kept(name: str, value: Any, used: frozenset[str]) -> bool:
+    # Parquet fills absent fields with None and CSV with "": neither may change the data's hash.
+    return name not in used and value is not None and value != ""
+
+
+def _plain(value: Any) -> Any:
+    """Only what JSON can hold, so that items can be stored, hashed and sent to other processes."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,48 @@
+"""Answers of multiple-choice items, in whatever way the data writes them, as letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_uppercase
+from typing import Any
+
+from cereval.datasets.fields import as_text
+
+MOST = len(ascii_uppercase)
+
+
+def letter_of(answer: Any, labels: Sequence[str], choices: Sequence[str], first: int = 0) -> str | None:
+    """The letter of the right choice: named by its label, its letter, its text or its number (from `first`).
+
+    >>> letter_of("3", ("1", "2", "3"), ("x", "y", "z")), letter_of(1, (), ("x", "y"))
+    ('C', 'B')
+    >>> letter_of("y", (), ("x", "y")), letter_of("b", (), ("x", "y")), letter_of(7, (), ("x", "y"))
+    ('B', 'B', None)
+    """
+    text = as_text(answer).strip()
+    letters = ascii_uppercase[: len(choices)]
+    if text in labels:
+        return letters[labels.index(text)]
+    if len(text) == 1 and text.upper() in letters and text not in choices:
+        return text.upper()
+    if not isinstance(answer, int) and text in [choice.strip() for choice in choices]:
+        return letters[[choice.strip() for choice in choices].index(text)]
+    if text.isascii() and text.isdigit() and 0 <= int(text) - first < len(choices):
+        return letters[int(text) - first]
+    return None
+
+
+def first_number(answers: Sequence[Any], counts: Sequence[int]) -> int:
+    """Whether a data set counts its choices from 0 or from 1.
+
+    From 1 only if some answer would overshoot otherwise and none is 0.
+
+    >>> first_number([1, 4, 2], [4, 4, 4]), first_number([0, 3], [4, 4])
+    (1, 0)
+    """
+    numbers = [
+        (int(text), count)
+        for text, count in zip(map(as_text, answers), counts, strict=True)
+        if count and text.isascii() and text.isdigit()
+    ]
+    return int(any(n == count for n, count in numbers) and all(n > 0 for n, _ in numbers))

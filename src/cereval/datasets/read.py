@@ -1,0 +1,19 @@
+"""One call from a source to a data set."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+
+from cereval.datasets.base import DataSet
+from cereval.datasets.fields import Fields
+from cereval.datasets.files import read_rows
+from cereval.datasets.hub import HubSource, read_hub
+from cereval.datasets.items import items_from
+
+
+def read_dataset(source: str | PathLike[str], fields: Fields | None = None) -> DataSet:
+    """The items of a JSONL, CSV or Parquet file, or of `hf:org/name[:config][@split]`."""
+    name = fspath(source)
+    rows = read_hub(HubSource.parse(name)) if name.startswith("hf:") else read_rows(Path(name))
+    return DataSet.of(name, items_from(rows, fields or Fields(), name))
