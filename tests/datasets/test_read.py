@@ -187,4 +187,4 @@ def test_any_bytes_are_data_or_one_clear_error(
             assert read_dataset(path).items
         except CerevalError as error:
             line = str(error)
-            assert len(line.splitlines()) == 1  # noqa: PT017 - either outcome is right
+            assert len(line.splitlines()) == 1

@@ -1,0 +1,149 @@
+"""The contract of a store: what a run paid for is kept.
+
+Obligations of every store:
+- a method that writes returns only when the rows are durable: they survive `kill -9` and, on SQLite with
+  `synchronous=FULL`, the loss of power;
+- nothing is changed or deleted once written: a run's status is the newest of its events;
+- draws are stored before their calls go out, an answer at most once per draw;
+- numbers come back bit for bit; texts come back whole but for NUL and lone surrogates, which become U+FFFD;
+- whatever goes wrong with the database is a `StoreError` of one line with a remedy and no password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.errors import InvalidInput
+from cereval.records import Draw
+
+DEFAULT_URL = "sqlite:///cereval.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as the store knows it; the counts are those at the time of reading."""
+
+    run_id: str
+    plan: Mapping[str, Any]
+    data_hash: str
+    model: str
+    status: str
+    created_at: str
+    changed_at: str
+    draws: int = 0
+    answers: int = 0
+    failures: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one draw: a score, or the reason why there is none.
+
+    >>> Answer(draw=0, text="4", score=1.0).failure is None
+    True
+    """
+
+    draw: int
+    text: str = ""
+    score: float | None = None
+    failure: str | None = None
+    detail: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    latency_s: float = 0.0
+    attempts: int = 1
+    finish_reason: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.score is None) == (self.failure is None):
+            raise InvalidInput("answer", "either a score or a failure", (self.score, self.failure))
+        if self.score is not None and not (isfinite(self.score) and 0 <= self.score <= 1):
+            raise InvalidInput("score", "in [0, 1]", self.score)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastScores:
+    """Scores of earlier runs on the same data: `values[k]` is run `columns[k]`'s on item `items[k]`.
+
+    `cutoffs` (run id -> first draw that was left out) freezes what was seen: stores only grow, so that asking
+    again with the same cutoffs gives the same scores however far those runs have gone since.
+    """
+
+    runs: tuple[str, ...]
+    models: tuple[str, ...]
+    cutoffs: Mapping[str, int]
+    items: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    def table(self, n_items: int) -> NDArray[np.float64]:
+        """Items x runs, NaN where a run did not ask."""
+        table = np.full((n_items, len(self.runs)), np.nan)
+        table[self.items, self.columns] = self.values
+        return table
+
+
+class Store(Protocol):
+    """Everything a run needs to remember; see the obligations above."""
+
+    @property
+    def url(self) -> str: ...
+
+    def create_run(self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str) -> Run:
+        """Records a plan; a run that is there already is returned when its plan is the same, else refused."""
+
+    def run(self, run_id: str) -> Run:
+        """One run, by its id or by a beginning of it that no other run shares."""
+
+    def runs(self) -> tuple[Run, ...]:
+        """Every run, oldest first."""
+
+    def mark(self, run_id: str, status: str, detail: Mapping[str, Any] | None = None) -> None:
+        """Appends an event: `running`, `interrupted`, `finished`, a changed setting."""
+
+    def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
+        """The events of a run, oldest first: `status`, `at` and `detail`."""
+
+    def finish(self, run_id: str, certificate: Mapping[str, Any], status: str = "finished") -> None:
+        """Stores a certificate and marks the run, in one transaction."""
+
+    def certificates(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
+        """The certificates of a run, oldest first."""
+
+    def add_items(self, data_hash: str, items: Iterable[Mapping[str, Any]]) -> None:
+        """Keeps a data set's items (JSON-able, with an `id`) in order; known ones are left alone."""
+
+    def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]: ...
+
+    def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
+        """Commits draws, before their calls go out."""
+
+    def draws(self, run_id: str) -> tuple[Draw, ...]: ...
+
+    def add_answers(self, run_id: str, answers: Sequence[Answer]) -> None:
+        """Commits answers, all or none."""
+
+    def answers(self, run_id: str, *, texts: bool = True) -> tuple[Answer, ...]:
+        """The answers in draw order; without `texts` the raw texts stay in the database."""
+
+    def past_scores(
+        self, data_hash: str, *, exclude: str | None = None, cutoffs: Mapping[str, int] | None = None
+    ) -> PastScores:
+        """Scores of other runs on the same data, up to each run's first open draw, or to given `cutoffs`."""
+
+    def close(self) -> None: ...
+
+
+def open_store(url: str = DEFAULT_URL) -> Store:
+    """Opens, creates or migrates the database at `sqlite:///FILE` or `postgresql://USER@HOST/NAME`."""
+    from cereval.store.sql import SqlStore
+
+    return SqlStore.open(url)

@@ -1,0 +1,80 @@
+"""Numbered steps from an empty database to today's schema. A step, once released, is never edited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, func, insert, inspect, select, text
+
+from cereval.errors import StoreError
+from cereval.store.clock import now
+from cereval.store.schema import schema_versions
+
+LOCK = 0x63657265
+
+
+def migrate(connection: Connection, place: str) -> None:
+    """Applies the steps that the database lacks, inside the caller's transaction."""
+    if connection.dialect.name == "postgresql":
+        # Two first runs at once must not both create the tables; SQLite's transaction is exclusive anyway.
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+    current = _version(connection, place)
+    if current > len(MIGRATIONS):
+        raise StoreError(
+            f"{place} was written by a newer cereval (schema {current}, this one knows {len(MIGRATIONS)}); "
+            "upgrade cereval or use another --store"
+        )
+    for number, step in enumerate(MIGRATIONS[current:], start=current + 1):
+        step(connection)
+        connection.execute(insert(schema_versions).values(version=number, applied_at=now()))
+
+
+def _version(connection: Connection, place: str) -> int:
+    tables = inspect(connection).get_table_names()
+    if schema_versions.name in tables:
+        return int(
+            connection.execute(select(func.coalesce(func.max(schema_versions.c.version), 0))).scalar_one()
+        )
+    if tables and connection.dialect.name == "sqlite":
+        raise StoreError(f"{place} is the database of another program; use another --store")
+    schema_versions.create(connection)
+    return 0
+
+
+def _create_tables(connection: Connection) -> None:
+    for statement in _TABLES.split(";"):
+        if statement.strip():
+            connection.execute(text(statement))
+
+
+_TABLES = """
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY, plan TEXT NOT NULL, data_hash TEXT NOT NULL, model TEXT NOT NULL,
+    created_at TEXT NOT NULL
+);
+CREATE INDEX runs_by_data ON runs (data_hash);
+CREATE TABLE events (
+    run_id TEXT NOT NULL REFERENCES runs, number BIGINT NOT NULL, status TEXT NOT NULL, detail TEXT NOT NULL,
+    at TEXT NOT NULL, PRIMARY KEY (run_id, number)
+);
+CREATE TABLE items (
+    data_hash TEXT NOT NULL, item BIGINT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (data_hash, item)
+);
+CREATE TABLE draws (
+    run_id TEXT NOT NULL REFERENCES runs, draw BIGINT NOT NULL, item BIGINT NOT NULL,
+    probability DOUBLE PRECISION NOT NULL, at DOUBLE PRECISION NOT NULL, PRIMARY KEY (run_id, draw)
+);
+CREATE TABLE answers (
+    run_id TEXT NOT NULL, draw BIGINT NOT NULL, text TEXT NOT NULL, score DOUBLE PRECISION, failure TEXT,
+    detail TEXT NOT NULL, input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL,
+    cost_usd DOUBLE PRECISION, latency_s DOUBLE PRECISION NOT NULL, attempts BIGINT NOT NULL,
+    finish_reason TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, PRIMARY KEY (run_id, draw), FOREIGN KEY (run_id, draw) REFERENCES draws,
+    CHECK ((score IS NULL) <> (failure IS NULL))
+);
+CREATE TABLE certificates (
+    run_id TEXT NOT NULL REFERENCES runs, number BIGINT NOT NULL, content TEXT NOT NULL, at TEXT NOT NULL,
+    PRIMARY KEY (run_id, number)
+)
+"""
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables,)

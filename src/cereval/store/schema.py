@@ -1,0 +1,79 @@
+"""The tables as the code of today sees them; `migrations` brings a database there."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Double, MetaData, Table, Text
+
+metadata = MetaData()
+
+schema_versions = Table(
+    "cereval_schema",
+    metadata,
+    Column("version", BigInteger, primary_key=True),
+    Column("applied_at", Text),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("plan", Text),
+    Column("data_hash", Text),
+    Column("model", Text),
+    Column("created_at", Text),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("status", Text),
+    Column("detail", Text),
+    Column("at", Text),
+)
+
+items = Table(
+    "items",
+    metadata,
+    Column("data_hash", Text, primary_key=True),
+    Column("item", BigInteger, primary_key=True, autoincrement=False),
+    Column("content", Text),
+)
+
+draws = Table(
+    "draws",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("draw", BigInteger, primary_key=True, autoincrement=False),
+    Column("item", BigInteger),
+    Column("probability", Double),
+    Column("at", Double),
+)
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("draw", BigInteger, primary_key=True, autoincrement=False),
+    Column("text", Text),
+    Column("score", Double),
+    Column("failure", Text),
+    Column("detail", Text),
+    Column("input_tokens", BigInteger),
+    Column("output_tokens", BigInteger),
+    Column("cost_usd", Double),
+    Column("latency_s", Double),
+    Column("attempts", BigInteger),
+    Column("finish_reason", Text),
+    Column("at", Double),
+)
+
+certificates = Table(
+    "certificates",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("content", Text),
+    Column("at", Text),
+)

@@ -1,0 +1,207 @@
+"""The store in SQL: one implementation for SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Select, Table, func, insert, select
+from sqlalchemy.engine import URL
+
+from cereval.errors import StoreError
+from cereval.names import did_you_mean
+from cereval.records import Draw
+from cereval.store import schema
+from cereval.store.base import Answer, PastScores, Run
+from cereval.store.clock import now
+from cereval.store.engine import connected, parsed
+from cereval.store.faults import place, translated
+from cereval.store.history import past_scores
+from cereval.store.migrations import migrate
+from cereval.store.rows import answer_from, answer_row, run_from, storable
+
+
+@dataclass(frozen=True, slots=True)
+class SqlStore:
+    """A `Store` over SQLAlchemy Core; safe to use from several threads."""
+
+    address: URL
+    engine: Engine = field(repr=False)
+
+    @classmethod
+    def open(cls, url: str) -> SqlStore:
+        address = parsed(url)
+        store = cls(address, connected(address))
+        with store._writing() as connection:
+            migrate(connection, place(address))
+        return store
+
+    @property
+    def url(self) -> str:
+        return self.address.render_as_string(hide_password=True)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def create_run(self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str) -> Run:
+        row = {"run_id": run_id, "plan": _json(plan), "data_hash": data_hash, "model": storable(model)}
+        with self._writing() as connection:
+            there = (
+                connection.execute(select(schema.runs).where(schema.runs.c.run_id == run_id))
+                .mappings()
+                .first()
+            )
+            if there is None:
+                connection.execute(insert(schema.runs).values(**row, created_at=now()))
+                _append(connection, schema.events, run_id, status="created", detail="{}")
+            elif any(there[name] != value for name, value in row.items()):
+                raise StoreError(f"{place(self.address)} holds another plan under the run id {run_id}")
+        return self.run(run_id)
+
+    def run(self, run_id: str) -> Run:
+        with self._reading() as connection:
+            ids = connection.execute(select(schema.runs.c.run_id)).scalars().all()
+            found = [known for known in ids if known == run_id] or [k for k in ids if k.startswith(run_id)]
+            if len(found) != 1 or not run_id:
+                hint = did_you_mean(run_id, found or ids)
+                raise StoreError(f"{place(self.address)} has no single run {run_id!r}; {hint}")
+            return self._runs(connection, _summaries().where(schema.runs.c.run_id == found[0]))[0]
+
+    def runs(self) -> tuple[Run, ...]:
+        with self._reading() as connection:
+            return self._runs(connection, _summaries())
+
+    def mark(self, run_id: str, status: str, detail: Mapping[str, Any] | None = None) -> None:
+        with self._writing() as connection:
+            _append(connection, schema.events, run_id, status=status, detail=_json(detail or {}))
+
+    def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
+        rows = self._all(
+            select(schema.events).where(schema.events.c.run_id == run_id).order_by(schema.events.c.number)
+        )
+        return tuple(
+            {"status": row["status"], "at": row["at"], "detail": json.loads(row["detail"])} for row in rows
+        )
+
+    def finish(self, run_id: str, certificate: Mapping[str, Any], status: str = "finished") -> None:
+        with self._writing() as connection:
+            _append(connection, schema.certificates, run_id, content=_json(certificate))
+            _append(connection, schema.events, run_id, status=status, detail="{}")
+
+    def certificates(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
+        table = schema.certificates
+        rows = self._all(select(table.c.content).where(table.c.run_id == run_id).order_by(table.c.number))
+        return tuple(json.loads(row["content"]) for row in rows)
+
+    def add_items(self, data_hash: str, items: Iterable[Mapping[str, Any]]) -> None:
+        table = schema.items
+        with self._writing() as connection:
+            known = select(func.count()).select_from(table).where(table.c.data_hash == data_hash)
+            if connection.execute(known).scalar_one():
+                return
+            rows = [
+                {"data_hash": data_hash, "item": number, "content": _json(item)}
+                for number, item in enumerate(items)
+            ]
+            if rows:
+                connection.execute(insert(table), rows)
+
+    def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]:
+        table = schema.items
+        rows = self._all(select(table.c.content).where(table.c.data_hash == data_hash).order_by(table.c.item))
+        return tuple(json.loads(row["content"]) for row in rows)
+
+    def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
+        at = time.time()
+        rows = [
+            {
+                "run_id": run_id,
+                "draw": int(draw.index),
+                "item": int(draw.item),
+                "probability": float(draw.probability),
+                "at": at,
+            }
+            for draw in draws
+        ]
+        self._insert(schema.draws, rows)
+
+    def draws(self, run_id: str) -> tuple[Draw, ...]:
+        table = schema.draws
+        rows = self._all(select(table).where(table.c.run_id == run_id).order_by(table.c.draw))
+        return tuple(Draw(row["draw"], row["item"], row["probability"]) for row in rows)
+
+    def add_answers(self, run_id: str, answers: Sequence[Answer]) -> None:
+        at = time.time()
+        self._insert(schema.answers, [answer_row(run_id, answer, at) for answer in answers])
+
+    def answers(self, run_id: str, *, texts: bool = True) -> tuple[Answer, ...]:
+        table = schema.answers
+        columns = [column for column in table.c if texts or column.name != "text"]
+        rows = self._all(select(*columns).where(table.c.run_id == run_id).order_by(table.c.draw))
+        return tuple(map(answer_from, rows))
+
+    def past_scores(
+        self, data_hash: str, *, exclude: str | None = None, cutoffs: Mapping[str, int] | None = None
+    ) -> PastScores:
+        with self._reading() as connection:
+            return past_scores(connection, data_hash, exclude, cutoffs)
+
+    def _insert(self, table: Table, rows: list[dict[str, Any]]) -> None:
+        if rows:
+            with self._writing() as connection:
+                connection.execute(insert(table), rows)
+
+    def _all(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
+        with self._reading() as connection:
+            return connection.execute(query).mappings().all()
+
+    def _runs(self, connection: Connection, query: Select[Any]) -> tuple[Run, ...]:
+        return tuple(run_from(row) for row in connection.execute(query).mappings())
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with translated(self.address), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with translated(self.address), self.engine.connect() as connection:
+            yield connection.execution_options(reading=True)
+
+
+def _summaries() -> Select[Any]:
+    """Every run with its newest event and its counts, oldest run first."""
+    runs, events, draws, answers = schema.runs, schema.events, schema.draws, schema.answers
+
+    def of_run(table: Table, value: Any) -> Any:
+        return select(value).where(table.c.run_id == runs.c.run_id).correlate(runs).scalar_subquery()
+
+    newest = of_run(events, func.max(events.c.number))
+    return (
+        select(
+            runs,
+            events.c.status,
+            events.c.at.label("changed_at"),
+            of_run(draws, func.count(draws.c.draw)).label("draws"),
+            of_run(answers, func.count(answers.c.draw)).label("answers"),
+            of_run(answers, func.count(answers.c.failure)).label("failures"),
+            of_run(answers, func.coalesce(func.sum(answers.c.cost_usd), 0.0)).label("cost_usd"),
+        )
+        .join(events, (events.c.run_id == runs.c.run_id) & (events.c.number == newest))
+        .order_by(runs.c.created_at, runs.c.run_id)
+    )
+
+
+def _append(connection: Connection, table: Table, run_id: str, **values: str) -> None:
+    newest = select(func.coalesce(func.max(table.c.number), 0)).where(table.c.run_id == run_id)
+    number = connection.execute(newest).scalar_one() + 1
+    connection.execute(insert(table).values(run_id=run_id, number=number, at=now(), **values))
+
+
+def _json(value: Any) -> str:
+    # ASCII escapes carry any text, also one that the database would refuse.
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

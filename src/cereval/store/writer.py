@@ -1,0 +1,66 @@
+"""Many answers, few commits: `add` returns when its answer is durable, waiting ones share a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Self
+
+from cereval.store.base import Answer, Store
+
+MOST = 500
+"""Answers per transaction."""
+
+
+class AnswerWriter:
+    """Group commit for one run. Use as an async context manager; leaving it waits for what is pending.
+
+    The first answer is committed at once, those that arrive meanwhile go together: no timer, no added delay.
+    """
+
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._store, self._run_id = store, run_id
+        self._waiting: list[tuple[Answer, asyncio.Future[None]]] = []
+        self._flushing: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cereval-store")
+
+    async def add(self, answer: Answer) -> None:
+        """Returns when the answer is durable; raises `StoreError` when it is not.
+
+        A cancelled caller does not take the answer back: it is still written.
+        """
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((answer, durable))
+        if self._flushing is None:
+            self._flushing = asyncio.create_task(self._flush())
+        await durable
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._flushing is not None:
+            await self._flushing
+        self._thread.shutdown()
+
+    async def _flush(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            await self._commit(batch)
+        self._flushing = None
+
+    async def _commit(self, batch: list[tuple[Answer, asyncio.Future[None]]]) -> None:
+        answers = [answer for answer, _ in batch]
+        loop = asyncio.get_running_loop()
+        error: Exception | None = None
+        try:
+            await loop.run_in_executor(self._thread, self._store.add_answers, self._run_id, answers)
+        except Exception as failed:
+            error = failed
+        for _, durable in batch:
+            if durable.done():  # its caller was cancelled
+                continue
+            if error is None:
+                durable.set_result(None)
+            else:
+                durable.set_exception(error)
