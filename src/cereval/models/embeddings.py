@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,13 @@ class EmbeddingsEndpoint:
     batch: int = 128
     in_flight: int = 4
     timeout_s: float = 120.0
-    retries: Retries = Retries()
+    retries: Retries = field(default_factory=Retries)
     key_variable: str = "OPENAI_API_KEY"
 
     def __post_init__(self) -> None:
-        for field, value in (("batch", self.batch), ("in_flight", self.in_flight)):
+        for name, value in (("batch", self.batch), ("in_flight", self.in_flight)):
             if value < 1:
-                raise InvalidInput(field, "a whole number >= 1", value)
+                raise InvalidInput(name, "a whole number >= 1", value)
         if self.base_url is not None:
             checked_url(self.base_url)
 
@@ -90,7 +90,8 @@ class EmbeddingsEndpoint:
 def vectors_from(body: Any, expected: int) -> Vectors:
     """The rows of an embeddings response, in the order of its `index`.
 
-    >>> vectors_from({"data": [{"index": 1, "embedding": [0.0]}, {"index": 0, "embedding": [1.0]}]}, 2).tolist()
+    >>> body = {"data": [{"index": 1, "embedding": [0.0]}, {"index": 0, "embedding": [1.0]}]}
+    >>> vectors_from(body, 2).tolist()
     [[1.0], [0.0]]
     """
     try:
