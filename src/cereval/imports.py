@@ -48,19 +48,23 @@ def load_function(field: str, spec: str) -> Callable[..., Any]:
 
 def _named_module(field: str, name: str) -> ModuleType:
     # A console script does not have the working directory on its path, where a user's own module lies.
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
+    _look_in(Path.cwd())
     try:
         return importlib.import_module(name)
     except Exception as error:
         raise InvalidInput(field, f"an importable module ({_reason(error)})", name) from error
-    finally:
-        sys.path.remove(here)
+
+
+def _look_in(folder: Path) -> None:
+    """As `python FILE` does, and for good: a user's function may import its neighbours when it is called."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 
 def _file_module(field: str, path: Path) -> ModuleType:
     if not path.is_file():
         raise InvalidInput(field, "an existing Python file", str(path))
+    _look_in(path.parent.resolve())
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

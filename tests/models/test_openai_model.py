@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import traceback
 from dataclasses import replace
 
@@ -78,9 +79,16 @@ def test_a_wrong_key_is_refused_once_and_never_shown(monkeypatch: pytest.MonkeyP
     assert SECRET not in "".join(traceback.format_exception(error))
 
 
-def test_a_wrong_address_says_so(unused_port: int) -> None:
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_a_wrong_address_says_so() -> None:
     model = open_openai(
-        "m", base_url=f"http://127.0.0.1:{unused_port}/v1", retries=replace(QUICK, attempts=2)
+        "m", base_url=f"http://127.0.0.1:{unused_port()}/v1", retries=replace(QUICK, attempts=2)
     )
     with pytest.raises(EndpointError, match=r"cannot reach http://127.0.0.1:\d+/v1.*--base-url"):
         asyncio.run(model.answer(chat("1+1")))

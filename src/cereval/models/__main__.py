@@ -5,18 +5,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 from cereval.models.base import Model
 from cereval.models.build import open_model
+from cereval.models.local import LocalModel
 from cereval.models.scripted import Faults, ScriptedModel
 from cereval.models.server import Handler, serving
 
 
 def main() -> None:
     options = _parser().parse_args()
-    handler = Handler(_model(options), hang_s=options.hang)
-    asyncio.run(_serve(handler, options.port))
+    model = _model(options)
+    if isinstance(model, LocalModel):
+        # llama.cpp brings a server of its own, which honours every field of a request.
+        print(model.url, flush=True)
+        threading.Event().wait()
+    asyncio.run(_serve(Handler(model, hang_s=options.hang), options.port))
 
 
 def _model(options: argparse.Namespace) -> Model:

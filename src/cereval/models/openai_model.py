@@ -16,6 +16,9 @@ from cereval.models.prices import Price
 from cereval.models.retries import Retries, retrying
 from cereval.models.secrets import HIDDEN, api_key
 
+NO_KEY = "none"
+"""The SDK wants a key even for servers that want none."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenAIModel:
@@ -28,7 +31,6 @@ class OpenAIModel:
     retries: Retries
     timeout_s: float
     client: Any = field(repr=False, compare=False)
-    key: str | None = field(default=None, repr=False, compare=False)
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
         started = time.monotonic()
@@ -56,7 +58,8 @@ class OpenAIModel:
         return request
 
     def _fault(self, error: Exception) -> Fault:
-        return fault_of(error, self.endpoint, self.key)
+        key = self.client.api_key
+        return fault_of(error, self.endpoint, None if key == NO_KEY else key)
 
 
 def open_openai(
@@ -80,15 +83,13 @@ def open_openai(
     if not 0 < timeout_s < float("inf"):
         raise InvalidInput("timeout", "a number of seconds > 0", timeout_s)
     client = openai.AsyncOpenAI(
-        api_key=key or "none",
+        api_key=key or NO_KEY,
         base_url=None if base_url is None else checked_url(base_url),
         timeout=timeout_s,
         max_retries=0,
     )
     endpoint = str(client.base_url).rstrip("/")
-    return OpenAIModel(
-        name, endpoint, settings or Settings(), price, retries or Retries(), timeout_s, client, key
-    )
+    return OpenAIModel(name, endpoint, settings or Settings(), price, retries or Retries(), timeout_s, client)
 
 
 def checked_url(url: str) -> str:

@@ -123,9 +123,10 @@ class ScriptedModel:
         return sum(map(self.is_right, self.key)) / len(self.key)
 
     def question_in(self, prompt: str) -> str | None:
-        """The question that a prompt puts: the prompt itself, or the longest question that it contains."""
-        if prompt in self.key:
-            return prompt
+        """The question in a prompt: all of it, its last line that is one, or the longest it contains."""
+        for text in (prompt, *reversed(prompt.splitlines())):
+            if text in self.key:
+                return text
         return max((question for question in self.key if question in prompt), key=len, default=None)
 
     async def _attempt(self, messages: Messages) -> Reply:

@@ -68,8 +68,8 @@ CREATE TABLE answers (
     run_id TEXT NOT NULL, draw BIGINT NOT NULL, text TEXT NOT NULL, score DOUBLE PRECISION, failure TEXT,
     detail TEXT NOT NULL, input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL,
     cost_usd DOUBLE PRECISION, latency_s DOUBLE PRECISION NOT NULL, attempts BIGINT NOT NULL,
-    finish_reason TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, PRIMARY KEY (run_id, draw), FOREIGN KEY (run_id, draw) REFERENCES draws,
-    CHECK ((score IS NULL) <> (failure IS NULL))
+    finish_reason TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, PRIMARY KEY (run_id, draw),
+    FOREIGN KEY (run_id, draw) REFERENCES draws, CHECK ((score IS NULL) <> (failure IS NULL))
 );
 CREATE TABLE certificates (
     run_id TEXT NOT NULL REFERENCES runs, number BIGINT NOT NULL, content TEXT NOT NULL, at TEXT NOT NULL,
