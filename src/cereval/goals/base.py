@@ -1,0 +1,23 @@
+"""The contract of a goal: what to work towards, and whether it has been reached."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from cereval.methods.base import Aim, Method
+
+
+class Goal(Protocol):
+    """Goals are frozen, validated in their constructors, and rebuilt from their spec."""
+
+    def aim(self, budget: int | None) -> Aim:
+        """What the method's bets and draws should work towards."""
+
+    def reached(self, method: Method) -> bool:
+        """Whether the results consumed so far certify the goal."""
+
+    def decision(self, method: Method) -> str | None:
+        """The answer to a yes/no goal, if it has one yet."""
+
+    def spec(self) -> dict[str, Any]:
+        """Name and parameters, JSON-able."""

@@ -1,0 +1,46 @@
+"""`Estimate(eps)`: the mean score within eps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cereval.errors import InvalidInput
+from cereval.methods.base import Aim, Method
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Stop as soon as the interval's half-width is at most eps.
+
+    >>> Estimate(0.02)
+    Estimate(eps=0.02)
+    """
+
+    eps: float = 0.02
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", in_open_unit_interval("eps", self.eps))
+
+    def aim(self, budget: int | None) -> Aim:
+        return Aim(eps=self.eps, budget=budget)
+
+    def reached(self, method: Method) -> bool:
+        return method.radius <= self.eps
+
+    def decision(self, method: Method) -> str | None:  # noqa: ARG002
+        return None
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": "estimate", "eps": self.eps}
+
+
+def in_open_unit_interval(field: str, value: object) -> float:
+    """The value as a float, if it is a number strictly between 0 and 1."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = float("nan")
+    if isinstance(value, bool) or not 0.0 < number < 1.0:
+        raise InvalidInput(field, "a number in (0, 1)", value)
+    return number

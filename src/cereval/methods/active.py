@@ -1,0 +1,122 @@
+"""`active`: draws where surprises are expected, forecasts the rest from side information."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.items.predictors import Forecast, Predictor, build_predictor
+from cereval.methods.base import Setting
+from cereval.methods.certified import CertifiedMethod, Tuning
+from cereval.methods.uniform import successive_sample
+from cereval.records import Draw
+from cereval.stats.increments import Outlook
+
+Floats = NDArray[np.float64]
+
+FIRST_BLOCK = 32
+GROWTH = 0.1
+SAFETY = 0.4
+"""Share of uniform draws in the mixture: bounds the range of the increments by 1/SAFETY of the uniform one."""
+
+
+class Active(CertifiedMethod):
+    """Blocks of draws; each block is drawn with a forecast made a whole block earlier.
+
+    Block k holds the draws [b_k, b_{k+1}). Its draw weights come from the forecast F_{k-1}, fitted on the results of
+    draws before b_{k-1}: a fixed rule of the draw's index, so draws depend on the seed and the scores but not
+    on timing, and a whole block may be in flight. Its increments use F_k, fitted on the results before b_k, all of
+    which are consumed by then. Both are functions of the past alone, which is all the theorem asks.
+    """
+
+    name: ClassVar[str] = "active"
+
+    def __init__(self, setting: Setting, tuning: Tuning | None = None, predictor: Predictor | None = None) -> None:
+        super().__init__(setting, tuning)
+        self._predictor = predictor or build_predictor(setting.pool)
+        self._rng = np.random.default_rng([setting.seed, 2])
+        self._starts = [0]
+        self._weights: dict[int, Floats] = {}
+        self._forecasts: dict[int, Forecast] = {}
+        self._fitted = 0
+        self._blocks = 0
+        self._drawn = np.zeros(setting.pool.size, dtype=bool)
+        self._order: list[int] = []
+        self._chances: list[float] = []
+        self._next = 0
+        self._known: list[tuple[int, float, float]] = []
+        self._fit()
+
+    # -- drawing ------------------------------------------------------------------------------------------------
+
+    def next_draw(self) -> Draw | None:
+        if self._next == len(self._order) and not self._draw_block():
+            return None
+        index = self._next
+        self._next += 1
+        return Draw(index, self._order[index], self._chances[index])
+
+    def _draw_block(self) -> bool:
+        """Draws block k once the forecast F_{k-1} exists; False while it does not, or when nothing is left."""
+        block = self._blocks
+        if self._fitted < max(block, 1):
+            return False
+        weights = self._block_weights(self._forecasts[max(block - 1, 0)])
+        size = max(FIRST_BLOCK, int(GROWTH * len(self._order)))
+        items, chances = self._sample(weights, size)
+        if not len(items):
+            return False
+        self._weights[block] = weights
+        self._blocks += 1
+        self._starts.append(self._starts[-1] + len(items))
+        self._order.extend(items.tolist())
+        self._chances.extend(chances.tolist())
+        return True
+
+    def _sample(self, weights: Floats, size: int) -> tuple[NDArray[np.int64], Floats]:
+        if self.tally.replacement:
+            chances = weights / weights.sum()
+            items = self._rng.choice(len(weights), size=size, p=chances)
+            return items, chances[items]
+        left = np.where(self._drawn, 0.0, weights)
+        if not left.any():
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        items, chances = successive_sample(self._rng, left, size)
+        self._drawn[items] = True
+        return items, chances
+
+    def _block_weights(self, forecast: Forecast) -> Floats:
+        shares = self.tally.shares
+        relative = forecast.spread / (shares @ forecast.spread)
+        weights: Floats = shares * ((1 - SAFETY) * relative + SAFETY)
+        return weights
+
+    # -- consuming ------------------------------------------------------------------------------------------------
+
+    def prepare(self, draw: Draw) -> None:
+        block = bisect_right(self._starts, draw.index) - 1
+        if self._starts[block] == draw.index:
+            forecast = self._forecasts[block]
+            self._forecasts.pop(block - 1, None)
+            self.tally.look(Outlook(forecast.mean, forecast.spread, self._weights.pop(block)))
+
+    def learn(self, draw: Draw, low: float, high: float) -> None:
+        if low == high:
+            left = self.setting.pool.size if self.tally.replacement else self._drawable - draw.index
+            self._known.append((draw.item, low, draw.probability * left))
+        if self.consumed == self._starts[self._fitted] and not self.complete:
+            self._fit()
+
+    def _fit(self) -> None:
+        items = np.array([item for item, _, _ in self._known], dtype=np.int64)
+        scores = np.array([score for _, score, _ in self._known])
+        relative = np.array([chance for _, _, chance in self._known])
+        self._forecasts[self._fitted] = self._predictor.fit(items, scores, relative)
+        self._fitted += 1
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._forecasts[self._fitted - 1].notes

@@ -1,0 +1,208 @@
+"""The certified engine: unbiased increments, a betting table, and the clock that steers them.
+
+`uniform` and `active` differ only in how they draw and forecast; what turns their results into an interval is here.
+Guarantee: `anytime`. With probability at least 1 - delta every interval ever shown holds the target
+(see `stats.betting` for the theorem, `stats.increments` for the unbiasedness it needs).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from math import fsum
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from cereval.methods.base import Aim, Method, Setting
+from cereval.records import Draw, Guarantee, Interval
+from cereval.stats.bets import BetRule, DeadlineBets, HedgedBets, KellyBets
+from cereval.stats.betting import Account, BettingTable, grid
+from cereval.stats.evidence import ThresholdTest
+from cereval.stats.increments import Increment, Prospect, Tally
+from cereval.stats.information import Information, information_ahead
+
+GRID_STEPS_PER_EPS = 50
+DEFAULT_EPS = 0.02
+LOGICAL_SLACK = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The constants of the bets, none of which validity depends on; chosen in `benchmarks/`.
+
+    margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on
+    Kelly bets. caution, surprise: how far the horizon errs on the far side (see `Information`).
+    """
+
+    margin: float = 0.1
+    rescue: float = 0.05
+    caution: float = 1.5
+    surprise: float = 0.3
+
+
+class CertifiedMethod(Method):
+    """Obligations of subclasses: `next_draw`, and `outlook_for` when forecasts change."""
+
+    guarantee: ClassVar[Guarantee] = "anytime"
+    hedged: ClassVar[bool] = False
+
+    def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
+        self.setting = setting
+        self.tuning = tuning or Tuning()
+        self.aim = setting.aim
+        self.tally = Tally(setting.pool.shares(), replacement=setting.target != "benchmark")
+        self.clock = Information()
+        self.consumed = 0
+        self._failed = 0
+        self._scores: list[tuple[float, float, float]] = []
+        self._history: list[tuple[Prospect, Increment]] = []
+        self._drawable = int(np.count_nonzero(self.tally.shares > 0))
+        self._test = None if self.aim.threshold is None else ThresholdTest(self.aim.threshold, setting.delta)
+        self._table = self._new_table() if self._test is None else None
+
+    # -- results ----------------------------------------------------------------------------------------------
+
+    def observe(self, draw: Draw, low: float, high: float) -> None:
+        self.prepare(draw)
+        prospect = self.tally.prospect()
+        self._stake(prospect)
+        increment = self.tally.settle(draw.item, low, high)
+        self._settle(prospect, increment)
+        self.consumed += 1
+        self._failed += low != high
+        self._scores.append((float(self.tally.shares[draw.item]), low, high))
+        self.learn(draw, low, high)
+
+    def prepare(self, draw: Draw) -> None:
+        """Called before a result is booked: the moment to take a new outlook. Sees no score of `draw`."""
+
+    def learn(self, draw: Draw, low: float, high: float) -> None:
+        """Called after a result is booked."""
+
+    def _stake(self, prospect: Prospect) -> None:
+        if self._test is not None:
+            self._test.stake(prospect, self.clock)
+        if self._table is not None:
+            eps = self._working_eps()
+            needed = self._information_needed(prospect, eps)
+            self._table.stake(prospect, self.clock, needed, eps)
+
+    def _settle(self, prospect: Prospect, increment: Increment) -> None:
+        if self._test is not None:
+            self._test.settle(increment)
+            self._history.append((prospect, increment))
+        if self._table is not None:
+            self._table.settle(increment)
+        self.clock.add((increment.low + increment.high) / 2, prospect.variance)
+
+    # -- what the bets aim at -----------------------------------------------------------------------------------
+
+    def aim_at(self, aim: Aim) -> None:
+        """Changes the goal. Bets only have to be predictable, so this is legal at any time.
+
+        A threshold test spends the whole delta on its one decision and shows no interval before it; a table of
+        intervals that was never shown costs nothing. So from an undecided threshold to an estimate the table
+        is built by replaying the past; the other way round the decision is read off the interval.
+        """
+        self.aim = aim
+        if aim.threshold is None and self._table is None:
+            self._table = self._replayed_table()
+            self._test = None
+
+    def _working_eps(self) -> float:
+        if self.aim.eps is not None:
+            return self.aim.eps
+        if self.aim.threshold is None:
+            return DEFAULT_EPS
+        return min(max(abs(self.clock.mean - self.aim.threshold), 0.005), 0.25)
+
+    def _information_needed(self, prospect: Prospect, eps: float) -> float:
+        """The information at which a fixed-n test would have width 2 eps; less if the budget ends before."""
+        quantile = float(ndtri(1 - self.setting.delta / 2))
+        variance = self.clock.cautious_variance(self.tuning.caution, self.tuning.surprise)
+        needed = (1 + self.tuning.margin) * variance * (quantile / eps) ** 2
+        budget = self.aim.budget
+        if budget is None:
+            return needed
+        left = None if self.tally.replacement else self._drawable - self.consumed
+        calls = max(budget - self.consumed, 1) if left is None else min(max(budget - self.consumed, 1), left)
+        return min(needed, self.clock.total + information_ahead(calls, prospect.variance, left))
+
+    # -- tables ---------------------------------------------------------------------------------------------------
+
+    def _new_table(self) -> BettingTable:
+        return BettingTable(grid(self._working_eps() / GRID_STEPS_PER_EPS), self.setting.delta / 2, self._accounts())
+
+    def _accounts(self) -> tuple[Account, ...]:
+        alpha, rescue = self.setting.delta / 2, self.tuning.rescue
+        if self.hedged:
+            return (Account(1.0, HedgedBets(alpha)),)
+        rule: BetRule = DeadlineBets(alpha)
+        return (Account(1 - rescue, rule), Account(rescue, KellyBets()))
+
+    def _replayed_table(self) -> BettingTable:
+        table, clock, self.clock = self._new_table(), self.clock, Information()
+        for prospect, increment in self._history:
+            eps = self._working_eps()
+            table.stake(prospect, self.clock, self._information_needed(prospect, eps), eps)
+            table.settle(increment)
+            self.clock.add((increment.low + increment.high) / 2, prospect.variance)
+        self.clock, self._history = clock, []
+        return table
+
+    # -- what is certified ------------------------------------------------------------------------------------------
+
+    @property
+    def complete(self) -> bool:
+        """Whether every item of a finite pool is in, so that nothing is left to estimate."""
+        return not self.tally.replacement and self.consumed == self._drawable
+
+    @property
+    def logical(self) -> Interval:
+        """What the seen scores alone prove: the rest is somewhere between all 0 and all 1."""
+        if self.complete:
+            shares = fsum(share for share, _, _ in self._scores)
+            low = fsum(share * low for share, low, _ in self._scores) / shares
+            return Interval(min(low, 1.0), min(fsum(share * high for share, _, high in self._scores) / shares, 1.0))
+        if self.tally.replacement:
+            return Interval(0.0, 1.0)
+        low, unseen = self.tally.seen_low, self.tally.prospect().unseen
+        return Interval(max(low - LOGICAL_SLACK, 0.0), min(self.tally.seen_high + unseen + LOGICAL_SLACK, 1.0))
+
+    @property
+    def statistical(self) -> Interval:
+        """What the bets prove; may be inverted after an event of probability delta."""
+        if self._table is not None:
+            return Interval(self._table.lower, self._table.upper)
+        assert self._test is not None
+        threshold = self._test.threshold
+        return Interval(threshold if self._test.above else 0.0, threshold if self._test.below else 1.0)
+
+    @property
+    def contradiction(self) -> bool:
+        logical, statistical = self.logical, self.statistical
+        lower, upper = max(logical.lower, statistical.lower), min(logical.upper, statistical.upper)
+        crossed = self._table is not None and self._table.contradiction
+        return crossed or lower > upper + LOGICAL_SLACK
+
+    @property
+    def interval(self) -> Interval:
+        logical = self.logical
+        if self.complete or self.contradiction:
+            return logical
+        statistical = self.statistical
+        return Interval(max(logical.lower, statistical.lower), min(logical.upper, statistical.upper))
+
+    @property
+    def estimate(self) -> float:
+        """The information-weighted mean, moved to where the interval reaches at most eps on either side.
+
+        When the goal is met, [upper - eps, lower + eps] is not empty and any point of it is within eps of the target.
+        """
+        interval = self.interval
+        low, high = interval.lower, interval.upper
+        if self.aim.eps is not None and interval.half_width <= self.aim.eps:
+            low, high = max(low, interval.upper - self.aim.eps), min(high, interval.lower + self.aim.eps)
+        return min(max(self.clock.mean, low), max(high, low))

@@ -1,0 +1,47 @@
+"""Methods by name. A new method is one file and one line here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cereval.errors import InvalidInput
+from cereval.methods.active import Active
+from cereval.methods.base import Method, Setting
+from cereval.methods.cer_eval import CerEval
+from cereval.methods.oracle import Oracle
+from cereval.methods.seq import Seq
+from cereval.methods.static import Static
+from cereval.methods.uniform import Hedged, Uniform
+
+METHODS: Mapping[str, Callable[..., Method]] = {
+    cls.name: cls for cls in (Static, Seq, CerEval, Oracle, Uniform, Active, Hedged)
+}
+
+
+def resolve(name: str, setting: Setting) -> str:
+    """The method that `auto` stands for: active where there is side information, else uniform.
+
+    The population target is about items never seen, so forecasts of the known ones cannot help it.
+    """
+    if name == "auto":
+        useful = setting.pool.has_side_information and setting.target != "population"
+        return Active.name if useful else Uniform.name
+    if name not in METHODS:
+        close = difflib.get_close_matches(str(name), [*METHODS, "auto"], n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise InvalidInput("method", "one of auto, " + ", ".join(METHODS) + hint, name)
+    if name == Active.name and setting.target == "population":
+        raise InvalidInput("method", "uniform or a method of the paper for the target population", name)
+    return name
+
+
+def build_method(name: str, setting: Setting, options: Mapping[str, Any]) -> Method:
+    """Builds a method by name; `options` are its own parameters."""
+    try:
+        return METHODS[resolve(name, setting)](setting, **options)
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
+        raise InvalidInput("options", f"parameters of the method {name}", dict(options)) from error

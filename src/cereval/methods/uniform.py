@@ -1,0 +1,91 @@
+"""`uniform`: items in random order, each with a chance in proportion to its weight in the target."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.methods.base import Setting
+from cereval.methods.certified import CertifiedMethod, Tuning
+from cereval.records import Draw
+
+CHUNK = 1024
+
+
+class Uniform(CertifiedMethod):
+    """No side information: the constant forecast, which cancels out of the increments.
+
+    Without replacement (`benchmark`) and for the paper's `population` the order is one weighted random
+    permutation (successive sampling); for `expected` every draw is fresh, and an item may come again.
+    """
+
+    name: ClassVar[str] = "uniform"
+
+    def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
+        super().__init__(setting, tuning)
+        self._rng = np.random.default_rng([setting.seed, 1])
+        self._drawn = 0
+        self._order, self._chances = self._first_chunk()
+
+    def next_draw(self) -> Draw | None:
+        if self._drawn == len(self._order):
+            if self.setting.target != "expected":
+                return None
+            self._extend()
+        index = self._drawn
+        self._drawn += 1
+        return Draw(index, int(self._order[index]), float(self._chances[index]))
+
+    def _first_chunk(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        if self.setting.target == "expected":
+            return self._fresh()
+        weights = self.setting.pool.weights
+        if weights is None:
+            size = self.setting.pool.size
+            return self._rng.permutation(size), 1.0 / np.arange(size, 0, -1)
+        return successive_sample(self._rng, weights, int(np.count_nonzero(weights)))
+
+    def _fresh(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        shares = self.setting.pool.shares()
+        ends = np.cumsum(shares)
+        points = self._rng.uniform(size=CHUNK) * ends[-1]
+        items = np.minimum(np.searchsorted(ends, points, side="right"), len(shares) - 1)
+        return items.astype(np.int64), shares[items]
+
+    def _extend(self) -> None:
+        items, chances = self._fresh()
+        self._order = np.concatenate((self._order, items))
+        self._chances = np.concatenate((self._chances, chances))
+
+
+class Hedged(Uniform):
+    """The same draws with the bets of Waudby-Smith and Ramdas: a baseline for benchmarks."""
+
+    name: ClassVar[str] = "hedged"
+    hedged: ClassVar[bool] = True
+
+
+def successive_sample(
+    rng: np.random.Generator, weights: NDArray[np.float64], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The first `count` items drawn one after the other, each with chance w / (sum of the w left).
+
+    The exponential race: give item i the arrival time E_i / w_i with E_i standard exponential; the next to
+    arrive among those left is i with chance w_i / sum w, by the memoryless property (Rosen 1997). One partial sort.
+
+    >>> items, chances = successive_sample(np.random.default_rng(0), np.array([0.2, 0.0, 0.8]), 2)
+    >>> sorted(items.tolist()), float(chances[-1])
+    ([0, 2], 1.0)
+    """
+    positive = np.flatnonzero(weights > 0)
+    arrivals = rng.standard_exponential(len(positive)) / weights[positive]
+    count = min(count, len(positive))
+    first = np.argpartition(arrivals, count - 1)[:count] if count < len(positive) else np.arange(len(positive))
+    first = first[np.argsort(arrivals[first], kind="stable")]
+    items = positive[first]
+    chosen = weights[items]
+    rest = float(weights[positive].sum() - chosen.sum()) if count < len(positive) else 0.0
+    left = np.cumsum(chosen[::-1])[::-1] + rest
+    return items.astype(np.int64), np.minimum(chosen / left, 1.0)

@@ -1,0 +1,340 @@
+"""`Session`: ask which items to evaluate, tell their scores, read the certified interval at any time.
+
+A session decides and never acts: it does no IO and reads no clock. Results may be told in any order; they are
+consumed in draw order, because answers that come early are different from answers that come late. So the same
+plan, seed and scores give the same draws and the same result whatever was in flight.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cereval.errors import InvalidInput, Misuse
+from cereval.goals import Estimate, Goal, Threshold, goal_from_spec
+from cereval.goals.estimate import in_open_unit_interval
+from cereval.items.pool import Pool
+from cereval.methods.base import Method, Setting, Target
+from cereval.methods.registry import build_method
+from cereval.records import Draw, Interval, Result, Stopped
+
+STATE_FORMAT = 1
+TARGETS = ("benchmark", "population", "expected", "weighted")
+
+
+class Session:
+    """Ask/tell evaluation of one model on `n_items` items.
+
+    >>> session = Session(1000, goal=Estimate(0.1), seed=1)
+    >>> while not session.done:
+    ...     for draw in session.ask(8):
+    ...         session.tell(draw, float(draw.item % 4 > 0))
+    >>> result = session.result()
+    >>> result.stopped, result.lower <= 0.75 <= result.upper, result.half_width <= 0.1
+    ('goal', True, True)
+    """
+
+    def __init__(
+        self,
+        n_items: int,
+        *,
+        goal: Goal | None = None,
+        confidence: float = 0.95,
+        method: str = "auto",
+        target: str = "benchmark",
+        texts: Sequence[str] | None = None,
+        embeddings: ArrayLike | None = None,
+        history: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        budget: int | None = None,
+        seed: int = 0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        goal = _checked_goal(Estimate() if goal is None else goal)
+        self.confidence = in_open_unit_interval("confidence", confidence)
+        self.target = _checked_target(target, weights)
+        self.budget = None if budget is None else _whole("budget", budget, 1)
+        self.seed = _whole("seed", seed, 0)
+        self.n_items = _whole("n_items", n_items, 1)
+        if texts is not None and embeddings is None:
+            embeddings = _embedded(texts, self.n_items)
+        pool = Pool.build(self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history)
+        kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)
+        setting = Setting(pool, kind, 1 - self.confidence, self.seed, goal.aim(self.budget))
+        self._asked_method, self._options = method, dict(options or {})
+        self._method = build_method(method, setting, self._options)
+        self._fingerprint = _fingerprint(pool)
+        self._goal = goal
+        self._goals: list[tuple[int, dict[str, Any]]] = [(0, goal.spec())]
+        self._limit = None if kind == "expected" else int(np.count_nonzero(pool.shares() > 0))
+        self._draws: list[Draw] = []
+        self._told: list[float | None] = []
+        self._has_told: list[bool] = []
+        self._consumed = 0
+        self._failures = 0
+        self._stopped: Stopped = "running"
+        self._check_stop()
+
+    # -- ask and tell -----------------------------------------------------------------------------------------------
+
+    def ask(self, k: int = 1) -> list[Draw]:
+        """Up to k further draws. Fewer, or none, when earlier results must come first or no item is left."""
+        count = _whole("k", k, 1)
+        if self.done:
+            raise Misuse(f"the session has ended ({self._stopped}); nothing is left to ask")
+        if self.budget is not None:
+            count = min(count, self.budget - len(self._draws))
+        fresh: list[Draw] = []
+        while len(fresh) < count and (draw := self._method.next_draw()) is not None:
+            fresh.append(draw)
+        self._draws += fresh
+        self._told += [None] * len(fresh)
+        self._has_told += [False] * len(fresh)
+        return fresh
+
+    def tell(self, draw: Draw, score: float) -> None:
+        """The score of a draw, in [0, 1]."""
+        if isinstance(score, bool | np.bool_):
+            score = float(score)
+        if not isinstance(score, int | float | np.integer | np.floating) or not 0.0 <= float(score) <= 1.0:
+            raise InvalidInput("score", f"a number in [0, 1] (item {draw.item})", score)
+        self._record(draw, float(score))
+
+    def fail(self, draw: Draw) -> None:
+        """The call for a draw failed for good: its score counts as unknown, which can only widen the interval."""
+        self._record(draw, None)
+
+    def _record(self, draw: Draw, score: float | None) -> None:
+        index = draw.index
+        if not 0 <= index < len(self._draws) or self._draws[index] != draw:
+            raise Misuse(f"draw {index} (item {draw.item}) was not asked by this session")
+        if self._has_told[index]:
+            raise Misuse(f"draw {index} (item {draw.item}) was told already")
+        self._told[index], self._has_told[index] = score, True
+        self._consume()
+
+    def _consume(self) -> None:
+        """Feeds the method in draw order up to the first gap, or up to the end of the session."""
+        while not self.done and self._consumed < len(self._draws) and self._has_told[self._consumed]:
+            score = self._told[self._consumed]
+            low, high = (0.0, 1.0) if score is None else (score, score)
+            self._method.observe(self._draws[self._consumed], low, high)
+            self._failures += score is None
+            self._consumed += 1
+            self._check_stop()
+
+    def _check_stop(self) -> None:
+        if self._method.contradiction:
+            self._stopped = "contradiction"
+        elif self._goal.reached(self._method):
+            self._stopped = "goal"
+        elif self._limit is not None and self._consumed >= self._limit:
+            self._stopped = "exhausted"
+        elif self.budget is not None and self._consumed >= self.budget:
+            self._stopped = "budget"
+        else:
+            self._stopped = "running"
+
+    # -- what is certified --------------------------------------------------------------------------------------------
+
+    @property
+    def interval(self) -> Interval:
+        """Certified now; every interval ever shown is covered by the same confidence (for `anytime` methods)."""
+        return self._method.interval
+
+    @property
+    def estimate(self) -> float:
+        return self._method.estimate
+
+    @property
+    def done(self) -> bool:
+        return self._stopped != "running"
+
+    @property
+    def outstanding(self) -> tuple[Draw, ...]:
+        """Draws asked and not told, in draw order."""
+        return tuple(draw for draw, told in zip(self._draws, self._has_told, strict=True) if not told)
+
+    @property
+    def n_evaluated(self) -> int:
+        """Results consumed so far, in draw order."""
+        return self._consumed
+
+    @property
+    def surplus(self) -> int:
+        """Results told but not consumed: in flight when the session ended, or waiting for an earlier one."""
+        return sum(self._has_told) - self._consumed
+
+    @property
+    def method(self) -> Method:
+        return self._method
+
+    @property
+    def goal(self) -> Goal:
+        return self._goal
+
+    @goal.setter
+    def goal(self, goal: Goal) -> None:
+        """A new goal may be set at any time; results already told then count towards it."""
+        goal = _checked_goal(goal)
+        if isinstance(self._goal, Threshold) and self._stopped == "goal" and goal != self._goal:
+            raise Misuse("the threshold was decided with the whole error budget: start a new session for a new goal")
+        self._goals.append((self._consumed, goal.spec()))
+        self._goal = goal
+        self._method.aim_at(goal.aim(self.budget))
+        self._check_stop()
+        self._consume()
+
+    def result(self) -> Result:
+        """The state of the certificate now, whether or not the session has ended."""
+        interval, method = self.interval, self._method
+        return Result(
+            estimate=self.estimate,
+            lower=interval.lower,
+            upper=interval.upper,
+            half_width=max(self.estimate - interval.lower, interval.upper - self.estimate),
+            confidence=self.confidence,
+            n_evaluated=self._consumed,
+            n_items=self.n_items,
+            saved=1 - self._consumed / self.n_items,
+            stopped=self._stopped,
+            method=method.name,
+            guarantee=method.guarantee,
+            target=self.target,
+            seed=self.seed,
+            failures=self._failures,
+            decision=self._goal.decision(method),
+            notes=self._notes(),
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        if not self._method.contradiction:
+            return self._method.notes
+        warning = (
+            "the evidence rejects every value: this has probability at most "
+            f"{1 - self.confidence:.3g}; shown is only what the seen scores prove by themselves"
+        )
+        return (warning, *self._method.notes)
+
+    # -- save and restore ---------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on elsewhere, JSON-able. Side information is named by its hash, not stored."""
+        return {
+            "format": STATE_FORMAT,
+            "n_items": self.n_items,
+            "goals": [[at, spec] for at, spec in self._goals],
+            "confidence": self.confidence,
+            "method": self._asked_method,
+            "options": self._options,
+            "target": self.target,
+            "budget": self.budget,
+            "seed": self.seed,
+            "side_information": self._fingerprint,
+            "drawn": len(self._draws),
+            "results": [[i, self._told[i]] for i, told in enumerate(self._has_told) if told],
+        }
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any], **side_information: Any) -> Session:
+        """The session a `state()` describes, exactly; pass the same texts, embeddings, history, weights, groups.
+
+        Restoring is replaying: the draws are decided again and the results told again, through the same code.
+        """
+        if state.get("format") != STATE_FORMAT:
+            raise InvalidInput("state format", str(STATE_FORMAT), state.get("format"))
+        goals = [(int(at), goal_from_spec(spec)) for at, spec in state["goals"]]
+        keys = ("confidence", "method", "target", "budget", "seed", "options")
+        session = cls(
+            state["n_items"], goal=goals[0][1], **{key: state[key] for key in keys}, **side_information
+        )
+        if session._fingerprint != state["side_information"]:
+            raise InvalidInput("side information", "the arrays that the state was saved with", "other arrays")
+        _replay_into(session, state, goals[1:])
+        return session
+
+
+def _replay_into(session: Session, state: Mapping[str, Any], changes: list[tuple[int, Goal]]) -> None:
+    """Asks and tells again. A goal change is applied once as many results were consumed as it came after."""
+    results = {int(index): score for index, score in state["results"]}
+    pending = list(changes)
+    while True:
+        while pending and session.n_evaluated >= pending[0][0]:
+            session.goal = pending.pop(0)[1]
+        if session.done or len(session._draws) >= state["drawn"]:
+            break
+        if not session.ask(1):
+            raise InvalidInput("state", "as many draws as its results allow", f"{state['drawn']} draws")
+        draw = session._draws[-1]
+        if draw.index in results:
+            score = results.pop(draw.index)
+            session._record(draw, score)
+    _ask_rest(session, state["drawn"])
+    for index, score in results.items():
+        session._record(session._draws[index], score)
+    for _, goal in pending:
+        session.goal = goal
+
+
+def _ask_rest(session: Session, drawn: int) -> None:
+    """Draws that were in flight when the session ended: decided again although nothing more may be asked."""
+    while len(session._draws) < drawn and (draw := session._method.next_draw()) is not None:
+        session._draws.append(draw)
+        session._told.append(None)
+        session._has_told.append(False)
+
+
+def _checked_goal(goal: object) -> Goal:
+    if not isinstance(goal, Estimate | Threshold):
+        raise InvalidInput("goal", "Estimate(eps) or Threshold(value)", goal)
+    return goal
+
+
+def _checked_target(target: str, weights: ArrayLike | None) -> str:
+    if target not in TARGETS:
+        raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
+    if target == "weighted" and weights is None:
+        raise InvalidInput("weights", "given for the target weighted", None)
+    if target == "population" and weights is not None:
+        raise InvalidInput("weights", "None for the target population", "weights")
+    return "weighted" if target == "benchmark" and weights is not None else target
+
+
+def _whole(field: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInput(field, f"a whole number >= {least}", value)
+    return int(value)
+
+
+def _embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
+    from cereval.items.embeddings import tfidf
+
+    if len(texts) != n_items:
+        raise InvalidInput("texts", f"one text for each of the {n_items} items", f"{len(texts)} texts")
+    return cast(ArrayLike, tfidf(texts))
+
+
+def _fingerprint(pool: Pool) -> str:
+    """A hash of the side information, so that a state is not restored with other arrays."""
+    digest = hashlib.sha256()
+    for part in (pool.weights, pool.embeddings, pool.groups, pool.history):
+        digest.update(b"-" if part is None else str(part.shape).encode() + np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def unit_score(value: object) -> float:
+    """A score as a float in [0, 1], NaN kept.
+
+    >>> unit_score(True), unit_score(0.25)
+    (1.0, 0.25)
+    """
+    number = float(value)  # type: ignore[arg-type]
+    if not (math.isnan(number) or 0.0 <= number <= 1.0):
+        raise InvalidInput("score", "a number in [0, 1]", value)
+    return number

@@ -1,0 +1,121 @@
+"""Bet rules: how much to stake on each candidate value, from the past only.
+
+For each grid value m two games are played (see `betting`): against R <= m, with payoff 1 + lambda (X - m), and
+against R >= m, with payoff 1 - lambda (X - m). A rule proposes lambda >= 0 for all of them at once as an array
+of shape (2, grid values); the table caps it. Any lambda that depends on the past alone keeps the games fair, so a
+rule is judged by the calls it needs, never by validity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, pi, sqrt
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from cereval.stats.increments import Prospect
+from cereval.stats.information import Information
+
+Floats = NDArray[np.float64]
+Stakes = NDArray[np.float64]
+
+ROOT_TWO_PI = sqrt(2 * pi)
+LOWEST_CHANCE = 1e-30
+HIGHEST_CHANCE = 1 - 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Position:
+    """All that a bet may look at: the candidates, the account's log-wealth, the clock and the next range."""
+
+    candidates: Floats
+    log_wealth: Floats
+    null_variance: Floats
+    prospect: Prospect
+    clock: Information
+    information_needed: float
+    eps: float
+
+
+class BetRule(Protocol):
+    """One way to size bets."""
+
+    def stakes(self, position: Position) -> Stakes:
+        """lambda >= 0 for each side and candidate, before capping."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineBets:
+    """Replicates a fixed-horizon test from wherever the account stands.
+
+    An account of wealth w that must reach 1/alpha is worth the chance p = w alpha of a test that is decided after
+    the information tau still to come. In the normal limit that test's value is Phi((x - c)/sqrt(tau)), whose slope
+    at value p is phi(z)/sqrt(tau) with z = Phi^-1(p); betting the slope replicates it:
+
+        lambda = phi(z) / (p sqrt(tau) s^2),   tau = nu/sigma^2,  s^2 = sigma^2 r.
+
+    If the variance were known and the horizon right, the account would reach 1/alpha exactly when the fixed-n
+    test of level alpha rejects (Voracek and Orabona 2025, STaR-Bets, for the idea). `overshoot` aims a little above
+    1/alpha, so that an account about to win gets there before the last moment; `patience` is the least
+    share of the total information that the horizon stays ahead.
+    """
+
+    alpha: float
+    overshoot: float = 0.05
+    patience: float = 0.03
+
+    def stakes(self, position: Position) -> Stakes:
+        goal = position.information_needed
+        ahead = max(goal - position.clock.total, self.patience * goal)
+        chance = np.exp(position.log_wealth + log(self.alpha / (1 + self.overshoot)))
+        np.clip(chance, LOWEST_CHANCE, HIGHEST_CHANCE, out=chance)
+        quantile = ndtri(chance)
+        slope = np.exp(-0.5 * quantile * quantile) / (ROOT_TWO_PI * chance)
+        stakes: Stakes = slope / (np.sqrt(position.null_variance * ahead) * position.prospect.variance)
+        return stakes
+
+
+@dataclass(frozen=True, slots=True)
+class KellyBets:
+    """lambda = eps / s^2: the growth-optimal bet against a value eps away (Kelly 1956).
+
+    Never ruined and never in a hurry: the small share of the capital that rescues an unlucky start.
+    """
+
+    def stakes(self, position: Position) -> Stakes:
+        stakes: Stakes = position.eps / (position.null_variance * position.prospect.variance)
+        return stakes
+
+
+@dataclass(frozen=True, slots=True)
+class HedgedBets:
+    """The predictable plug-in bets of Waudby-Smith and Ramdas (2024, JRSS B), as a baseline.
+
+    lambda_t = sqrt(2 ln(1/alpha) / (sigma_{t-1}^2 t ln(t + 1))): good at every time, best at none.
+    """
+
+    alpha: float
+
+    def stakes(self, position: Position) -> Stakes:
+        step = position.clock.count + 1
+        variance = position.clock.variance * step * log(step + 1)
+        bet = sqrt(2 * log(1 / self.alpha) / variance) / sqrt(position.prospect.variance)
+        return np.full_like(position.log_wealth, bet)
+
+
+def null_variance(candidates: Floats, prospect: Prospect, clock: Information) -> Floats:
+    """sigma^2 as it would be if the target were each candidate, shape (2, candidates).
+
+    If R = m, the unseen items have mean mu = (m - seen)/unseen. Scores near 0 or 1 vary less: for 0/1 scores
+    the variance is mu(1 - mu), and graded scores keep their observed share of it. So sigma^2 is scaled
+    by mu(1 - mu) over its value at the estimate.
+    """
+    seen = np.array([[prospect.seen_low], [prospect.seen_high]])
+    means = np.clip((candidates - seen) / prospect.unseen, 1e-4, 1 - 1e-4)
+    middle = (prospect.seen_low + prospect.seen_high) / 2
+    at_estimate = min(max((clock.mean - middle) / prospect.unseen, 0.5 / (clock.count + 1)), 1 - 0.5 / (clock.count + 1))
+    scaled: Floats = means * (1 - means) * (clock.variance / (at_estimate * (1 - at_estimate)))
+    return scaled

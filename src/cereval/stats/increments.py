@@ -1,0 +1,138 @@
+"""Unbiased increments: from one drawn score to one bounded estimate of the target.
+
+Let pi be the target's weights (sum 1), S the items seen, U the unseen ones, g in [0,1] a forecast and q the
+draw probabilities on U, all functions of the past only. Draw I ~ q and observe z_I. Then
+
+    X = sum_S pi z + sum_U pi g + (z_I - g_I) pi_I / q_I
+
+has E[X | past] = sum pi z = R exactly, whatever g and q are: the last term has mean sum_U pi (z - g).
+With q_i = w_i / W, W = sum_U w, its range is known before the score is:
+
+    sum_S pi z + sum_U pi g - W max_U pi g / w   <=   X   <=   sum_S pi z + sum_U pi g + W max_U pi (1-g) / w
+
+(Horvitz and Thompson 1952 for one draw; Waudby-Smith and Ramdas 2020 for the sequential use, generalised here
+to unequal probabilities and a moving forecast.) A call that failed has a score somewhere in [0, 1]: two
+copies are kept, `low` with 0 in its place, used only to push the lower limit up, and `high` with 1, used only to
+push the upper limit down; both can only widen the interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+RANGE_SLACK = 1e-9
+"""Relative widening of the stated range, far above the rounding of the running sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What is known of X before its score: the range, the relative variance and the logical state.
+
+    `variance` is the forecast variance of X up to one common factor, which the data calibrate.
+    """
+
+    floor: float
+    ceiling: float
+    variance: float
+    seen_low: float
+    seen_high: float
+    unseen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Increment:
+    """The realised X, with failed calls counted as 0 (`low`) and as 1 (`high`)."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlook:
+    """Forecast mean g, forecast spread s of z - g, and draw weights w, one entry for each item."""
+
+    mean: Floats
+    spread: Floats
+    weights: Floats
+
+
+class Tally:
+    """Running sums over seen and unseen items: one draw costs O(1), a new outlook O(N).
+
+    >>> tally = Tally(shares=np.full(4, 0.25), replacement=False)
+    >>> prospect = tally.prospect()
+    >>> round(prospect.floor, 6), round(prospect.ceiling, 6)
+    (-0.0, 1.0)
+    >>> tally.settle(item=2, low=1.0, high=1.0)
+    Increment(low=1.0, high=1.0)
+    >>> tally.settle(item=0, low=0.0, high=0.0)
+    Increment(low=0.25, high=0.25)
+    """
+
+    def __init__(self, shares: Floats, *, replacement: bool) -> None:
+        self.shares = shares
+        self.replacement = replacement
+        self.seen_low = 0.0
+        self.seen_high = 0.0
+        self._left = np.ones(len(shares), dtype=bool)
+        constant = np.full(len(shares), 0.5)
+        self.look(Outlook(mean=constant, spread=np.ones(len(shares)), weights=shares))
+
+    def look(self, outlook: Outlook) -> None:
+        """Takes a new forecast and new draw weights for the draws that follow."""
+        self.outlook = outlook
+        left = self._left & (outlook.weights > 0)
+        share, weight, mean = self.shares[left], outlook.weights[left], outlook.mean[left]
+        leverage = share / weight
+        self._unseen = float(share.sum())
+        self._expected = float(share @ mean)
+        self._race = float(weight.sum())
+        self._energy = float((share * leverage) @ outlook.spread[left] ** 2)
+        # The maxima over U are those at this moment: U only shrinks, so they bound all later ones.
+        self._reach_down = float((leverage * mean).max(initial=0.0))
+        self._reach_up = float((leverage * (1 - mean)).max(initial=0.0))
+
+    def prospect(self) -> Prospect:
+        """Range and relative variance of the next increment; does not depend on which item is drawn."""
+        down = self._race * self._reach_down * (1 + RANGE_SLACK)
+        up = self._race * self._reach_up * (1 + RANGE_SLACK)
+        return Prospect(
+            floor=self.seen_low + self._expected - down,
+            ceiling=self.seen_high + self._expected + up,
+            variance=max(self._race * self._energy, 1e-300),
+            seen_low=self.seen_low,
+            seen_high=self.seen_high,
+            unseen=max(self._unseen, 1e-300),
+        )
+
+    def settle(self, item: int, low: float, high: float) -> Increment:
+        """Books the score of a drawn item and returns its increment."""
+        share, mean = float(self.shares[item]), float(self.outlook.mean[item])
+        weight = float(self.outlook.weights[item])
+        factor = share * self._race / weight
+        increment = Increment(
+            low=self.seen_low + self._expected + (low - mean) * factor,
+            high=self.seen_high + self._expected + (high - mean) * factor,
+        )
+        if not self.replacement:
+            self._remove(item, share, mean, weight, low, high)
+        return increment
+
+    def _remove(self, item: int, share: float, mean: float, weight: float, low: float, high: float) -> None:
+        self._left[item] = False
+        self.seen_low += share * low
+        self.seen_high += share * high
+        self._unseen -= share
+        self._expected -= share * mean
+        self._race -= weight
+        self._energy -= share * share / weight * float(self.outlook.spread[item]) ** 2
+
+    @property
+    def left(self) -> NDArray[np.bool_]:
+        """Which items have not been drawn."""
+        return self._left
