@@ -1,0 +1,119 @@
+"""One run to exhaustion as a path of intervals: it yields the needed items for every eps at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cereval.items.pool import Pool
+from cereval.methods.base import Aim, Method, Setting
+from cereval.methods.cer_eval import CerEval
+from cereval.methods.oracle import Oracle
+from cereval.methods.seq import Seq
+from cereval.methods.static import Static
+
+Floats = NDArray[np.float64]
+
+PRINTED: dict[str, Callable[..., Method]] = {
+    "static": Static,
+    "seq": Seq,
+    "cer-eval": CerEval,
+    "oracle": Oracle,
+}
+"""The paper's methods. Their draws do not depend on eps, which is why one path serves all eps."""
+
+# A full pass is exact up to the rounding of a sum.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Where a run stops for one eps: the items it took, and whether its interval then misses the mean."""
+
+    eps: float
+    items: int
+    missed: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """Radius and interval after each result of one run, and the mean they are about."""
+
+    radius: Floats
+    lower: Floats
+    upper: Floats
+    truth: float
+
+    def reach(self, eps: float) -> Reached:
+        """The first n with radius <= eps, or the whole pool.
+
+        >>> trace = Trace(np.array([1.0, 0.1]), np.array([0.0, 0.6]), np.array([1.0, 0.8]), truth=0.5)
+        >>> trace.reach(0.2)
+        Reached(eps=0.2, items=2, missed=True)
+        """
+        inside = self.radius <= eps
+        last = int(np.argmax(inside)) if inside.any() else len(inside) - 1
+        covered = self.lower[last] - ROUNDING <= self.truth <= self.upper[last] + ROUNDING
+        return Reached(eps, last + 1, not covered)
+
+
+def trace(method: Method, scores: Floats, *, until: float = 0.0) -> Trace:
+    """Plays recorded scores to a method until its radius is at most `until` or no item is left."""
+    path: list[tuple[float, float, float]] = []
+    while (draw := method.next_draw()) is not None:
+        score = float(scores[draw.item])
+        method.observe(draw, score, score)
+        interval = method.interval
+        path.append((method.radius, interval.lower, interval.upper))
+        if path[-1][0] <= until:
+            break
+    radius, lower, upper = np.array(path).T
+    return Trace(radius, lower, upper, float(scores.mean()))
+
+
+def printed_reaches(
+    name: str,
+    scores: Floats,
+    eps: Sequence[float],
+    *,
+    seed: int,
+    embeddings: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    delta: float = 0.05,
+    **parameters: Any,
+) -> list[Reached]:
+    """One of the paper's methods on recorded scores, for every eps from a single run.
+
+    >>> [r.items for r in printed_reaches("seq", np.ones(5000), [0.1, 0.05], seed=0)]
+    [915, 3799]
+    """
+    pool = Pool.build(len(scores), embeddings=embeddings, groups=groups)
+    method = PRINTED[name](Setting(pool, "benchmark", delta, seed, Aim()), **parameters)
+    path = trace(method, scores, until=min(eps))
+    return [path.reach(value) for value in eps]
+
+
+def certified_reaches(
+    name: str,
+    scores: Floats,
+    eps: Sequence[float],
+    *,
+    seed: int,
+    delta: float = 0.05,
+    **side: Any,
+) -> list[Reached]:
+    """`cereval.replay` once for each eps: certified methods bet towards their eps."""
+    from cereval import Estimate, replay
+
+    reached = []
+    for value in eps:
+        result = replay(
+            scores, goal=Estimate(eps=value), confidence=1 - delta, method=name, seed=seed, **side
+        )
+        covered = result.lower - ROUNDING <= scores.mean() <= result.upper + ROUNDING
+        reached.append(Reached(value, result.n_evaluated, not covered))
+    return reached
