@@ -1,0 +1,39 @@
+# Two commands do everything on a fresh machine with make and Python >= 3.11:
+#   make demo   sets up and runs an evaluation
+#   make test   sets up and runs every check
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test check bench bench-full coverage-full clean
+.DEFAULT_GOAL := test
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cereval needs Python >= 3.11; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+test: check
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.calls --quick
+
+bench-full: $(READY)
+	$(BIN)/python -m benchmarks.calls --full
+	$(BIN)/python -m benchmarks.engine
+
+coverage-full: $(READY)
+	$(BIN)/python -m benchmarks.coverage --runs 2000
+
+clean:
+	rm -rf $(VENV) out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
