@@ -16,7 +16,7 @@ from cereval.models.openai_model import checked_url, open_openai
 from cereval.models.prices import Price
 from cereval.models.retries import Retries
 from cereval.models.scripted import FaultKind, Faults, ScriptedModel
-from cereval.models.server import Handler, serving
+from cereval.models.server import Handler, _response, serving
 
 KEY = {f"{i}+{i}": str(2 * i) for i in range(100)}
 QUICK = Retries(attempts=12, first_s=0.001, longest_s=0.01)
@@ -166,3 +166,34 @@ def test_a_cancelled_call_is_not_tried_again() -> None:
 
     asyncio.run(cancel())
     assert handler.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "everywhere"),
+    [
+        (400, "unsupported_value", True),
+        (400, "context_length_exceeded", False),
+        (402, None, True),
+        (403, None, True),
+        (429, "insufficient_quota", True),
+    ],
+)
+def test_refusals_of_one_question_or_of_all(status: int, code: str | None, everywhere: bool) -> None:
+    class Refusing(Handler):
+        async def _completion(self, request: object, messages: object) -> bytes:  # noqa: ARG002
+            return _response(status, {"error": {"message": "No.\x1b[2J", "code": code}})
+
+    handler = Refusing(ScriptedModel(KEY))
+    (error,) = asyncio.run(answers(handler, ["1+1"]))
+    assert isinstance(error, CallError)
+    assert isinstance(error, EndpointError) == everywhere
+    assert handler.requests == 1
+    assert "No." in str(error)
+    assert "\x1b" not in str(error)
+
+
+def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert open_openai("gpt-4o").price is None
+    assert open_openai("gpt-4o").endpoint == "http://127.0.0.1:9/v1"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,12 @@ def test_the_letter_is_read(answer: str, letter: str) -> None:
 def test_mathematics(answer: str, gold: str, expected: float) -> None:
     pytest.importorskip("math_verify", reason="pip install 'cereval[math]'")
     assert value("math", answer, gold) == expected
+
+
+def test_mathematics_in_another_thread() -> None:
+    pytest.importorskip("math_verify", reason="pip install 'cereval[math]'")
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(value, "math", r"$\frac{1}{2}$", "0.5").result() == 1
 
 
 HOSTILE = [

@@ -65,6 +65,14 @@ def complete(url: str) -> None:
     store.close()
 
 
+def test_many_processes_open_a_new_database_at_once(tmp_path: Path) -> None:
+    opening = "from cereval.store.base import open_store; open_store(sys.argv[1])"
+    code = f"import sys; {opening}.create_run('r', {{}}, 'd', 'm')"
+    command = [sys.executable, "-W", "error", "-c", code, f"sqlite:///{tmp_path}/runs.db"]
+    processes = [subprocess.Popen(command) for _ in range(4)]
+    assert [process.wait() for process in processes] == [0] * 4
+
+
 def test_locked(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     open_store(f"sqlite:///{path}").close()

@@ -115,6 +115,7 @@ def _json_object(path: Path, number: int, line: str) -> Mapping[str, Any]:
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
+    csv.field_size_limit(2**31 - 1)  # prompts may be longer than the module's default of 128 KiB
     with path.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.reader(lines, delimiter=_delimiter(path), strict=True)
         try:

@@ -9,7 +9,7 @@ from cereval.errors import InvalidInput
 from cereval.models.base import Model, Settings
 from cereval.models.local import local_gguf, open_gguf
 from cereval.models.openai_model import open_openai
-from cereval.models.prices import Price, list_price
+from cereval.models.prices import Price
 from cereval.models.python_model import open_python
 from cereval.models.retries import Retries
 from cereval.models.scripted import ScriptedModel
@@ -48,13 +48,11 @@ def open_model(name: str, options: ModelOptions | None = None) -> Model:
 
 
 def _openai(name: str, options: ModelOptions) -> Model:
-    # A list price is OpenAI's: at another address the same name may cost anything.
-    price = options.price or (list_price(name) if options.base_url is None else None)
     return open_openai(
         name,
         base_url=options.base_url,
         settings=options.settings,
-        price=price,
+        price=options.price,
         retries=options.retries,
         timeout_s=options.timeout_s,
         key_variable=options.key_variable,

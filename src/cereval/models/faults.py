@@ -15,6 +15,11 @@ from cereval.models.secrets import scrubbed
 
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 
+UNSUPPORTED = frozenset(
+    {"unsupported_value", "unsupported_parameter", "unknown_parameter", "model_not_found"}
+)
+"""Codes of a bad request that no other question would escape, such as a temperature for a reasoning model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -83,8 +88,10 @@ def _status_fault(error: object, endpoint: str, key: str | None) -> Fault:
             "(it usually ends in /v1)",
             everywhere=True,
         )
-    if status in (402, 429) and (status == 402 or "insufficient_quota" in str(getattr(error, "body", ""))):
+    if status == 402 or (status == 429 and _code(error) == "insufficient_quota"):
         return Fault(f"{endpoint}: the account's quota is spent ({status}): {said}", everywhere=True)
+    if status in (400, 422) and _code(error) in UNSUPPORTED:
+        return Fault(f"{endpoint} refuses a setting ({status}): {said}; leave it out", everywhere=True)
     headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", {})
     return Fault(
         f"{endpoint} answered {status}: {said}",
@@ -120,6 +127,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
     except (ValueError, TypeError):
         return None
+
+
+def _code(error: object) -> str:
+    body = getattr(error, "body", None)
+    return str(body.get("code")) if isinstance(body, dict) else ""
 
 
 def _server_message(error: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,10 +13,11 @@ from cereval.errors import CallError, InvalidInput
 from cereval.models.base import Messages, Reply, Settings
 from cereval.models.completions import reply_from
 from cereval.models.faults import Fault, fault_of
-from cereval.models.prices import Price
+from cereval.models.prices import Price, list_price
 from cereval.models.retries import Retries, retrying
 from cereval.models.secrets import HIDDEN, api_key
 
+OPENAI = "//api.openai.com/"
 NO_KEY = "none"
 """The SDK wants a key even for servers that want none."""
 
@@ -52,7 +54,7 @@ class OpenAIModel:
         if top_logprobs:
             request |= {"logprobs": True, "top_logprobs": top_logprobs}
         request |= self.settings.request()
-        if "max_tokens" in request and "api.openai.com" in self.endpoint:
+        if "max_tokens" in request and OPENAI in self.endpoint:
             # OpenAI's newer models refuse the old name, most other servers know no other.
             request["max_completion_tokens"] = request.pop("max_tokens")
         return request
@@ -76,6 +78,7 @@ def open_openai(
     import openai
 
     key = api_key(key_variable)
+    base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
     if key is None and base_url is None:
         raise CallError(
             f"{key_variable} is not set; export your key, or give --base-url for a server of your own"
@@ -89,6 +92,9 @@ def open_openai(
         max_retries=0,
     )
     endpoint = str(client.base_url).rstrip("/")
+    if price is None and OPENAI in endpoint:
+        # A list price is OpenAI's: at another address the same name may cost anything.
+        price = list_price(name)
     return OpenAIModel(name, endpoint, settings or Settings(), price, retries or Retries(), timeout_s, client)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ LONGEST = 10_000
 class Maths:
     """1 when `math-verify` finds the answer's final expression equal to an accepted one.
 
-    `seconds` bounds the parsing and the comparison of one answer; what takes longer scores 0.
+    `seconds` bounds the parsing and the comparison of one answer; longer scores 0 (main thread only).
     """
 
     seconds: int = 3
@@ -32,7 +33,7 @@ class Maths:
         library = optional("math_verify", "math")
         # The library logs a traceback for every answer that it cannot read: for a scorer that is a plain 0.
         logging.getLogger("math_verify").setLevel(logging.CRITICAL)
-        read = library.parse(answer[-LONGEST:], parsing_timeout=self.seconds)
+        read = library.parse(answer[-LONGEST:], parsing_timeout=self._limit())
         for gold in expected(question):
             if self._same(library, gold, read):
                 return Score(1.0, detail=_last(read))
@@ -40,10 +41,14 @@ class Maths:
 
     def _same(self, library: Any, gold: str, read: Any) -> bool:
         marked = gold if "$" in gold or "\\boxed" in gold else f"${gold}$"
-        parsed = library.parse(marked, parsing_timeout=self.seconds)
+        parsed = library.parse(marked, parsing_timeout=self._limit())
         if not parsed:
             raise InvalidInput("answer", "a mathematical expression", gold)
-        return bool(read) and bool(library.verify(parsed, read, timeout_seconds=self.seconds))
+        return bool(read) and bool(library.verify(parsed, read, timeout_seconds=self._limit()))
+
+    def _limit(self) -> int | None:
+        # The library's limit is an alarm signal, which only the main thread can take.
+        return self.seconds if threading.current_thread() is threading.main_thread() else None
 
 
 def _last(parsed: Any) -> str:

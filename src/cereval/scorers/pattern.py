@@ -16,6 +16,7 @@ class Regex:
     """The last match (its first group, if it has one) compared with the accepted answers as `exact` does.
 
     For items without answers a match alone scores 1. Of long answers the last 100,000 characters count.
+    A pattern with nested repeats, such as `(a+)+b`, can take forever: that is for its author to avoid.
     """
 
     pattern: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -38,7 +39,7 @@ def translated(url: URL) -> Iterator[None]:
         yield
     except exc.IntegrityError as error:
         raise StoreError(_conflict(url, error)) from None
-    except (exc.SQLAlchemyError, OSError) as error:
+    except (exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
         raise StoreError(_explained(url, error)) from None
 
 
