@@ -11,7 +11,7 @@ So experts for g are mixed by their one-step-ahead squared error, guesses of s b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 
 from cereval.items.features import Design, designs
 from cereval.items.pool import Pool
+from cereval.items.spread import PowerLaw, fit_power_law
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Draw weights are formed as (1 - SAFETY) s / mean(s) + SAFETY when guesses are compared.
+LEARNING_RATE = 1.0
+COST_RATE = 1.0
 SAFETY = 0.2
-MIN_VARIANCE = 0.004
-LEARNING_RATE = 2.0
-COST_RATE = 0.5
+# Log prior odds of a constant spread against the power law: right from the start on nearly all real data.
+SPREAD_PRIOR = -2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,58 +124,84 @@ def _loss(rows: Floats, scores: Floats, prior: Design, at: Floats) -> float:
     return float(fit + 0.5 * prior.precision @ (at - prior.mean) ** 2)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Past:
+    """What the mixture has learnt one step ahead: the state that a fit hands to the next one."""
+
+    seen: int
+    experts: Floats  # experts x items: forecasts that the next results will judge
+    mean: Floats  # their mixture
+    spreads: Floats  # 2 x items: a constant and the power law
+    log_weights: Floats
+    log_spread_weights: Floats
+    judged: Floats  # the mixture's forecast of each result so far, made before it was seen
+    squares: Floats  # its squared errors
+    errors: Floats  # importance-weighted sums: the mixture's and the constant's squared errors
+    law: PowerLaw
+
+
 class Mixture:
-    """Experts averaged with weights that fall exponentially in their one-step-ahead squared errors."""
+    """Experts averaged with weights that fall exponentially in their one-step-ahead squared errors.
+
+    Squared error on [0, 1] is mixable, so the average is at worst ln(experts) / rate behind the best expert
+    in total squared error, however long the run; the first expert is the constant. Errors are weighted by
+    1 / draw probability: the items that are still to come count alike, however the draws were tilted.
+    """
 
     def __init__(self, pool: Pool, experts: dict[str, Expert]) -> None:
         self._experts = experts
         self._relative_shares = pool.shares() * pool.size
-        self._seen = 0
-        self._means: list[Floats] = []
-        self._log_weights = np.zeros(len(experts))
-        self._spreads: list[Floats] = []
-        self._log_spread_weights = np.zeros(2)
-        self._mean = np.full(pool.size, 0.5)
-        self._errors = np.zeros(2)
+        empty = np.zeros(0)
+        none = np.zeros((0, pool.size))
+        prior = np.array([SPREAD_PRIOR, 0.0])
+        self._past = _Past(
+            0, none, none, none, np.zeros(len(experts)), prior, empty, empty, np.zeros(2), PowerLaw()
+        )
 
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
         """See `Predictor`."""
-        if self._means and len(items) > self._seen:
-            self._learn(items[self._seen :], scores[self._seen :], probabilities[self._seen :])
-        self._seen = len(items)
-        self._means = [expert.fit(items, scores) for expert in self._experts.values()]
-        weights = _softmax(self._log_weights)
-        self._mean = np.clip(weights @ np.array(self._means), 0.0, 1.0)
-        self._spreads = self._guesses()
-        spread = _softmax(self._log_spread_weights) @ np.array(self._spreads)
-        explained = 1.0 - self._errors[0] / self._errors[1] if self._errors[1] > 0 else 0.0
-        return Forecast(self._mean, spread, float(explained), self._notes(weights))
+        past = self._past
+        if len(past.experts) and len(items) > past.seen:
+            past = self._learn(items[past.seen :], scores[past.seen :], probabilities[past.seen :])
+        forecasts = np.array([expert.fit(items, scores) for expert in self._experts.values()])
+        weights = _softmax(past.log_weights)
+        mean = np.clip(weights @ forecasts, 0.0, 1.0)
+        guess = np.sqrt(past.law.variance(mean))
+        spreads = np.array([np.full(len(mean), np.sqrt(np.mean(guess**2))), guess])
+        spread = _softmax(past.log_spread_weights) @ spreads
+        self._past = replace(past, seen=len(items), experts=forecasts, mean=mean, spreads=spreads)
+        explained = 1.0 - past.errors[0] / past.errors[1] if past.errors[1] > 0.0 else 0.0
+        return Forecast(mean, spread, float(explained), self._notes(weights, float(explained)))
 
-    def _guesses(self) -> list[Floats]:
-        bernoulli = np.sqrt(np.maximum(self._mean * (1.0 - self._mean), MIN_VARIANCE))
-        return [np.full(len(self._mean), bernoulli.mean()), bernoulli]
-
-    def _learn(self, items: Integers, scores: Floats, probabilities: Floats) -> None:
+    def _learn(self, items: Integers, scores: Floats, probabilities: Floats) -> _Past:
+        past = self._past
         importance = self._relative_shares[items] / probabilities
-        errors = np.array([importance @ (scores - mean[items]) ** 2 for mean in self._means])
-        self._log_weights = self._log_weights - LEARNING_RATE * errors
-        squares = importance * (scores - self._mean[items]) ** 2
-        self._errors = self._errors + np.array([squares.sum(), errors[0]])
-        costs = np.array([(squares / draw_weights(spread, SAFETY)[items]).sum() for spread in self._spreads])
-        unit = max(self._errors[0] / self._seen, 1e-9) if self._seen else max(squares.mean(), 1e-9)
-        self._log_spread_weights = self._log_spread_weights - COST_RATE * costs / unit
+        losses = (scores - past.experts[:, items]) ** 2 @ importance
+        squares = (scores - past.mean[items]) ** 2
+        judged = np.concatenate([past.judged, past.mean[items]])
+        every_square = np.concatenate([past.squares, squares])
+        # Cost of one draw under each guess, in units of the mean squared error: comparable across runs.
+        costs = (importance * squares) @ (1.0 / tilted(past.spreads)[:, items]).T
+        return replace(
+            past,
+            log_weights=past.log_weights - LEARNING_RATE * losses,
+            log_spread_weights=past.log_spread_weights - COST_RATE * costs / max(every_square.mean(), 1e-6),
+            judged=judged,
+            squares=every_square,
+            errors=past.errors + np.array([importance @ squares, losses[0]]),
+            law=fit_power_law(judged, every_square, past.law),
+        )
 
-    def _notes(self, weights: Floats) -> tuple[str, ...]:
-        if self._seen == 0 or len(weights) == 1:
+    def _notes(self, weights: Floats, explained: float) -> tuple[str, ...]:
+        if len(weights) == 1 or not self._past.seen:
             return ()
-        names = list(self._experts)
-        order = np.argsort(-weights)[:2]
-        return tuple(f"{names[k]}: weight {weights[k]:.2f}" for k in order if weights[k] >= 0.1)
+        names = np.array(list(self._experts))[np.argsort(-weights, kind="stable")[:2]]
+        return (f"forecasts ({', '.join(names)}) explain {explained:.0%} of the variance one step ahead",)
 
 
-def draw_weights(spread: Floats, safety: float) -> Floats:
-    """Relative draw weights: in proportion to the spread, mixed with uniform."""
-    return np.asarray((1.0 - safety) * spread / spread.mean() + safety)
+def tilted(spreads: Floats) -> Floats:
+    """Relative draw weights of each row of guesses, mixed with uniform draws: they are judged as used."""
+    return np.asarray((1.0 - SAFETY) * spreads / spreads.mean(axis=1, keepdims=True) + SAFETY)
 
 
 def _softmax(logs: Floats) -> Floats:
