@@ -82,26 +82,35 @@ def open_gguf(
     context: int = 4096,
 ) -> LocalModel:
     """Loads a .gguf file; `context` tokens are shared by `slots` parallel calls."""
-    path = Path(path)
+    path = checked_gguf(Path(path))
+    xllamacpp = optional("xllamacpp", "local")
+    try:
+        server = xllamacpp.Server(_parameters(xllamacpp, path, slots, context))
+    except Exception as error:
+        raise BadFile(f"{path} cannot be loaded by llama.cpp: {error}") from error
+    threads = ThreadPoolExecutor(slots, thread_name_prefix="cereval-local")
+    return LocalModel(name or f"gguf:{path.name}", settings or Settings(), timeout_s, server, threads)
+
+
+def checked_gguf(path: Path) -> Path:
+    """A file that at least begins like a model: llama.cpp's own complaints are hard to read."""
     if not path.is_file():
         raise BadFile(f"{path} does not exist; name a .gguf file")
     with path.open("rb") as file:
         magic = file.read(4)
     if magic != b"GGUF":
         raise BadFile(f"{path} is not a GGUF file; download one that llama.cpp can read")
-    xllamacpp = optional("xllamacpp", "local")
-    params = xllamacpp.CommonParams()
-    params.model.path = str(path)
-    params.n_ctx, params.n_parallel = context * slots, slots
-    params.warmup, params.verbosity = False, -1
-    for cpu in (params.cpuparams, params.cpuparams_batch):
+    return path
+
+
+def _parameters(xllamacpp: Any, path: Path, slots: int, context: int) -> Any:
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(path)
+    parameters.n_ctx, parameters.n_parallel = context * slots, slots
+    parameters.warmup, parameters.verbosity = False, -1
+    for cpu in (parameters.cpuparams, parameters.cpuparams_batch):
         cpu.n_threads = threads_to_use()
-    try:
-        server = xllamacpp.Server(params)
-    except Exception as error:
-        raise BadFile(f"{path} cannot be loaded by llama.cpp: {error}") from error
-    threads = ThreadPoolExecutor(slots, thread_name_prefix="cereval-local")
-    return LocalModel(name or f"gguf:{path.name}", settings or Settings(), timeout_s, server, threads)
+    return parameters
 
 
 def threads_to_use() -> int:

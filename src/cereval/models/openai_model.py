@@ -75,27 +75,30 @@ def open_openai(
     key_variable: str = "OPENAI_API_KEY",
 ) -> OpenAIModel:
     """Opens a client; servers of one's own (a `base_url`) need no key."""
-    import openai
-
-    key = api_key(key_variable)
-    base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-    if key is None and base_url is None:
-        raise CallError(
-            f"{key_variable} is not set; export your key, or give --base-url for a server of your own"
-        )
     if not 0 < timeout_s < float("inf"):
         raise InvalidInput("timeout", "a number of seconds > 0", timeout_s)
-    client = openai.AsyncOpenAI(
-        api_key=key or NO_KEY,
-        base_url=None if base_url is None else checked_url(base_url),
-        timeout=timeout_s,
-        max_retries=0,
-    )
+    client = _client(base_url or os.environ.get("OPENAI_BASE_URL") or None, timeout_s, key_variable)
     endpoint = str(client.base_url).rstrip("/")
     if price is None and OPENAI in endpoint:
         # A list price is OpenAI's: at another address the same name may cost anything.
         price = list_price(name)
     return OpenAIModel(name, endpoint, settings or Settings(), price, retries or Retries(), timeout_s, client)
+
+
+def _client(base_url: str | None, timeout_s: float, key_variable: str) -> Any:
+    import openai
+
+    key = api_key(key_variable)
+    if key is None and base_url is None:
+        raise CallError(
+            f"{key_variable} is not set; export your key, or give --base-url for a server of your own"
+        )
+    return openai.AsyncOpenAI(
+        api_key=key or NO_KEY,
+        base_url=None if base_url is None else checked_url(base_url),
+        timeout=timeout_s,
+        max_retries=0,
+    )
 
 
 def checked_url(url: str) -> str:
