@@ -1,0 +1,1 @@
+"""Measurements: coverage, calls, engine cost. One command each: `python -m benchmarks.coverage`."""

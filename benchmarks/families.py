@@ -1,0 +1,159 @@
+"""The families of evaluations in which a miss rate above delta would be a bug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.scenes import Scene, SceneMaker
+from cereval.experiments.populations import Population, bernoulli, s1, s2, s3, two_point
+from cereval.goals import Estimate, Goal, Threshold
+from cereval.items.predictors import Forecast
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+SIZE = 500
+EPS = 0.1
+BOTH = ("uniform", "active")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A way to make scenes, and the methods that must cover in it."""
+
+    name: str
+    make: SceneMaker
+    methods: tuple[str, ...] = BOTH
+
+
+class Contrary:
+    """The worst forecaster: certain of the opposite, and it looks hardest where it expects nothing."""
+
+    def __init__(self, scores: Floats) -> None:
+        self._forecast = Forecast(1.0 - scores, 0.05 + 0.95 * (1.0 - scores))
+
+    def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:  # noqa: ARG002
+        return self._forecast
+
+
+def plain(population: Population, goal: Goal, **plan: Any) -> Scene:
+    """The mean of one benchmark, with the population's embeddings as side information."""
+    return Scene(population.scores, population.mean, goal, {"embeddings": population.embeddings, **plan})
+
+
+def _bernoulli(rng: np.random.Generator, mean: float, size: int = SIZE, eps: float = EPS) -> Scene:
+    return plain(bernoulli(rng, mean, size), Estimate(eps))
+
+
+def _simulated(rng: np.random.Generator, make: Callable[..., Population], size: int, eps: float) -> Scene:
+    return plain(make(rng, size), Estimate(eps))
+
+
+def _two_point(rng: np.random.Generator) -> Scene:
+    return plain(two_point(rng, 0.2, 0.9, 0.3, SIZE), Estimate(EPS))
+
+
+def _constant(rng: np.random.Generator) -> Scene:
+    value = float(rng.choice([0.0, 0.3, 1.0]))
+    return plain(two_point(rng, value, value, size=SIZE), Estimate(EPS))
+
+
+def _contrary(rng: np.random.Generator) -> Scene:
+    population = bernoulli(rng, float(rng.choice([0.1, 0.5])), SIZE)
+    return plain(population, Estimate(EPS), options={"predictor": Contrary(population.scores)})
+
+
+def _heavy_weights(rng: np.random.Generator) -> Scene:
+    """Heavy tailed, and the heaviest items are mostly the ones the model gets right."""
+    population = bernoulli(rng, 0.3, SIZE)
+    weights = (rng.pareto(1.2, SIZE) + 1e-3) * np.where(population.scores > 0.5, 5.0, 1.0)
+    weights[rng.uniform(size=SIZE) < 0.1] = 0.0
+    scene = plain(population, Estimate(EPS), weights=weights)
+    return replace(scene, truth=float(weights @ population.scores / weights.sum()))
+
+
+def _in_flight(rng: np.random.Generator, count: int) -> Scene:
+    return replace(_bernoulli(rng, 0.3), in_flight=count)
+
+
+def _failing(rng: np.random.Generator) -> Scene:
+    """One call in ten fails, and more often where the model would have been wrong."""
+    scene = _bernoulli(rng, 0.7, eps=0.15)
+    return replace(scene, failing=rng.uniform(size=SIZE) < np.where(scene.scores > 0.5, 0.05, 0.2))
+
+
+def _goal_moves(rng: np.random.Generator) -> Scene:
+    """Loose, tight, a threshold, tight again, at moments of chance and with calls in flight."""
+    at = np.sort(rng.integers(5, 90, size=3))
+    goals: tuple[Goal, ...] = (Estimate(0.09), Threshold(0.45), Estimate(0.12))
+    changes = tuple((int(moment), goal) for moment, goal in zip(at, goals, strict=True))
+    return replace(_bernoulli(rng, 0.5, eps=0.2), changes=changes, in_flight=4)
+
+
+def _threshold_given_up(rng: np.random.Generator) -> Scene:
+    """Undecided after a while, so an estimate is asked for instead; the truth is just under the threshold."""
+    population = bernoulli(rng, 0.5, SIZE)
+    goal = Threshold(min(population.mean + 0.005, 0.99))
+    return replace(plain(population, goal), changes=((int(rng.integers(20, 150)), Estimate(EPS)),))
+
+
+def _threshold(rng: np.random.Generator, gap: float, mean: float, size: int) -> Scene:
+    population = bernoulli(rng, mean, size)
+    return plain(population, Threshold(float(np.clip(population.mean + gap, 0.001, 0.999))))
+
+
+def _tiny(rng: np.random.Generator, size: int) -> Scene:
+    return plain(bernoulli(rng, 0.5, size), Estimate(0.05))
+
+
+def _population(rng: np.random.Generator, mean: float) -> Scene:
+    """A fresh data set in every run; the truth is the mean of the distribution it came from."""
+    drawn = s1(rng, SIZE) if mean == 0.5 else bernoulli(rng, mean, SIZE)
+    return Scene(drawn.scores, mean, Estimate(EPS), {"target": "population"})
+
+
+def _expected(rng: np.random.Generator) -> Scene:
+    """Item i is answered right with its own chance, anew at every call."""
+    chances = rng.beta(0.4, 0.6, size=100)
+    embeddings = (chances + rng.normal(scale=0.2, size=100))[:, None]
+    plan = {"target": "expected", "embeddings": embeddings}
+    return Scene(chances, float(chances.mean()), Estimate(EPS), plan, noisy=True)
+
+
+FAMILIES = (
+    *(Family(f"Bernoulli {mean:g}", partial(_bernoulli, mean=mean)) for mean in (0.5, 0.1)),
+    Family("Bernoulli 0.02", partial(_bernoulli, mean=0.02, size=1000, eps=0.03)),
+    Family("Bernoulli 0.1, N = 5000", partial(_bernoulli, mean=0.1, size=5000, eps=0.05)),
+    *(
+        Family(make.__name__.upper(), partial(_simulated, make=make, size=SIZE, eps=0.07))
+        for make in (s1, s2, s3)
+    ),
+    Family("two-point", _two_point),
+    Family("constant", _constant),
+    Family("adversarial predictor", _contrary, ("active",)),
+    Family("adversarial weights", _heavy_weights),
+    *(Family(f"{count} in flight, shuffled", partial(_in_flight, count=count)) for count in (1, 16, 64)),
+    Family("10% failed calls", _failing),
+    Family("goal changed mid-run", _goal_moves),
+    Family("threshold given up", _threshold_given_up),
+    *(Family(f"N = {size}", partial(_tiny, size=size)) for size in (1, 2, 10)),
+    *(
+        Family(f"threshold mean {gap:+g}", partial(_threshold, gap=gap, mean=0.5, size=1000))
+        for gap in (-0.05, -0.02, 0.02, 0.05)
+    ),
+    Family("threshold mean +0.02, rare", partial(_threshold, gap=0.02, mean=0.05, size=1000)),
+    Family("hedged, Bernoulli 0.1", partial(_bernoulli, mean=0.1), ("hedged",)),
+    *(
+        Family(f"population, mean {mean:g}", partial(_population, mean=mean), ("uniform",))
+        for mean in (0.5, 0.1)
+    ),
+    Family("expected, random responses", _expected),
+)
+
+BY_NAME = {family.name: family for family in FAMILIES}

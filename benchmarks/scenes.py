@@ -1,0 +1,91 @@
+"""One evaluation to be watched: what is true, what is answered, and whether anything shown was ever wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.goals import Goal, Threshold
+from cereval.records import Draw
+from cereval.session import Session
+
+Floats = NDArray[np.float64]
+
+ROUNDING = 1e-9
+"""The truth is itself a rounded sum: an interval that ends this near to it has not missed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """A model that scores `scores[i]` on item i (or, with `noisy`, 1 with that chance, anew at every call).
+
+    changes: goals that are set once as many results have been consumed. failing: items whose calls fail.
+    """
+
+    scores: Floats
+    truth: float
+    goal: Goal
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    failing: NDArray[np.bool_] | None = None
+    noisy: bool = False
+    changes: tuple[tuple[int, Goal], ...] = ()
+    in_flight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether any interval or decision shown was wrong, and how many results were consumed."""
+
+    missed: bool
+    calls: int
+
+
+def watch(scene: Scene, method: str, seed: int) -> Outcome:
+    """Plays a scene to its end and checks everything that the session shows on the way."""
+    session = Session(len(scene.scores), goal=scene.goal, method=method, seed=seed, **scene.plan)
+    answers = np.random.default_rng([seed, 77])
+    changes = list(scene.changes)
+    pending: list[Draw] = []
+    missed = False
+    while not session.done:
+        pending += session.ask(scene.in_flight - len(pending)) if len(pending) < scene.in_flight else []
+        _answer(session, scene, pending.pop(int(answers.integers(len(pending)))), answers)
+        missed |= _wrong(session, scene.truth)
+        while changes and session.n_evaluated >= changes[0][0] and not _decided(session):
+            session.goal = changes.pop(0)[1]
+            missed |= _wrong(session, scene.truth)
+    return Outcome(missed, session.n_evaluated)
+
+
+def _answer(session: Session, scene: Scene, draw: Draw, answers: np.random.Generator) -> None:
+    if scene.failing is not None and scene.failing[draw.item]:
+        session.fail(draw)
+        return
+    score = float(scene.scores[draw.item])
+    session.tell(draw, float(answers.uniform() < score) if scene.noisy else score)
+
+
+def _wrong(session: Session, truth: float) -> bool:
+    """Outside the interval shown, or on the other side of the threshold than decided."""
+    interval = session.interval
+    if not interval.lower - ROUNDING <= truth <= interval.upper + ROUNDING:
+        return True
+    return session.done and _wrong_decision(session, truth)
+
+
+def _wrong_decision(session: Session, truth: float) -> bool:
+    goal, decision = session.goal, session.result().decision
+    if not isinstance(goal, Threshold) or decision is None:
+        return False
+    return truth < goal.value - ROUNDING if decision == "above" else truth > goal.value + ROUNDING
+
+
+def _decided(session: Session) -> bool:
+    return isinstance(session.goal, Threshold) and session.done
+
+
+SceneMaker = Callable[[np.random.Generator], Scene]
