@@ -8,12 +8,15 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cereval.errors import CerevalError as CerevalError
     from cereval.evaluate import evaluate as evaluate
+    from cereval.evaluate import evaluate_async as evaluate_async
     from cereval.goals import Estimate as Estimate
     from cereval.goals import Threshold as Threshold
     from cereval.records import Draw as Draw
@@ -33,6 +36,7 @@ _HOMES = {
     "Session": "cereval.session",
     "Threshold": "cereval.goals",
     "evaluate": "cereval.evaluate",
+    "evaluate_async": "cereval.evaluate",
     "replay": "cereval.replay",
 }
 __all__ = [*_HOMES, "__version__"]
@@ -45,3 +49,14 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
+
+
+class _Package(ModuleType):
+    """Keeps `cereval.replay` the function, although the module it comes from has the same name."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
