@@ -21,8 +21,11 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-MAX_RANK = 12
-SWEEPS = 12
+# Ranks 3 to 12 and 5 to 25 sweeps need the same calls, within 1%, on MMLU, MATH, GSM8K and AlpacaEval.
+MAX_RANK = 8
+SWEEPS = 8
+# Columns correlated beyond this count as copies, and a set of copies as one model.
+COPY = 0.9
 # Half a success and half a failure per item: finite logits for items that every past model solved, and on
 # MMLU the logit on which a new model's results are closest to linear.
 PSEUDO_COUNT = 0.5
@@ -53,32 +56,47 @@ def summarise(table: Floats) -> Traits:
         return Traits(np.zeros(len(table)), np.zeros((len(table), 0)))
     means = np.array([column[mask].mean() for column, mask in zip(table.T, seen.T, strict=True)])
     centred = np.where(seen, table - means, 0.0)
-    loadings, scores = _principal_components(centred, seen.astype(np.float64))
+    # Pairwise, over the items that both models saw: needs no filling in.
+    together = seen.T.astype(np.float64) @ seen
+    covariance = centred.T @ centred / np.maximum(together, 1.0)
+    votes = _votes(covariance, together)
+    loadings, scores = _principal_components(centred, seen.astype(np.float64), covariance, votes)
     filled = np.clip(means + np.where(seen, centred, scores @ loadings.T), 0.0, 1.0)
-    return Traits(_easiness(filled, loadings), _ordered_factors(loadings, scores))
+    return Traits(_easiness(filled, loadings, votes), _ordered_factors(loadings, scores, votes))
 
 
-def _principal_components(centred: Floats, seen: Floats) -> tuple[Floats, Floats]:
+def _votes(covariance: Floats, together: Floats) -> Floats:
+    """1 / the number of copies of each past model, itself included."""
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
+    # Chance correlations of a few common items are no evidence of a copy: shrink by the number in common.
+    correlation = covariance / np.outer(deviation, deviation) * together / (together + 30.0)
+    likeness = np.clip((correlation - COPY) / (1.0 - COPY), 0.0, 1.0)
+    np.fill_diagonal(likeness, 1.0)
+    return np.asarray(1.0 / likeness.sum(axis=1))
+
+
+def _principal_components(
+    centred: Floats, seen: Floats, covariance: Floats, votes: Floats
+) -> tuple[Floats, Floats]:
     """Loadings (models x rank) and posterior mean scores (items x rank)."""
-    rank = min(centred.shape[1], MAX_RANK)
-    count = seen.sum(axis=0)
-    variance = np.maximum((centred**2).sum(axis=0) / count, 1e-4)
-    loadings = _start(centred, seen, rank)
+    squares, count = (centred**2).sum(axis=0), seen.sum(axis=0)
+    variance = np.maximum(squares / count, 1e-4)
+    loadings = _start(covariance, votes, min(len(votes), MAX_RANK))
     noise = np.maximum(variance - (loadings**2).sum(axis=1), 0.2 * variance)
     for _ in range(SWEEPS):
-        scores, moments = _expect(centred, seen, loadings, noise)
+        scores, moments = _expect(centred, seen, loadings, noise / votes)
         loadings = _maximise(centred, seen, scores, moments)
         fit = np.einsum("ij,ij->j", centred, scores @ loadings.T)
-        noise = np.maximum(((centred**2).sum(axis=0) - fit) / count, 0.05 * variance)
-    return loadings, _expect(centred, seen, loadings, noise)[0]
+        noise = np.maximum((squares - fit) / count, 0.05 * variance)
+    return loadings, _expect(centred, seen, loadings, noise / votes)[0]
 
 
-def _start(centred: Floats, seen: Floats, rank: int) -> Floats:
-    """Leading eigenvectors of the pairwise covariance, which needs no filling in."""
-    covariance = (centred.T @ centred) / np.maximum(seen.T @ seen, 1.0)
-    values, vectors = np.linalg.eigh(covariance)
-    start: Floats = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(0.8 * values[::-1][:rank], 1e-6))
-    return start
+def _start(covariance: Floats, votes: Floats, rank: int) -> Floats:
+    """Leading eigenvectors of the covariance in which each set of copies counts once."""
+    root = np.sqrt(votes)
+    values, vectors = np.linalg.eigh(covariance * np.outer(root, root))
+    leading = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(0.8 * values[::-1][:rank], 1e-6))
+    return np.asarray(leading / root[:, None])
 
 
 def _expect(centred: Floats, seen: Floats, loadings: Floats, noise: Floats) -> tuple[Floats, Floats]:
@@ -98,20 +116,24 @@ def _maximise(centred: Floats, seen: Floats, scores: Floats, moments: Floats) ->
     return np.asarray(np.linalg.solve(gram, (centred.T @ scores)[:, :, None])[:, :, 0], dtype=np.float64)
 
 
-def _easiness(filled: Floats, loadings: Floats) -> Floats:
+def _easiness(filled: Floats, loadings: Floats, votes: Floats) -> Floats:
     """Logit of the mean score, each past model weighted by its part in the common direction."""
-    direction = np.linalg.svd(loadings, full_matrices=False)
-    common = direction[0][:, 0] * np.sign(direction[0][:, 0].sum() or 1.0)
-    weights = np.maximum(common, 0.0) + 1e-9
+    common = _axes(loadings, votes)[0][:, 0]
+    weights = np.maximum(common * np.sign(common @ votes or 1.0), 0.0) * np.sqrt(votes) + 1e-9
     models = weights.sum() ** 2 / (weights**2).sum()
     successes = models * (filled @ weights) / weights.sum()
     odds: Floats = (successes + PSEUDO_COUNT) / (models - successes + PSEUDO_COUNT)
     return np.log(odds)
 
 
-def _ordered_factors(loadings: Floats, scores: Floats) -> Floats:
+def _ordered_factors(loadings: Floats, scores: Floats, votes: Floats) -> Floats:
     """Factors rotated to principal axes and scaled by the score variance that each one explains."""
-    _, strengths, axes = np.linalg.svd(loadings, full_matrices=False)
+    _, strengths, axes = _axes(loadings, votes)
     factors = (scores @ axes.T) * strengths
     scale = factors[:, 0].std() if factors.shape[1] else 0.0
-    return factors / scale if scale > 0 else np.zeros_like(factors)
+    return np.asarray(factors / scale if scale > 0 else np.zeros_like(factors))
+
+
+def _axes(loadings: Floats, votes: Floats) -> tuple[Floats, Floats, Floats]:
+    left, strengths, axes = np.linalg.svd(loadings * np.sqrt(votes)[:, None], full_matrices=False)
+    return left, strengths, axes
