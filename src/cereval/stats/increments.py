@@ -12,8 +12,8 @@ With q_i = w_i / W, W = sum_U w, its range is known before the score is:
 
 (Horvitz and Thompson 1952 for one draw; Waudby-Smith and Ramdas 2020 for the sequential use, generalised here
 to unequal probabilities and a moving forecast.) A call that failed has a score somewhere in [0, 1]: two
-copies are kept, `low` with 0 in its place, used only to push the lower limit up, and `high` with 1, used only to
-push the upper limit down; both can only widen the interval.
+copies are kept, `low` with 0 in its place, used only to push the lower limit up, and `high` with 1, used only
+to push the upper limit down; both can only widen the interval.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 RANGE_SLACK = 1e-9
-"""Relative widening of the stated range, far above the rounding of the running sums."""
+"""Relative widening of the stated range, far above the rounding of sums over the unseen items."""
+
+SUM_SLACK = 1e-12
+"""Absolute widening, far above the rounding of the sums over the seen items, which only grow."""
+
+STALE = 1 / 64
+"""The sums over the unseen are taken anew at this share of the last look: subtraction loses their digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,7 @@ class Tally:
         self._unseen = float(share.sum())
         self._expected = float(share @ mean)
         self._race = float(weight.sum())
+        self._stale = STALE * self._race
         self._energy = float((share * leverage) @ outlook.spread[left] ** 2)
         # The maxima over U are those at this moment: U only shrinks, so they bound all later ones.
         self._reach_down = float((leverage * mean).max(initial=0.0))
@@ -102,8 +109,8 @@ class Tally:
         down = self._race * self._reach_down * (1 + RANGE_SLACK)
         up = self._race * self._reach_up * (1 + RANGE_SLACK)
         return Prospect(
-            floor=self.seen_low + self._expected - down,
-            ceiling=self.seen_high + self._expected + up,
+            floor=self.seen_low + self._expected - down - SUM_SLACK,
+            ceiling=self.seen_high + self._expected + up + SUM_SLACK,
             variance=max(self._race * self._energy, 1e-300),
             seen_low=self.seen_low,
             seen_high=self.seen_high,
@@ -131,6 +138,8 @@ class Tally:
         self._expected -= share * mean
         self._race -= weight
         self._energy -= share * share / weight * float(self.outlook.spread[item]) ** 2
+        if self._race < self._stale:
+            self.look(self.outlook)
 
     @property
     def left(self) -> NDArray[np.bool_]:
