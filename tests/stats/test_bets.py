@@ -1,0 +1,61 @@
+"""Bet rules: never negative, never NaN, and in the right direction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cereval.stats.bets import BetRule, DeadlineBets, HedgedBets, KellyBets, Position, null_variance
+from cereval.stats.increments import Prospect
+from cereval.stats.information import Information
+
+RULES: list[BetRule] = [DeadlineBets(0.025), KellyBets(), HedgedBets(0.025)]
+CANDIDATES = np.linspace(0, 1, 11)
+
+
+def position(log_wealth: float = 0.0, count: int = 10, variance: float = 1.0, seen: float = 0.1) -> Position:
+    clock = Information()
+    for index in range(count):
+        clock.add(float(index % 2), 1.0)
+    prospect = Prospect(-0.1, 1.1, variance, seen, seen, 0.8)
+    wealth = np.full((2, len(CANDIDATES)), log_wealth)
+    return Position(
+        CANDIDATES, wealth, null_variance(CANDIDATES, prospect, clock), prospect, clock, 100.0, 0.05
+    )
+
+
+@given(
+    st.sampled_from(RULES), st.floats(-600, 10), st.integers(0, 300), st.floats(1e-9, 1e3), st.floats(0, 0.2)
+)
+def test_stakes_are_finite_and_never_negative(
+    rule: BetRule, log_wealth: float, count: int, variance: float, seen: float
+) -> None:
+    stakes = rule.stakes(position(log_wealth, count, variance, seen))
+    assert stakes.shape == (2, len(CANDIDATES))
+    assert np.isfinite(stakes).all()
+    assert (stakes >= 0).all()
+
+
+def test_deadline_bets_grow_as_wealth_falls_behind() -> None:
+    rich, poor = (DeadlineBets(0.025).stakes(position(wealth)) for wealth in (2.0, -2.0))
+    assert (poor > rich).all()
+
+
+def test_deadline_bets_stop_once_the_account_has_won() -> None:
+    won = DeadlineBets(0.025).stakes(position(np.log(1 / 0.025) + 1))
+    assert won.max() < 1e-3 * DeadlineBets(0.025).stakes(position(0.0)).min()
+
+
+def test_kelly_is_eps_over_the_variance_of_the_increment() -> None:
+    here = position(variance=0.5)
+    assert KellyBets().stakes(here) == pytest.approx(0.05 / (here.null_variance * 0.5))
+
+
+def test_the_null_variance_scales_as_a_bernoulli_with_the_mean_that_the_unseen_would_have() -> None:
+    here = position(seen=0.1)
+    unseen_means = (CANDIDATES[2:8] - 0.1) / 0.8
+    expected = unseen_means * (1 - unseen_means)
+    scaled = here.null_variance[0, 2:8]
+    assert scaled / scaled[0] == pytest.approx(expected / expected[0])
