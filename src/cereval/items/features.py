@@ -13,6 +13,9 @@ from cereval.items.pool import Pool
 Floats = NDArray[np.float64]
 
 MAX_DIMENSIONS = 48
+NEIGHBOURHOODS = 24
+SAMPLE = 4096
+GOLDEN = 0.6180339887498949
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,23 +74,71 @@ def group_design(groups: NDArray[np.int64]) -> Design:
 
 
 def embedding_design(embeddings: NDArray[np.float32]) -> Design:
-    """Leading principal components, the first scaled to variance 1 and the others in proportion."""
-    centred = embeddings - embeddings.mean(axis=0)
-    values, vectors = np.linalg.eigh((centred.T @ centred).astype(np.float64) / len(centred))
-    leading = vectors[:, ::-1][:, :MAX_DIMENSIONS]
+    """Leading principal components, the first of variance 1 and the others in proportion; and the length.
+
+    The length tells apart what no linear function can: a core from its surroundings.
+    """
+    centred = (embeddings - embeddings.mean(axis=0)).astype(np.float64)
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
     scale = np.sqrt(max(float(values[-1]), 1e-30))
-    return Design.of(centred @ leading / scale, 1.0)
+    leading = centred @ vectors[:, ::-1][:, :MAX_DIMENSIONS] / scale
+    length = np.linalg.norm(centred, axis=1) / scale
+    deviation = max(float(length.std()), 1e-6)
+    return Design.of(np.column_stack([leading, (length - length.mean()) / deviation]), 1.0)
+
+
+def neighbourhood_design(positions: Floats) -> Design:
+    """Soft membership of each item in one of a few neighbourhoods: local means, shrunk to the overall one."""
+    squares = _squared_distances(positions, _centres(positions, min(NEIGHBOURHOODS, len(positions))))
+    nearest = squares.min(axis=1, keepdims=True)
+    # Half the usual squared distance to a centre: items between two centres belong to both.
+    width = max(0.5 * float(np.median(nearest)), 1e-12)
+    closeness = np.exp((nearest - squares) / width)
+    return Design.of(closeness / closeness.sum(axis=1, keepdims=True), 0.3)
+
+
+def _centres(positions: Floats, count: int) -> Floats:
+    """Lloyd's algorithm on at most SAMPLE items, from a start without randomness.
+
+    The start is that of k-means++ (the next centre falls on an item with probability in proportion to its
+    squared distance to the centres so far) with the golden-ratio sequence in place of random numbers.
+    """
+    sample = positions[:: -(-len(positions) // SAMPLE)]
+    centres = sample[:1]
+    gaps = _squared_distances(sample, centres)[:, 0]
+    for k in range(1, min(count, len(sample))):
+        ladder = np.cumsum(gaps)
+        chosen = min(int(np.searchsorted(ladder, ladder[-1] * (k * GOLDEN % 1.0))), len(sample) - 1)
+        centres = np.vstack([centres, sample[chosen]])
+        gaps = np.minimum(gaps, _squared_distances(sample, sample[chosen : chosen + 1])[:, 0])
+    for _ in range(8):
+        member = np.eye(len(centres))[_squared_distances(sample, centres).argmin(axis=1)]
+        sizes = member.sum(axis=0)[:, None]
+        centres = np.where(sizes > 0, member.T @ sample / np.maximum(sizes, 1.0), centres)
+    return centres
+
+
+def _squared_distances(rows: Floats, centres: Floats) -> Floats:
+    products = (rows**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2.0 * rows @ centres.T
+    return np.asarray(np.maximum(products, 0.0))
 
 
 def designs(pool: Pool) -> dict[str, Design]:
-    """One design for each expert that the pool's side information supports."""
+    """One design for each expert that the pool's side information supports, by name.
+
+    >>> list(designs(Pool.build(4, groups=[0, 0, 1, 1], history=[0.0, 1.0, 0.0, 1.0])))
+    ['easiness', 'bent', 'factors', 'bent factors', 'groups', 'history and groups']
+    """
     found = {} if pool.history is None else history_designs(pool.history)
-    extra = None
+    local: dict[str, Design] = {}
     if pool.groups is not None and int(pool.groups.max()) > 0:
-        extra = group_design(pool.groups)
-        found["groups"] = intercept(pool.size).beside(extra)
+        local["groups"] = group_design(pool.groups)
     if pool.embeddings is not None:
-        found["embeddings"] = intercept(pool.size).beside(embedding_design(pool.embeddings))
-    if extra is not None and "bent factors" in found:
-        found["history + groups"] = found["bent factors"].beside(extra)
-    return found
+        local["embeddings"] = embedding_design(pool.embeddings)
+        local["neighbourhoods"] = neighbourhood_design(local["embeddings"].columns)
+    finest = "groups" if "groups" in local else "neighbourhoods"
+    joint: dict[str, Design] = {}
+    if found and finest in local:
+        joint[f"history and {finest}"] = found["bent factors"].beside(local[finest])
+    start = intercept(pool.size)
+    return found | {name: start.beside(design) for name, design in local.items()} | joint
