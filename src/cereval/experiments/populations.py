@@ -92,8 +92,8 @@ def s3(rng: np.random.Generator, size: int = 5000) -> Population:
     return paper_simulation(rng, 3, 1.0, size=size, name="S3")
 
 
-SCENARIOS: dict[str, Callable[[np.random.Generator], Population]] = {"S1": s1, "S2": s2, "S3": s3}
-"""The three scenarios of the simulation figure at the paper's size."""
+SCENARIOS: dict[str, Callable[..., Population]] = {"S1": s1, "S2": s2, "S3": s3}
+"""The three scenarios of the simulation figure: of a Generator and, if not the paper's 5,000, a size."""
 
 
 def hubness(

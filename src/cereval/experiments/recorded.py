@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 
 from cereval.datasets.tables import read_items, read_scores
 from cereval.errors import BadFile
-from cereval.items.embeddings import embed
+from cereval.items.embeddings import Vectors, embed
 
 Floats = NDArray[np.float64]
 
@@ -72,11 +74,26 @@ def folders(data: Path) -> list[Path]:
 
 def saved_embeddings(benchmark: Benchmark, embedder: str, dimensions: int, out: Path) -> Path:
     """The file with the benchmark's embeddings, computed at most once for the same texts."""
+    return _stored(
+        benchmark, f"{embedder}-{dimensions}", out, lambda: embed(benchmark.texts, embedder, dimensions)
+    )
+
+
+def fetch_embeddings(benchmark: Benchmark, base_url: str, model: str, out: Path) -> Path:
+    """The same from an OpenAI-compatible embeddings endpoint."""
+    from cereval.models.embeddings import EmbeddingsEndpoint
+
+    endpoint = EmbeddingsEndpoint(model, base_url)
+    label = re.sub(r"[^\w.-]+", "-", model)
+    return _stored(benchmark, label, out, lambda: endpoint.embed(benchmark.texts))
+
+
+def _stored(benchmark: Benchmark, label: str, out: Path, compute: Callable[[], Vectors]) -> Path:
     digest = hashlib.sha256("\0".join(benchmark.texts).encode()).hexdigest()[:12]
-    path = out / "embeddings" / f"{benchmark.name}-{embedder}-{dimensions}-{digest}.npy"
+    path = out / "embeddings" / f"{benchmark.name}-{label}-{digest}.npy"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        vectors = embed(benchmark.texts, embedder, dimensions)
+        vectors = compute()
         # Renamed when complete: an interrupted write must not be taken for finished embeddings.
         partial = path.with_suffix(".part.npy")
         np.save(partial, vectors)

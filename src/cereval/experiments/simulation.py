@@ -17,10 +17,12 @@ EPS_STAR = round(float(np.sqrt(np.log(20) / 10_000)), 4)
 GRID = (EPS_STAR, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1)
 
 
-def replicate(scenario: str, method: str, replication: int, eps: tuple[float, ...]) -> list[dict[str, Any]]:
+def replicate(
+    scenario: str, method: str, replication: int, eps: tuple[float, ...], size: int
+) -> list[dict[str, Any]]:
     """One fresh population and one method on it; the same population for every method."""
     number = list(SCENARIOS).index(scenario)
-    population = SCENARIOS[scenario](np.random.default_rng([replication, number]))
+    population = SCENARIOS[scenario](np.random.default_rng([replication, number]), size)
     side: dict[str, Any] = {}
     if method in ("cer-eval", "active"):
         side["embeddings"] = population.embeddings
@@ -48,15 +50,22 @@ class Simulation:
     replications: int = 20
     eps: tuple[float, ...] = GRID
     methods: tuple[str, ...] = ("static", "seq", "cer-eval", "oracle", "uniform", "active")
+    size: int = 5000
     name: str = "simulation"
 
     def tasks(self) -> list[Task]:
         values = ",".join(f"{value:g}" for value in self.eps)
         return [
             Task(
-                f"{scenario}/{method}/{replication}/{values}",
+                f"{scenario}/{method}/{replication}/{self.size}/{values}",
                 replicate,
-                {"scenario": scenario, "method": method, "replication": replication, "eps": self.eps},
+                {
+                    "scenario": scenario,
+                    "method": method,
+                    "replication": replication,
+                    "eps": self.eps,
+                    "size": self.size,
+                },
             )
             for replication in range(self.replications)
             for scenario in SCENARIOS
@@ -77,7 +86,9 @@ class Simulation:
         parts = [_HEAD.format(replications=self.replications)]
         for scenario in SCENARIOS:
             inside = [row for row in rows if row["scenario"] == scenario]
-            parts.append(f"## {scenario}: mean number of items, of 5,000\n\n{pivot(inside, 'items', 'eps')}")
+            parts.append(
+                f"## {scenario}: mean number of items, of {self.size:,}\n\n{pivot(inside, 'items', 'eps')}"
+            )
         parts.append(
             "## Share of runs whose interval misses, all scenarios\n\n"
             + pivot(rows, "missed", "eps", "{:.3f}".format)

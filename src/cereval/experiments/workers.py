@@ -16,7 +16,7 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def run_tasks(tasks: Sequence[Task], file: RowFile, *, jobs: int, title: str, quiet: bool = False) -> None:
-    """Every task once, its rows appended as soon as it is done."""
+    """Every task once, its rows appended as soon as it is done; `jobs=0` runs them in this process."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -29,7 +29,7 @@ def run_tasks(tasks: Sequence[Task], file: RowFile, *, jobs: int, title: str, qu
 
 
 def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
-    if jobs <= 1 or len(tasks) <= 1:
+    if jobs == 0 or not tasks:
         yield from ((task, task.run()) for task in tasks)
         return
     # Spawned, not forked: a fork would inherit BLAS threads, and one thread in each process is fastest here.
