@@ -38,8 +38,8 @@ class Tuning:
 
     margin: float = 0.1
     rescue: float = 0.05
-    caution: float = 1.5
-    surprise: float = 0.3
+    caution: float = 1.2
+    surprise: float = 0.2
 
 
 class CertifiedMethod(Method):
@@ -163,9 +163,12 @@ class CertifiedMethod(Method):
     def logical(self) -> Interval:
         """What the seen scores alone prove: the rest is somewhere between all 0 and all 1."""
         if self.complete:
-            shares = fsum(share for share, _, _ in self._scores)
-            low = fsum(share * low for share, low, _ in self._scores) / shares
-            return Interval(min(low, 1.0), min(fsum(share * high for share, _, high in self._scores) / shares, 1.0))
+            # Equal weights are divided out: a mean of k/N is then the same number as the threshold k/N.
+            common = self._scores[0][0] if self.setting.pool.weights is None else 1.0
+            shares = fsum(share / common for share, _, _ in self._scores)
+            low = fsum(share / common * low for share, low, _ in self._scores) / shares
+            high = fsum(share / common * high for share, _, high in self._scores) / shares
+            return Interval(min(low, 1.0), min(high, 1.0))
         if self.tally.replacement:
             return Interval(0.0, 1.0)
         low, unseen = self.tally.seen_low, self.tally.prospect().unseen
