@@ -1,0 +1,90 @@
+"""The `cereval` command. Subcommands are imported when they are used, so that `cereval --help` is instant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+
+import click
+
+from cereval import __version__
+from cereval.errors import CerevalError
+
+COULD_NOT_RUN = 1
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """A command that lives in `cereval.cli.<module>` under the module's own name."""
+
+    module: str
+    summary: str
+
+    @property
+    def exists(self) -> bool:
+        return find_spec(f"cereval.cli.{self.module}") is not None
+
+    def load(self) -> click.Command:
+        command = getattr(import_module(f"cereval.cli.{self.module}"), self.module)
+        assert isinstance(command, click.Command)
+        return command
+
+
+COMMANDS: Mapping[str, LazyCommand] = {
+    "replay": LazyCommand("replay", "What would a recorded evaluation have cost?"),
+    "plan": LazyCommand("plan", "How many calls will a goal take?"),
+    "reproduce": LazyCommand("reproduce", "Reproduce the paper's figures and tables."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are listed from a table and loaded one at a time."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return [name for name, command in COMMANDS.items() if command.exists]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return COMMANDS[cmd_name].load() if cmd_name in self.list_commands(ctx) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="cereval")
+def cli() -> None:
+    """Certified evaluation of language models: the fewest calls that prove the answer.
+
+    Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line and returns its exit code; errors made by users are one line on stderr."""
+    try:
+        code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return COULD_NOT_RUN
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    except CerevalError as error:
+        return _refused(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output (`| head`) has seen enough; Python would complain once more at exit.
+        sys.stderr.close()
+        return COULD_NOT_RUN
+    return code if isinstance(code, int) else 0
+
+
+def _refused(message: str) -> int:
+    click.echo("error: " + " ".join(message.split()), err=True)
+    return COULD_NOT_RUN

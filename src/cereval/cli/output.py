@@ -1,0 +1,88 @@
+"""What commands print: one JSON object for machines, a headline and a small table for people."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from cereval.records import Result
+
+PASSED, FAILED, UNDECIDED = 0, 2, 3
+
+
+def exit_code(result: Result) -> int:
+    """0 goal reached or certified pass, 2 certified fail, 3 undecided."""
+    if result.decision == "below":
+        return FAILED
+    return PASSED if result.stopped == "goal" else UNDECIDED
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """One JSON object on stdout; a number that is not finite would be a bug, and is refused."""
+    click.echo(json.dumps(values, allow_nan=False, ensure_ascii=False))
+
+
+def print_table(
+    rows: Sequence[Sequence[str]], header: Sequence[str] = (), *, numbers: Sequence[int] = ()
+) -> None:
+    """Rows of text in aligned columns; the columns in `numbers` are aligned to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD if header else None, show_header=bool(header), pad_edge=False)
+    for column in range(max(map(len, rows))):
+        title = header[column] if header else ""
+        table.add_column(title, justify="right" if column in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+SIDES = {"above": "certified pass", "below": "certified fail", None: "undecided"}
+
+
+def headline(result: Result, threshold: float | None = None) -> str:
+    """The answer in one line.
+
+    >>> numbers = 0.82, 0.802, 0.838, 0.018, 0.95, 1940, 14042, 0.86184
+    >>> headline(Result(*numbers, "goal", "uniform", "anytime", "benchmark", seed=0))
+    '82.00% ± 1.80%, 95% confidence, 1,940 of 14,042 questions asked (86.2% saved)'
+    """
+    answer = plus_minus(result)
+    if threshold is not None:
+        answer = f"at least {percent(threshold)}: {SIDES[result.decision]}"
+    asked = f"{result.n_evaluated:,} of {result.n_items:,} questions asked"
+    confidence = f"{percent(result.confidence)} confidence"
+    return f"{answer}, {confidence}, {asked} ({math.floor(result.saved * 1000) / 10:.1f}% saved)"
+
+
+def plus_minus(result: Result) -> str:
+    """The estimate with a radius that still holds the whole interval after rounding."""
+    middle = round(result.estimate * 100, 2)
+    reach = max(middle - result.lower * 100, result.upper * 100 - middle)
+    return f"{middle:.2f}% ± {math.ceil(reach * 100 - 1e-6) / 100:.2f}%"
+
+
+def interval(lower: float, upper: float) -> str:
+    """Rounded outwards, so that what is printed is never narrower than what is proven.
+
+    >>> interval(0.80123, 0.83871)
+    '[80.12%, 83.88%]'
+    """
+    low, high = math.floor(lower * 1e4 + 1e-6) / 100, math.ceil(upper * 1e4 - 1e-6) / 100
+    return f"[{low:.2f}%, {high:.2f}%]"
+
+
+def percent(share: float) -> str:
+    """A share with the digits it has, and no more.
+
+    >>> percent(0.95), percent(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{round(share * 100, 6):g}%"

@@ -1,0 +1,150 @@
+"""`cereval replay`: what a recorded evaluation would have cost, and whether its answer had been right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cereval.cli.output import exit_code, headline, interval, print_json, print_table
+
+if TYPE_CHECKING:
+    from cereval.cli.side_information import SideInformation
+    from cereval.datasets.tables import ScoresTable
+    from cereval.goals import Goal
+    from cereval.records import Result
+
+
+@click.command()
+@click.argument("scores")
+@click.option("--model", required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
+@click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item`, `text`, `category`.")
+@click.option(
+    "--history",
+    multiple=True,
+    metavar="others|COLUMNS|FILE",
+    help="Scores of past models: all other columns, some of them (comma-separated), or another scores file.",
+)
+@click.option("--eps", type=float, help="Stop when the mean is known within this.  [default: 0.02]")
+@click.option(
+    "--threshold",
+    "--at-least",
+    type=float,
+    metavar="C",
+    help="Stop when it is certain whether the mean is >= C.",
+)
+@click.option("--confidence", type=float, default=0.95, show_default=True)
+@click.option(
+    "--method", default="auto", show_default=True, help="auto, uniform, active, or one of the paper's."
+)
+@click.option(
+    "--target",
+    default="benchmark",
+    show_default=True,
+    help="benchmark, population or expected: the mean over what.",
+)
+@click.option(
+    "--batch", type=int, default=1, show_default=True, help="Questions in flight; changes no result."
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--budget", type=int, metavar="N", help="Ask at most N questions.")
+@click.option(
+    "--embeddings",
+    type=click.Choice(["tfidf", "wordllama", "none"]),
+    help="Features from the texts of ITEMS.  [default: tfidf where there are texts]",
+)
+@click.option(
+    "--groups",
+    type=click.Choice(["category", "none"]),
+    help="A known partition of the items.  [default: category where ITEMS has it]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def replay(scores: str, model: str, as_json: bool, **flags: Any) -> int:
+    """Replay recorded SCORES: which questions would have been asked, and what they would have proven.
+
+    SCORES is a parquet or csv file with a column `item` and one column per model, scores in [0, 1]; an empty
+    score is not part of the pool.
+
+    Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided.
+    """
+    from cereval.datasets.tables import read_scores
+    from cereval.replay import replay as run_replay
+
+    goal = _goal(flags["eps"], flags["threshold"])
+    table = read_scores(scores)
+    column = table.model(model)
+    side = _side_information(table, model, flags)
+    result = run_replay(
+        column,
+        goal=goal,
+        embeddings=side.embeddings,
+        groups=side.groups,
+        history=side.history,
+        **{key: flags[key] for key in ("confidence", "method", "target", "batch", "budget", "seed")},
+    )
+    extra = {
+        "model": model,
+        **goal.spec(),
+        **_truth(table, model, result),
+        "notes": [*side.notes, *result.notes],
+    }
+    if as_json:
+        print_json({**result.as_dict(), **extra})
+    else:
+        _print_for_people(result, extra)
+    return exit_code(result)
+
+
+def _goal(eps: float | None, threshold: float | None) -> Goal:
+    from cereval.errors import InvalidInput
+    from cereval.goals import Estimate, Threshold
+
+    if eps is not None and threshold is not None:
+        raise InvalidInput("--eps", "left out when --threshold is given", eps)
+    if threshold is not None:
+        return Threshold(threshold)
+    return Estimate() if eps is None else Estimate(eps)
+
+
+def _side_information(table: ScoresTable, model: str, flags: dict[str, Any]) -> SideInformation:
+    from cereval.cli.side_information import SideInformation, embedded, grouped, known_items, past_scores
+
+    history, notes = past_scores(table, model, flags["history"])
+    known = known_items(flags["items"], table.items)
+    return SideInformation(
+        embedded(known, flags["embeddings"], flags["method"]),
+        grouped(known, flags["groups"]),
+        history,
+        tuple(notes),
+    )
+
+
+def _truth(table: ScoresTable, model: str, result: Result) -> dict[str, Any]:
+    """A replay knows all scores; of a population it still has only a sample."""
+    from math import fsum
+
+    known = [float(score) for score in table.model(model) if score == score]
+    if result.target == "population":
+        return {"truth": None, "truth_inside": None}
+    truth = fsum(known) / len(known)
+    return {"truth": truth, "truth_inside": result.lower <= truth <= result.upper}
+
+
+def _print_for_people(result: Result, extra: dict[str, Any]) -> None:
+    click.echo(headline(result, extra.get("value")))
+    rows = [
+        ("model", extra["model"]),
+        ("method", result.method),
+        ("guarantee", result.guarantee),
+        ("target", result.target),
+        ("interval", interval(result.lower, result.upper)),
+        ("truth", _told(extra)),
+        ("stopped", result.stopped),
+    ]
+    print_table([*rows, *(("note", note) for note in extra["notes"])])
+
+
+def _told(extra: dict[str, Any]) -> str:
+    if extra["truth"] is None:
+        return "unknown: the table is itself a sample of the population"
+    return f"{extra['truth']:.2%} ({'inside' if extra['truth_inside'] else 'OUTSIDE'} the interval)"
