@@ -86,6 +86,6 @@ def successive_sample(
     first = first[np.argsort(arrivals[first], kind="stable")]
     items = positive[first]
     chosen = weights[items]
-    rest = float(weights[positive].sum() - chosen.sum()) if count < len(positive) else 0.0
+    rest = float(np.delete(weights[positive], first).sum())
     left = np.cumsum(chosen[::-1])[::-1] + rest
     return items.astype(np.int64), np.minimum(chosen / left, 1.0)

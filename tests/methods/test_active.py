@@ -1,0 +1,144 @@
+"""`active`: what drives a draw was known before it, and bad guesses cost calls only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cereval.experiments.populations import bernoulli, clusters
+from cereval.items.pool import Pool
+from cereval.items.predictors import Forecast, build_predictor
+from cereval.methods.active import Active
+from cereval.methods.base import Aim, Setting, Target
+from cereval.records import Draw
+
+Floats = NDArray[np.float64]
+POPULATION = clusters(np.random.default_rng(3), size=400)
+
+
+class Recorder:
+    """A predictor that notes which results it was shown, and when."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.inner = build_predictor(pool)
+        self.shown: list[int] = []
+
+    def fit(self, items: Any, scores: Floats, probabilities: Floats) -> Forecast:
+        self.shown.append(len(items))
+        return self.inner.fit(items, scores, probabilities)
+
+
+class Watched(Active):
+    """Notes what was known of each increment before its score, and the chance its item had."""
+
+    def prepare(self, draw: Draw) -> None:
+        super().prepare(draw)
+        weights = np.where(self.tally.left, self.tally.outlook.weights, 0.0)
+        self.known = self.tally.prospect(), float(weights[draw.item] / weights.sum())
+
+
+def made(target: Target = "benchmark", predictor: Any = None, **side: Any) -> Watched:
+    pool = Pool.build(POPULATION.size, **(side or {"embeddings": POPULATION.embeddings}))
+    return Watched(Setting(pool, target, 0.05, 7, Aim(eps=0.05)), predictor=predictor)
+
+
+def next_of(method: Active) -> Draw:
+    draw = method.next_draw()
+    assert draw is not None
+    return draw
+
+
+def test_a_block_is_drawn_before_the_results_of_the_one_before_it() -> None:
+    method = made()
+    waiting = []
+    while (draw := method.next_draw()) is not None:
+        waiting.append(draw)
+    assert len(waiting) >= 32
+    first = len(waiting)
+    for draw in waiting[:31]:
+        method.observe(draw, 1.0, 1.0)
+        assert method.next_draw() is None
+    method.observe(waiting[31], 1.0, 1.0)
+    assert next_of(method).index == first
+
+
+def test_forecasts_are_fitted_on_consumed_results_only() -> None:
+    recorder = Recorder(Pool.build(POPULATION.size, embeddings=POPULATION.embeddings))
+    method = made(predictor=recorder)
+    for consumed in range(200):
+        draw = next_of(method)
+        assert max(recorder.shown) <= consumed
+        method.observe(draw, POPULATION.scores[draw.item], POPULATION.scores[draw.item])
+    assert max(recorder.shown) > 100
+
+
+def test_the_score_of_a_draw_does_not_move_its_own_range_or_forecast() -> None:
+    prospects = []
+    for last in (0.0, 1.0):
+        method = made()
+        for step in range(150):
+            draw = next_of(method)
+            score = last if step == 149 else POPULATION.scores[draw.item]
+            method.observe(draw, score, score)
+        prospects.append((draw, method.known))
+    assert prospects[0] == prospects[1]
+
+
+def test_failed_calls_teach_nothing() -> None:
+    recorder = Recorder(Pool.build(POPULATION.size, embeddings=POPULATION.embeddings))
+    method = made(predictor=recorder)
+    for _ in range(100):
+        method.observe(next_of(method), 0.0, 1.0)
+    assert set(recorder.shown) == {0}
+
+
+def test_the_stated_chances_are_those_of_the_weights() -> None:
+    method = made()
+    chances: dict[int, float] = {}
+    for _ in range(150):
+        draw = next_of(method)
+        method.observe(draw, POPULATION.scores[draw.item], POPULATION.scores[draw.item])
+        chances[draw.index] = method.known[1]
+        assert draw.probability == pytest.approx(chances[draw.index], rel=1e-9)
+    assert len(set(chances.values())) > 100
+
+
+@pytest.mark.parametrize(
+    "side",
+    [
+        {"embeddings": POPULATION.embeddings},
+        {"groups": POPULATION.groups},
+        {"history": np.column_stack([POPULATION.scores, 1 - POPULATION.scores, np.full(400, np.nan)])},
+        {"embeddings": POPULATION.embeddings, "groups": POPULATION.groups, "weights": np.arange(400)},
+    ],
+)
+def test_a_full_pass_is_exact_and_nested(side: dict[str, Any]) -> None:
+    method = made(**side)
+    before = method.interval
+    while (draw := method.next_draw()) is not None:
+        method.observe(draw, POPULATION.scores[draw.item], POPULATION.scores[draw.item])
+        now = method.interval
+        assert before.lower <= now.lower + 1e-12
+        assert now.upper <= before.upper + 1e-12
+        before = now
+    exact = float(np.average(POPULATION.scores, weights=side.get("weights")))
+    assert method.interval.lower == method.interval.upper == pytest.approx(exact, abs=1e-14)
+
+
+def test_useful_features_save_calls_and_noise_costs_few() -> None:
+    def calls(population: Any, **side: Any) -> int:
+        pool = Pool.build(population.size, **side)
+        method = Active(Setting(pool, "benchmark", 0.05, 1, Aim(eps=0.05)))
+        while method.interval.half_width > 0.05:
+            draw = next_of(method)
+            method.observe(draw, population.scores[draw.item], population.scores[draw.item])
+        return method.consumed
+
+    sorted_out = clusters(np.random.default_rng(5), means=(1.0, 0.0), size=2000)
+    noise = bernoulli(np.random.default_rng(5), 0.5, size=2000)
+    blind = calls(noise)
+    assert calls(sorted_out, embeddings=sorted_out.embeddings) < 0.7 * blind
+    assert calls(noise, embeddings=noise.embeddings) < 1.25 * blind
