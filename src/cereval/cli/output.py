@@ -59,7 +59,7 @@ def headline(result: Result, threshold: float | None = None) -> str:
         answer = f"at least {percent(threshold)}: {SIDES[result.decision]}"
     asked = f"{result.n_evaluated:,} of {result.n_items:,} questions asked"
     confidence = f"{percent(result.confidence)} confidence"
-    return f"{answer}, {confidence}, {asked} ({math.floor(result.saved * 1000) / 10:.1f}% saved)"
+    return f"{answer}, {confidence}, {asked} ({result.saved:.1%} saved)"
 
 
 def plus_minus(result: Result) -> str:

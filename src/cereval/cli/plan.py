@@ -132,16 +132,14 @@ def _print_for_people(outlook: Outlook, threshold: float | None, price: float | 
 
 def _question(outlook: Outlook, threshold: float | None) -> str:
     scenario = outlook.scenario
-    goal = (
-        f"the mean within ±{percent(outlook.eps)}"
-        if threshold is None
-        else f"is the mean at least {percent(threshold)}?"
-    )
+    goal = f"that the mean is known within ±{percent(outlook.eps)}"
+    if threshold is not None:
+        goal = f"whether the mean is at least {percent(threshold)}"
     guess = f"variance {scenario.variance_or_worst:g}"
     if scenario.mean is not None:
         guess = f"expected mean {percent(scenario.mean)}, " + guess
     pool = f"{scenario.size:,} questions, target {scenario.target}"
-    return f"{goal} at {percent(scenario.confidence)} confidence; {pool}; {guess}"
+    return f"{percent(scenario.confidence)} confidence {goal}; {pool}; {guess}"
 
 
 def _cells(row: Forecast, size: int, price: float | None) -> list[str]:

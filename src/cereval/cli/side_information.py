@@ -56,7 +56,7 @@ def grouped(known: ItemsTable, groups: str | None) -> NDArray[Any] | None:
 def past_scores(
     table: ScoresTable, model: str, wanted: Sequence[str]
 ) -> tuple[NDArray[np.float64] | None, list[str]]:
-    """Items x past models from `others`, columns of the table, or other tables; notes on what was not used."""
+    """Items x past models from `others`, columns of the table, or other tables; notes on what is unused."""
     parts: list[NDArray[np.float64]] = []
     notes: list[str] = []
     for name in _split(table, wanted):

@@ -1,0 +1,95 @@
+"""The group itself: lazy, fast, one-line errors, one exit code for all that could not run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from cereval import __version__
+from cereval.cli.main import COMMANDS, cli, main
+
+HEAVY = ("numpy", "scipy", "pyarrow", "rich", "openai", "sqlalchemy")
+
+
+def test_help_loads_nothing_heavy_and_is_fast() -> None:
+    """0.1 s on a quiet machine; the bound allows for a busy one."""
+    code = (
+        "import sys; from cereval.cli.main import main; code = main(['--help']); "
+        f"sys.exit(code or ','.join(m for m in {HEAVY!r} if m in sys.modules) or 0)"
+    )
+    started = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert time.perf_counter() - started < 5
+    for name in ("replay", "plan"):
+        assert name in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_table_loads(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert isinstance(command, click.Command)
+    assert command.help
+
+
+@pytest.mark.parametrize("name", ["replay", "plan"])
+def test_every_option_of_a_command_is_explained(name: str) -> None:
+    obvious = {"confidence", "seed", "target"}
+    for option in COMMANDS[name].load().params:
+        if isinstance(option, click.Option) and option.name not in obvious:
+            assert option.help, option.name
+
+
+def test_a_command_that_does_not_exist_yet_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cereval.cli import main as module
+
+    missing = module.LazyCommand("no_such_module", "Not there.")
+    monkeypatch.setattr(module, "COMMANDS", {**COMMANDS, "nothing": missing})
+    assert "nothing" not in cli.list_commands(click.Context(cli))
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["evaporate"], "No such command 'evaporate'"),
+        (["plan"], "Missing option '--items'"),
+        (["plan", "--items", "many"], "'many' is not a valid integer"),
+        (["plan", "--items", "10", "--nonsense"], "No such option"),
+        (["replay", "nowhere.csv", "--model", "m"], "nowhere.csv"),
+    ],
+)
+def test_what_cannot_run_is_one_line_and_exit_code_one(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not click's 2: that means a certified fail here."""
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert says in captured.err
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 1
+    assert "Usage: " in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(COMMANDS["plan"].load(), "callback", interrupted)
+    assert main(["plan", "--items", "10"]) == 130
+    assert "interrupted" in capsys.readouterr().err
