@@ -145,7 +145,7 @@ def test_one_run_yields_every_eps() -> None:
 
 
 def test_a_trace_that_never_reaches_eps_takes_everything() -> None:
-    trace = Trace(np.array([0.5, 0.4]), np.zeros(2), np.ones(2), 0.5)
+    trace = Trace(np.full(2, 0.5), np.array([0.5, 0.4]), np.zeros(2), np.ones(2), 0.5)
     assert trace.reach(0.1).items == 2
 
 

@@ -30,7 +30,7 @@ def replicate(
     series = load(folder).series(model)
     wanted = eps or tuple(multiple * series.eps_star for multiple in multiples)
     side: dict[str, Any] = dict(parameters)
-    if method in ("cer-eval", "cer-eval clamped", "active") and embeddings is not None:
+    if method in ("cer-eval", "cer-eval clamped", "active", "partition") and embeddings is not None:
         side["embeddings"] = load_embeddings(embeddings)[series.kept]
     if method == "active + history":
         side["history"] = series.history

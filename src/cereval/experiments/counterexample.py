@@ -9,12 +9,9 @@ import numpy as np
 
 from cereval.experiments.base import Rows, Task
 from cereval.experiments.plots import STYLES
-from cereval.experiments.populations import Population, hubness
+from cereval.experiments.populations import hubness
 from cereval.experiments.summaries import grouped, markdown, means, methods_of
-from cereval.experiments.traces import ROUNDING, trace
-from cereval.items.pool import Pool
-from cereval.methods.base import Aim, Setting
-from cereval.methods.cer_eval import CerEval
+from cereval.experiments.traces import certified_reaches, printed_reaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,37 +35,25 @@ ALL_CASES = (Case(5000, 0.10), Case(20_000, 0.07), Case(20_000, 0.05, share=0.5,
 def replicate(case: Case, method: str, replication: int) -> list[dict[str, Any]]:
     """One population and one method on it: items, and by how much the interval misses."""
     population = hubness(np.random.default_rng([replication, 0]), case.size, share=case.share)
+    side: dict[str, Any] = {} if method == "uniform" else {"embeddings": population.embeddings}
+    if method not in ("uniform", "active"):
+        side["training_fraction"] = case.training_fraction
     if method.startswith("cer-eval"):
-        found = _cer_eval(population, case, replication, clamp=method.endswith("clamped"))
-    else:
-        found = _certified(population, case, method, replication)
+        side["clamp"] = method.endswith("clamped")
+    reaches = printed_reaches if method.startswith("cer-eval") else certified_reaches
+    name = "cer-eval" if method.startswith("cer-eval") else method
+    reached = reaches(name, population.scores, (case.eps,), seed=replication, **side)[0]
     return [
-        {"case": str(case), "method": method, "replication": replication, "truth": population.mean, **found}
+        {
+            "case": str(case),
+            "method": method,
+            "replication": replication,
+            "truth": population.mean,
+            "items": reached.items,
+            "missed": reached.missed,
+            "error": reached.error,
+        }
     ]
-
-
-def _cer_eval(population: Population, case: Case, seed: int, *, clamp: bool) -> dict[str, Any]:
-    pool = Pool.build(population.size, embeddings=population.embeddings)
-    setting = Setting(pool, "benchmark", 0.05, seed, Aim(case.eps))
-    method = CerEval(setting, training_fraction=case.training_fraction, clamp=clamp)
-    path = trace(method, population.scores, until=case.eps)
-    reached = path.reach(case.eps)
-    return {"items": reached.items, "missed": reached.missed, "error": abs(method.estimate - population.mean)}
-
-
-def _certified(population: Population, case: Case, method: str, seed: int) -> dict[str, Any]:
-    from cereval import Estimate, replay
-
-    vectors = population.embeddings if method == "active" else None
-    result = replay(
-        population.scores, goal=Estimate(eps=case.eps), method=method, embeddings=vectors, seed=seed
-    )
-    covered = result.lower - ROUNDING <= population.mean <= result.upper + ROUNDING
-    return {
-        "items": result.n_evaluated,
-        "missed": not covered,
-        "error": abs(result.estimate - population.mean),
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +62,7 @@ class Counterexample:
 
     replications: int = 20
     cases: tuple[Case, ...] = ALL_CASES
-    methods: tuple[str, ...] = ("cer-eval", "cer-eval clamped", "uniform", "active")
+    methods: tuple[str, ...] = ("cer-eval", "cer-eval clamped", "uniform", "active", "partition")
     name: str = "hubness"
 
     def tasks(self) -> list[Task]:

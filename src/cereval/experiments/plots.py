@@ -17,6 +17,7 @@ STYLES: dict[str, tuple[str, str]] = {
     "oracle": ("Oracle", "tab:purple"),
     "uniform": ("certified: uniform", "tab:blue"),
     "active": ("certified: active", "tab:green"),
+    "partition": ("certified: 1-NN partition", "tab:cyan"),
     "active + history": ("certified: active + history", "tab:olive"),
 }
 """Label and colour of each method, the same in every figure."""

@@ -24,7 +24,7 @@ def replicate(
     number = list(SCENARIOS).index(scenario)
     population = SCENARIOS[scenario](np.random.default_rng([replication, number]), size)
     side: dict[str, Any] = {}
-    if method in ("cer-eval", "active"):
+    if method in ("cer-eval", "active", "partition"):
         side["embeddings"] = population.embeddings
     if method == "oracle":
         side["groups"] = population.groups
@@ -49,7 +49,7 @@ class Simulation:
 
     replications: int = 20
     eps: tuple[float, ...] = GRID
-    methods: tuple[str, ...] = ("static", "seq", "cer-eval", "oracle", "uniform", "active")
+    methods: tuple[str, ...] = ("static", "seq", "cer-eval", "oracle", "uniform", "active", "partition")
     size: int = 5000
     name: str = "simulation"
 

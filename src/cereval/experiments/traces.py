@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cereval.items.partition_predictor import PartitionPredictor
 from cereval.items.pool import Pool
+from cereval.methods.active import Active
 from cereval.methods.base import Aim, Method, Setting
 from cereval.methods.cer_eval import CerEval
 from cereval.methods.oracle import Oracle
@@ -32,17 +34,21 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Where a run stops for one eps: the items it took, and whether its interval then misses the mean."""
+    """Where a run stops for one eps: the items it took, whether its interval then misses the mean, and the
+    distance of its estimate from it.
+    """
 
     eps: float
     items: int
     missed: bool
+    error: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """Radius and interval after each result of one run, and the mean they are about."""
+    """Estimate, radius and interval after each result of one run, and the mean they are about."""
 
+    estimate: Floats
     radius: Floats
     lower: Floats
     upper: Floats
@@ -51,28 +57,28 @@ class Trace:
     def reach(self, eps: float) -> Reached:
         """The first n with radius <= eps, or the whole pool.
 
-        >>> trace = Trace(np.array([1.0, 0.1]), np.array([0.0, 0.6]), np.array([1.0, 0.8]), truth=0.5)
-        >>> trace.reach(0.2)
-        Reached(eps=0.2, items=2, missed=True)
+        >>> estimate, radius = np.array([0.5, 0.75]), np.array([1.0, 0.125])
+        >>> Trace(estimate, radius, estimate - radius, estimate + radius, truth=0.5).reach(0.2)
+        Reached(eps=0.2, items=2, missed=True, error=0.25)
         """
         inside = self.radius <= eps
         last = int(np.argmax(inside)) if inside.any() else len(inside) - 1
         covered = self.lower[last] - ROUNDING <= self.truth <= self.upper[last] + ROUNDING
-        return Reached(eps, last + 1, not covered)
+        return Reached(eps, last + 1, not covered, abs(float(self.estimate[last]) - self.truth))
 
 
 def trace(method: Method, scores: Floats, *, until: float = 0.0) -> Trace:
     """Plays recorded scores to a method until its radius is at most `until` or no item is left."""
-    path: list[tuple[float, float, float]] = []
+    path: list[tuple[float, float, float, float]] = []
     while (draw := method.next_draw()) is not None:
         score = float(scores[draw.item])
         method.observe(draw, score, score)
         interval = method.interval
-        path.append((method.radius, interval.lower, interval.upper))
-        if path[-1][0] <= until:
+        path.append((method.estimate, method.radius, interval.lower, interval.upper))
+        if path[-1][1] <= until:
             break
-    radius, lower, upper = np.array(path).T
-    return Trace(radius, lower, upper, float(scores.mean()))
+    estimate, radius, lower, upper = np.array(path).T
+    return Trace(estimate, radius, lower, upper, float(scores.mean()))
 
 
 def printed_reaches(
@@ -97,6 +103,25 @@ def printed_reaches(
     return [path.reach(value) for value in eps]
 
 
+def partition_reaches(
+    scores: Floats,
+    eps: Sequence[float],
+    *,
+    seed: int,
+    embeddings: ArrayLike,
+    training_fraction: float = 0.5,
+    delta: float = 0.05,
+) -> list[Reached]:
+    """Cer-Eval made rigorous: its partition forecasts and directs the draws of the certified method."""
+    pool = Pool.build(len(scores), embeddings=embeddings)
+    reached = []
+    for value in eps:
+        predictor = PartitionPredictor(pool, seed=seed, training_fraction=training_fraction)
+        method = Active(Setting(pool, "benchmark", delta, seed, Aim(value)), predictor=predictor)
+        reached.append(trace(method, scores, until=value).reach(value))
+    return reached
+
+
 def certified_reaches(
     name: str,
     scores: Floats,
@@ -107,6 +132,8 @@ def certified_reaches(
     **side: Any,
 ) -> list[Reached]:
     """`cereval.replay` once for each eps: certified methods bet towards their eps."""
+    if name == "partition":
+        return partition_reaches(scores, eps, seed=seed, delta=delta, **side)
     from cereval import Estimate, replay
 
     reached = []
@@ -115,5 +142,6 @@ def certified_reaches(
             scores, goal=Estimate(eps=value), confidence=1 - delta, method=name, seed=seed, **side
         )
         covered = result.lower - ROUNDING <= scores.mean() <= result.upper + ROUNDING
-        reached.append(Reached(value, result.n_evaluated, not covered))
+        error = abs(result.estimate - float(scores.mean()))
+        reached.append(Reached(value, result.n_evaluated, not covered, error))
     return reached
