@@ -247,6 +247,21 @@ def test_ctrl_c_hands_over_what_is_known(score: Callable[[str], Any]) -> None:
     assert result.upper - result.lower < 1
 
 
+def test_ctrl_c_inside_a_running_loop() -> None:
+    """As in a notebook: the loop is not `asyncio.run`'s, which would take the signal for itself."""
+
+    async def cell() -> cereval.Result:
+        with pytest.raises(EvaluationInterrupted) as caught:
+            cereval.evaluate(ITEMS, interrupting(later, after=60), goal=cereval.Estimate(0.01))
+        return caught.value.result
+
+    loop = asyncio.new_event_loop()
+    try:
+        assert loop.run_until_complete(cell()).n_evaluated >= 40
+    finally:
+        loop.close()
+
+
 def test_the_whole_plan_reaches_the_session() -> None:
     weights = np.ones(600)
     weights[0] = 30.0
