@@ -1,0 +1,91 @@
+"""`Plan`: everything that decides what a run asks and certifies. Its hash is the run's id."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from cereval.errors import InvalidInput
+from cereval.goals import Goal, goal_from_spec
+
+PLAN_FORMAT = 1
+WIDEN = "widen"
+"""A call that failed for good counts as unknown: score 0 from below, 1 from above."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run's identity: two runs with the same plan ask the same questions in the same order.
+
+    data_hash: of the pool's items, in order. model: name, address and generation settings. prompt: template,
+    system prompt and worked examples. scorer: as a spec. side_information: which of `groups` and `history`
+    steer the draws. history: how much of which earlier run was known at the start (run id -> first draw left
+    out).
+
+    >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
+    >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
+    (True, 12)
+    """
+
+    goal: Mapping[str, Any]
+    data_hash: str
+    n_items: int
+    model: Mapping[str, Any]
+    scorer: Mapping[str, Any] = field(default_factory=lambda: {"name": "exact"})
+    prompt: Mapping[str, Any] = field(default_factory=dict)
+    data_name: str = ""
+    confidence: float = 0.95
+    target: str = "benchmark"
+    method: str = "auto"
+    seed: int = 0
+    max_calls: int | None = None
+    failure_rule: str = WIDEN
+    side_information: tuple[str, ...] = ()
+    history: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def run_id(self) -> str:
+        return digest_of(self.as_dict())[:12]
+
+    @property
+    def first_goal(self) -> Goal:
+        return goal_from_spec(self.goal)
+
+    @property
+    def model_name(self) -> str:
+        return str(self.model["name"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-able, with a format number so that later versions can tell."""
+        return {"format": PLAN_FORMAT, **asdict(self), "side_information": list(self.side_information)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Plan:
+        """The plan that `as_dict` wrote."""
+        if values.get("format") != PLAN_FORMAT:
+            raise InvalidInput("plan format", str(PLAN_FORMAT), values.get("format"))
+        known = {name.name for name in fields(cls)}
+        unknown = sorted(set(values) - known - {"format"})
+        if unknown:
+            raise InvalidInput("plan", "made of the fields of Plan", unknown[0])
+        given = {key: value for key, value in values.items() if key in known}
+        return cls(**{**given, "side_information": tuple(given.get("side_information", ()))})
+
+    def apart_from_history(self) -> Plan:
+        """The same request at another time: what a repeated command is recognised by."""
+        return replace(
+            self, history={}, side_information=tuple(s for s in self.side_information if s != "history")
+        )
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of a JSON value with one spelling: sorted keys, no spaces, ASCII, shortest floats.
+
+    >>> digest_of({"b": 1, "a": 0.1})[:8] == digest_of({"a": 0.1, "b": 1})[:8]
+    True
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
