@@ -39,8 +39,8 @@ DECIDING = 22.0
 """A threshold test needs 2 v ln(1/delta)/gap^2 + DECIDING sqrt(v)/gap independent draws.
 
 gap = |mean - threshold|. The first term is Wald's, for a bet that knows the gap; the second is the price of
-not knowing it. Fitted to replays, means .55 to .95, gaps .02 and .05, N 5,000, delta .05: within 10% for the mean
-over runs; one run in ten takes 1.6 times as many.
+not knowing it. Fitted to replays, means .55 to .95, gaps .02 and .05, N 5,000, delta .05: within 15%
+for the mean over runs; one run in ten takes 1.6 times as many.
 """
 
 
