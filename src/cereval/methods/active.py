@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.items.predictors import Forecast, Predictor, build_predictor
+from cereval.items.spread import draw_weights
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.methods.uniform import successive_sample
@@ -19,8 +20,6 @@ Floats = NDArray[np.float64]
 
 FIRST_BLOCK = 32
 GROWTH = 0.1
-SAFETY = 0.4
-"""Share of uniform draws in the mixture: bounds the range of the increments by 1/SAFETY of the uniform one."""
 
 
 class Active(CertifiedMethod):
@@ -81,17 +80,20 @@ class Active(CertifiedMethod):
             chances = weights / weights.sum()
             items = self._rng.choice(len(weights), size=size, p=chances)
             return items, chances[items]
-        left = np.where(self._drawn, 0.0, weights)
-        if not left.any():
+        if not weights.any():
             return np.empty(0, dtype=np.int64), np.empty(0)
-        items, chances = successive_sample(self._rng, left, size)
+        items, chances = successive_sample(self._rng, weights, size)
         self._drawn[items] = True
         return items, chances
 
     def _block_weights(self, forecast: Forecast) -> Floats:
         shares = self.tally.shares
-        relative = forecast.spread / (shares @ forecast.spread)
-        weights: Floats = shares * ((1 - SAFETY) * relative + SAFETY)
+        open_items = (shares > 0) & (True if self.tally.replacement else ~self._drawn)
+        weights = np.zeros(len(shares))
+        if open_items.any():
+            parts = shares[open_items]
+            mean, spread = forecast.mean[open_items], forecast.spread[open_items]
+            weights[open_items] = parts * draw_weights(mean, spread, self.aim.eps, parts)
         return weights
 
     # -- consuming ------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class Tally:
         self.seen_high = 0.0
         self._left = np.ones(len(shares), dtype=bool)
         constant = np.full(len(shares), 0.5)
-        self.look(Outlook(mean=constant, spread=np.ones(len(shares)), weights=shares))
+        self.look(Outlook(mean=constant, spread=constant, weights=shares))
 
     def look(self, outlook: Outlook) -> None:
         """Takes a new forecast and new draw weights for the draws that follow."""

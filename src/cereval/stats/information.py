@@ -12,8 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-PRIOR_VARIANCE = 0.25
+PRIOR_VARIANCE = 1.0
+"""The stated variances are honest or, for uniform draws, the largest possible: sigma^2 starts at 1."""
 PRIOR_WEIGHT = 1.0
+LARGEST_SQUARE = 4.0
+"""Of one increment in units of its stated variance: a score 1 away where spread 1/2 was stated."""
 
 
 @dataclass(slots=True)
@@ -58,7 +61,7 @@ class Information:
         mean_square = self.squares / max(self.count, 1)
         error = sqrt(max(self.fourths / max(self.count, 1) - mean_square**2, 0.0) / (self.count + 1))
         unseen = surprise * caution * caution / (self.count + 1)
-        return self.variance + caution * error + unseen * PRIOR_VARIANCE * 4
+        return self.variance + caution * error + unseen * LARGEST_SQUARE
 
     @property
     def standard_error(self) -> float:
