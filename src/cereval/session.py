@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -71,7 +72,7 @@ class Session:
         self._method = build_method(method, setting, self._options)
         self._fingerprint = _fingerprint(pool)
         self._goal = goal
-        self._goals: list[tuple[int, dict[str, Any]]] = [(0, goal.spec())]
+        self._goals: list[tuple[int, int, dict[str, Any]]] = [(0, 0, goal.spec())]
         self._limit = None if kind == "expected" else int(np.count_nonzero(pool.shares() > 0))
         self._draws: list[Draw] = []
         self._told: list[float | None] = []
@@ -185,9 +186,9 @@ class Session:
         goal = _checked_goal(goal)
         if isinstance(self._goal, Threshold) and self._stopped == "goal" and goal != self._goal:
             raise Misuse("the threshold was decided with the whole error budget: start a new session for a new goal")
-        self._goals.append((self._consumed, goal.spec()))
+        self._goals.append((self._consumed, len(self._draws), goal.spec()))
         self._goal = goal
-        self._method.aim_at(goal.aim(self.budget))
+        self._method.aim_at(goal.aim(self.budget), drawn=len(self._draws))
         self._check_stop()
         self._consume()
 
@@ -198,7 +199,7 @@ class Session:
             estimate=self.estimate,
             lower=interval.lower,
             upper=interval.upper,
-            half_width=max(self.estimate - interval.lower, interval.upper - self.estimate),
+            half_width=self._half_width(),
             confidence=self.confidence,
             n_evaluated=self._consumed,
             n_items=self.n_items,
@@ -212,6 +213,14 @@ class Session:
             decision=self._goal.decision(method),
             notes=self._notes(),
         )
+
+    def _half_width(self) -> float:
+        """How far the target may be from the estimate; a goal that was met is not shown as missed by rounding."""
+        interval = self.interval
+        reach = max(self.estimate - interval.lower, interval.upper - self.estimate)
+        if isinstance(self._goal, Estimate) and interval.half_width <= self._goal.eps:
+            return min(reach, self._goal.eps)
+        return reach
 
     def _notes(self) -> tuple[str, ...]:
         if not self._method.contradiction:
@@ -229,7 +238,7 @@ class Session:
         return {
             "format": STATE_FORMAT,
             "n_items": self.n_items,
-            "goals": [[at, spec] for at, spec in self._goals],
+            "goals": [[consumed, drawn, spec] for consumed, drawn, spec in self._goals],
             "confidence": self.confidence,
             "method": self._asked_method,
             "options": self._options,
@@ -249,42 +258,50 @@ class Session:
         """
         if state.get("format") != STATE_FORMAT:
             raise InvalidInput("state format", str(STATE_FORMAT), state.get("format"))
-        goals = [(int(at), goal_from_spec(spec)) for at, spec in state["goals"]]
+        changes = [Change(int(at), int(drawn), goal_from_spec(spec)) for at, drawn, spec in state["goals"]]
         keys = ("confidence", "method", "target", "budget", "seed", "options")
         session = cls(
-            state["n_items"], goal=goals[0][1], **{key: state[key] for key in keys}, **side_information
+            state["n_items"], goal=changes[0].goal, **{key: state[key] for key in keys}, **side_information
         )
         if session._fingerprint != state["side_information"]:
             raise InvalidInput("side information", "the arrays that the state was saved with", "other arrays")
-        _replay_into(session, state, goals[1:])
+        _replay_into(session, state, changes[1:])
         return session
 
 
-def _replay_into(session: Session, state: Mapping[str, Any], changes: list[tuple[int, Goal]]) -> None:
-    """Asks and tells again. A goal change is applied once as many results were consumed as it came after."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A goal, set when so many results had been consumed and so many draws decided."""
+
+    consumed: int
+    drawn: int
+    goal: Goal
+
+
+def _replay_into(session: Session, state: Mapping[str, Any], changes: list[Change]) -> None:
+    """Asks and tells again in draw order; every goal comes at the same draw and result as it did."""
     results = {int(index): score for index, score in state["results"]}
-    pending = list(changes)
-    while True:
-        while pending and session.n_evaluated >= pending[0][0]:
-            session.goal = pending.pop(0)[1]
-        if session.done or len(session._draws) >= state["drawn"]:
-            break
-        if not session.ask(1):
-            raise InvalidInput("state", "as many draws as its results allow", f"{state['drawn']} draws")
-        draw = session._draws[-1]
-        if draw.index in results:
-            score = results.pop(draw.index)
-            session._record(draw, score)
-    _ask_rest(session, state["drawn"])
-    for index, score in results.items():
-        session._record(session._draws[index], score)
-    for _, goal in pending:
-        session.goal = goal
+    for change in changes:
+        _retell(session, results, range(session.n_evaluated, change.consumed))
+        _redraw(session, change.drawn)
+        session.goal = change.goal
+    _retell(session, results, range(session.n_evaluated, int(state["drawn"])))
+    _redraw(session, int(state["drawn"]))
 
 
-def _ask_rest(session: Session, drawn: int) -> None:
-    """Draws that were in flight when the session ended: decided again although nothing more may be asked."""
-    while len(session._draws) < drawn and (draw := session._method.next_draw()) is not None:
+def _retell(session: Session, results: Mapping[int, float | None], indices: range) -> None:
+    for index in indices:
+        _redraw(session, index + 1)
+        if index in results:
+            session._record(session._draws[index], results[index])
+
+
+def _redraw(session: Session, drawn: int) -> None:
+    """Decides draws again, also those that were in flight when the session ended."""
+    while len(session._draws) < drawn:
+        draw = session._method.next_draw()
+        if draw is None:
+            raise InvalidInput("state", "as many draws as its results allow", f"{drawn} draws")
         session._draws.append(draw)
         session._told.append(None)
         session._has_told.append(False)

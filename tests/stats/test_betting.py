@@ -211,3 +211,50 @@ def test_the_grid_spans_the_unit_interval_in_steps_at_most_as_asked(step: float)
     assert candidates[0] == 0.0
     assert candidates[-1] == 1.0
     assert np.diff(candidates).max() <= step + 1e-15
+
+
+def refined(scores: list[float], order: tuple[int, ...], rule: BetRule, at: int) -> BettingTable:
+    """A table on three values whose grid is divided into steps of 1/10 after `at` results."""
+    table = BettingTable(np.array([0.0, 0.5, 1.0]), 1e-200, (Account(1.0, rule),))
+    tally, clock = Tally(np.full(len(scores), 1 / len(scores)), replacement=False), Information()
+    for step, item in enumerate(order):
+        if step == at:
+            table.refine(0.1)
+        prospect = tally.prospect()
+        table.stake(prospect, clock, information_needed=20.0, eps=0.1)
+        increment = tally.settle(item, scores[item], scores[item])
+        table.settle(increment)
+        clock.add(increment.low, prospect.variance)
+    return table
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(st.sampled_from([0.0, 0.25, 1.0]), min_size=2, max_size=5),
+    st.sampled_from([DeadlineBets(ALPHA), KellyBets(), HedgedBets(ALPHA)]),
+    st.integers(0, 4),
+)
+def test_wealth_stays_a_supermartingale_when_the_grid_is_divided(
+    scores: list[float], rule: BetRule, at: int
+) -> None:
+    truth = float(np.mean(scores))
+    at = min(at, len(scores) - 1)
+    tables = [refined(scores, order, rule, at) for order in permutations(range(len(scores)))]
+    candidates = tables[0].candidates
+    above = int(np.flatnonzero(candidates >= truth - 1e-12)[0])
+    below = int(np.flatnonzero(candidates <= truth + 1e-12)[-1])
+    assert np.mean([np.exp(table._wealth[0][0, above]) for table in tables]) <= 1 + 1e-6
+    assert np.mean([np.exp(table._wealth[0][1, below]) for table in tables]) <= 1 + 1e-6
+
+
+@given(st.integers(0, 4), st.integers(0, 4), st.sampled_from([0.3, 0.1, 0.01]))
+def test_dividing_the_grid_keeps_the_limits_and_the_old_values(low: int, high: int, step: float) -> None:
+    table = BettingTable(grid(0.25), ALPHA, (Account(1.0, KellyBets()),))
+    table._rejected[0, :low] = True
+    table._rejected[1, 5 - high :] = True
+    table._close()
+    limits, old = (table.lower, table.upper, table.contradiction), table.candidates
+    table.refine(step)
+    assert np.diff(table.candidates).max() <= step + 1e-12
+    assert set(old.tolist()) <= set(table.candidates.tolist())
+    assert (table.lower, table.upper, table.contradiction) == limits

@@ -80,6 +80,9 @@ class Method(ABC):
         """Lines for the result: what helped, what was left out."""
         return ()
 
-    def aim_at(self, aim: Aim) -> None:
-        """The goal changed; validity may not depend on it, efficiency may."""
-        return None
+    def aim_at(self, aim: Aim, drawn: int) -> None:  # noqa: B027
+        """The goal changed when `drawn` draws had been decided; validity may not depend on it, efficiency may.
+
+        Whoever changes the goal may know the results of those draws, consumed or not: what the new goal
+        moves in bets or draws must begin with draw number `drawn`.
+        """

@@ -7,7 +7,6 @@ Guarantee: `anytime`. With probability at least 1 - delta every interval ever sh
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from math import fsum
 from typing import ClassVar
@@ -25,7 +24,12 @@ from cereval.stats.information import Information, information_ahead
 
 GRID_STEPS_PER_EPS = 50
 DEFAULT_EPS = 0.02
+SMALLEST_GRID_STEP = 2e-5
 LOGICAL_SLACK = 1e-12
+
+RESERVE = 0.1
+"""Share of delta that a threshold test leaves for the intervals shown if it is given up undecided: whoever gives
+up has had his chance of a wrong decision already, and the two chances add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +63,15 @@ class CertifiedMethod(Method):
         self._scores: list[tuple[float, float, float]] = []
         self._history: list[tuple[Prospect, Increment]] = []
         self._drawable = int(np.count_nonzero(self.tally.shares > 0))
-        self._test = None if self.aim.threshold is None else ThresholdTest(self.aim.threshold, setting.delta)
-        self._table = self._new_table() if self._test is None else None
+        self._bets_aim = setting.aim
+        self._aims: list[tuple[int, Aim]] = []
+        self._test = self._new_test()
+        self._table = self._new_table(setting.delta) if self._test is None else None
 
     # -- results ----------------------------------------------------------------------------------------------
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
+        self._turn_to_new_aims(draw.index)
         self.prepare(draw)
         prospect = self.tally.prospect()
         self._stake(prospect)
@@ -99,51 +106,66 @@ class CertifiedMethod(Method):
 
     # -- what the bets aim at -----------------------------------------------------------------------------------
 
-    def aim_at(self, aim: Aim) -> None:
-        """Changes the goal. Bets only have to be predictable, so this is legal at any time.
+    def aim_at(self, aim: Aim, drawn: int) -> None:
+        """Changes the goal. Bets have to be predictable: those on draws already decided stay as they were.
 
-        A threshold test spends the whole delta on its one decision and shows no interval before it; a table of
-        intervals that was never shown costs nothing. So from an undecided threshold to an estimate the table
-        is built by replaying the past; the other way round the decision is read off the interval.
+        From an estimate to a threshold the decision is read off the interval. A threshold test shows no
+        interval while it is undecided; when it is given up, a table is built by replaying the past with bets
+        that do not depend on the new goal, at the share of delta that was kept for it.
         """
         self.aim = aim
-        if aim.threshold is None and self._table is None:
-            self._table = self._replayed_table()
-            self._test = None
+        self._aims.append((drawn, aim))
+        if self._test is not None and aim.threshold != self._test.threshold:
+            self._table, self._test = self._replayed_table(), None
+
+    def _turn_to_new_aims(self, index: int) -> None:
+        while self._aims and self._aims[0][0] <= index:
+            self._bets_aim = self._aims.pop(0)[1]
+            if self._table is not None and self._bets_aim.eps is not None:
+                self._table.refine(self._grid_step())
 
     def _working_eps(self) -> float:
-        if self.aim.eps is not None:
-            return self.aim.eps
-        if self.aim.threshold is None:
+        if self._bets_aim.eps is not None:
+            return self._bets_aim.eps
+        if self._bets_aim.threshold is None:
             return DEFAULT_EPS
-        return min(max(abs(self.clock.mean - self.aim.threshold), 0.005), 0.25)
+        return min(max(abs(self.clock.mean - self._bets_aim.threshold), 0.005), 0.25)
 
     def _information_needed(self, prospect: Prospect, eps: float) -> float:
         """The information at which a fixed-n test would have width 2 eps; less if the budget ends before."""
         quantile = float(ndtri(1 - self.setting.delta / 2))
         variance = self.clock.cautious_variance(self.tuning.caution, self.tuning.surprise)
         needed = (1 + self.tuning.margin) * variance * (quantile / eps) ** 2
-        budget = self.aim.budget
+        budget = self._bets_aim.budget
         if budget is None:
             return needed
-        left = None if self.tally.replacement else self._drawable - self.consumed
-        calls = max(budget - self.consumed, 1) if left is None else min(max(budget - self.consumed, 1), left)
+        calls = max(budget - self.clock.count, 1)
+        left = None if self.tally.replacement else self._drawable - self.clock.count
+        calls = calls if left is None else min(calls, left)
         return min(needed, self.clock.total + information_ahead(calls, prospect.variance, left))
 
     # -- tables ---------------------------------------------------------------------------------------------------
 
-    def _new_table(self) -> BettingTable:
-        return BettingTable(grid(self._working_eps() / GRID_STEPS_PER_EPS), self.setting.delta / 2, self._accounts())
+    def _new_test(self) -> ThresholdTest | None:
+        threshold = self.aim.threshold
+        return None if threshold is None else ThresholdTest(threshold, (1 - RESERVE) * self.setting.delta)
 
-    def _accounts(self) -> tuple[Account, ...]:
-        alpha, rescue = self.setting.delta / 2, self.tuning.rescue
+    def _new_table(self, delta: float) -> BettingTable:
+        return BettingTable(grid(self._grid_step()), delta / 2, self._accounts(delta / 2))
+
+    def _grid_step(self) -> float:
+        return max(self._working_eps() / GRID_STEPS_PER_EPS, SMALLEST_GRID_STEP)
+
+    def _accounts(self, alpha: float) -> tuple[Account, ...]:
+        rescue = self.tuning.rescue
         if self.hedged:
             return (Account(1.0, HedgedBets(alpha)),)
         rule: BetRule = DeadlineBets(alpha)
         return (Account(1 - rescue, rule), Account(rescue, KellyBets()))
 
     def _replayed_table(self) -> BettingTable:
-        table, clock, self.clock = self._new_table(), self.clock, Information()
+        self._bets_aim = Aim(eps=DEFAULT_EPS, budget=self.setting.aim.budget)
+        table, clock, self.clock = self._new_table(RESERVE * self.setting.delta), self.clock, Information()
         for prospect, increment in self._history:
             eps = self._working_eps()
             table.stake(prospect, self.clock, self._information_needed(prospect, eps), eps)
