@@ -25,6 +25,9 @@ Labels = NDArray[np.int64]
 SIZE, SEEN, UNKNOWN, TOTAL, SQUARES, HELD_OUT, HELD_OUT_TOTAL, HELD_OUT_SQUARES = range(8)
 """Rows of the table of group sums; `HELD_OUT` counts the evaluated items that are not training items."""
 
+BLOCK = 256
+"""Training items taken in by one matrix product when several came between two looks."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
@@ -97,6 +100,7 @@ class NearestNeighbourPartition:
         self._neighbour = np.full(size, -1, dtype=np.int64)
         self._neighbour_loss = np.zeros(size)
         self._seen = np.zeros(size, dtype=bool)
+        self._waiting: list[tuple[int, float]] = []
         self._largest_k = groups_for(size)
         self._clamp = clamp
         self._ks = np.arange(1, self._largest_k + 1)
@@ -124,11 +128,13 @@ class NearestNeighbourPartition:
     @property
     def neighbours(self) -> Labels:
         """The nearest training item of every item (-1 before the first)."""
+        self._train()
         return self._neighbour
 
     @property
     def neighbour_losses(self) -> Floats:
         """The loss of every item's nearest training item: the plain 1-NN prediction."""
+        self._train()
         return self._neighbour_loss
 
     def add(self, item: int, loss: float | None) -> None:
@@ -140,11 +146,11 @@ class NearestNeighbourPartition:
         trains = bool(self._rng.uniform() < self._fraction) and loss is not None
         self._count(item, loss, trains)
         if trains and loss is not None:
-            self._train(item, loss)
+            self._waiting.append((item, loss))
 
     def labels(self, k: int) -> Labels:
         """The group, 0..k-1, of every item when losses are cut into k equal intervals."""
-        return loss_labels(self._neighbour_loss, k, clamp=self._clamp)
+        return loss_labels(self.neighbour_losses, k, clamp=self._clamp)
 
     def members(self, k: int, group: int) -> Labels:
         """The items of one group that have not been evaluated."""
@@ -154,11 +160,13 @@ class NearestNeighbourPartition:
         """The partition into k groups with its sums, as a record that later additions do not change."""
         if not 1 <= k <= self._largest_k:
             raise InvalidInput("k", f"in 1..{self._largest_k}", k)
+        self._train()
         start, width = self._offsets[k - 1], self._widths[k - 1]
         return Grouping(k, self.labels(k), *self._sums[:, start : start + width].copy())
 
     def radii(self, delta: float) -> Floats:
         """The weighted radius sum_j N_j eps_j/N for k = 1 .. ceil(ln|S|) + 1 (Algorithm 3)."""
+        self._train()
         last = groups_for(max(self.n_seen, 1))
         cells = int(self._offsets[last - 1] + self._widths[last - 1])
         size, seen, unknown, total, squares = self._sums[:HELD_OUT, :cells]
@@ -182,25 +190,33 @@ class NearestNeighbourPartition:
         self._items[:, item] += change
         self._sums[:, self._cells(self._neighbour_loss[item])] += change[:, None]
 
-    def _train(self, item: int, loss: float) -> None:
-        closeness = self._half_norms[item] - self._points @ self._points[item]
-        closer = np.flatnonzero(closeness < self._closeness)
-        self._closeness[closer] = closeness[closer]
-        self._neighbour[closer] = item
-        moved = closer[self._neighbour_loss[closer] != loss]
-        if len(moved):
-            self._move(moved, loss)
-        self._neighbour_loss[moved] = loss
+    def _train(self) -> None:
+        """Takes in the training items that came since the last look, as few matrix products as possible."""
+        for start in range(0, len(self._waiting), BLOCK):
+            items, losses = zip(*self._waiting[start : start + BLOCK], strict=True)
+            self._train_block(np.array(items), np.array(losses))
+        self._waiting.clear()
 
-    def _move(self, moved: Labels, loss: float) -> None:
+    def _train_block(self, items: Labels, losses: Floats) -> None:
+        closeness = self._half_norms[items] - self._points @ self._points[items].T
+        nearest = closeness.argmin(axis=1) if len(items) > 1 else np.zeros(self.size, dtype=np.int64)
+        closest = closeness[np.arange(self.size), nearest] if len(items) > 1 else closeness[:, 0]
+        closer = np.flatnonzero(closest < self._closeness)
+        self._closeness[closer] = closest[closer]
+        self._neighbour[closer] = items[nearest[closer]]
+        gained = losses[nearest[closer]]
+        other = gained != self._neighbour_loss[closer]
+        self._move(closer[other], gained[other])
+
+    def _move(self, moved: Labels, losses: Floats) -> None:
         carried = self._items[:, moved]
-        origin = self._cells(self._neighbour_loss[moved])
+        origin, goal = self._cells(self._neighbour_loss[moved]), self._cells(losses)
         for row, amounts in enumerate(carried):
             if amounts.any():
-                self._sums[row] -= np.bincount(
-                    origin.ravel(), np.tile(amounts, self._largest_k), minlength=self._sums.shape[1]
-                )
-        self._sums[:, self._cells(loss)] += carried.sum(axis=1)[:, None]
+                spread = np.tile(amounts, self._largest_k)
+                self._sums[row] -= np.bincount(origin.ravel(), spread, self._sums.shape[1])
+                self._sums[row] += np.bincount(goal.ravel(), spread, self._sums.shape[1])
+        self._neighbour_loss[moved] = losses
 
     def _cells(self, losses: float | Floats) -> Labels:
         """For each k (rows) the cell of the table that an item with this neighbour loss belongs to."""
