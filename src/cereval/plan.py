@@ -74,11 +74,10 @@ class Plan:
         given = {key: value for key, value in values.items() if key in known}
         return cls(**{**given, "side_information": tuple(given.get("side_information", ()))})
 
-    def apart_from_history(self) -> Plan:
-        """The same request at another time: what a repeated command is recognised by."""
-        return replace(
-            self, history={}, side_information=tuple(s for s in self.side_information if s != "history")
-        )
+    @property
+    def request(self) -> str:
+        """Names what was asked for, whatever was known at the time: a repeated command has the same."""
+        return replace(self, history={}, side_information=()).run_id
 
 
 def digest_of(value: Any) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
+from cereval.records import Draw
 from cereval.store.base import Answer, Store
 
 MOST = 500
@@ -34,6 +36,11 @@ class AnswerWriter:
         if self._flushing is None:
             self._flushing = asyncio.create_task(self._flush())
         await durable
+
+    async def add_draws(self, draws: Sequence[Draw]) -> None:
+        """Returns when the draws are durable. One thread writes all: SQLite has one writer at a time."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._store.add_draws, self._run_id, draws)
 
     async def __aenter__(self) -> Self:
         return self

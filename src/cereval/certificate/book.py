@@ -1,0 +1,97 @@
+"""Where the increments stand: sums over the seen and the unseen items, the latter taken anew each time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import fsum
+
+import numpy as np
+
+from cereval.certificate.case import Case, Seen
+from cereval.methods.certified import LOGICAL_SLACK
+from cereval.records import Interval
+from cereval.stats.increments import RANGE_SLACK, STALE, SUM_SLACK
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What is known just before a result: the sums over S and U, the range of X, its stated variance."""
+
+    seen_low: float
+    seen_high: float
+    unseen: float
+    expected: float
+    race: float
+    floor: float
+    ceiling: float
+    variance: float
+
+
+class Book:
+    """Which items are in, and every sum over the others taken anew."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.left = case.shares > 0
+        self.drawable = int(np.count_nonzero(self.left))
+        self.entered: list[Seen] = []
+        self.sums = (0.0, 0.0)
+        self.forecast = case.forecasts[0]
+        self.down = self.up = self.fresh = 0.0
+
+    def position(self, number: int) -> Position:
+        current = max((one for one in self.case.forecasts if one.since <= number), key=lambda one: one.since)
+        open_items = self.left & (current.weights > 0)
+        share, weight = self.case.shares[open_items], current.weights[open_items]
+        mean, spread = current.mean[open_items], current.spread[open_items]
+        race = float(np.sum(weight))
+        if current is not self.forecast or number == 0 or race < STALE * self.fresh:
+            # Stated with the largest terms at this moment: U only shrinks, so they bound the later ones.
+            self.forecast, self.fresh = current, race
+            self.down = float(np.max(share / weight * mean, initial=0.0))
+            self.up = float(np.max(share / weight * (1 - mean), initial=0.0))
+        seen_low, seen_high = self.sums
+        expected = float(np.sum(share * mean))
+        return Position(
+            seen_low=seen_low,
+            seen_high=seen_high,
+            unseen=max(float(np.sum(share)), 1e-300),
+            expected=expected,
+            race=race,
+            floor=seen_low + expected - race * self.down * (1 + RANGE_SLACK) - SUM_SLACK,
+            ceiling=seen_high + expected + race * self.up * (1 + RANGE_SLACK) + SUM_SLACK,
+            variance=max(race * float(np.sum(share * share / weight * spread**2)), 1e-300),
+        )
+
+    def increment(self, position: Position, result: Seen) -> tuple[float, float, float]:
+        """The chance of the draw, and X with failed calls at 0 and at 1."""
+        item = result.item
+        chance = float(self.forecast.weights[item]) / position.race
+        share, mean = float(self.case.shares[item]), float(self.forecast.mean[item])
+        low = position.seen_low + position.expected + (result.low - mean) * share / chance
+        high = position.seen_high + position.expected + (result.high - mean) * share / chance
+        return chance, low, high
+
+    def enter(self, result: Seen) -> None:
+        self.entered.append(result)
+        if not self.case.replacement:
+            self.left[result.item] = False
+            share = float(self.case.shares[result.item])
+            self.sums = (self.sums[0] + share * result.low, self.sums[1] + share * result.high)
+
+    @property
+    def complete(self) -> bool:
+        return not self.case.replacement and len(self.entered) == self.drawable
+
+    def logical(self) -> Interval:
+        """What the seen scores prove by themselves: the unseen are somewhere between all 0 and all 1."""
+        if self.case.replacement:
+            return Interval(0.0, 1.0)
+        if self.complete and self.case.equal:
+            count = len(self.entered)
+            return Interval(
+                fsum(one.low for one in self.entered) / count, fsum(one.high for one in self.entered) / count
+            )
+        unseen = float(np.sum(self.case.shares[self.left]))
+        slack = 0.0 if self.complete else LOGICAL_SLACK
+        return Interval(max(self.sums[0] - slack, 0.0), min(self.sums[1] + unseen + slack, 1.0))

@@ -1,0 +1,169 @@
+"""The bets of the audit: K+ and K- on every value of a grid, or on one threshold."""
+
+from __future__ import annotations
+
+from math import log, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from cereval.certificate.book import Position
+from cereval.certificate.case import Aim, Case, Floats
+from cereval.certificate.clock import SlowClock
+from cereval.methods.certified import DEFAULT_EPS, GRID_STEPS_PER_EPS, RESERVE, SMALLEST_GRID_STEP, Tuning
+from cereval.records import Interval
+from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, DeadlineBets
+from cereval.stats.betting import CAP, ROUNDING
+from cereval.stats.evidence import GAPS
+
+
+class Table:
+    """K+ and K- for every value of a grid; a value leaves play once one end of the interval has passed it."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.tuning = case, Tuning()
+        self.delta = RESERVE * case.delta if case.given_up else case.delta
+        first = case.aims[0]
+        self.aim = Aim(0, DEFAULT_EPS, None, first.budget) if case.given_up else first
+        self.coming = list(case.aims[1:])
+        self.drawable = int(np.count_nonzero(case.shares > 0))
+        steps = int(np.ceil(1.0 / self._step(0.5)))
+        self.values = np.linspace(0.0, 1.0, steps + 1)
+        shares = (1 - self.tuning.rescue, self.tuning.rescue)
+        self.wealth = [[np.full(steps + 1, log(share)) for _ in range(2)] for share in shares]
+        self.rejected = [np.zeros(steps + 1, dtype=bool) for _ in range(2)]
+
+    def play(self, number: int, position: Position, clock: SlowClock, low: float, high: float) -> None:
+        while self.coming and self.coming[0].since <= number:
+            self.aim = self.coming.pop(0)
+            if self.aim.eps is not None:
+                self._refine(self._step(clock.mean))
+        open_values = self._open()
+        values = self.values[open_values]
+        eps = self._eps(clock.mean)
+        needed = self._needed(position, clock, eps)
+        for side, gain in enumerate((low - values, values - high)):
+            spread = null_variance(values, position, clock, side)
+            room = values - position.floor if side == 0 else position.ceiling - values
+            most = CAP / np.maximum(room, 1e-12)
+            rules = (self._deadline(self.wealth[0][side][open_values], spread, position, clock, needed),)
+            stakes = (*rules, eps / (spread * position.variance))
+            for account, stake in enumerate(stakes):
+                self.wealth[account][side][open_values] += np.log1p(np.minimum(stake, most) * gain)
+            total = np.logaddexp(self.wealth[0][side], self.wealth[1][side])
+            self.rejected[side] |= open_values & (total >= log(2 / self.delta) + ROUNDING)
+
+    def _deadline(
+        self, wealth: Floats, spread: Floats, position: Position, clock: SlowClock, needed: float
+    ) -> Floats:
+        """The slope of the fixed-horizon test that an account of this wealth is worth."""
+        rule = DeadlineBets(self.delta / 2)
+        ahead = max(needed - clock.total, rule.patience * needed)
+        chance = np.clip(
+            np.exp(wealth) * (self.delta / 2) / (1 + rule.overshoot), LOWEST_CHANCE, HIGHEST_CHANCE
+        )
+        density = np.exp(-(norm.ppf(chance) ** 2) / 2) / sqrt(2 * pi)
+        return np.asarray(density / (chance * np.sqrt(spread * ahead) * position.variance))
+
+    def _needed(self, position: Position, clock: SlowClock, eps: float) -> float:
+        """Information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
+        quantile = float(norm.ppf(1 - self.case.delta / 2))
+        variance = clock.cautious_variance(self.tuning.caution, self.tuning.surprise)
+        needed = (1 + self.tuning.margin) * variance * (quantile / eps) ** 2
+        if self.aim.budget is None:
+            return needed
+        calls = max(self.aim.budget - clock.count, 1)
+        if self.case.replacement:
+            return min(needed, clock.total + calls / position.variance)
+        left = self.drawable - clock.count
+        calls = min(calls, left)
+        return min(needed, clock.total + calls / max(1 - calls / left, 1e-9) / position.variance)
+
+    def _eps(self, mean: float) -> float:
+        if self.aim.eps is not None:
+            return self.aim.eps
+        if self.aim.threshold is None:
+            return DEFAULT_EPS
+        return min(max(abs(mean - self.aim.threshold), 0.005), 0.25)
+
+    def _step(self, mean: float) -> float:
+        return max(self._eps(mean) / GRID_STEPS_PER_EPS, SMALLEST_GRID_STEP)
+
+    def _refine(self, step: float) -> None:
+        """New values between the old ones: K+ goes on with the account of the next value above, K- below."""
+        parts = int(np.ceil(float(np.diff(self.values).max()) / step - 1e-9))
+        if parts <= 1:
+            return
+        steps = (len(self.values) - 1) * parts
+        above = [-(-spot // parts) for spot in range(steps + 1)]
+        below = [spot // parts for spot in range(steps + 1)]
+        for account in self.wealth:
+            account[0], account[1] = account[0][above], account[1][below]
+        self.rejected = [self.rejected[0][above], self.rejected[1][below]]
+        old, self.values = (
+            self.values,
+            np.interp(np.arange(steps + 1) / parts, np.arange(len(self.values)), self.values),
+        )
+        self.values[::parts] = old
+
+    def _ends(self) -> tuple[int, int]:
+        """How many values are rejected without a gap from below, and the first of those from above."""
+        below = int(np.argmin(np.append(self.rejected[0], False)))
+        above = len(self.values) - int(np.argmin(np.append(self.rejected[1][::-1], False)))
+        return below, above
+
+    def _open(self) -> NDArray[np.bool_]:
+        first, last = self._ends()
+        spots = np.arange(len(self.values))
+        return np.asarray((spots >= first) & (spots < last))
+
+    @property
+    def crossed(self) -> bool:
+        first, last = self._ends()
+        return first > last
+
+    @property
+    def interval(self) -> Interval:
+        first, last = self._ends()
+        lower = float(self.values[first - 1]) if first else 0.0
+        return Interval(lower, float(self.values[last]) if last < len(self.values) else 1.0)
+
+
+class Test:
+    """Is R above or below one value: a mixture of bets over the unknown distance, each side on its own."""
+
+    def __init__(self, threshold: float, delta: float) -> None:
+        self.threshold, self.delta = threshold, delta
+        self.shares = [0.5 / len(GAPS)] * len(GAPS) + [0.5]
+        self.wealth = [[log(share) for share in self.shares] for _ in range(2)]
+        self.certain = [False, False]
+
+    def play(self, number: int, position: Position, clock: SlowClock, low: float, high: float) -> None:  # noqa: ARG002
+        lead = clock.mean - self.threshold
+        rooms = (self.threshold - position.floor, position.ceiling - self.threshold)
+        gains = (low - self.threshold, self.threshold - high)
+        for side in range(2):
+            value = np.array([self.threshold])
+            variance = float(null_variance(value, position, clock, side)[0]) * position.variance
+            gaps = [*map(float, GAPS), max(lead if side == 0 else -lead, 0.0)]
+            for account, gap in enumerate(gaps):
+                stake = min(gap / variance, CAP / max(rooms[side], 1e-12))
+                self.wealth[side][account] += log(1 + stake * gains[side])
+            total = float(np.logaddexp.reduce(self.wealth[side]))
+            self.certain[side] |= total >= log(1 / self.delta) + ROUNDING
+
+    @property
+    def interval(self) -> Interval:
+        above, below = self.certain
+        return Interval(self.threshold if above else 0.0, self.threshold if below else 1.0)
+
+
+def null_variance(values: Floats, position: Position, clock: SlowClock, side: int) -> Floats:
+    """The variance if R were each value: mu (1 - mu) of the unseen mean mu, scaled to what was observed."""
+    seen = (position.seen_low, position.seen_high)[side]
+    means = np.clip((values - seen) / position.unseen, 1e-4, 1 - 1e-4)
+    least = 0.5 / (clock.count + 1)
+    middle = (position.seen_low + position.seen_high) / 2
+    estimated = min(max((clock.mean - middle) / position.unseen, least), 1 - least)
+    return np.asarray(means * (1 - means) * clock.variance / (estimated * (1 - estimated)))

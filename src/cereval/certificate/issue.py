@@ -1,0 +1,40 @@
+"""`issue`: from a run's log to its certificate."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cereval import __version__
+from cereval.certificate.base import FORMAT, Entry, chained, digest
+from cereval.known import Known
+from cereval.logbook import Change
+from cereval.plan import Plan, digest_of
+from cereval.records import Result
+
+
+def issue(
+    plan: Plan, known: Known, result: Result, log: Sequence[Entry], changes: Sequence[Change] = ()
+) -> dict[str, Any]:
+    """The certificate of the results consumed so far, in draw order."""
+    entries = [entry.as_dict() for entry in log]
+    certificate: dict[str, Any] = {
+        "format": FORMAT,
+        "run_id": plan.run_id,
+        "result": result.as_dict(),
+        "plan": plan.as_dict(),
+        "changes": [change.as_dict() for change in changes],
+        "side_information": known.as_dict(),
+        "versions": versions(),
+        "log": entries,
+        "chain": chained(digest_of(plan.as_dict()), entries),
+    }
+    return {**certificate, "digest": digest(certificate)}
+
+
+def versions() -> dict[str, str]:
+    """What computed the numbers: with others, the last digits may differ."""
+    return {"cereval": __version__, "numpy": np.__version__, "python": platform.python_version()}

@@ -1,0 +1,235 @@
+"""`verify`: recompute everything that a certificate says, and say what does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import isclose
+from typing import Any
+
+import numpy as np
+
+from cereval.certificate.audit import audit
+from cereval.certificate.base import FORMAT, Verdict, chained, digest
+from cereval.certificate.case import Aim, Case, Forecast, Seen
+from cereval.errors import CerevalError, shown
+from cereval.known import Known, session_for
+from cereval.logbook import Change, Log, replayed, tell
+from cereval.methods.certified import CertifiedMethod
+from cereval.methods.uniform import Hedged
+from cereval.plan import Plan, digest_of
+from cereval.records import Draw, Result
+from cereval.session import Session
+
+TOLERANCE = 1e-9
+FIELDS = frozenset(
+    (
+        "format",
+        "run_id",
+        "result",
+        "plan",
+        "changes",
+        "side_information",
+        "versions",
+        "log",
+        "chain",
+        "digest",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """What a store has of the run: its plan, draws and results, the data's hash, and what was known."""
+
+    plan: Mapping[str, Any]
+    draws: tuple[Draw, ...]
+    results: Mapping[int, float | None]
+    changes: tuple[Mapping[str, Any], ...]
+    known: Known
+    data_hash: str
+
+
+class WrongError(Exception):
+    """A check that does not hold; its text is the reason."""
+
+
+def verify(certificate: Any, stored: Stored | None = None) -> Verdict:
+    """Every check in turn; the first that fails decides, because the later ones rest on it."""
+    checked: list[str] = []
+    try:
+        for name, check in _checks(certificate, stored):
+            check()
+            checked.append(name)
+    except WrongError as wrong:
+        return Verdict("invalid", (str(wrong),), tuple(checked))
+    except (CerevalError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        reason = f"it cannot be read as a certificate: {type(error).__name__}: {shown(str(error))}"
+        return Verdict("invalid", (reason,), tuple(checked))
+    return Verdict("valid", (), tuple(checked))
+
+
+def _checks(certificate: Any, stored: Stored | None) -> list[tuple[str, Callable[[], None]]]:
+    recomputed = _Recomputed(certificate)
+    checks: list[tuple[str, Callable[[], None]]] = [
+        ("format", lambda: _check_format(certificate)),
+        ("digest", lambda: _equal("digest", certificate["digest"], digest(certificate))),
+        ("run id", lambda: _check_run_id(certificate)),
+        ("hash chain of the log", lambda: _check_chain(certificate)),
+        ("draws decided again from the seed", recomputed.check_draws),
+        ("every field of the result", recomputed.check_result),
+        ("interval recomputed by the audit", recomputed.check_audit),
+    ]
+    if stored is not None:
+        checks.append(("log in the store", lambda: _check_stored(certificate, stored)))
+    return checks
+
+
+def _check_format(certificate: Any) -> None:
+    if not isinstance(certificate, Mapping) or certificate.get("format") != FORMAT:
+        raise WrongError(f"it is no {FORMAT}")
+    if set(certificate) != FIELDS:
+        odd = sorted(set(certificate) ^ FIELDS)
+        raise WrongError(f"it has other fields than a certificate: {', '.join(map(str, odd))}")
+
+
+def _check_run_id(certificate: Mapping[str, Any]) -> None:
+    _equal("run_id", certificate["run_id"], Plan.from_dict(certificate["plan"]).run_id)
+
+
+def _check_chain(certificate: Mapping[str, Any]) -> None:
+    _equal("chain", certificate["chain"], chained(digest_of(certificate["plan"]), certificate["log"]))
+
+
+class _Recomputed:
+    """The session behind a certificate, replayed once, and the forecasts that it used on the way."""
+
+    def __init__(self, certificate: Any) -> None:
+        self.certificate = certificate
+
+    def check_draws(self) -> None:
+        certificate = self.certificate
+        self.plan = Plan.from_dict(certificate["plan"])
+        self.changes = tuple(Change(**change) for change in certificate["changes"])
+        self.known = Known.from_dict(certificate["side_information"], self.plan.n_items)
+        _equal("side_information", list(self.known.names), list(self.plan.side_information))
+        self.session = session_for(self.plan, self.known)
+        self.recorder = Recorder(self.session)
+        drawn = max([len(certificate["log"]), *(change.drawn for change in self.changes)])
+        results = {number: entry["score"] for number, entry in enumerate(certificate["log"])}
+        draws = replayed(self.session, Log(results, drawn, self.changes), self.recorder.tell)
+        for draw, entry in zip(draws, certificate["log"], strict=False):
+            same = draw.item == entry["item"] and _close(draw.probability, entry["probability"])
+            if not same:
+                raise WrongError(
+                    f"draw {draw.index} would have been item {draw.item} with probability "
+                    f"{draw.probability:.6g}; the log has item {entry['item']}, {entry['probability']:.6g}"
+                )
+
+    def check_result(self) -> None:
+        stated, found = self.certificate["result"], self.session.result()
+        if stated.get("stopped") == "budget" and found.stopped == "running":
+            # Money and time are limits that a log does not show.
+            found = replace(found, stopped="budget")
+        _equal("consumed results", len(self.certificate["log"]), found.n_evaluated)
+        if set(stated) != set(found.as_dict()):
+            raise WrongError("the result has other fields than a result")
+        for name, value in found.as_dict().items():
+            _equal(f"result.{name}", stated[name], value)
+
+    def check_audit(self) -> None:
+        method = self.session.method
+        if not isinstance(method, CertifiedMethod) or isinstance(method, Hedged):
+            return
+        audited = audit(self._case(method))
+        if self.plan.target != "population":
+            # A population is sampled in the order of one permutation, each item as if drawn anew.
+            for number, (chance, entry) in enumerate(
+                zip(audited.chances, self.certificate["log"], strict=True)
+            ):
+                _equal(f"probability of draw {number}", entry["probability"], chance)
+        stated = self.certificate["result"]
+        _equal("result.lower (audit)", stated["lower"], audited.interval.lower)
+        _equal("result.upper (audit)", stated["upper"], audited.interval.upper)
+        _equal(
+            "result.estimate (audit)", stated["estimate"], self._moved(audited.mean, self.session.result())
+        )
+
+    def _moved(self, mean: float, result: Result) -> float:
+        """The weighted mean, moved to where the interval reaches at most eps on either side."""
+        low, high, eps = result.lower, result.upper, self.session.goal.spec().get("eps")
+        if eps is not None and result.upper - result.lower <= 2 * eps:
+            low, high = max(low, result.upper - eps), min(high, result.lower + eps)
+        return min(max(mean, low), max(high, low))
+
+    def _case(self, method: CertifiedMethod) -> Case:
+        shares = method.tally.shares
+        first = Aim(0, self.plan.goal.get("eps"), self.plan.goal.get("value"), self.plan.max_calls)
+        later = [Aim(c.drawn, c.goal.get("eps"), c.goal.get("value"), c.max_calls) for c in self.changes]
+        return Case(
+            shares=shares,
+            equal=bool(np.all(shares == shares[0])),
+            replacement=self.plan.target != "benchmark",
+            delta=1 - self.plan.confidence,
+            aims=(first, *later),
+            seen=[_seen(entry) for entry in self.certificate["log"]],
+            forecasts=self.recorder.forecasts,
+            given_up=first.threshold is not None and any(aim.threshold != first.threshold for aim in later),
+        )
+
+
+class Recorder:
+    """Notes each forecast that a session turns to while it is told its results."""
+
+    def __init__(self, session: Session) -> None:
+        self.forecasts: list[Forecast] = []
+        self._last: object = None
+        self._note(session, 0)
+
+    def tell(self, session: Session, draw: Draw, score: float | None) -> None:
+        number = session.n_evaluated
+        tell(session, draw, score)
+        if session.n_evaluated > number:
+            self._note(session, number)
+
+    def _note(self, session: Session, number: int) -> None:
+        method = session.method
+        if isinstance(method, CertifiedMethod) and method.tally.outlook is not self._last:
+            outlook = self._last = method.tally.outlook
+            if self.forecasts and self.forecasts[-1].since == number:
+                self.forecasts.pop()
+            self.forecasts.append(Forecast(number, outlook.mean, outlook.spread, outlook.weights))
+
+
+def _check_stored(certificate: Mapping[str, Any], stored: Stored) -> None:
+    log = certificate["log"]
+    _equal("plan in the store", digest_of(dict(stored.plan)), digest_of(certificate["plan"]))
+    _equal("data hash in the store", stored.data_hash, certificate["plan"]["data_hash"])
+    _equal(
+        "side information in the store", stored.known.fingerprint, digest_of(certificate["side_information"])
+    )
+    _equal(
+        "changes in the store", list(stored.changes)[: len(certificate["changes"])], certificate["changes"]
+    )
+    for number, entry in enumerate(log):
+        if number >= len(stored.draws) or number not in stored.results:
+            raise WrongError(f"the store has no answer to draw {number}")
+        draw = stored.draws[number]
+        there = {"item": draw.item, "probability": draw.probability, "score": stored.results[number]}
+        _equal(f"draw {number} in the store", there, dict(entry))
+
+
+def _seen(entry: Mapping[str, Any]) -> Seen:
+    score = entry["score"]
+    return Seen(entry["item"], 0.0, 1.0) if score is None else Seen(entry["item"], score, score)
+
+
+def _equal(name: str, stated: Any, found: Any) -> None:
+    same = _close(stated, found) if isinstance(found, float) else stated == found
+    if not same or isinstance(stated, bool) != isinstance(found, bool):
+        raise WrongError(f"{name} is {shown(stated)}, recomputed {shown(found)}")
+
+
+def _close(stated: Any, found: float) -> bool:
+    number = isinstance(stated, int | float) and not isinstance(stated, bool)
+    return number and isclose(stated, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

@@ -1,0 +1,42 @@
+"""How far a run still has to go. Nothing certified depends on it: it feeds the display and the look-ahead."""
+
+from __future__ import annotations
+
+from math import log
+
+from scipy.special import ndtri
+
+from cereval.goals import Estimate, Threshold
+from cereval.methods.certified import CertifiedMethod
+from cereval.session import Session
+from cereval.stats.planning import SHARE
+
+SMALLEST_GAP = 0.005
+
+
+def expected_calls(session: Session) -> int | None:
+    """Results that will have been consumed when the goal is reached; None for methods that do not tell.
+
+    The information that a fixed-n test would need, times the price of looking all the time, less what is
+    there; draws without replacement turn x independent draws into x / (1 + x / left).
+    """
+    method = session.method
+    if not isinstance(method, CertifiedMethod) or not session.n_evaluated:
+        return None
+    if session.done:
+        return session.n_evaluated
+    missing = max(_information_needed(session, method) - method.clock.total, 0.0)
+    draws = missing * method.tally.prospect().variance
+    left = session.n_items - session.n_evaluated
+    ahead = draws if method.tally.replacement else draws / (1 + draws / max(left, 1))
+    total = session.n_evaluated + max(round(ahead), 1)
+    return total if session.budget is None else min(total, session.budget)
+
+
+def _information_needed(session: Session, method: CertifiedMethod) -> float:
+    delta, variance = 1 - session.confidence, method.clock.variance
+    if isinstance(session.goal, Threshold):
+        gap = max(abs(method.clock.mean - session.goal.value), SMALLEST_GAP)
+        return 2 * variance * log(1 / delta) / gap**2
+    assert isinstance(session.goal, Estimate)
+    return float(SHARE * variance * (ndtri(1 - delta / 2) / session.goal.eps) ** 2)

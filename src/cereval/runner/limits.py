@@ -1,0 +1,51 @@
+"""What a run may take: connections, money, time. A spent budget is no error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cereval.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """max_usd counts all of a run's calls, also those before a resume; max_minutes only the time from now."""
+
+    connections: int = 8
+    max_usd: float | None = None
+    max_minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.connections < 1:
+            raise InvalidInput("-j", "a whole number >= 1", self.connections)
+        for name in ("max_usd", "max_minutes"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise InvalidInput(f"--{name.replace('_', '-')}", "a number > 0", value)
+
+
+@dataclass(slots=True)
+class Spending:
+    """Calls and money so far. `cost_usd` is None from the first call whose price is not known."""
+
+    calls: int = 0
+    failures: int = 0
+    cost_usd: float | None = 0.0
+
+    def add(self, cost_usd: float | None, failed: bool) -> None:
+        self.calls += 1
+        self.failures += failed
+        self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
+
+    def reaches(self, max_usd: float | None, in_flight: int) -> bool:
+        """Whether one more call could exceed the budget, the calls in flight counted at the mean price.
+
+        >>> Spending(calls=10, cost_usd=1.0).reaches(1.5, in_flight=4)
+        True
+        """
+        if max_usd is None:
+            return False
+        if self.cost_usd is None:
+            raise InvalidInput("--max-usd", "given with --price-in and --price-out for this model", max_usd)
+        mean = self.cost_usd / self.calls if self.calls else 0.0
+        return self.cost_usd + (in_flight + 1) * mean > max_usd

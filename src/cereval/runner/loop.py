@@ -1,0 +1,246 @@
+"""The loop: draws are stored, then asked; answers are stored, then told. Nothing paid for is ever lost.
+
+One supplier keeps a few stored draws ready, so that no connection waits for the disk; as many workers as
+connections put them to the model. The session consumes in draw order, whatever the order of arrival.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Literal
+
+from cereval.errors import CallError
+from cereval.logbook import tell
+from cereval.progress import Observer, Progress
+from cereval.records import Draw
+from cereval.runner.caller import Caller
+from cereval.runner.forecast import expected_calls
+from cereval.runner.limits import Limits, Spending
+from cereval.runner.window import Window
+from cereval.session import Session
+from cereval.store.base import Answer
+from cereval.store.writer import AnswerWriter
+
+HOPELESS = 8
+"""So many failures and not one answer say that the endpoint is broken rather than the calls unlucky."""
+
+GRACE_S: dict[str, float | None] = {
+    "goal": 2.0,
+    "error": 10.0,
+    "minutes": 30.0,
+    "usd": None,
+    "interrupted": None,
+}
+"""How long calls in flight are waited for after the end; None: until they come back."""
+
+TICK_S = 0.2
+
+End = Literal["goal", "error", "minutes", "usd", "interrupted"]
+
+
+class Bell:
+    """Wakes everyone who waits."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+class Loop:
+    """Drives one session to its end. `waiting`: draws stored earlier that have no answer yet."""
+
+    def __init__(
+        self,
+        run_id: str,
+        session: Session,
+        caller: Caller,
+        writer: AnswerWriter,
+        limits: Limits,
+        spending: Spending,
+        observer: Observer,
+        waiting: Sequence[Draw] = (),
+    ) -> None:
+        self.run_id, self.session, self.caller, self.writer = run_id, session, caller, writer
+        self.limits, self.spending, self.observer = limits, spending, observer
+        self.end: End | None = "goal" if session.done else None
+        self.error: Exception | None = None
+        self._ready = deque(waiting)
+        self._calls_before = self._sent = spending.calls
+        self._in_flight = 0
+        self._held: list[tuple[Draw, Answer]] = []
+        self._succeeded = spending.calls > spending.failures
+        self._window = Window(limits.connections)
+        self._news, self._orders = Bell(), Bell()
+        self._dry = False
+        self._over = asyncio.Event()
+        self._started = time.monotonic()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # -- from outside ----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Returns when the session has ended, a limit is reached or `stop` was called; raises what broke."""
+        if self.end is None:
+            await self._work()
+        self.observer.on_progress(self.progress())
+        if self.error is not None:
+            raise self.error
+
+    def stop(self, end: End = "interrupted") -> None:
+        """No further calls. Those in flight are waited for; a second `stop` by hand abandons them."""
+        if self.end is not None and end == "interrupted":
+            self._abandon()
+        if self.end is None:
+            self.end = end
+            self._over.set()
+            self._orders.ring()
+            self._news.ring()
+
+    def progress(self) -> Progress:
+        session, elapsed = self.session, time.monotonic() - self._started
+        expected = expected_calls(session)
+        pace = (self.spending.calls - self._calls_before) / elapsed if elapsed > 0 else 0.0
+        ahead = None if expected is None else max(expected - session.n_evaluated, 0)
+        return Progress(
+            run_id=self.run_id,
+            n_items=session.n_items,
+            answered=self.spending.calls,
+            consumed=session.n_evaluated,
+            in_flight=self._in_flight,
+            failures=self.spending.failures,
+            estimate=session.estimate,
+            interval=session.interval,
+            expected_calls=expected,
+            cost_usd=self.spending.cost_usd,
+            elapsed_s=elapsed,
+            eta_s=None if ahead is None or pace <= 0 else ahead / pace,
+        )
+
+    # -- tasks -----------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        workers = [asyncio.create_task(self._worker()) for _ in range(self.limits.connections)]
+        helpers = [asyncio.create_task(self._supply()), asyncio.create_task(self._tick())]
+        self._tasks = [*workers, *helpers]
+        try:
+            await self._over.wait()
+            await asyncio.wait(workers, timeout=GRACE_S[self.end or "error"])
+        finally:
+            self._abandon()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _abandon(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _supply(self) -> None:
+        """Keeps draws ready, each stored before any call for it goes out."""
+        try:
+            while self.end is None:
+                room = 2 * self.limits.connections - len(self._ready)
+                fresh = self.session.ask(room) if room >= self.limits.connections else []
+                self._dry = not (fresh or self._ready)
+                if fresh:
+                    await self.writer.add_draws(fresh)
+                    self._ready.extend(fresh)
+                self._news.ring()
+                if not fresh:
+                    await self._orders.wait()
+        except Exception as error:
+            self._break(error)
+
+    async def _worker(self) -> None:
+        try:
+            while (draw := await self._next()) is not None:
+                await self._book(draw, await self._call(draw))
+        except Exception as error:
+            self._break(error)
+
+    async def _call(self, draw: Draw) -> Answer:
+        self._in_flight += 1
+        try:
+            return await self.caller.answer(draw)
+        finally:
+            self._in_flight -= 1
+
+    async def _next(self) -> Draw | None:
+        while self.end is None:
+            if self._ready and self._room():
+                self._sent += 1
+                if len(self._ready) <= self.limits.connections:
+                    self._orders.ring()
+                return self._ready.popleft()
+            if self._dry and self._held and not self._in_flight:
+                await self._give_up_on_held()
+            else:
+                await self._news.wait()
+        return None
+
+    def _room(self) -> bool:
+        if self.spending.reaches(self.limits.max_usd, self._in_flight):
+            self.stop("usd")
+            return False
+        unconsumed = self._sent - self.session.n_evaluated - len(self._held)
+        return unconsumed < self._window.size(self.session)
+
+    async def _tick(self) -> None:
+        while self.end is None:
+            await asyncio.sleep(TICK_S)
+            self.observer.on_progress(self.progress())
+            minutes = self.limits.max_minutes
+            if minutes is not None and time.monotonic() - self._started >= 60 * minutes:
+                self.stop("minutes")
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    async def _book(self, draw: Draw, answer: Answer) -> None:
+        """Failures are held back until a call succeeds: if none does, the endpoint failed, not the items."""
+        if answer.failure is not None:
+            self._held.append((draw, answer))
+            self._check_hope()
+            self._news.ring()
+            return
+        self._succeeded = True
+        booked, self._held = [*self._held, (draw, answer)], []
+        await self._store(booked)
+
+    async def _store(self, booked: Sequence[tuple[Draw, Answer]]) -> None:
+        await asyncio.gather(*(self.writer.add(answer) for _, answer in booked))
+        for draw, answer in booked:
+            self.spending.add(answer.cost_usd, failed=answer.failure is not None)
+            tell(self.session, draw, answer.score)
+        if self.session.done:
+            self.stop("goal")
+        self._orders.ring()
+        self._news.ring()
+
+    def _check_hope(self) -> None:
+        limit = max(HOPELESS, self.limits.connections) if self._succeeded else HOPELESS
+        if len(self._held) >= limit:
+            raise self._hopeless()
+
+    def _hopeless(self) -> CallError:
+        return CallError(
+            f"the last {len(self._held)} calls all failed, so the run stopped; nothing is lost: "
+            f"`cereval resume {self.run_id}` asks again ({self._held[-1][1].failure})"
+        )
+
+    async def _give_up_on_held(self) -> None:
+        """Nothing else is under way: these calls have failed, and the session must go on without them."""
+        if not self._succeeded:
+            raise self._hopeless()
+        booked, self._held = self._held, []
+        await self._store(booked)
+
+    def _break(self, error: Exception) -> None:
+        self.error = self.error or error
+        self.stop("error")

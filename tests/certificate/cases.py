@@ -1,0 +1,126 @@
+"""Certificates of simulated runs, made without a model or a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.certificate.base import Entry
+from cereval.certificate.issue import issue
+from cereval.known import Known, session_for
+from cereval.logbook import Change, apply, tell
+from cereval.plan import Plan
+from cereval.records import Draw
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of run: its plan's fields, the scores, the share of failed calls, goals set later."""
+
+    name: str
+    plan: Mapping[str, Any]
+    size: int = 600
+    mean: float = 0.7
+    graded: bool = False
+    groups: bool = False
+    history: bool = False
+    failing: float = 0.0
+    later: tuple[tuple[int, Mapping[str, Any], int | None], ...] = ()
+
+
+def estimate(eps: float) -> dict[str, Any]:
+    return {"goal": "estimate", "eps": eps}
+
+
+def threshold(value: float) -> dict[str, Any]:
+    return {"goal": "threshold", "value": value}
+
+
+SCENARIOS = [
+    Scenario("uniform", {"goal": estimate(0.05)}),
+    Scenario("nearly all right", {"goal": estimate(0.04)}, mean=0.97),
+    Scenario("all wrong", {"goal": estimate(0.05)}, mean=0.0),
+    Scenario("graded", {"goal": estimate(0.03)}, graded=True),
+    Scenario("exhausted", {"goal": estimate(0.001)}, size=150),
+    Scenario("budget", {"goal": estimate(0.02), "max_calls": 120}),
+    Scenario("failures", {"goal": estimate(0.06)}, failing=0.05),
+    Scenario("groups", {"goal": estimate(0.05)}, groups=True),
+    Scenario("history", {"goal": estimate(0.04)}, groups=True, history=True),
+    Scenario(
+        "history, failures, budget", {"goal": estimate(0.03), "max_calls": 200}, history=True, failing=0.03
+    ),
+    Scenario("population", {"goal": estimate(0.07), "target": "population"}),
+    Scenario("expected", {"goal": estimate(0.07), "target": "expected"}),
+    Scenario("expected with groups", {"goal": estimate(0.07), "target": "expected"}, groups=True),
+    Scenario("above", {"goal": threshold(0.6)}),
+    Scenario("below, active", {"goal": threshold(0.8)}, groups=True),
+    Scenario("undecided", {"goal": threshold(0.7), "max_calls": 80}),
+    Scenario("smaller eps later", {"goal": estimate(0.1)}, later=((40, estimate(0.05), None),)),
+    Scenario(
+        "smaller eps, active", {"goal": estimate(0.1)}, history=True, later=((60, estimate(0.04), None),)
+    ),
+    Scenario("more budget", {"goal": estimate(0.05), "max_calls": 50}, later=((50, estimate(0.05), 150),)),
+    Scenario("threshold, then eps", {"goal": threshold(0.7)}, later=((30, estimate(0.08), None),)),
+    Scenario("eps, then threshold", {"goal": estimate(0.05)}, later=((30, threshold(0.5), None),)),
+    Scenario("as printed: seq", {"goal": estimate(0.2), "method": "seq"}, size=2000),
+    Scenario("as printed: static", {"goal": estimate(0.2), "method": "static"}, size=200),
+]
+
+
+def certificate(scenario: Scenario, seed: int = 0, ahead: int = 7) -> dict[str, Any]:
+    """Runs a scenario with `ahead` draws in flight and issues its certificate."""
+    rng = np.random.default_rng([seed, len(scenario.name)])
+    known, scores, failed = _world(scenario, rng)
+    plan = Plan(
+        data_hash="sha256:0",
+        n_items=scenario.size,
+        model={"name": "m"},
+        seed=seed,
+        side_information=known.names,
+        **scenario.plan,
+    )
+    session = session_for(plan, known)
+    draws: list[Draw] = []
+    results: list[float | None] = []
+    changes: list[Change] = []
+    pending = list(scenario.later)
+    while True:
+        while not session.done and len(draws) - len(results) < ahead and (fresh := session.ask(1)):
+            draws += fresh
+        if pending and session.n_evaluated >= pending[0][0]:
+            _, goal, budget = pending.pop(0)
+            changes.append(Change(session.n_evaluated, len(draws), goal, budget))
+            apply(session, changes[-1])
+            continue
+        if session.done:
+            break
+        draw = draws[len(results)]
+        results.append(None if failed[draw.item] else float(scores[draw.item]))
+        tell(session, draw, results[-1])
+    log = _log(draws, results, session.n_evaluated)
+    return issue(plan, known, session.result(), log, changes)
+
+
+def _log(draws: Sequence[Draw], results: Sequence[float | None], consumed: int) -> list[Entry]:
+    pairs = zip(draws[:consumed], results[:consumed], strict=True)
+    return [Entry(draw.item, draw.probability, score) for draw, score in pairs]
+
+
+def _world(
+    scenario: Scenario, rng: np.random.Generator
+) -> tuple[Known, NDArray[np.float64], NDArray[np.bool_]]:
+    size = scenario.size
+    groups = rng.integers(0, 4, size) if scenario.groups else None
+    chance = np.full(size, scenario.mean)
+    if groups is not None:
+        chance = np.clip(scenario.mean + np.array([-0.4, -0.1, 0.1, 0.3])[groups], 0.02, 0.98)
+    scores = rng.random(size) * 2 * (1 - chance) if scenario.graded else (rng.random(size) < chance) * 1.0
+    history = None
+    if scenario.history:
+        history = np.where(rng.random((size, 3)) < 0.8, scores[:, None], 1 - scores[:, None])
+        history[rng.random((size, 3)) < 0.1] = np.nan
+    return Known(groups, history), np.clip(scores, 0, 1), rng.random(size) < scenario.failing
