@@ -137,10 +137,10 @@ def test_a_foreign_csv_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_one_run_yields_every_eps() -> None:
-    population = bernoulli(np.random.default_rng(0), 0.5)
+    population = bernoulli(np.random.default_rng(0), 0.5, size=1000)
     side = {"seed": 3, "embeddings": population.embeddings}
-    together = printed_reaches("cer-eval", population.scores, [0.2, 0.12, 0.1], **side)
-    apart = [printed_reaches("cer-eval", population.scores, [eps], **side)[0] for eps in (0.2, 0.12, 0.1)]
+    together = printed_reaches("cer-eval", population.scores, [0.4, 0.3, 0.2], **side)
+    apart = [printed_reaches("cer-eval", population.scores, [eps], **side)[0] for eps in (0.4, 0.3, 0.2)]
     assert together == apart
 
 

@@ -70,7 +70,7 @@ def reproduce(figure: Figure, out: Path, *, jobs: int = 2, quiet: bool = False) 
     run_tasks(
         [task for task in tasks if task.key not in finished], file, jobs=jobs, title=figure.name, quiet=quiet
     )
-    rows = file.rows({task.key for task in tasks})
+    rows = file.rows([task.key for task in tasks])
     png, svg = save(figure, rows, out)
     note = out / f"{figure.name}.md"
     note.write_text(figure.note(rows), encoding="utf-8")

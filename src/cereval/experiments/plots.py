@@ -10,7 +10,7 @@ from cereval.experiments.base import Figure, Rows
 from cereval.imports import optional
 
 STYLES: dict[str, tuple[str, str]] = {
-    "static": ("Base", "0.6"),
+    "static": ("Base", "0.8"),
     "seq": ("Seq", "tab:gray"),
     "cer-eval": ("Cer-Eval as printed", "tab:red"),
     "cer-eval clamped": ("Cer-Eval, labels clamped", "tab:orange"),

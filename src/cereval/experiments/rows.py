@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,11 @@ class RowFile:
         with self.path.open("a", newline="", encoding="utf-8") as file:
             file.write(self._text(full, header=new))
 
-    def rows(self, keys: Collection[str]) -> list[dict[str, Any]]:
-        """The rows of these tasks, numbers as numbers; their order does not depend on who finished first."""
-        kept = [row for row in self._read() if row[KEY] in keys] if self.path.exists() else []
-        kept.sort(key=lambda row: row[KEY])
+    def rows(self, keys: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of these tasks in the order of the tasks, whoever finished first; numbers as numbers."""
+        place = {key: position for position, key in enumerate(keys)}
+        kept = [row for row in self._read() if row[KEY] in place] if self.path.exists() else []
+        kept.sort(key=lambda row: place[row[KEY]])
         return [{name: _value(text) for name, text in row.items() if name not in (KEY, OF)} for row in kept]
 
     def _read(self) -> list[dict[str, str]]:

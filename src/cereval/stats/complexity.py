@@ -214,7 +214,9 @@ def partition_items(masses: ArrayLike, variances: ArrayLike, eps: float, delta: 
     def counts(decrease: float) -> Floats:
         return _counts_at(lambda n: mass * group_slope(n, variance, len(mass), delta), len(mass), decrease)
 
-    low, high = 1e-14, 1.0
+    low, high = 1e-9, 1.0
+    while radius(low) > eps:
+        low /= 1e3
     for _ in range(100):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if radius(middle) <= eps else (low, middle)
