@@ -35,6 +35,11 @@ class LazyCommand:
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
+    "run": LazyCommand("run", "Evaluate a model with as few calls as a certified answer takes."),
+    "resume": LazyCommand("resume", "Go on with a run after a crash, a Ctrl-C or a spent budget."),
+    "gate": LazyCommand("gate", "Does a model reach a score? Three answers, three exit codes."),
+    "runs": LazyCommand("runs", "List the runs in the store."),
+    "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),
     "replay": LazyCommand("replay", "What would a recorded evaluation have cost?"),
     "plan": LazyCommand("plan", "How many calls will a goal take?"),
     "reproduce": LazyCommand("reproduce", "Reproduce the paper's figures and tables."),

@@ -18,9 +18,9 @@ from cereval.progress import Observer, Progress
 from cereval.records import Draw
 from cereval.runner.caller import Caller
 from cereval.runner.forecast import expected_calls
-from cereval.runner.limits import Limits, Spending
+from cereval.runner.limits import Limits
+from cereval.runner.start import Start
 from cereval.runner.window import Window
-from cereval.session import Session
 from cereval.store.base import Answer
 from cereval.store.writer import AnswerWriter
 
@@ -56,24 +56,17 @@ class Bell:
 
 
 class Loop:
-    """Drives one session to its end. `waiting`: draws stored earlier that have no answer yet."""
+    """Drives one session to its end, from where it stands."""
 
     def __init__(
-        self,
-        run_id: str,
-        session: Session,
-        caller: Caller,
-        writer: AnswerWriter,
-        limits: Limits,
-        spending: Spending,
-        observer: Observer,
-        waiting: Sequence[Draw] = (),
+        self, begun: Start, caller: Caller, writer: AnswerWriter, limits: Limits, observer: Observer
     ) -> None:
-        self.run_id, self.session, self.caller, self.writer = run_id, session, caller, writer
-        self.limits, self.spending, self.observer = limits, spending, observer
+        self.run_id, self.session, self.spending = begun.plan.run_id, begun.session, begun.spending
+        self.caller, self.writer, self.limits, self.observer = caller, writer, limits, observer
+        session, spending = self.session, self.spending
         self.end: End | None = "goal" if session.done else None
         self.error: Exception | None = None
-        self._ready = deque(waiting)
+        self._ready = deque(begun.waiting)
         self._calls_before = self._sent = spending.calls
         self._in_flight = 0
         self._held: list[tuple[Draw, Answer]] = []

@@ -1,0 +1,177 @@
+"""From a task, or a run in the store, to everything that a run needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cereval.cli.task import Task
+from cereval.datasets.base import DataSet, Item, content_hash
+from cereval.datasets.fields import Fields
+from cereval.datasets.prompts import Prompt, split_examples
+from cereval.datasets.read import read_dataset
+from cereval.errors import BadFile, InvalidInput, StoreError
+from cereval.goals import Estimate, Goal, Threshold
+from cereval.models.base import Model, Settings
+from cereval.models.build import ModelOptions, open_model
+from cereval.models.openai_model import checked_url
+from cereval.models.prices import Price
+from cereval.plan import Plan
+from cereval.runner.caller import Caller
+from cereval.runner.limits import Limits
+from cereval.scorers.base import Scorer, spec_of
+from cereval.scorers.build import build_scorer
+from cereval.store.base import Store
+
+COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
+"""Scorers that need the right answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan and what carries it out; `circumstances` are what `resume` needs beyond the plan."""
+
+    plan: Plan
+    items: tuple[Item, ...]
+    caller: Caller
+    judge: Model | None
+    limits: Limits
+    circumstances: Mapping[str, Any]
+
+    async def close(self) -> None:
+        await self.caller.model.close()
+        if self.judge is not None:
+            await self.judge.close()
+
+
+def prepared(task: Task) -> Prepared:
+    """Reads the data, opens the model, and checks all that can be checked before the first call."""
+    data, examples = _data(task)
+    scorer = task.scorer or ("choice" if data.items[0].choices else "exact")
+    prompt = {"template": _text(task.template), "system": _text(task.system)}
+    plan = Plan(
+        goal=_goal(task).spec(),
+        data_hash=data.content_hash,
+        n_items=len(data.items),
+        data_name=data.source if data.source.startswith("hf:") else Path(data.source).name,
+        model={
+            "name": task.model,
+            "base_url": _address(task),
+            "settings": {"temperature": task.temperature, "max_tokens": task.max_tokens},
+        },
+        scorer={"spec": scorer, "judge": task.judge, "judge_base_url": task.judge_base_url},
+        prompt={**prompt, "examples": [example.as_dict() for example in examples]},
+        confidence=task.confidence,
+        target=task.target,
+        method=task.method,
+        seed=task.seed,
+        max_calls=task.max_calls,
+    )
+    return _opened(plan, data.items, circumstances_of(task))
+
+
+def recalled(run_id: str, store: Store, overrides: Mapping[str, Any]) -> Prepared:
+    """A run as it was started, from the store alone; circumstances may be overridden."""
+    run = store.run(run_id)
+    plan = Plan.from_dict(run.plan)
+    items = tuple(item_from(row) for row in store.items(plan.data_hash))
+    if content_hash(items) != plan.data_hash:
+        raise StoreError(f"the items of run {run.run_id} in the store were changed; start a new run")
+    running = [event["detail"] for event in store.events(run.run_id) if event["status"] == "running"]
+    given = {key: value for key, value in overrides.items() if value is not None}
+    return _opened(plan, items, {**circumstances_of(Task()), **(running[-1] if running else {}), **given})
+
+
+def circumstances_of(task: Task) -> dict[str, Any]:
+    """The settings of a task that are no part of its plan."""
+    kept = ("connections", "max_usd", "max_minutes", "price_in", "price_out", "timeout")
+    return {name: getattr(task, name) for name in kept}
+
+
+def item_from(row: Mapping[str, Any]) -> Item:
+    """An item as the store keeps it."""
+    values = dict(row) | {"answers": tuple(row["answers"]), "choices": tuple(row["choices"])}
+    values["input"] = row["input"] if isinstance(row["input"], str) else tuple(row["input"])
+    return Item(**values)
+
+
+def _opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]) -> Prepared:
+    limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
+    options = _options(plan, items, circumstances)
+    scorer, judge = _scorer(plan, items, options)
+    examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
+    prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
+    prompt.messages(items[0])
+    model = open_model(plan.model_name, options)
+    if limits.max_usd is not None and getattr(model, "price", Price(0, 0)) is None:
+        needed = "given with --price-in and --price-out for this model"
+        raise InvalidInput("--max-usd", needed, limits.max_usd)
+    whole = replace(plan, scorer=_scorer_spec(plan, scorer))
+    return Prepared(whole, items, Caller(items, prompt, model, scorer), judge, limits, circumstances)
+
+
+def _options(plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOptions:
+    price_in, price_out = circumstances["price_in"], circumstances["price_out"]
+    priced = price_in is not None or price_out is not None
+    return ModelOptions(
+        base_url=circumstances.get("base_url") or plan.model.get("base_url"),
+        settings=Settings(**plan.model.get("settings", {})),
+        price=Price(price_in or 0.0, price_out or 0.0) if priced else None,
+        timeout_s=circumstances["timeout"],
+        connections=circumstances["connections"],
+        answer_key={item.text: item.answer for item in items if item.answer is not None},
+    )
+
+
+def _scorer(plan: Plan, items: Sequence[Item], options: ModelOptions) -> tuple[Scorer, Model | None]:
+    spec, judge = plan.scorer.get("spec") or plan.scorer, None
+    name = str(spec).partition(":")[0] if isinstance(spec, str) else str(spec["name"])
+    if name in COMPARING and not any(item.answers for item in items):
+        raise BadFile(
+            f"the data has no field that looks like the right answer, which the scorer `{name}` needs; "
+            "name it with --answer"
+        )
+    if plan.scorer.get("judge"):
+        address = plan.scorer.get("judge_base_url") or options.base_url
+        judge = open_model(plan.scorer["judge"], replace(options, base_url=address, price=None))
+    return build_scorer(spec, judge), judge
+
+
+def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
+    """The scorer in full, so that a default that changes later does not change the run."""
+    return {**plan.scorer, "spec": {key: value for key, value in spec_of(scorer).items() if key != "judge"}}
+
+
+def _data(task: Task) -> tuple[DataSet, tuple[Item, ...]]:
+    parts = ("input", "answer", "choices", "category", "id")
+    data = read_dataset(str(task.data), Fields(**{part: getattr(task, part) for part in parts}))
+    if not task.few_shot:
+        return data, ()
+    examples, left = split_examples(data.items, task.few_shot)
+    return DataSet.of(data.source, left), examples
+
+
+def _goal(task: Task) -> Goal:
+    if task.at_least is not None:
+        return Threshold(task.at_least)
+    return Estimate() if task.eps is None else Estimate(task.eps)
+
+
+def _address(task: Task) -> str | None:
+    if not str(task.model).startswith("openai/"):
+        return task.base_url
+    address = task.base_url or os.environ.get("OPENAI_BASE_URL") or None
+    return None if address is None else checked_url(address)
+
+
+def _text(value: str | None) -> str | None:
+    """A text, or the content of the file that `@FILE` names."""
+    if value is None or not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"{value[1:]} cannot be read: {error.__class__.__name__}") from None

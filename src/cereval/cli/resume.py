@@ -1,0 +1,35 @@
+"""`cereval resume`: goes on with a run after a crash, a Ctrl-C or a spent budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cereval.cli.run_options import LIMITS, OUTPUT, PRICES, STORE, apply
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option("--eps", type=float, help="A new half-width; the change becomes part of the record.")
+@click.option("--base-url", metavar="URL", help="The server's address, if it has moved.")
+@apply(LIMITS, PRICES, STORE, OUTPUT)
+def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | None, **flags: Any) -> int:
+    """Go on with RUN (its id, or the beginning of it): stored answers are replayed, none is asked again.
+
+    Data, prompt, model and scorer come from the store. Exit codes as for `run`.
+    """
+    from cereval.cli.preparing import recalled
+    from cereval.cli.running import Showing, carry_out
+    from cereval.cli.stores import existing_store
+    from cereval.goals import Estimate
+    from cereval.logbook import Change
+
+    showing = Showing(flags.pop("display"), flags.pop("output"), flags.pop("as_json"))
+    opened = existing_store(store)
+    try:
+        goal = {} if eps is None else Estimate(eps).spec()
+        work = recalled(run_id, opened, flags)
+        return carry_out(work, work.plan, opened, showing, Change(0, 0, goal, max_calls))
+    finally:
+        opened.close()

@@ -1,0 +1,148 @@
+"""Carrying out a run for `run`, `gate` and `resume`: one event loop, one display, one way to print."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cereval.cli.output import exit_code, headline, interval, print_json, print_table
+from cereval.cli.preparing import Prepared
+from cereval.cli.stores import sqlite_file
+from cereval.errors import BadFile
+from cereval.logbook import Change
+from cereval.plan import Plan
+from cereval.progress import Observer, Silent
+from cereval.runner.run import Outcome, run
+from cereval.runner.start import Start, changed, start
+from cereval.store.base import Store, open_store
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """Where progress and results go."""
+
+    display: str | None = None
+    output: str | None = None
+    as_json: bool = False
+
+    def observer(self) -> Observer:
+        from cereval.cli.plain_display import PlainDisplay
+
+        kind = self.display or ("rich" if sys.stderr.isatty() else "plain")
+        return Silent() if kind == "none" else PlainDisplay()
+
+
+def carry_out(
+    work: Prepared, plan: Plan, store: Store, showing: Showing, change: Change | None = None
+) -> int:
+    """Runs or resumes a plan, writes its certificate, prints its answer; returns the exit code."""
+    path = certificate_path(showing.output, store, plan.run_id)
+    outcome = asyncio.run(_run(work, plan, store, showing, change))
+    write_certificate(path, outcome.certificate)
+    if showing.as_json:
+        print_json(as_dict(outcome, path))
+    else:
+        print_for_people(outcome, path, plan)
+    return exit_code(outcome.result)
+
+
+async def _run(work: Prepared, plan: Plan, store: Store, showing: Showing, change: Change | None) -> Outcome:
+    try:
+        begun = _begun(start(plan, work.items, store), store, change)
+        return await run(
+            begun,
+            store,
+            work.caller,
+            work.limits,
+            showing.observer(),
+            circumstances=work.circumstances,
+            on_interrupt=_say_interrupted,
+        )
+    finally:
+        await work.close()
+
+
+def _begun(begun: Start, store: Store, change: Change | None) -> Start:
+    """Applies a change to what the replay reached; without one, or where nothing differs, all stays."""
+    session = begun.session
+    budget = session.budget if change is None or change.max_calls is None else change.max_calls
+    goal = session.goal.spec() if change is None or not change.goal else dict(change.goal)
+    if (goal, budget) == (session.goal.spec(), session.budget):
+        return begun
+    drawn = len(store.draws(begun.plan.run_id))
+    return changed(begun, store, Change(session.n_evaluated, drawn, goal, budget))
+
+
+def _say_interrupted() -> None:
+    click.echo("interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)", err=True)
+
+
+def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
+    """Where the certificate goes: beside the database unless told otherwise. Checked before any call."""
+    file = sqlite_file(store.url)
+    folder = file.parent if file is not None else Path()
+    path = Path(output) if output else folder / f"{run_id}.certificate.json"
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise BadFile(f"the certificate cannot be written to {path}; name a file in a writable folder")
+    return path
+
+
+def write_certificate(path: Path, certificate: Mapping[str, Any]) -> None:
+    """Whole or not at all: a reader never meets half a certificate."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise BadFile(
+            f"the certificate cannot be written to {path} ({error.strerror}); it is safe in the store: "
+            f"`cereval resume {certificate['run_id']} -o FILE` writes it elsewhere"
+        ) from None
+
+
+def as_dict(outcome: Outcome, path: Path) -> dict[str, Any]:
+    """The result's fields, and what scripts want besides."""
+    return {
+        **outcome.result.as_dict(),
+        "run_id": outcome.run_id,
+        "calls": outcome.calls,
+        "surplus": outcome.surplus,
+        "cost_usd": outcome.cost_usd,
+        "interrupted": outcome.interrupted,
+        "certificate": str(path),
+    }
+
+
+def print_for_people(outcome: Outcome, path: Path, plan: Plan) -> None:
+    result = outcome.result
+    threshold = plan.goal.get("value")
+    click.echo(headline(result, threshold))
+    cost = "unknown" if outcome.cost_usd is None else f"${outcome.cost_usd:.4f}"
+    rows = [
+        ("model", plan.model_name),
+        ("interval", interval(result.lower, result.upper)),
+        ("method", f"{result.method} ({result.guarantee})"),
+        ("stopped", "interrupted" if outcome.interrupted else result.stopped),
+        ("calls", f"{outcome.calls:,} ({result.failures} failed, {outcome.surplus} not needed), cost {cost}"),
+        ("certificate", str(path)),
+        ("run", outcome.run_id),
+    ]
+    print_table([*rows, *(("note", note) for note in result.notes)])
+    if result.stopped in ("running", "budget"):
+        click.echo(f"`cereval resume {outcome.run_id}` goes on from here", err=True)
+
+
+def opened_store(url: str) -> Store:
+    """The store of a new run; created where there is none."""
+    file = sqlite_file(url)
+    if file is not None and not file.parent.is_dir():
+        raise BadFile(f"there is no folder {file.parent} for the database; create it, or use another --store")
+    return open_store(url)

@@ -1,0 +1,53 @@
+"""`cereval runs`: what is in the store."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cereval.cli.output import print_table
+from cereval.cli.run_options import STORE
+
+if TYPE_CHECKING:
+    from cereval.store.base import Run
+
+
+@click.command()
+@STORE
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
+def runs(store: str | None, as_json: bool) -> int:
+    """List the runs in the store, oldest first."""
+    from cereval.cli.stores import existing_store
+
+    opened = existing_store(store)
+    try:
+        found = [_facts(run) for run in opened.runs()]
+    finally:
+        opened.close()
+    if as_json:
+        click.echo(json.dumps(found, allow_nan=False, ensure_ascii=False))
+    elif found:
+        names = ("run_id", "status", "model", "data", "goal", "calls", "changed_at")
+        print_table([[str(facts[name]) for name in names] for facts in found], names, numbers=(5,))
+    else:
+        click.echo("no runs yet")
+    return 0
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    goal = run.plan["goal"]
+    return {
+        "run_id": run.run_id,
+        "status": run.status,
+        "model": run.model,
+        "data": run.plan["data_name"],
+        "n_items": run.plan["n_items"],
+        "goal": f"eps {goal['eps']:g}" if "eps" in goal else f"at least {goal['value']:g}",
+        "calls": run.answers,
+        "failures": run.failures,
+        "cost_usd": run.cost_usd,
+        "created_at": run.created_at,
+        "changed_at": run.changed_at[:19],
+    }

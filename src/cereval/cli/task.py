@@ -1,0 +1,118 @@
+"""A task: what `cereval run` was asked to do, from flags, a YAML file, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from cereval.errors import BadFile, InvalidInput
+from cereval.names import did_you_mean
+
+ALIASES = {"j": "connections", "max_connections": "connections", "threshold": "at_least", "min": "at_least"}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Every setting of a run; the names are those of the flags and of the YAML file's keys."""
+
+    data: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    scorer: str | None = None
+    judge: str | None = None
+    judge_base_url: str | None = None
+    input: str | None = None
+    answer: str | None = None
+    choices: str | None = None
+    category: str | None = None
+    id: str | None = None
+    eps: float | None = None
+    at_least: float | None = None
+    confidence: float = 0.95
+    method: str = "auto"
+    target: str = "benchmark"
+    seed: int = 0
+    store: str = "sqlite:///cereval.db"
+    connections: int = 8
+    max_calls: int | None = None
+    max_usd: float | None = None
+    max_minutes: float | None = None
+    template: str | None = None
+    system: str | None = None
+    few_shot: int = 0
+    temperature: float | None = 0.0
+    max_tokens: int | None = None
+    price_in: float | None = None
+    price_out: float | None = None
+    timeout: float = 120.0
+    history: bool = True
+
+
+def task_from(data: str | None, config: str | None, flags: Mapping[str, Any]) -> Task:
+    """The task that a command line describes: flags win over the file; DATA may itself be the file."""
+    if data is not None and config is None and Path(data).suffix in (".yaml", ".yml"):
+        data, config = None, data
+    task = Task() if config is None else read_task(Path(config))
+    given = {key: value for key, value in flags.items() if value is not None}
+    if given.get("eps") is not None and "at_least" not in given:
+        task = replace(task, at_least=None)
+    if given.get("at_least") is not None and "eps" not in given:
+        task = replace(task, eps=None)
+    task = replace(task, **given) if data is None else replace(task, data=data, **given)
+    return _complete(task)
+
+
+def read_task(path: Path) -> Task:
+    """The task in a YAML file; data and template files are looked for beside it too."""
+    values = {_name(key): value for key, value in _mapping(path).items()}
+    known = {field.name for field in fields(Task)}
+    for key in values:
+        if key not in known:
+            raise BadFile(f"{path} has an unknown setting {key!r}; {did_you_mean(str(key), known)}")
+    hints = get_type_hints(Task)
+    task = Task(**{key: _typed(path, key, value, hints[key]) for key, value in values.items()})
+    beside = path.parent / task.data if task.data else path
+    return replace(task, data=str(beside)) if task.data and beside.is_file() else task
+
+
+def _mapping(path: Path) -> Mapping[Any, Any]:
+    import yaml
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise BadFile(f"{path} cannot be read: {reason}") from None
+    except yaml.YAMLError as error:
+        raise BadFile(f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}") from None
+    if not isinstance(values, dict):
+        raise BadFile(f"{path} must hold settings such as `model: openai/NAME`, one per line")
+    return values
+
+
+def _name(key: Any) -> str:
+    name = str(key).replace("-", "_")
+    return ALIASES.get(name, name)
+
+
+def _typed(path: Path, key: str, value: Any, kind: Any) -> Any:
+    """YAML knows 1, 1.0, true and text; each must be what its setting is."""
+    allowed = [one for one in (bool, int, float, str) if one in (kind, *getattr(kind, "__args__", ()))]
+    if isinstance(value, int) and not isinstance(value, bool) and float in allowed:
+        return float(value)
+    if type(value) not in allowed and not (value is None and type(None) in getattr(kind, "__args__", ())):
+        names = " or ".join(one.__name__ for one in allowed)
+        raise InvalidInput(f"{key} in {path}", f"of the kind {names}", value)
+    return value
+
+
+def _complete(task: Task) -> Task:
+    if task.data is None:
+        raise InvalidInput("DATA", "a file (jsonl, csv, parquet), hf:org/name, or a task file (yaml)", None)
+    if task.model is None:
+        raise InvalidInput("--model", "given, such as openai/NAME or python:module:function", None)
+    if task.eps is not None and task.at_least is not None:
+        raise InvalidInput("--eps", "left out when --at-least is given", task.eps)
+    return task

@@ -1,0 +1,122 @@
+"""`cereval verify`: recompute a certificate, and say whether it holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cereval.cli.run_options import STORE
+from cereval.errors import BadFile, CerevalError
+
+if TYPE_CHECKING:
+    from cereval.certificate.base import Verdict
+    from cereval.certificate.verify import Stored
+    from cereval.store.base import Store
+
+VALID, COULD_NOT_CHECK, INVALID = 0, 1, 2
+
+
+@click.command()
+@click.argument("certificate")
+@STORE
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def verify(certificate: str, store: str | None, as_json: bool) -> int:
+    """Check CERTIFICATE: hashes, draws, every field, and the interval by an independent computation.
+
+    The log in the store is compared too: in --store, or in a database beside the certificate.
+
+    Exit codes: 0 valid, 1 could not check, 2 invalid.
+    """
+    from cereval.certificate.verify import verify as check
+
+    content = read_certificate(Path(certificate))
+    if content is None:
+        return _printed(_unreadable(), as_json)
+    return _printed(check(content, _stored(content, Path(certificate), store)), as_json)
+
+
+def read_certificate(path: Path) -> Any:
+    """The JSON in a file, each key once and every number finite; None when it is not that."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        return None
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of a certificate")
+
+
+def _unreadable() -> Verdict:
+    from cereval.certificate.base import Verdict
+
+    return Verdict("invalid", ("it is not JSON, or a key is there twice",))
+
+
+def _stored(content: Any, path: Path, url: str | None) -> Stored | None:
+    """What the store has of the run. A store that was named must have it; one that lies beside may."""
+    from cereval.cli.stores import existing_store
+
+    run_id = str(content.get("run_id", "")) if isinstance(content, dict) else ""
+    if url is not None:
+        store = existing_store(url)
+        try:
+            return _evidence(store, run_id)
+        finally:
+            store.close()
+    for file in sorted(path.absolute().parent.glob("*.db")):
+        try:
+            store = existing_store(f"sqlite:///{file}")
+        except CerevalError:
+            continue
+        try:
+            if any(run.run_id == run_id for run in store.runs()):
+                return _evidence(store, run_id)
+        finally:
+            store.close()
+    return None
+
+
+def _evidence(store: Store, run_id: str) -> Stored:
+    from cereval.certificate.verify import Stored
+    from cereval.cli.preparing import item_from
+    from cereval.datasets.base import content_hash
+    from cereval.plan import Plan
+    from cereval.runner.start import changes_of, known_items
+
+    run = store.run(run_id)
+    plan = Plan.from_dict(run.plan)
+    items = tuple(item_from(row) for row in store.items(plan.data_hash))
+    return Stored(
+        plan=run.plan,
+        draws=store.draws(run.run_id),
+        results={answer.draw: answer.score for answer in store.answers(run.run_id, texts=False)},
+        changes=tuple(change.as_dict() for change in changes_of(store, run.run_id)),
+        known=known_items(plan, items, store),
+        data_hash=content_hash(items),
+    )
+
+
+def _printed(verdict: Verdict, as_json: bool) -> int:
+    if as_json:
+        facts = {"status": verdict.status, "valid": verdict.valid}
+        click.echo(json.dumps({**facts, "reasons": verdict.reasons, "checked": verdict.checked}))
+    else:
+        click.echo(f"{verdict.status}: " + ("; ".join(verdict.reasons or verdict.checked)))
+    return VALID if verdict.valid else INVALID if verdict.status == "invalid" else COULD_NOT_CHECK
