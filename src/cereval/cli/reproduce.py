@@ -139,6 +139,26 @@ def hubness(out: Path, quick: bool, replications: int | None, jobs: int, as_json
     _run(Counterexample(replications or 20, cases=cases), out, jobs, as_json)
 
 
+@reproduce.command()
+@click.option("--items", type=click.IntRange(2), default=14_042, show_default=True, help="Items in the pool.")
+@click.option("--dimensions", type=click.IntRange(1), default=768, show_default=True, help="Of the vectors.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def partition(items: int, dimensions: int, as_json: bool) -> None:
+    """Time and memory of the 1-NN partition at every step until all items are evaluated."""
+    from dataclasses import asdict
+
+    from cereval.experiments.partition_scale import partition_scale
+
+    report = partition_scale(items, dimensions)
+    if as_json:
+        click.echo(json.dumps(asdict(report)))
+        return
+    click.echo(
+        f"{report.items:,} items x {report.dimensions} dimensions, a new partition after every item: "
+        f"{report.seconds:.0f} s ({report.cpu_seconds:.0f} s of CPU), {report.peak_mb:.0f} MB at most"
+    )
+
+
 def _run(figure: Figure, out: Path, jobs: int, as_json: bool) -> None:
     from cereval.experiments.base import reproduce as run
 
