@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "gate": LazyCommand("gate", "Does a model reach a score? Three answers, three exit codes."),
     "runs": LazyCommand("runs", "List the runs in the store."),
     "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),
+    "report": LazyCommand("report", "Write a page about a run: the answer and what it rests on."),
     "replay": LazyCommand("replay", "What would a recorded evaluation have cost?"),
     "plan": LazyCommand("plan", "How many calls will a goal take?"),
     "reproduce": LazyCommand("reproduce", "Reproduce the paper's figures and tables."),

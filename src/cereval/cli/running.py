@@ -37,6 +37,10 @@ class Showing:
         from cereval.cli.plain_display import PlainDisplay
 
         kind = self.display or ("rich" if sys.stderr.isatty() else "plain")
+        if kind == "rich":
+            from cereval.cli.rich_display import RichDisplay
+
+            return RichDisplay()
         return Silent() if kind == "none" else PlainDisplay()
 
 

@@ -1,0 +1,30 @@
+"""Texts of strangers, made safe to show: no control characters, no change of direction, bounded length."""
+
+from __future__ import annotations
+
+import unicodedata
+
+REPLACEMENT = "\ufffd"
+ESCAPE_PICTURES = 0x2400
+"""U+2400 and up: pictures of the control characters, as in ␛ for ESC."""
+
+
+def printable(text: str, limit: int = 400, *, lines: bool = False) -> str:
+    """A text that can do nothing to a terminal or a page but be read; `lines` keeps line breaks.
+
+    >>> printable("red: \\x1b[31m, half a pair: \\ud800"), printable("a" * 9, limit=4)
+    ('red: ␛[31m, half a pair: �', 'aaaa… (5 more characters)')
+    """
+    kept = "".join(_shown(letter, lines) for letter in text[:limit])
+    more = len(text) - limit
+    return kept if more <= 0 else f"{kept}… ({more:,} more characters)"
+
+
+def _shown(letter: str, lines: bool) -> str:
+    if letter in "\n\t":
+        return letter if lines else " "
+    code = ord(letter)
+    if code < 0x20:
+        return chr(ESCAPE_PICTURES + code)
+    # Cf holds the marks that turn the direction of writing, Cs halves of pairs, Co letters without a shape.
+    return REPLACEMENT if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") else letter

@@ -1,0 +1,118 @@
+"""Charts as SVG, drawn by small pure functions. Colours are CSS classes, so that the page's themes apply."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cereval.records import Interval
+from cereval.report.retrace import Step
+
+MOST_POINTS = 300
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where values lie on the paper: x in calls, y in shares."""
+
+    width: int
+    height: int
+    calls: int
+    low: float
+    high: float
+
+    def x(self, calls: float) -> float:
+        return LEFT + (self.width - LEFT - RIGHT) * calls / max(self.calls, 1)
+
+    def y(self, share: float) -> float:
+        inside = min(max(share, self.low), self.high)
+        return TOP + (self.height - TOP - BOTTOM) * (self.high - inside) / (self.high - self.low)
+
+
+def narrowing(steps: Sequence[Step], width: int, height: int = 280) -> str:
+    """The interval over the calls: a band that narrows, the estimate inside it, the final ends as lines."""
+    shown, last = thinned(steps), steps[-1]
+    frame = Frame(width, height, last.calls, *vertical_range(steps))
+    forth = [f"{frame.x(step.calls):.1f},{frame.y(step.upper):.1f}" for step in shown]
+    back = [f"{frame.x(step.calls):.1f},{frame.y(step.lower):.1f}" for step in reversed(shown)]
+    line = " ".join(f"{frame.x(step.calls):.1f},{frame.y(step.estimate):.1f}" for step in shown)
+    parts = [
+        *_grid(frame),
+        f'<polygon class="band" points="{" ".join(forth + back)}"/>',
+        f'<polyline class="line" points="{line}"/>',
+        *(_end_line(frame, value) for value in (last.lower, last.upper)),
+        f'<circle class="dot" cx="{frame.x(last.calls):.1f}" cy="{frame.y(last.estimate):.1f}" r="4"/>',
+    ]
+    return _svg(width, height, "".join(parts), "The certified interval after every call")
+
+
+def interval_bar(estimate: float | None, interval: Interval | None) -> str:
+    """One interval on a line from 0 to 1; stretches to its cell. Without ends only the estimate is marked."""
+    parts = ['<rect class="track" x="0" y="8" width="1000" height="4"/>']
+    if interval is not None:
+        left, wide = 1000 * interval.lower, max(2000 * interval.half_width, 6)
+        parts.append(f'<rect class="span" x="{left:.1f}" y="4" width="{wide:.1f}" height="12"/>')
+    if estimate is not None:
+        place = min(max(1000 * estimate - 4, 0), 992)
+        parts.append(f'<rect class="mark" x="{place:.1f}" y="0" width="8" height="20"/>')
+    return (
+        '<svg class="bar" viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def thinned(steps: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
+    """At most `most` steps, closer at the start, where most happens; the last is kept."""
+    if len(steps) <= most:
+        return list(steps)
+    last = len(steps) - 1
+    places = sorted({round(last * (k / (most - 1)) ** 2) for k in range(most)})
+    return [steps[place] for place in places]
+
+
+def vertical_range(steps: Sequence[Step]) -> tuple[float, float]:
+    """From the interval at a tenth of the calls, in steps of 5%: the first calls may leave the paper."""
+    early = steps[len(steps) // 10]
+    low = math.floor(early.lower * 20 - 1e-9) / 20
+    high = math.ceil(early.upper * 20 + 1e-9) / 20
+    return max(low, 0.0), min(max(high, low + 0.05), 1.0)
+
+
+def _grid(frame: Frame) -> list[str]:
+    parts = []
+    for share in ticks(frame.low, frame.high):
+        y = frame.y(share)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{frame.width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text class="tick end" x="{LEFT - 8}" y="{y + 4:.1f}">{100 * share:g}%</text>')
+    for calls in ticks(0, frame.calls, 4 if frame.width < 500 else 8):
+        where = "end" if calls == frame.calls else "middle"
+        x = frame.x(calls)
+        parts.append(f'<text class="tick {where}" x="{x:.1f}" y="{frame.height - 10}">{calls:,.0f}</text>')
+    return parts
+
+
+def _end_line(frame: Frame, share: float) -> str:
+    y = frame.y(share)
+    return f'<line class="final" x1="{LEFT}" x2="{frame.width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round values from low to high, `most` or fewer.
+
+    >>> ticks(0, 1940), ticks(0.3, 0.55)
+    ([0.0, 500.0, 1000.0, 1500.0], [0.3, 0.35, 0.4, 0.45, 0.5, 0.55])
+    """
+    room = max(high - low, 1e-9)
+    power = 10.0 ** math.floor(math.log10(room / most))
+    step = next(power * k for k in (1, 2, 5, 10, 20) if room / (power * k) <= most)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(step * k, 10) for k in range(first, last + 1)]
+
+
+def _svg(width: int, height: int, inside: str, title: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}" '
+        f'width="{width}" height="{height}">{inside}</svg>'
+    )
