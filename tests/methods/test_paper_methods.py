@@ -104,7 +104,10 @@ def test_base_takes_all_items_or_the_planned_ones() -> None:
     assert play(Static(setting(population)), population.scores, eps=0.1) == 5000
     planned = Static(setting(population), planned=738)
     assert play(planned, population.scores, eps=0.05) == 738
-    assert planned.next_draw() is None
+    frozen = planned.interval
+    assert play(planned, population.scores, eps=-1) == 5000 - 738
+    assert frozen != planned.interval
+    assert planned.radius == 0.0
     one_sided = Static(setting(population, "population"), two_sided=False)
     play(one_sided, population.scores)
     assert one_sided.radius == pytest.approx(np.sqrt(np.log(20) / 10_000))
@@ -114,11 +117,14 @@ def test_base_takes_all_items_or_the_planned_ones() -> None:
 def test_fixed_n_says_nothing_before_the_planned_n() -> None:
     population = bernoulli(np.random.default_rng(0), 0.5, size=100)
     method = Static(setting(population), planned=50)
-    for _ in range(49):
+    ends = []
+    for _ in range(99):
         draw = method.next_draw()
         assert draw is not None
         method.observe(draw, 1.0, 1.0)
-    assert (method.interval.lower, method.interval.upper) == (0.0, 1.0)
+        ends.append((method.interval.lower, method.interval.upper))
+    assert set(ends[:49]) == {(0.0, 1.0)}
+    assert len(set(ends[49:])) == 1
 
 
 def test_cer_eval_matches_the_reference_on_s1_and_s2() -> None:
