@@ -45,7 +45,7 @@ SCENARIOS = [
     Scenario("nearly all right", {"goal": estimate(0.04)}, mean=0.97),
     Scenario("all wrong", {"goal": estimate(0.05)}, mean=0.0),
     Scenario("graded", {"goal": estimate(0.03)}, graded=True),
-    Scenario("exhausted", {"goal": estimate(0.001)}, size=150),
+    Scenario("exhausted", {"goal": estimate(0.01)}, size=60),
     Scenario("budget", {"goal": estimate(0.02), "max_calls": 120}),
     Scenario("failures", {"goal": estimate(0.06)}, failing=0.05),
     Scenario("groups", {"goal": estimate(0.05)}, groups=True),

@@ -179,7 +179,7 @@ class Loop:
         return None
 
     def _room(self) -> bool:
-        if self.spending.reaches(self.limits.max_usd, self._in_flight):
+        if self.spending.reaches(self.limits.max_usd, self._sent - self.spending.calls):
             self.stop("usd")
             return False
         unconsumed = self._sent - self.session.n_evaluated - len(self._held)
