@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from cereval.stats.information import LARGEST_SQUARE, PRIOR_VARIANCE, PRIOR_WEIGHT
+from cereval.stats.information import LARGEST_SQUARE, PRIOR_WEIGHT
 
 
 @dataclass(slots=True)
@@ -27,8 +27,9 @@ class SlowClock:
     weighted: float = 0.0
     squares: float = 0.0
     fourths: float = 0.0
+    largest_square: float = LARGEST_SQUARE
 
-    def add(self, value: float, relative_variance: float) -> None:
+    def add(self, value: float, relative_variance: float, largest_square: float = LARGEST_SQUARE) -> None:
         weight, before = 1.0 / relative_variance, value - self.mean if self.count else 0.0
         self.count += 1
         self.total += weight
@@ -36,6 +37,7 @@ class SlowClock:
         square = weight * before * (value - self.mean)
         self.squares += square
         self.fourths += square**2
+        self.largest_square = largest_square
 
     @property
     def mean(self) -> float:
@@ -43,11 +45,11 @@ class SlowClock:
 
     @property
     def variance(self) -> float:
-        """sigma^2, shrunk towards the largest variance a score can have."""
-        return (self.squares + PRIOR_WEIGHT * PRIOR_VARIANCE) / (self.count + PRIOR_WEIGHT)
+        """sigma^2, shrunk towards the largest variance the range allows."""
+        return (self.squares + PRIOR_WEIGHT * self.largest_square / 4) / (self.count + PRIOR_WEIGHT)
 
     def cautious_variance(self, caution: float, surprise: float) -> float:
         """sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen."""
         mean, fourth = self.squares / max(self.count, 1), self.fourths / max(self.count, 1)
         error = sqrt(max(fourth - mean**2, 0.0) / (self.count + 1))
-        return self.variance + caution * error + surprise * caution**2 / (self.count + 1) * LARGEST_SQUARE
+        return self.variance + caution * error + surprise * caution**2 / (self.count + 1) * self.largest_square

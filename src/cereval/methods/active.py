@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -18,8 +19,9 @@ from cereval.stats.increments import Outlook
 
 Floats = NDArray[np.float64]
 
-FIRST_BLOCK = 32
+FIRST_BLOCK = 16
 GROWTH = 0.1
+UNIFORM_BLOCKS = 2
 
 
 class Active(CertifiedMethod):
@@ -40,6 +42,7 @@ class Active(CertifiedMethod):
         self._starts = [0]
         self._weights: dict[int, Floats] = {}
         self._forecasts: dict[int, Forecast] = {}
+        self._scales: list[float] = []
         self._fitted = 0
         self._blocks = 0
         self._drawn = np.zeros(setting.pool.size, dtype=bool)
@@ -63,7 +66,7 @@ class Active(CertifiedMethod):
         block = self._blocks
         if self._fitted < max(block, 1):
             return False
-        weights = self._block_weights(self._forecasts[max(block - 1, 0)])
+        weights = self._block_weights(block)
         size = max(FIRST_BLOCK, int(GROWTH * len(self._order)))
         items, chances = self._sample(weights, size)
         if not len(items):
@@ -86,24 +89,33 @@ class Active(CertifiedMethod):
         self._drawn[items] = True
         return items, chances
 
-    def _block_weights(self, forecast: Forecast) -> Floats:
+    def _block_weights(self, block: int) -> Floats:
+        """Uniform until a forecast has met results: an untested one may make the range long and all bets small."""
         shares = self.tally.shares
-        open_items = (shares > 0) & (True if self.tally.replacement else ~self._drawn)
+        left = shares if self.tally.replacement else np.where(self._drawn, 0.0, shares)
+        if block < UNIFORM_BLOCKS:
+            return left
+        forecast, scale = self._forecasts[block - 1], self._scales[block - 1]
+        drawable = left > 0
         weights = np.zeros(len(shares))
-        if open_items.any():
-            parts = shares[open_items]
-            mean, spread = forecast.mean[open_items], forecast.spread[open_items]
-            weights[open_items] = parts * draw_weights(mean, spread, self.aim.eps, parts)
+        if drawable.any():
+            spread, parts = scale * forecast.spread[drawable], left[drawable]
+            weights[drawable] = parts * draw_weights(forecast.mean[drawable], spread, self.aim.eps, parts)
         return weights
 
     # -- consuming ------------------------------------------------------------------------------------------------
 
     def prepare(self, draw: Draw) -> None:
         block = bisect_right(self._starts, draw.index) - 1
-        if self._starts[block] == draw.index:
+        # The first block keeps the constant forecast that the tally starts with.
+        if self._starts[block] == draw.index and block > 0:
             forecast = self._forecasts[block]
             self._forecasts.pop(block - 1, None)
-            self.tally.look(Outlook(forecast.mean, forecast.spread, self._weights.pop(block)))
+            self.tally.look(Outlook(forecast.mean, self._shape(forecast.spread), self._weights.pop(block)))
+
+    def _shape(self, spread: Floats) -> Floats:
+        left = np.where(self.tally.left, self.tally.shares, 0.0)
+        return spread * (0.5 / sqrt(left @ spread**2 / left.sum()))
 
     def learn(self, draw: Draw, low: float, high: float) -> None:
         if low == high:
@@ -116,6 +128,7 @@ class Active(CertifiedMethod):
         items = np.array([item for item, _, _ in self._known], dtype=np.int64)
         scores = np.array([score for _, score, _ in self._known])
         relative = np.array([chance for _, _, chance in self._known])
+        self._scales.append(sqrt(self.clock.variance))
         self._forecasts[self._fitted] = self._predictor.fit(items, scores, relative)
         self._fitted += 1
 

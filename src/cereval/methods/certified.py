@@ -102,7 +102,10 @@ class CertifiedMethod(Method):
             self._history.append((prospect, increment))
         if self._table is not None:
             self._table.settle(increment)
-        self.clock.add((increment.low + increment.high) / 2, prospect.variance)
+        self._tick(prospect, increment)
+
+    def _tick(self, prospect: Prospect, increment: Increment) -> None:
+        self.clock.add((increment.low + increment.high) / 2, prospect.variance, prospect.largest_square)
 
     # -- what the bets aim at -----------------------------------------------------------------------------------
 
@@ -170,7 +173,7 @@ class CertifiedMethod(Method):
             eps = self._working_eps()
             table.stake(prospect, self.clock, self._information_needed(prospect, eps), eps)
             table.settle(increment)
-            self.clock.add((increment.low + increment.high) / 2, prospect.variance)
+            self._tick(prospect, increment)
         self.clock, self._history = clock, []
         return table
 

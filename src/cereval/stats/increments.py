@@ -49,6 +49,11 @@ class Prospect:
     seen_high: float
     unseen: float
 
+    @property
+    def largest_square(self) -> float:
+        """The squared length of the range in units of the stated variance."""
+        return (self.ceiling - self.floor) ** 2 / self.variance
+
 
 @dataclass(frozen=True, slots=True)
 class Increment:

@@ -12,8 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-PRIOR_VARIANCE = 1.0
-"""The stated variances are honest or, for uniform draws, the largest possible: sigma^2 starts at 1."""
 PRIOR_WEIGHT = 1.0
 LARGEST_SQUARE = 4.0
 """Of one increment in units of its stated variance: a score 1 away where spread 1/2 was stated."""
@@ -35,9 +33,10 @@ class Information:
     mean: float = 0.5
     squares: float = 0.0
     fourths: float = 0.0
+    largest_square: float = LARGEST_SQUARE
 
-    def add(self, value: float, relative_variance: float) -> None:
-        """Takes in one increment with its stated relative variance."""
+    def add(self, value: float, relative_variance: float, largest_square: float = LARGEST_SQUARE) -> None:
+        """Takes in one increment with its stated relative variance, and how large its square could have been."""
         weight = 1.0 / relative_variance
         before = value - self.mean if self.count else 0.0
         self.total += weight
@@ -46,11 +45,12 @@ class Information:
         self.count += 1
         self.squares += square
         self.fourths += square * square
+        self.largest_square = largest_square
 
     @property
     def variance(self) -> float:
-        """sigma^2, shrunk towards the largest variance a score can have while little is known."""
-        return (self.squares + PRIOR_WEIGHT * PRIOR_VARIANCE) / (self.count + PRIOR_WEIGHT)
+        """sigma^2, shrunk towards the largest variance the range allows (a quarter of its square)."""
+        return (self.squares + PRIOR_WEIGHT * self.largest_square / 4) / (self.count + PRIOR_WEIGHT)
 
     def cautious_variance(self, caution: float, surprise: float) -> float:
         """sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen.
@@ -61,7 +61,7 @@ class Information:
         mean_square = self.squares / max(self.count, 1)
         error = sqrt(max(self.fourths / max(self.count, 1) - mean_square**2, 0.0) / (self.count + 1))
         unseen = surprise * caution * caution / (self.count + 1)
-        return self.variance + caution * error + unseen * LARGEST_SQUARE
+        return self.variance + caution * error + unseen * self.largest_square
 
     @property
     def standard_error(self) -> float:
