@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 REPLACEMENT = "\ufffd"
 ESCAPE_PICTURES = 0x2400
 """U+2400 and up: pictures of the control characters, as in ␛ for ESC."""
@@ -23,8 +21,8 @@ def printable(text: str, limit: int = 400, *, lines: bool = False) -> str:
 def _shown(letter: str, lines: bool) -> str:
     if letter in "\n\t":
         return letter if lines else " "
+    if letter.isprintable():
+        return letter
     code = ord(letter)
-    if code < 0x20:
-        return chr(ESCAPE_PICTURES + code)
-    # Cf holds the marks that turn the direction of writing, Cs halves of pairs, Co letters without a shape.
-    return REPLACEMENT if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") else letter
+    # What is left: halves of pairs, marks that turn the direction of writing, letters without a shape.
+    return chr(ESCAPE_PICTURES + code) if code < 0x20 else " " if letter.isspace() else REPLACEMENT

@@ -1,0 +1,137 @@
+"""The live display: what it shows, that it fits, and that nothing hostile reaches the terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from cereval.cli.funnel import Moment, funnel
+from cereval.cli.rich_display import MOST_MOMENTS, RichDisplay, facts, picture, title
+from cereval.cli.running import Showing
+from cereval.plan import Plan
+from cereval.printable import printable
+from cereval.progress import Progress, Silent
+from cereval.records import Interval, Result
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]name\u202e\ud800\r\n"
+
+
+def plan(name: str = "openai/gpt", data: str = "mmlu.jsonl") -> Plan:
+    goal = {"goal": "estimate", "eps": 0.05}
+    return Plan(goal, "sha256:00", n_items=2000, model={"name": name}, data_name=data)
+
+
+def progress(consumed: int = 120, **changes: object) -> Progress:
+    half = 0.5 / (1 + consumed / 30)
+    values: dict[str, object] = {
+        "run_id": "r",
+        "n_items": 2000,
+        "answered": consumed,
+        "consumed": consumed,
+        "in_flight": 8,
+        "failures": 0,
+        "estimate": 0.5,
+        "interval": Interval(0.5 - half, 0.5 + half),
+        "expected_calls": 400,
+        "cost_usd": 0.0125,
+        "elapsed_s": 9.5,
+        "eta_s": 75.0,
+    }
+    return Progress(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def shown(width: int, plan: Plan, *moments: Progress) -> str:
+    file = io.StringIO()
+    display = RichDisplay(Console(file=file, width=width, force_terminal=False, color_system=None))
+    display.on_start(plan, 2000, ("categories help",))
+    for moment in moments:
+        display.on_progress(moment)
+    display.on_end(RESULT)
+    return file.getvalue()
+
+
+RESULT = Result(0.5, 0.45, 0.55, 0.05, 0.95, 400, 2000, 0.8, "goal", "active", "anytime", "benchmark", 0)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_it_fits_and_says_everything(width: int) -> None:
+    text = shown(width, plan(), *(progress(n) for n in range(0, 130, 10)))
+    assert max(map(len, text.splitlines())) <= width
+    for part in ("openai/gpt", "within 5%", "50.0% ±", "120 of about 400 calls", "80% saved", "$0.0125"):
+        assert part in text
+    for part in ("0 failed", "8 in flight", "1 min 15 s to go", "categories help", "█"):
+        assert part in text
+
+
+def test_hostile_names_are_shown_and_do_nothing() -> None:
+    text = shown(100, plan(HOSTILE, HOSTILE), progress())
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\u202e" not in text
+    assert "[bold red]name" in text
+
+
+def test_a_finished_run_has_nothing_to_go() -> None:
+    assert facts(progress(400, eta_s=0.0, in_flight=0))[0] == "400 calls"
+    assert not any("to go" in fact for fact in facts(progress(400, eta_s=0.0)))
+
+
+def test_unknown_cost_is_not_shown_as_free() -> None:
+    assert "cost unknown" in facts(progress(cost_usd=None))
+
+
+def test_thresholds_have_a_title_too() -> None:
+    goal = {"goal": "threshold", "value": 0.8}
+    assert "at least 80%?" in title(Plan(goal, "h", n_items=5, model={"name": "m"}), 5).plain
+
+
+def test_memory_is_bounded() -> None:
+    display = RichDisplay(Console(file=io.StringIO(), width=60))
+    for n in range(3 * MOST_MOMENTS):
+        display._remember(progress(n))
+    assert len(display._moments) <= MOST_MOMENTS
+    assert display._moments[-1].calls == 3 * MOST_MOMENTS - 1
+
+
+def test_the_display_is_chosen_by_name() -> None:
+    assert isinstance(Showing("rich").observer(), RichDisplay)
+    assert isinstance(Showing("none").observer(), Silent)
+
+
+ends = st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted)
+
+
+@given(st.lists(ends, min_size=1, max_size=30), st.integers(1, 90), st.integers(1, 9), st.integers(1, 50))
+def test_any_history_makes_a_full_picture(
+    history: list[list[float]], width: int, height: int, calls: int
+) -> None:
+    moments = [Moment(n, low, Interval(low, high)) for n, (low, high) in enumerate(history)]
+    rows = funnel(moments, calls, width, height)
+    assert [len(row) for row in rows] == [width] * height
+    assert {cell.letter for row in rows for cell in row} <= set(" █▀▄")
+
+
+def test_the_funnel_narrows_and_leaves_the_future_blank() -> None:
+    moments = [Moment(n, 0.5, progress(n).interval) for n in range(0, 201, 10)]
+    rows = funnel(moments, calls=400, width=40, height=8)
+    heights = [sum(row[column].letter != " " for row in rows) for column in range(40)]
+    assert heights[:20] == sorted(heights[:20], reverse=True)
+    assert set(heights[20:]) == {0}
+
+
+@given(st.text(st.characters(exclude_categories=[]), max_size=60))
+def test_printable_texts_hold_no_control_characters(text: str) -> None:
+    safe = printable(text)
+    safe.encode()
+    assert safe.isprintable()
+
+
+def test_the_picture_of_a_first_call_can_be_drawn() -> None:
+    first = Moment(0, 0.5, Interval(0.0, 1.0))
+    Console(file=io.StringIO(), width=20).print(
+        picture(title(plan(), 9), [first], progress(0, expected_calls=None), 60)
+    )

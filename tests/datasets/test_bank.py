@@ -1,0 +1,94 @@
+"""The question bank: the same for everyone, answerable, and not answered by repeating the question."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import operator
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from cereval.datasets.bank.base import Question, Topic
+from cereval.datasets.bank.generate import SCORER, TOPICS, as_jsonl, question_bank
+from cereval.datasets.base import DataSet
+from cereval.datasets.read import read_dataset
+from cereval.scorers.build import build_scorer
+
+OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+FINGERPRINT = "579971fe0169e4eb"
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> DataSet:
+    path = tmp_path_factory.mktemp("bank") / "bank.jsonl"
+    path.write_text("\n".join(as_jsonl()) + "\n", encoding="utf-8")
+    return read_dataset(path)
+
+
+def scores(bank: DataSet, answers: list[str]) -> list[float]:
+    scorer = build_scorer(SCORER)
+
+    async def all_scores() -> list[float]:
+        return [
+            (await scorer.score(item, answer)).value for item, answer in zip(bank.items, answers, strict=True)
+        ]
+
+    return asyncio.run(all_scores())
+
+
+def test_the_bank_never_changes() -> None:
+    content = "\n".join(as_jsonl()).encode()
+    assert hashlib.sha256(content).hexdigest()[:16] == FINGERPRINT
+
+
+def test_another_seed_is_another_bank() -> None:
+    assert question_bank(1) != question_bank(0)
+
+
+def test_about_two_thousand_questions_in_many_categories_and_levels(bank: DataSet) -> None:
+    assert 1900 <= len(bank.items) <= 2100
+    assert len({item.text for item in bank.items}) == len(bank.items)
+    assert len({item.category for item in bank.items}) == len(TOPICS) >= 20
+    assert {item.metadata["level"] for item in bank.items} == {1, 2, 3}
+    assert min(Counter(item.category for item in bank.items).values()) >= 20
+
+
+def test_every_accepted_answer_is_scored_right_inside_a_sentence(bank: DataSet) -> None:
+    for place in range(2):
+        answers = [f"The answer is {item.answers[min(place, len(item.answers) - 1)]}." for item in bank.items]
+        assert min(scores(bank, answers)) == 1.0
+
+
+def test_repeating_the_question_is_no_answer(bank: DataSet) -> None:
+    free = {topic.name for topic in TOPICS if topic.repeats}
+    found = scores(bank, [item.text for item in bank.items])
+    assert not [
+        item for item, score in zip(bank.items, found, strict=True) if score and item.category not in free
+    ]
+
+
+def test_sums_differences_and_products_are_right(bank: DataSet) -> None:
+    checked = 0
+    for item in bank.items:
+        if match := re.fullmatch(r"(\d+) ([-+*]) (\d+) =", item.text):
+            a, sign, b = match.groups()
+            assert item.answer == str(OPERATIONS[sign](int(a), int(b)))
+            checked += 1
+    assert checked > 300
+
+
+def test_a_topic_without_enough_questions_says_so() -> None:
+    topic = Topic("tiny", 1, 2, lambda _: Question("only this one?", ("x",)))
+    with pytest.raises(AssertionError, match="tiny has only 1"):
+        topic.questions(seed=0)
+
+
+def test_the_command_writes_jsonl() -> None:
+    command = [sys.executable, "-m", "cereval.datasets.bank", "--seed", "3"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == list(question_bank(3))

@@ -1,0 +1,158 @@
+"""The page as text: what it says, what it must not hold."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from stories import Reply, pool, stored_run, told
+
+from cereval.cli.main import main
+from cereval.report.page import render
+from cereval.report.story import Story
+from cereval.store.base import open_store
+
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\x1b[31m\u202e</style>{{ 7*7 }}"
+
+
+class Reader(HTMLParser):
+    """Collects tags, attributes and the visible text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def right(item: int) -> Reply:
+    return Reply("four", float(item % 4 > 0))
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return told(tmp_path_factory.mktemp("story"), right)
+
+
+def test_the_headline_says_what_is_certified(story: Story) -> None:
+    text, result = " ".join(Reader(render(story)).text.split()), story.result
+    assert f"95% confidence, {result.n_evaluated} of 300 questions asked" in text
+    assert re.search(r"\d\d\.\d% ± 10\.0%", text)
+    assert "no matter when the run was stopped" in text
+
+
+def test_nothing_is_fetched_and_nothing_runs(story: Story) -> None:
+    page = Reader(render(story))
+    assert not {"script", "link", "iframe", "img", "object", "base"} & set(page.tags)
+    addresses = [value for name, value in page.attributes if name in ("href", "src", "srcset", "action")]
+    assert [address[:28] for address in addresses] == ["data:application/json;base64"]
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    assert "@import" not in render(story)
+    assert "url(" not in render(story)
+
+
+def test_the_certificate_travels_with_the_page(story: Story, tmp_path: Path) -> None:
+    (address,) = [value for name, value in Reader(render(story)).attributes if name == "href"]
+    file = tmp_path / "certificate.json"
+    file.write_bytes(base64.b64decode(address.partition(",")[2]))
+    assert main(["verify", str(file)]) == 0
+
+
+def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
+    story = told(
+        tmp_path,
+        lambda item: Reply(HOSTILE, float(item % 2)),
+        data=pool(question=HOSTILE),
+        model={"name": HOSTILE},
+        data_name=HOSTILE,
+    )
+    page = render(story)
+    reader = Reader(page)
+    assert "script" not in reader.tags
+    assert "img" not in reader.tags
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert "{{ 7*7 }}" in reader.text
+
+
+def test_broken_unicode_and_endless_answers(story: Story) -> None:
+    asked = [
+        replace(
+            one, answer=replace(one.answer, text="\ud800\udfff" + "A" * 10_000_000 if n < 2 else "\ud800")
+        )
+        for n, one in enumerate(story.asked)
+        if one.answer is not None
+    ]
+    page = render(replace(story, asked=tuple(asked)))
+    page.encode()
+    assert len(page) < 300_000
+    assert "more characters" in page
+
+
+def test_failed_calls_are_told(tmp_path: Path) -> None:
+    story = told(tmp_path, lambda item: Reply("", None) if item % 9 == 0 else right(item))
+    text = Reader(render(story)).text
+    assert story.result.failures > 0
+    assert "Failed calls" in text
+    assert "timeout: <b>no answer</b>" in text
+
+
+def test_even_draws_give_simultaneous_intervals(story: Story) -> None:
+    assert all(category.interval is not None for category in story.categories)
+    assert "hold simultaneously" in Reader(render(story)).text
+
+
+def test_uneven_draws_are_descriptive_only(tmp_path: Path) -> None:
+    told(tmp_path, lambda item: Reply("x", float(item % 5 > 0)), goal={"goal": "estimate", "eps": 0.01})
+    story = told(tmp_path, lambda item: Reply("x", float(item % 5 > 0 < item % 7)), model={"name": "next"})
+    assert "history" in story.plan.side_information
+    assert all(category.interval is None for category in story.categories)
+    text = Reader(render(story)).text
+    assert "descriptive only, no guarantee" in text
+    assert "hold simultaneously" not in text
+
+
+def test_methods_without_proof_say_so(story: Story) -> None:
+    unproven = replace(story, result=replace(story.result, guarantee="heuristic"))
+    text = Reader(render(unproven)).text
+    assert "No guarantee." in text
+    assert "no matter when" not in text
+
+
+def test_a_threshold_has_a_verdict_for_a_headline(tmp_path: Path) -> None:
+    story = told(tmp_path, right, goal={"goal": "threshold", "value": 0.5})
+    assert "At least 50%: certified pass" in Reader(render(story)).text
+
+
+def test_a_run_under_way_has_a_page(tmp_path: Path) -> None:
+    story = told(tmp_path, right, max_calls=20)
+    text = Reader(render(replace(story, certificate=None, asked=()))).text
+    assert "spent its budget" in text
+    assert "None yet" in text
+
+
+def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    store = open_store(url)
+    run_id = stored_run(store, pool(), right)
+    store.close()
+    assert main(["report", run_id[:6], "--store", url, "-o", str(tmp_path / "new" / "page.html")]) == 0
+    assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert "wrote" in capsys.readouterr().out
+
+
+def test_an_unknown_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "nothing", "--store", f"sqlite:///{tmp_path / 'none.db'}"]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
