@@ -45,7 +45,8 @@ def test_thinning_keeps_both_ends() -> None:
 def test_ticks_are_few_and_inside(low: float, room: float) -> None:
     found = ticks(low, low + room)
     assert 0 <= len(found) <= 7
-    assert all(low - 1e-6 <= tick <= low + room + 1e-6 * room for tick in found)
+    slack = 1e-6 * (1 + room)
+    assert all(low - slack <= tick <= low + room + slack for tick in found)
 
 
 def test_a_single_value_still_has_a_range() -> None:
@@ -54,9 +55,9 @@ def test_a_single_value_still_has_a_range() -> None:
 
 
 def test_category_intervals_hold_at_once() -> None:
-    """50 runs of 10 categories at delta = .2: Bin(50, .2) exceeds 20 with chance < .001."""
+    """30 runs of 10 categories at delta = .2: Bin(30, .2) exceeds 14 with chance < .001."""
     rng, misses = np.random.default_rng(5), 0
-    for _ in range(50):
+    for _ in range(30):
         missed = False
         parts = []
         for k in range(10):
@@ -69,7 +70,7 @@ def test_category_intervals_hold_at_once() -> None:
             assert one.interval is not None
             missed |= not one.interval.lower - 1e-9 <= truth <= one.interval.upper + 1e-9
         misses += missed
-    assert misses <= 20
+    assert misses <= 14
 
 
 def test_empty_and_full_categories() -> None:
