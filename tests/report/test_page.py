@@ -12,8 +12,10 @@ import pytest
 from stories import Reply, pool, stored_run, told
 
 from cereval.cli.main import main
+from cereval.errors import CerevalError
+from cereval.records import Draw
 from cereval.report.page import render
-from cereval.report.story import Story
+from cereval.report.story import Story, read_story
 from cereval.store.base import open_store
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\x1b[31m\u202e</style>{{ 7*7 }}"
@@ -141,6 +143,24 @@ def test_a_run_under_way_has_a_page(tmp_path: Path) -> None:
     text = Reader(render(replace(story, certificate=None, asked=()))).text
     assert "spent its budget" in text
     assert "None yet" in text
+
+
+def test_a_certificate_that_says_something_else_is_pointed_out(story: Story) -> None:
+    assert "newest certificate says" not in render(story)
+    assert story.certificate is not None
+    stated = {**story.certificate["result"], "upper": 0.99}
+    text = Reader(render(replace(story, certificate={**story.certificate, "result": stated}))).text
+    assert "to 99.00% after" in text
+
+
+def test_draws_that_cannot_be_decided_again_are_refused(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'runs.db'}")
+    run_id = stored_run(store, pool(), right)
+    last = store.draws(run_id)[-1].index
+    store.add_draws(run_id, [Draw(last + 1, 0, 0.5)])
+    with pytest.raises(CerevalError, match="another version"):
+        read_story(store, run_id)
+    store.close()
 
 
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from cereval.report.favours import category_favours
 from cereval.report.story import Asked, Story
 
 WIDE, NARROW = 720, 340
+COMPARED, SAME = ("estimate", "lower", "upper", "n_evaluated"), 1e-9
 SAMPLES = {"right": 4, "wrong": 6, "failed": 3}
 LARGEST_CERTIFICATE = 4 * 2**20
 """Bytes of a certificate that is attached to the page; a larger one is only named."""
@@ -80,6 +81,7 @@ def _variables(story: Story, markup: Any) -> dict[str, Any]:
         "samples": {kind: samples(story.asked, kind, most) for kind, most in SAMPLES.items()},
         "totals": totals(story.asked),
         "settings": settings(story),
+        "differing": differing(story),
         "attachment": markup(attachment(story.certificate)),
     }
 
@@ -88,6 +90,15 @@ def current_goal(story: Story) -> dict[str, Any]:
     """The goal now: a resumed run may have been given another than the plan's."""
     changes = (story.certificate or {}).get("changes") or []
     return dict(changes[-1]["goal"] if changes else story.plan.goal)
+
+
+def differing(story: Story) -> str:
+    """What the certificate says, where that is not what the page says."""
+    stated = (story.certificate or {}).get("result")
+    if stated is None or all(abs(stated[key] - getattr(story.result, key)) < SAME for key in COMPARED):
+        return ""
+    low, high = wording.outwards(stated["lower"], stated["upper"], 2)
+    return f"{low} to {high} after {stated['n_evaluated']:,} calls"
 
 
 def _category_row(one: CategoryEstimate, markup: Any) -> dict[str, Any]:

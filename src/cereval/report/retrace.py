@@ -30,6 +30,7 @@ class Step:
 class Retraced:
     """`uneven`: categories in which some item was likelier to be drawn than another."""
 
+    draws: tuple[Draw, ...]
     result: Result
     steps: tuple[Step, ...]
     uneven: frozenset[str]
@@ -39,8 +40,8 @@ def retraced(session: Session, log: Log, categories: Sequence[str]) -> Retraced:
     """Tells a fresh session everything that the log holds."""
     watch = _Watch(categories)
     watch.note(session)
-    replayed(session, log, watch.tell)
-    return Retraced(session.result(), tuple(watch.steps), frozenset(watch.uneven))
+    draws = replayed(session, log, watch.tell)
+    return Retraced(draws, session.result(), tuple(watch.steps), frozenset(watch.uneven))
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cereval.datasets.base import Item
+from cereval.errors import StoreError
 from cereval.known import session_for
 from cereval.logbook import Log
 from cereval.plan import Plan
@@ -55,6 +56,11 @@ def read_story(store: Store, run_id: str) -> Story:
         Log(results, len(draws), changes_of(store, run.run_id)),
         names,
     )
+    if told.draws != draws:
+        raise StoreError(
+            f"the draws of run {run.run_id} cannot be decided again: it was made by another version of "
+            "cereval, or its database was changed; use the version that its certificate names"
+        )
     certificates = store.certificates(run.run_id)
     return Story(
         run=run,
