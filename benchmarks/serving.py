@@ -53,7 +53,7 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-c", code, *map(str, arguments)]
 
 
-def run_flags(data: Path, url: str, store: Path, **flags: Any) -> list[str]:
+def run_flags(data: Path, url: str, database: Path, /, **flags: Any) -> list[str]:
     """The flags that scripts rely on; `flags` replace or add to them."""
     named = {
         "model": "openai/m",
@@ -62,7 +62,7 @@ def run_flags(data: Path, url: str, store: Path, **flags: Any) -> list[str]:
         "input": "ask",
         "answer": "gold",
         "eps": 0.05,
-        "store": f"sqlite:///{store}",
+        "store": f"sqlite:///{database}",
         "seed": 0,
         "max-connections": 16,
     } | {name.replace("_", "-"): value for name, value in flags.items()}

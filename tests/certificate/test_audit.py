@@ -46,7 +46,7 @@ def test_1000_random_single_field_changes_are_all_detected() -> None:
 
 
 NUMBERS = ("result", "draws", "plan.seed", "plan.confidence", "plan.target", "plan.method", "plan.goal")
-"""What is recomputed. Names, versions and the scores themselves are the log's word; the store has them too."""
+"""What is recomputed. Names, versions and scores are the log's word; the store has them too."""
 
 
 @pytest.mark.parametrize("number", range(42))

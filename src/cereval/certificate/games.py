@@ -6,7 +6,7 @@ from math import log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from cereval.certificate.book import Position
 from cereval.certificate.case import Aim, Case, Floats
@@ -63,12 +63,12 @@ class Table:
         chance = np.clip(
             np.exp(wealth) * (self.delta / 2) / (1 + rule.overshoot), LOWEST_CHANCE, HIGHEST_CHANCE
         )
-        density = np.exp(-(norm.ppf(chance) ** 2) / 2) / sqrt(2 * pi)
+        density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
         return np.asarray(density / (chance * np.sqrt(spread * ahead) * position.variance))
 
     def _needed(self, position: Position, clock: SlowClock, eps: float) -> float:
         """Information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
-        quantile = float(norm.ppf(1 - self.case.delta / 2))
+        quantile = float(ndtri(1 - self.case.delta / 2))
         variance = clock.cautious_variance(self.tuning.caution, self.tuning.surprise)
         needed = (1 + self.tuning.margin) * variance * (quantile / eps) ** 2
         if self.aim.budget is None:

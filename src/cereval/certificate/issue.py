@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,21 @@ def issue(
         "format": FORMAT,
         "run_id": plan.run_id,
         "result": result.as_dict(),
-        "plan": plan.as_dict(),
-        "changes": [change.as_dict() for change in changes],
+        "plan": ordered(plan.as_dict()),
+        "changes": [ordered(change.as_dict()) for change in changes],
         "side_information": known.as_dict(),
         "versions": versions(),
         "log": entries,
         "chain": chained(digest_of(plan.as_dict()), entries),
     }
     return {**certificate, "digest": digest(certificate)}
+
+
+def ordered(value: Any) -> Any:
+    """The same with sorted keys: a plan that comes from a store has them in another order."""
+    if isinstance(value, Mapping):
+        return {key: ordered(value[key]) for key in sorted(value)}
+    return [ordered(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def versions() -> dict[str, str]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from cereval.errors import InvalidInput
 
+UNLIMITED = 2**31
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -31,21 +33,26 @@ class Spending:
     calls: int = 0
     failures: int = 0
     cost_usd: float | None = 0.0
+    dearest_usd: float = 0.0
 
     def add(self, cost_usd: float | None, failed: bool) -> None:
         self.calls += 1
         self.failures += failed
         self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
+        self.dearest_usd = max(self.dearest_usd, cost_usd or 0.0)
 
-    def reaches(self, max_usd: float | None, in_flight: int) -> bool:
-        """Whether one more call could exceed the budget, the calls in flight counted at the mean price.
+    def room(self, max_usd: float | None, pending: int) -> int:
+        """Further calls that the budget allows, each as dear as the dearest so far; the first goes alone.
 
-        >>> Spending(calls=10, cost_usd=1.0).reaches(1.5, in_flight=4)
-        True
+        >>> Spending(calls=10, cost_usd=1.0, dearest_usd=0.1).room(1.5, pending=4)
+        1
         """
         if max_usd is None:
-            return False
+            return UNLIMITED
         if self.cost_usd is None:
             raise InvalidInput("--max-usd", "given with --price-in and --price-out for this model", max_usd)
-        mean = self.cost_usd / self.calls if self.calls else 0.0
-        return self.cost_usd + (in_flight + 1) * mean > max_usd
+        if not self.calls:
+            return 0 if pending else 1
+        if not self.dearest_usd:
+            return UNLIMITED
+        return max(int((max_usd - self.cost_usd) / self.dearest_usd + 1e-9) - pending, 0)

@@ -174,16 +174,18 @@ class Loop:
                 return self._ready.popleft()
             if self._dry and self._held and not self._in_flight:
                 await self._give_up_on_held()
-            else:
+            elif self.end is None:
                 await self._news.wait()
         return None
 
     def _room(self) -> bool:
-        if self.spending.reaches(self.limits.max_usd, self._sent - self.spending.calls):
+        """Whether the next draw may be sent: it can be paid for, and is not too far ahead of the results."""
+        pending = self._sent - self.spending.calls - len(self._held)
+        affordable = self.spending.room(self.limits.max_usd, pending)
+        if not (affordable or pending):
             self.stop("usd")
-            return False
-        unconsumed = self._sent - self.session.n_evaluated - len(self._held)
-        return unconsumed < self._window.size(self.session)
+        ahead = self._ready[0].index - self.session.n_evaluated - len(self._held)
+        return affordable > 0 and ahead < self._window.size(self.session)
 
     async def _tick(self) -> None:
         while self.end is None:

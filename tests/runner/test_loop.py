@@ -155,6 +155,21 @@ def answered(pool: DataSet, store: Store) -> set[str]:
     return set()
 
 
+def test_fewer_connections_go_on_where_more_left_gaps(tmp_path: Path) -> None:
+    pool, store = data(), stored(tmp_path)
+
+    async def crash(_: str, number: int) -> None:
+        await asyncio.sleep(0.1 if number == 1 else 0)
+        if number in (1, 60):
+            raise EndpointError("the server is gone")
+
+    model = model_for(pool)
+    model.before = crash
+    with pytest.raises(EndpointError):
+        finish(pool, store, model, connections=32, goal=estimate(0.05))
+    assert finish(pool, store, model_for(pool), connections=1, goal=estimate(0.05)).result.stopped == "goal"
+
+
 def test_a_finished_run_is_not_asked_again(tmp_path: Path) -> None:
     pool, store = data(), stored(tmp_path)
     first = finish(pool, store, model_for(pool))

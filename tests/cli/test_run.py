@@ -1,0 +1,440 @@
+"""`run`, `resume`, `runs`, `verify` and `gate` against a real server process on loopback."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.serving import call, command, questions, run_flags, served
+
+from cereval.cli.main import main
+from cereval.models.scripted import ScriptedModel
+
+RESULT = [
+    "estimate",
+    "lower",
+    "upper",
+    "half_width",
+    "confidence",
+    "n_evaluated",
+    "n_items",
+    "saved",
+    "stopped",
+    "method",
+    "guarantee",
+    "target",
+    "seed",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("served")
+    questions(path, 600)
+    return path
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    with served(folder / "key.json", "--delay", "0.01") as address:
+        yield address
+
+
+def truth(folder: Path, accuracy: float = 0.7) -> float:
+    return ScriptedModel(json.loads((folder / "key.json").read_text()), accuracy).true_accuracy()
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def go(folder: Path, url: str, store: Path, **flags: Any) -> int:
+    return main(["run", *run_flags(folder / "questions.jsonl", url, store, **flags)])
+
+
+def test_the_names_that_scripts_rely_on(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs.db"
+    assert go(folder, url, store, eps=0.08) == 0
+    facts = printed(capsys)
+    assert set(RESULT) < set(facts)
+    assert facts["lower"] <= truth(folder) <= facts["upper"]
+    assert facts["n_evaluated"] <= facts["calls"] <= facts["n_evaluated"] + 16
+    assert facts["failures"] == 0
+    assert facts["cost_usd"] is None
+    assert main(["runs", "--store", f"sqlite:///{store}", "--json"]) == 0
+    (run,) = printed(capsys)
+    assert (run["run_id"], run["status"]) == (facts["run_id"], "finished")
+    assert main(["verify", facts["certificate"]]) == 0
+    assert "log in the store" in capsys.readouterr().out
+    assert main(["resume", facts["run_id"], "--store", f"sqlite:///{store}", "--json"]) == 0
+    again = printed(capsys)
+    assert again == facts
+    assert (
+        main(["resume", facts["run_id"][:6], "--eps", "0.06", "--store", f"sqlite:///{store}", "--json"]) == 0
+    )
+    closer = printed(capsys)
+    assert closer["half_width"] <= 0.06 + 1e-12
+    assert closer["calls"] > facts["calls"]
+    assert main(["verify", closer["certificate"]]) == 0
+
+
+@pytest.mark.parametrize(
+    ("minimum", "code", "decision"), [(0.5, 0, "above"), (0.9, 2, "below"), (0.7, 3, None)]
+)
+def test_gate_has_three_answers(
+    folder: Path,
+    url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    minimum: float,
+    code: int,
+    decision: str | None,
+) -> None:
+    flags = run_flags(folder / "questions.jsonl", url, tmp_path / "runs.db", eps=None, max_calls=150)
+    assert main(["gate", *flags, "--min", str(minimum)]) == code
+    facts = printed(capsys)
+    assert facts["decision"] == decision
+    assert main(["verify", facts["certificate"]]) == 0
+
+
+def test_people_read_a_headline_and_progress_goes_to_stderr(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = run_flags(folder / "questions.jsonl", url, tmp_path / "runs.db", eps=0.15)
+    assert main(["run", *flags[:-1]]) == 0
+    shown = capsys.readouterr()
+    assert "95% confidence" in shown.out.splitlines()[0]
+    assert "within 15% at 95% confidence" in shown.err
+    assert main(["runs", "--store", f"sqlite:///{tmp_path / 'runs.db'}"]) == 0
+    assert "finished" in capsys.readouterr().out
+
+
+def test_a_task_file_and_flags_that_win_over_it(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = folder / "task.yaml"
+    task.write_text(
+        f"data: questions.jsonl\nmodel: openai/m\nbase-url: {url}\nscorer: exact\ninput: ask\nanswer: gold\n"
+        f"eps: 0.02\nstore: sqlite:///{tmp_path / 'runs.db'}\n-j: 4\n".replace("-j", "j")
+    )
+    assert main(["run", str(task), "--eps", "0.2", "--json"]) == 0
+    assert printed(capsys)["half_width"] <= 0.2
+    assert main(["run", "--config", str(task), "--dry-run", "--json"]) == 0
+    assert printed(capsys)["plan"]["goal"]["eps"] == 0.02
+
+
+def test_a_dry_run_asks_nothing_and_leaves_nothing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs.db"
+    flags = run_flags(folder / "questions.jsonl", "http://127.0.0.1:9/v1", store)
+    assert main(["run", *flags[:-1], "--dry-run", "--system", "Be brief."]) == 0
+    assert "Be brief." in capsys.readouterr().out
+    assert not store.exists()
+
+
+def test_few_shot_examples_leave_the_pool(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert go(folder, url, tmp_path / "runs.db", eps=0.2, few_shot=3, template="Q: {{ question }}") == 0
+    facts = printed(capsys)
+    certificate = json.loads(Path(facts["certificate"]).read_text())
+    assert facts["n_items"] == 597
+    assert len(certificate["plan"]["prompt"]["examples"]) == 3
+
+
+def test_a_spent_budget_is_exit_code_3(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs.db"
+    assert go(folder, url, store, max_calls=40) == 3
+    facts = printed(capsys)
+    assert (facts["stopped"], facts["calls"]) == ("budget", 40)
+    assert (
+        main(["resume", facts["run_id"], "--max-calls", "70", "--store", f"sqlite:///{store}", "--json"]) == 3
+    )
+    facts = printed(capsys)
+    assert facts["calls"] == 70
+    assert main(["verify", facts["certificate"]]) == 0
+    capsys.readouterr()
+    assert go(folder, url, store, seed=2, max_usd=0.0001, price_in=1.0, price_out=2.0) == 3
+    facts = printed(capsys)
+    assert facts["stopped"] == "budget"
+    assert 0 < facts["cost_usd"] <= 0.0001
+
+
+# -- crashes ---------------------------------------------------------
+
+
+def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
+    folder: Path, url: str, tmp_path: Path
+) -> None:
+    """Five kills in CI; fifty in `python -m benchmarks.crash`."""
+    from benchmarks.crash import killed_until_done, uninterrupted
+
+    whole = uninterrupted(folder, url, tmp_path / "whole")
+    rng = random.Random(5)
+    crashed = killed_until_done(folder, url, tmp_path / "crashed", rng, kills=5)
+    assert crashed.certificate == whole.certificate
+    assert crashed.kills >= 1
+    assert crashed.asked_again == 0
+
+
+def test_the_first_ctrl_c_prints_the_interval_reached(folder: Path, url: str, tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    flags = run_flags(folder / "questions.jsonl", url, store, eps=0.01, max_connections=2)
+    process = subprocess.Popen(
+        command("run", *flags), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not (store.exists() and _answers(store) > 20):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    facts = json.loads(out)
+    assert process.returncode == 3
+    assert facts["interrupted"]
+    assert facts["n_evaluated"] > 0
+    assert "Ctrl-C again" in err
+    assert facts["calls"] == _answers(store)
+
+
+def _answers(store: Path) -> int:
+    connection = sqlite3.connect(store)
+    try:
+        return int(connection.execute("select count(*) from answers").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
+    finally:
+        connection.close()
+
+
+# -- tampering, secrets, hostile answers ---------------------------------------------------------
+
+
+def test_a_changed_log_in_the_store_is_found(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs.db"
+    assert go(folder, url, store, eps=0.2) == 0
+    path = printed(capsys)["certificate"]
+    for change in (
+        "update answers set score = 1 - score where draw = 3",
+        "update draws set item = item + 1 where draw = 2",
+        "update draws set probability = probability * 1.01 where draw = 4",
+        "update items set content = replace(content, 'no. 5)', 'no. 6)') where item = 5",
+        "delete from answers where draw = 1",
+    ):
+        saved = store.read_bytes()
+        connection = sqlite3.connect(store)
+        connection.execute("pragma foreign_keys = off")
+        connection.execute(change)
+        connection.commit()
+        connection.execute("pragma wal_checkpoint(truncate)")
+        connection.close()
+        assert main(["verify", path]) == 2, change
+        assert capsys.readouterr().out.startswith("invalid: ")
+        store.write_bytes(saved)
+    assert main(["verify", path]) == 0
+
+
+def test_verify_says_when_it_cannot_check(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", str(tmp_path / "none.json")]) == 1
+    assert go(folder, url, tmp_path / "runs.db", eps=0.2) == 0
+    path = printed(capsys)["certificate"]
+    assert main(["verify", path, "--store", f"sqlite:///{tmp_path / 'other.db'}"]) == 1
+    assert "--store" in capsys.readouterr().err
+    text = Path(path).read_text()
+    for bad in ("{", text.replace('"lower"', '"lower": 0.1, "lower"', 1), text.replace("null", "NaN", 1)):
+        Path(path).write_text(bad)
+        assert main(["verify", path, "--json"]) == 2
+
+
+SECRET = "sk-verysecret-0123456789abcdef"
+
+
+def test_the_key_is_nowhere(folder: Path, url: str, tmp_path: Path) -> None:
+    flags = run_flags(folder / "questions.jsonl", url, tmp_path / "runs.db", eps=0.2)
+    done = call("run", *flags, OPENAI_API_KEY=SECRET)
+    assert done.returncode == 0, done.stderr
+    refused = call(
+        "run",
+        *run_flags(folder / "questions.jsonl", url + "/nowhere", tmp_path / "b.db"),
+        OPENAI_API_KEY=SECRET,
+    )
+    assert refused.returncode == 1
+    texts = [done.stdout, done.stderr, refused.stdout, refused.stderr]
+    assert not any(SECRET in text for text in texts)
+    assert not any(SECRET.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+
+
+def test_hostile_answers_break_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "hostile.py").write_text(
+        "ANSWERS = ['<script>alert(1)</script>', '\\x1b[2J\\x1b]0;owned\\x07', 'x' * 10_000_000, "
+        "'a\\ud800b\\0c', '']\n"
+        "def answer(prompt):\n    return ANSWERS[int(prompt.split()[0]) % 5]\n"
+    )
+    questions = tmp_path / "q.csv"
+    questions.write_text("question,answer\n" + "".join(f"{i} ?,a\ufffdb\ufffdc\n" for i in range(40)))
+    model = f"python:{tmp_path / 'hostile.py'}:answer"
+    flags = [
+        "run",
+        str(questions),
+        "--model",
+        model,
+        "--eps",
+        "0.3",
+        "--store",
+        f"sqlite:///{tmp_path / 'runs.db'}",
+    ]
+    assert main([*flags, "--max-calls", "20"]) in (0, 3)
+    shown = capsys.readouterr()
+    assert "\x1b]" not in shown.out + shown.err
+    (path,) = tmp_path.glob("*.certificate.json")
+    assert main(["verify", str(path)]) == 0
+
+
+# -- errors as a new user meets them ---------------------------------------------------------
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 1
+    shown = capsys.readouterr()
+    lines = [line for line in shown.err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert shown.err.splitlines()[-1] == lines[0]
+    assert "Traceback" not in shown.err
+    assert shown.out == ""
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "remedy"),
+    [
+        ({"scorer": "exat"}, "did you mean 'exact'"),
+        ({"input": "aks"}, "did you mean 'ask'"),
+        ({"answer": "golden"}, "did you mean 'gold'"),
+        ({"model": "gpt-4o"}, "openai/NAME"),
+        ({"eps": 1.5}, "a number in (0, 1)"),
+        ({"method": "activ"}, "did you mean 'active'"),
+        ({"max_connections": 0}, "a whole number >= 1"),
+        ({"base_url": "localhost:8000"}, "http://localhost:8000/v1"),
+        ({"base_url": "http://me:secret@localhost/v1"}, "OPENAI_API_KEY"),
+        ({"store": "mysql://x"}, "sqlite:///cereval.db"),
+        ({"store": "sqlite:////nowhere/at/all/runs.db"}, "no folder"),
+        ({"max_usd": 1.0}, "--price-in"),
+        ({"template": "{{ nothing }}"}, "template"),
+        ({"judge": "openai/j"}, "left out"),
+        ({"confidence": 95}, "a number in (0, 1)"),
+        ({"output": "/nowhere/c.json"}, "writable folder"),
+    ],
+)
+def test_a_wrong_flag_is_one_line_with_the_remedy(
+    folder: Path,
+    url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    flags: dict[str, Any],
+    remedy: str,
+) -> None:
+    line = error_of(capsys, "run", *run_flags(folder / "questions.jsonl", url, tmp_path / "runs.db", **flags))
+    assert remedy in line
+    assert "secret" not in line
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [("", "empty"), ('{"ask": "x"}\n', "--answer"), ("{nonsense\n", "line 1"), ('{"foo": 1}\n', "--input")],
+)
+def test_a_bad_file_is_one_line_with_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, remedy: str
+) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text(content)
+    flags = run_flags(data, "http://127.0.0.1:9/v1", tmp_path / "runs.db", input=None, answer=None)
+    if '"ask"' in content:
+        flags += ["--input", "ask"]
+    assert remedy in error_of(capsys, "run", *flags)
+
+
+def test_a_missing_file_and_a_missing_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = run_flags(tmp_path / "none.jsonl", "http://127.0.0.1:9/v1", tmp_path / "runs.db")
+    assert "none.jsonl" in error_of(capsys, "run", *flags)
+    assert "--store" in error_of(capsys, "resume", "abc", "--store", f"sqlite:///{tmp_path / 'runs.db'}")
+    assert "--store" in error_of(capsys, "runs", "--store", f"sqlite:///{tmp_path / 'runs.db'}")
+
+
+def test_a_wrong_address_and_a_wrong_key_say_so_and_the_run_can_go_on(
+    folder: Path,
+    url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from functools import partial
+
+    from cereval.models.build import ModelOptions
+    from cereval.models.retries import Retries
+
+    hasty = partial(ModelOptions, retries=Retries(attempts=2, first_s=0.01))
+    monkeypatch.setattr("cereval.cli.preparing.ModelOptions", hasty)
+    store = tmp_path / "runs.db"
+    gone = run_flags(folder / "questions.jsonl", "http://127.0.0.1:9/v1", store)
+    assert "cannot reach http://127.0.0.1:9/v1" in error_of(capsys, "run", *gone, "--display", "none")
+    assert main(["runs", "--store", f"sqlite:///{store}", "--json"]) == 0
+    (run,) = printed(capsys)
+    assert (run["status"], run["calls"]) == ("failed", 0)
+    resumed = ["resume", run["run_id"], "--store", f"sqlite:///{store}", "--base-url", url, "--json"]
+    assert main([*resumed, "--eps", "0.2"]) == 0
+
+
+def test_a_locked_database_says_so(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs.db"
+    assert go(folder, url, store, eps=0.3) == 0
+    capsys.readouterr()
+    lock = sqlite3.connect(store)
+    lock.execute("begin exclusive")
+    flags = run_flags(folder / "questions.jsonl", url, store, seed=1)
+    flags[flags.index("--store") + 1] += "?timeout=0.1"
+    assert "locked by another process" in error_of(capsys, "run", *flags)
+    lock.close()
+    assert go(folder, url, store, seed=1, eps=0.3) == 0
+
+
+def test_a_full_disk_loses_nothing_committed(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQLite's page limit stands in for the disk: it fails in the same way."""
+    from cereval.store import engine
+
+    store = tmp_path / "runs.db"
+    flags = run_flags(folder / "questions.jsonl", url, store, eps=0.05)
+    assert go(folder, url, store, max_calls=10) == 3
+    capsys.readouterr()
+    original = engine._prepare
+
+    def small(connection: Any, record: Any) -> None:
+        original(connection, record)
+        connection.execute("pragma max_page_count=50")
+
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(engine, "_prepare", small)
+    try:
+        line = error_of(capsys, "run", *flags, "--display", "none")
+    finally:
+        monkey.undo()
+    assert "disk is full" in line
+    assert main(["run", *flags]) == 0
