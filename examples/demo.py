@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -26,8 +27,9 @@ def main() -> int:
     OUT.mkdir(exist_ok=True)
     BANK.write_text("\n".join(as_jsonl()) + "\n", encoding="utf-8")
     model = chosen_model()
-    run = ["run", str(BANK), "--model", model, "--scorer", SCORER, "--eps", "0.05", "--max-tokens", "12"]
-    code = said(*run, "-j", "2", "--no-history", "--store", STORE, "-o", str(CERTIFICATE))
+    asked = ["--scorer", SCORER, "--system", "Answer briefly.", "--max-tokens", "12"]
+    kept = ["--store", STORE, "-o", str(CERTIFICATE)]
+    code = said("run", str(BANK), "--model", model, *asked, "--eps", "0.05", "-j", "2", "--no-history", *kept)
     if code:
         return code
     code = said("verify", str(CERTIFICATE), "--store", STORE)
@@ -56,7 +58,7 @@ def certified_run() -> str:
 
 def said(*arguments: str) -> int:
     """Shows a command as a user would type it, and runs it."""
-    print(f"\n$ cereval {' '.join(arguments)}", flush=True)
+    print(f"\n$ cereval {shlex.join(arguments)}", flush=True)
     return cereval(arguments)
 
 

@@ -20,7 +20,7 @@ from cereval.datasets.read import read_dataset
 from cereval.scorers.build import build_scorer
 
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-FINGERPRINT = "579971fe0169e4eb"
+FINGERPRINT = "faff0d47bfbdcb12"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_another_seed_is_another_bank() -> None:
 def test_about_two_thousand_questions_in_many_categories_and_levels(bank: DataSet) -> None:
     assert 1900 <= len(bank.items) <= 2100
     assert len({item.text for item in bank.items}) == len(bank.items)
-    assert len({item.category for item in bank.items}) == len(TOPICS) >= 20
+    assert len({item.category for item in bank.items}) >= 20
     assert {item.metadata["level"] for item in bank.items} == {1, 2, 3}
     assert min(Counter(item.category for item in bank.items).values()) >= 20
 

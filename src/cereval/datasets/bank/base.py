@@ -45,7 +45,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`count` different questions of one kind; `level` 1 is easy for a child, 3 takes pen and paper.
+    """`count` different questions of one category; `level` 1 is easy for a child, 3 takes pen and paper.
 
     An answer that only repeats the question must not count, so questions that hold their answer are left out,
     except where the question has to name it (`repeats`).
@@ -59,7 +59,7 @@ class Topic:
 
     def questions(self, seed: int) -> tuple[Question, ...]:
         """Throws the dice until enough different questions have come up."""
-        dice = Dice(f"{seed} {self.name}")
+        dice = Dice(f"{seed} {self.name} {self.level}")
         found: dict[str, Question] = {}
         for _ in range(THROWS_PER_QUESTION * self.count):
             question = self.make(dice)

@@ -39,7 +39,7 @@ def as_jsonl(seed: int = 0) -> Iterator[str]:
 def _record(topic: Topic, number: int, question: Question) -> dict[str, Any]:
     identity = "-".join(topic.name.replace(",", "").split())
     return {
-        "id": f"{identity}-{number:03d}",
+        "id": f"{identity}-{topic.level}-{number:03d}",
         "question": question.text,
         "answer": list(question.answers),
         "category": topic.name,

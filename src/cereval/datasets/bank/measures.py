@@ -7,8 +7,11 @@ from cereval.datasets.bank.numbers import numeral
 
 DAYS = words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 MONTHS = words("January February March April May June July August September October November December")
-TIME = (("minutes", "hours", 60), ("seconds", "minutes", 60), ("hours", "days", 24), ("days", "weeks", 7))
-LENGTH = (
+UNITS = (
+    ("minutes", "hours", 60),
+    ("seconds", "minutes", 60),
+    ("hours", "days", 24),
+    ("days", "weeks", 7),
     ("centimeters", "meters", 100),
     ("millimeters", "centimeters", 10),
     ("meters", "kilometers", 1000),
@@ -39,16 +42,15 @@ def _later_month(dice: Dice) -> Question:
     )
 
 
-def _in_units(units: tuple[tuple[str, str, int], ...], most: int, dice: Dice) -> Question:
-    small, large, factor = dice.choice(units)
-    amount = dice.number(2, most)
+def _in_units(dice: Dice) -> Question:
+    small, large, factor = dice.choice(UNITS)
+    amount = dice.number(2, 20)
     return Question(f"How many {small} are in {amount} {large}?", numeral(amount * factor))
 
 
 TOPICS = (
+    Topic("months", 1, 24, _next_month),
+    Topic("months", 3, 40, _later_month),
     Topic("days of the week", 3, 50, _weekday),
-    Topic("next and previous month", 1, 24, _next_month),
-    Topic("months ahead", 3, 40, _later_month),
-    Topic("units of time", 2, 50, lambda dice: _in_units(TIME, 20, dice)),
-    Topic("units of length and weight", 2, 50, lambda dice: _in_units(LENGTH, 20, dice)),
+    Topic("units", 2, 100, _in_units),
 )

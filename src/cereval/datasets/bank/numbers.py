@@ -36,15 +36,15 @@ def _subtraction(high: int) -> Topic:
         b, rest = dice.number(1, high), dice.number(1, high)
         return Question(f"{b + rest} - {b} =", numeral(rest))
 
-    return Topic(f"subtraction up to {2 * high}", 1 if high < 10 else 2, 60, make)
+    return Topic("subtraction", 1 if high < 10 else 2, 60, make)
 
 
-def _multiplication(high: int, level: int, count: int) -> Topic:
+def _multiplication(high: int, name: str, level: int, count: int) -> Topic:
     def make(dice: Dice) -> Question:
         a, b = dice.number(2, 9), dice.number(2 if high < 10 else 11, high)
         return Question(f"{a} * {b} =", numeral(a * b))
 
-    return Topic(f"multiplication up to 9 x {high}", level, count, make)
+    return Topic(name, level, count, make)
 
 
 def _parity(dice: Dice) -> Question:
@@ -59,25 +59,25 @@ def _comparison(dice: Dice) -> Question:
     return Question(f"Is {a} greater than {b}? Answer yes or no.", yes_or_no(a > b))
 
 
-def _sequence(steps: tuple[int, ...], first: int, name: str, level: int) -> Topic:
+def _sequence(steps: tuple[int, ...], first: int, level: int) -> Topic:
     def make(dice: Dice) -> Question:
         step, start = dice.choice(steps), dice.number(1, first)
         shown = ", ".join(str(start + step * k) for k in range(4))
         return Question(f"Which number comes next: {shown}, ...?", numeral(start + 4 * step))
 
-    return Topic(name, level, 50, make)
+    return Topic("sequences", level, 50, make)
 
 
 TOPICS = (
     _addition(1, 9, "one digit"),
-    _addition(10, 99, "two digits"),
-    _addition(100, 999, "three digits"),
+    _addition(10, 99, "larger numbers"),
+    _addition(100, 999, "larger numbers"),
     _subtraction(9),
     _subtraction(49),
-    _multiplication(9, 2, 60),
-    _multiplication(99, 3, 50),
+    _multiplication(9, "multiplication table", 2, 60),
+    _multiplication(99, "multiplication, larger numbers", 3, 50),
     Topic("even or odd", 1, 75, _parity, repeats=True),
     Topic("comparison", 1, 75, _comparison, repeats=True),
-    _sequence((1, 2, 5, 10), 20, "sequences, easy steps", 2),
-    _sequence((3, 4, 6, 7, 8, 9), 60, "sequences, other steps", 3),
+    _sequence((1, 2, 5, 10), 20, 2),
+    _sequence((3, 4, 6, 7, 8, 9), 60, 3),
 )
