@@ -11,7 +11,7 @@ that were favoured.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cereval.goals import Estimate
 from cereval.records import Interval
@@ -55,11 +55,12 @@ def category_estimates(
 
 
 def _certified(category: CategoryScores, delta: float, target: str) -> CategoryEstimate:
-    session = told_in_order(category.scores, category.size, delta, target)
-    failures = category.scores.count(None)
-    asked = len(category.scores)
-    estimate = session.estimate if asked > failures else None
-    return CategoryEstimate(category.name, category.size, asked, failures, estimate, session.interval)
+    interval = told_in_order(category.scores, category.size, delta, target).interval
+    described = _described(category)
+    if described.estimate is None:
+        return replace(described, interval=interval)
+    inside = min(max(described.estimate, interval.lower), interval.upper)
+    return replace(described, estimate=inside, interval=interval)
 
 
 def _described(category: CategoryScores) -> CategoryEstimate:

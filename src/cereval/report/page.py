@@ -173,8 +173,12 @@ def _flat(values: Any) -> str:
     """A mapping as `name: value` pairs, empty ones left out."""
     pairs = [(key, value) for key, value in values.items() if value not in (None, "", (), [], {})]
     return ", ".join(
-        f"{key}: {json.dumps(value) if isinstance(value, dict | list) else value}" for key, value in pairs
+        _flat(value) if isinstance(value, dict) else f"{key}: {_plain(value)}" for key, value in pairs
     )
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def attachment(certificate: Any) -> str:
