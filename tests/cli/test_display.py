@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from cereval.cli.funnel import Moment, funnel
+from cereval.cli.main import main
 from cereval.cli.rich_display import MOST_MOMENTS, RichDisplay, facts, picture, title
 from cereval.cli.running import Showing
 from cereval.plan import Plan
@@ -73,6 +74,12 @@ def test_hostile_names_are_shown_and_do_nothing() -> None:
     assert "\x07" not in text
     assert "\u202e" not in text
     assert "[bold red]name" in text
+
+
+def test_hostile_errors_are_one_printable_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", f"{HOSTILE}.csv", "--model", "m"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.isprintable()
 
 
 def test_a_finished_run_has_nothing_to_go() -> None:

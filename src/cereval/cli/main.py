@@ -12,9 +12,11 @@ import click
 
 from cereval import __version__
 from cereval.errors import CerevalError
+from cereval.printable import printable
 
 COULD_NOT_RUN = 1
 INTERRUPTED = 130
+LONGEST_ERROR = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,5 +94,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refused(message: str) -> int:
-    click.echo("error: " + " ".join(message.split()), err=True)
+    # A server's own words may be in it, and whatever they hold must not reach the terminal raw.
+    click.echo("error: " + printable(" ".join(message.split()), LONGEST_ERROR), err=True)
     return COULD_NOT_RUN
