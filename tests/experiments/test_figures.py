@@ -53,7 +53,7 @@ def figures(data: Path, out: Path) -> list[Figure]:
         ),
         Benchmarks(data, out, replications=1, multiples=(1.5, 3.0), dimensions=8),
         Ablation(data, out, replications=1, multiples=(2.0,), embedders=("tfidf", "noise"), dimensions=8),
-        ScalingLaw(data, out, replications=1, eps=(0.15, 0.2)),
+        ScalingLaw(data, out, replications=1, eps=(0.15, 0.2, 0.3)),
         Counterexample(replications=1, cases=(Case(600, 0.3),)),
     ]
 

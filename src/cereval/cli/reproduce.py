@@ -123,7 +123,7 @@ def embeddings(
 @common
 @with_data
 def scaling(out: Path, quick: bool, replications: int | None, jobs: int, as_json: bool, data: Path) -> None:
-    """The test scaling law: needed items against mean score and model size, eps = .06 and .07."""
+    """The test scaling law: needed items against mean score and model size."""
     from cereval.experiments.scaling import ScalingLaw
 
     _run(ScalingLaw(data, out, replications=replications or (1 if quick else 3)), out, jobs, as_json)

@@ -1,0 +1,192 @@
+"""Leave one model out: what each model of a scores table would have cost, had the others been known before.
+
+Each model is evaluated twice with the same seed: `uniform`, which knows nothing, and `auto`, which has the
+other models' scores and whatever is known of the items. What a team needs to decide whether to adopt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.datasets.tables import ScoresTable, read_scores
+from cereval.experiments.base import Rows, Task
+from cereval.experiments.rows import RowFile
+from cereval.experiments.summaries import grouped
+from cereval.experiments.workers import run_tasks
+from cereval.goals import Estimate
+from cereval.replay import replay
+
+ROUNDING = 1e-9
+"""The truth is itself a rounded sum: an interval that ends this near to it has not missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """The plan: a table, a goal, seeds, and a file of what is known of the items (see `save_features`)."""
+
+    scores: Path
+    eps: float = 0.02
+    confidence: float = 0.95
+    seeds: tuple[int, ...] = (0,)
+    features: Path | None = None
+
+    def tasks(self) -> list[Task]:
+        """One for each model and seed; keys name the contents of the files, not their places."""
+        digest = "-".join(_digest(path) for path in (self.scores, self.features) if path is not None)
+        return [
+            Task(
+                f"{digest}/{model}/{seed}/{self.eps:g}/{self.confidence:g}",
+                both_ways,
+                {"plan": self, "model": model, "seed": seed},
+            )
+            for model in scored_models(_table(self.scores))
+            for seed in self.seeds
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Mean calls of one model, or the sums over all: asked of everyone, drawn uniformly, and with history."""
+
+    model: str
+    items: float
+    uniform: float
+    auto: float
+    runs: int
+    misses: int
+
+    @property
+    def saved(self) -> float:
+        """Calls that `auto` saves against asking every question."""
+        return self.items - self.auto
+
+    @property
+    def ratio(self) -> float:
+        """Calls of `auto` over calls of `uniform`."""
+        return self.auto / self.uniform
+
+    def as_dict(self) -> dict[str, Any]:
+        names = ("model", "items", "uniform", "auto", "saved", "ratio", "runs", "misses")
+        return {name: getattr(self, name) for name in names}
+
+
+def leave_one_out(plan: LeaveOneOut, memory: Path, *, jobs: int = 2, quiet: bool = False) -> list[Saving]:
+    """Runs what is not yet in the CSV `memory`, and sums up each model."""
+    file = RowFile(memory)
+    tasks = plan.tasks()
+    finished = file.finished()
+    waiting = [task for task in tasks if task.key not in finished]
+    run_tasks(waiting, file, jobs=jobs, title="all models", quiet=quiet)
+    return savings(file.rows([task.key for task in tasks]))
+
+
+def both_ways(plan: LeaveOneOut, model: str, seed: int) -> list[dict[str, Any]]:
+    """One model and seed: without and with what is known beforehand."""
+    table = _table(plan.scores)
+    scores = table.model(model)
+    truth = float(np.nanmean(scores))
+    side = {"history": _others(table, model), **_features(plan.features)}
+    ways: dict[str, dict[str, Any]] = {"uniform": {}, "auto": side}
+    rows = []
+    for method, known in ways.items():
+        goal = Estimate(plan.eps)
+        result = replay(scores, goal=goal, confidence=plan.confidence, method=method, seed=seed, **known)
+        inside = result.lower - ROUNDING <= truth <= result.upper + ROUNDING
+        rows.append(
+            {
+                "model": model,
+                "seed": seed,
+                "method": method,
+                "mean": round(truth, 6),
+                "items": result.n_items,
+                "calls": result.n_evaluated,
+                "missed": not inside or result.stopped == "contradiction",
+            }
+        )
+    return rows
+
+
+def savings(rows: Rows) -> list[Saving]:
+    """One for each model, in the order of the table."""
+    return [_saving(str(model), found) for (model,), found in grouped(rows, "model").items()]
+
+
+def total(parts: Sequence[Saving]) -> Saving:
+    """The whole table at once.
+
+    >>> total([Saving("a", 100, 50, 25, 2, 0), Saving("b", 100, 30, 35, 2, 1)]).saved
+    140.0
+    """
+    return Saving(
+        "all models",
+        items=float(sum(one.items for one in parts)),
+        uniform=float(sum(one.uniform for one in parts)),
+        auto=float(sum(one.auto for one in parts)),
+        runs=sum(one.runs for one in parts),
+        misses=sum(one.misses for one in parts),
+    )
+
+
+def most_misses(runs: int, delta: float, certainty: float = 0.99) -> int:
+    """More misses than this refute a miss rate of delta: the one-sided binomial bound.
+
+    >>> most_misses(2000, 0.05)
+    123
+    """
+    from scipy.stats import binom
+
+    return int(binom.ppf(certainty, runs, delta))
+
+
+def scored_models(table: ScoresTable) -> list[str]:
+    """The models with at least one score."""
+    return [model for model, scores in table.models.items() if not np.isnan(scores).all()]
+
+
+def save_features(path: Path, groups: NDArray[Any] | None, embeddings: NDArray[Any] | None) -> Path | None:
+    """What is known of the items, in one file that workers read; None where nothing is."""
+    parts = {"groups": groups, "embeddings": embeddings}
+    known = {name: part for name, part in parts.items() if part is not None}
+    if not known:
+        return None
+    np.savez(path, **known)  # type: ignore[arg-type]
+    return path
+
+
+def _saving(model: str, rows: Rows) -> Saving:
+    calls = {key[0]: [float(row["calls"]) for row in found] for key, found in grouped(rows, "method").items()}
+    misses = sum(bool(row["missed"]) for row in rows)
+    items = float(rows[0]["items"])
+    return Saving(model, items, fmean(calls["uniform"]), fmean(calls["auto"]), len(rows), misses)
+
+
+def _others(table: ScoresTable, model: str) -> NDArray[np.float64] | None:
+    others = table.others(model)
+    return table.history(others) if others else None
+
+
+@lru_cache(maxsize=2)
+def _table(path: Path) -> ScoresTable:
+    return read_scores(path)
+
+
+@lru_cache(maxsize=2)
+def _features(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    with np.load(path) as saved:
+        return dict(saved)
+
+
+@lru_cache(maxsize=4)
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
