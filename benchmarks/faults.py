@@ -1,0 +1,111 @@
+"""`python -m benchmarks.faults`: 30% of calls fail on the wire and wrong answers come late; is there a bias?
+
+A server on loopback answers 30% of the requests with 429, 500, silence, half an answer or a broken
+connection, and takes longer over wrong answers. Each run has its own seed; the interval must hold the model's
+full-run mean in all but about one run in twenty, and no answer may be paid for twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from cereval.datasets.base import DataSet, Item
+from cereval.datasets.prompts import Prompt
+from cereval.models.build import ModelOptions, open_model
+from cereval.models.retries import Retries
+from cereval.models.scripted import Faults, ScriptedModel
+from cereval.models.server import Handler, serving
+from cereval.plan import Plan
+from cereval.runner.caller import Caller
+from cereval.runner.limits import Limits
+from cereval.runner.run import Outcome, run
+from cereval.runner.start import planned, start
+from cereval.scorers.build import build_scorer
+from cereval.store.base import open_store
+
+CONNECTIONS = 16
+
+
+@dataclass
+class Tally:
+    """What many runs came to."""
+
+    runs: int = 0
+    misses: int = 0
+    answers: int = 0
+    failures: int = 0
+    consumed: int = 0
+    most_surplus: int = 0
+
+    def add(self, outcome: Outcome, truth: float) -> None:
+        result = outcome.result
+        self.runs += 1
+        self.misses += not result.lower <= truth <= result.upper
+        self.answers += outcome.calls - result.failures
+        self.failures += result.failures
+        self.consumed += result.n_evaluated
+        self.most_surplus = max(self.most_surplus, outcome.surplus)
+
+    def __str__(self) -> str:
+        missed = f"{self.runs} runs, {self.misses} misses ({self.misses / self.runs:.1%})"
+        used = f"{self.consumed} results, {self.failures} failed for good"
+        return f"{missed}, {used}, at most {self.most_surplus} calls too many (-j {CONNECTIONS})"
+
+
+def pool(size: int) -> DataSet:
+    return DataSet.of("made", [Item(str(i), f"{i} * 3 =", (str(3 * i),)) for i in range(size)])
+
+
+async def one_run(data: DataSet, url: str, folder: Path, seed: int, eps: float) -> Outcome:
+    """A run with a store of its own."""
+    retries = Retries(attempts=8, first_s=0.01, longest_s=0.1)
+    model = open_model("openai/m", ModelOptions(base_url=url, retries=retries, timeout_s=1.0))
+    plan = Plan(
+        goal={"goal": "estimate", "eps": eps},
+        data_hash=data.content_hash,
+        n_items=len(data.items),
+        model={"name": "m"},
+        seed=seed,
+    )
+    store = open_store(f"sqlite:///{folder / str(seed)}.db")
+    begun = start(planned(plan, data.items, store, history=False), data.items, store)
+    caller = Caller(data.items, Prompt(), model, build_scorer("exact"))
+    outcome = await run(begun, store, caller, Limits(CONNECTIONS))
+    await model.close()
+    store.close()
+    return outcome
+
+
+async def many_runs(runs: int, size: int, eps: float) -> tuple[Tally, int]:
+    """The tally, and the answers that the server sent whole."""
+    data, tally = pool(size), Tally()
+    key = {item.text: str(item.answer) for item in data.items}
+    scripted = ScriptedModel(key, 0.7, faults=Faults(0.3), delay_s=0.002, slow_when_wrong_s=0.02)
+    handler = Handler(scripted)
+    with tempfile.TemporaryDirectory() as folder:
+        async with serving(handler) as url:
+            for seed in range(runs):
+                tally.add(await one_run(data, url, Path(folder), seed, eps), scripted.true_accuracy())
+                if seed % 20 == 19:
+                    print(tally, flush=True)
+    return tally, handler.answered
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--size", type=int, default=500)
+    parser.add_argument("--eps", type=float, default=0.1)
+    options = parser.parse_args()
+    tally, answered = asyncio.run(many_runs(options.runs, options.size, options.eps))
+    print(f"answers sent {answered}, stored {tally.answers}: {answered - tally.answers} lost or paid twice")
+    return 0 if tally.misses <= 0.05 * tally.runs + 2 * (0.0475 * tally.runs) ** 0.5 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
