@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cereval.experiments.populations import bernoulli, clusters
 from cereval.items.pool import Pool
 from cereval.items.predictors import Forecast, build_predictor
-from cereval.methods.active import Active
+from cereval.methods.active import FIRST_BLOCK, Active
 from cereval.methods.base import Aim, Setting, Target
 from cereval.records import Draw
 
@@ -56,12 +56,12 @@ def test_a_block_is_drawn_before_the_results_of_the_one_before_it() -> None:
     waiting = []
     while (draw := method.next_draw()) is not None:
         waiting.append(draw)
-    assert len(waiting) >= 32
+    assert len(waiting) == 2 * FIRST_BLOCK
     first = len(waiting)
-    for draw in waiting[:31]:
+    for draw in waiting[: FIRST_BLOCK - 1]:
         method.observe(draw, 1.0, 1.0)
         assert method.next_draw() is None
-    method.observe(waiting[31], 1.0, 1.0)
+    method.observe(waiting[FIRST_BLOCK - 1], 1.0, 1.0)
     assert next_of(method).index == first
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cereval.stats.information import PRIOR_VARIANCE, PRIOR_WEIGHT, Information, information_ahead
+from cereval.stats.information import LARGEST_SQUARE, PRIOR_WEIGHT, Information, information_ahead
 
 RESULTS = st.lists(st.tuples(st.floats(-1, 2), st.floats(0.01, 10)), min_size=1, max_size=40)
 
@@ -22,7 +22,7 @@ def test_mean_total_and_variance_equal_the_two_pass_formulas(results: list[tuple
     squares = float(weights @ (values - mean) ** 2)
     assert clock.total == pytest.approx(weights.sum())
     assert clock.mean == pytest.approx(mean, abs=1e-9)
-    expected = (squares + PRIOR_WEIGHT * PRIOR_VARIANCE) / (len(results) + PRIOR_WEIGHT)
+    expected = (squares + PRIOR_WEIGHT * LARGEST_SQUARE / 4) / (len(results) + PRIOR_WEIGHT)
     assert clock.variance == pytest.approx(expected, abs=1e-7)
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.methods.certified import Tuning
+
 Floats = NDArray[np.float64]
 
 
@@ -52,3 +54,4 @@ class Case:
     seen: Sequence[Seen]
     forecasts: Sequence[Forecast]
     given_up: bool
+    tuning: Tuning

@@ -52,4 +52,6 @@ class SlowClock:
         """sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen."""
         mean, fourth = self.squares / max(self.count, 1), self.fourths / max(self.count, 1)
         error = sqrt(max(fourth - mean**2, 0.0) / (self.count + 1))
-        return self.variance + caution * error + surprise * caution**2 / (self.count + 1) * self.largest_square
+        return (
+            self.variance + caution * error + surprise * caution**2 / (self.count + 1) * self.largest_square
+        )

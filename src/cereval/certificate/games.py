@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from cereval.certificate.book import Position
 from cereval.certificate.case import Aim, Case, Floats
 from cereval.certificate.clock import SlowClock
-from cereval.methods.certified import DEFAULT_EPS, GRID_STEPS_PER_EPS, RESERVE, SMALLEST_GRID_STEP, Tuning
+from cereval.methods.certified import DEFAULT_EPS, GRID_STEPS_PER_EPS, RESERVE, SMALLEST_GRID_STEP
 from cereval.records import Interval
 from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, DeadlineBets
 from cereval.stats.betting import CAP, ROUNDING
@@ -22,7 +22,7 @@ class Table:
     """K+ and K- for every value of a grid; a value leaves play once one end of the interval has passed it."""
 
     def __init__(self, case: Case) -> None:
-        self.case, self.tuning = case, Tuning()
+        self.case, self.tuning = case, case.tuning
         self.delta = RESERVE * case.delta if case.given_up else case.delta
         first = case.aims[0]
         self.aim = Aim(0, DEFAULT_EPS, None, first.budget) if case.given_up else first
@@ -44,9 +44,9 @@ class Table:
         eps = self._eps(clock.mean)
         needed = self._needed(position, clock, eps)
         for side, gain in enumerate((low - values, values - high)):
-            spread = null_variance(values, position, clock, side)
+            spread = null_variance(values, position, clock, side, self.tuning.tilt)
             room = values - position.floor if side == 0 else position.ceiling - values
-            most = CAP / np.maximum(room, 1e-12)
+            most = self.tuning.cap / np.maximum(room, 1e-12)
             rules = (self._deadline(self.wealth[0][side][open_values], spread, position, clock, needed),)
             stakes = (*rules, eps / (spread * position.variance))
             for account, stake in enumerate(stakes):
@@ -159,11 +159,13 @@ class Test:
         return Interval(self.threshold if above else 0.0, self.threshold if below else 1.0)
 
 
-def null_variance(values: Floats, position: Position, clock: SlowClock, side: int) -> Floats:
+def null_variance(
+    values: Floats, position: Position, clock: SlowClock, side: int, tilt: float = 1.0
+) -> Floats:
     """The variance if R were each value: mu (1 - mu) of the unseen mean mu, scaled to what was observed."""
     seen = (position.seen_low, position.seen_high)[side]
     means = np.clip((values - seen) / position.unseen, 1e-4, 1 - 1e-4)
     least = 0.5 / (clock.count + 1)
     middle = (position.seen_low + position.seen_high) / 2
     estimated = min(max((clock.mean - middle) / position.unseen, least), 1 - least)
-    return np.asarray(means * (1 - means) * clock.variance / (estimated * (1 - estimated)))
+    return np.asarray(clock.variance * (means * (1 - means) / (estimated * (1 - estimated))) ** tilt)

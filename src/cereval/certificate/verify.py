@@ -186,6 +186,7 @@ class _Recomputed:
             seen=[_seen(entry) for entry in self.certificate["log"]],
             forecasts=self.recorder.forecasts,
             given_up=first.threshold is not None and any(aim.threshold != first.threshold for aim in later),
+            tuning=method.tuning,
         )
 
 

@@ -74,7 +74,9 @@ def _numbers(field: str, values: ArrayLike, size: int, columns: str | None = Non
     if array.ndim == 1 and columns is not None:
         array = array[:, None]
     if array.ndim != (1 if columns is None else 2):
-        raise InvalidInput(field, f"an array of {'items' if columns is None else 'items x ' + columns}", array.shape)
+        raise InvalidInput(
+            field, f"an array of {'items' if columns is None else 'items x ' + columns}", array.shape
+        )
     if len(array) != size:
         raise InvalidInput(field, f"one row for each of the {size} items", f"{len(array)} rows")
     return array
@@ -84,7 +86,9 @@ def _weights(values: ArrayLike, size: int) -> Floats:
     weights = _numbers("weights", values, size)
     bad = ~np.isfinite(weights) | (weights < 0)
     if bad.any():
-        raise InvalidInput("weights", "finite and >= 0", f"{weights[bad][0]} at item {int(np.flatnonzero(bad)[0])}")
+        raise InvalidInput(
+            "weights", "finite and >= 0", f"{weights[bad][0]} at item {int(np.flatnonzero(bad)[0])}"
+        )
     if weights.sum() <= 0:
         raise InvalidInput("weights", "not all zero", "all zero")
     return weights / weights.sum()
@@ -115,5 +119,7 @@ def _history(values: ArrayLike, size: int) -> Floats:
     bad = np.isinf(table) | (table < 0) | (table > 1)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        raise InvalidInput("history", "in [0, 1], or NaN", f"{table[row, column]} at item {row}, column {column}")
+        raise InvalidInput(
+            "history", "in [0, 1], or NaN", f"{table[row, column]} at item {row}, column {column}"
+        )
     return table

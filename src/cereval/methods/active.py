@@ -13,13 +13,14 @@ from cereval.items.predictors import Forecast, Predictor, build_predictor
 from cereval.items.spread import draw_weights
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
+from cereval.methods.effect import effect_note, uniform_calls
 from cereval.methods.uniform import successive_sample
 from cereval.records import Draw
 from cereval.stats.increments import Outlook
 
 Floats = NDArray[np.float64]
 
-FIRST_BLOCK = 16
+FIRST_BLOCK = 24
 GROWTH = 0.1
 UNIFORM_BLOCKS = 2
 
@@ -34,8 +35,12 @@ class Active(CertifiedMethod):
     """
 
     name: ClassVar[str] = "active"
+    # Forecasts make the increments small and their range long: the cap binds earlier than the horizon.
+    default_tuning: ClassVar[Tuning] = Tuning(caution=1.1, rescue=0.1, cap=0.9, tilt=0.5)
 
-    def __init__(self, setting: Setting, tuning: Tuning | None = None, predictor: Predictor | None = None) -> None:
+    def __init__(
+        self, setting: Setting, tuning: Tuning | None = None, predictor: Predictor | None = None
+    ) -> None:
         super().__init__(setting, tuning)
         self._predictor = predictor or build_predictor(setting.pool)
         self._rng = np.random.default_rng([setting.seed, 2])
@@ -134,4 +139,14 @@ class Active(CertifiedMethod):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return self._forecasts[self._fitted - 1].notes
+        """What explained the scores, and how many calls that was worth against uniform draws."""
+        notes = self._forecasts[self._fitted - 1].notes
+        half_width = self.interval.half_width
+        if not notes or self.complete or not 0.0 < half_width < 0.5:
+            return notes
+        items, scores, relative = (np.array(column) for column in zip(*self._known, strict=True))
+        importance = self.tally.shares[items.astype(np.int64)] * self.setting.pool.size / relative
+        size, target = self.setting.pool.size, self.setting.target
+        uniform = uniform_calls(scores, importance, half_width, size, target, self.setting.delta)
+        note = effect_note(self.consumed, uniform)
+        return notes if note is None else (*notes, note)

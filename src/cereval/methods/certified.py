@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from cereval.methods.base import Aim, Method, Setting
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.bets import BetRule, DeadlineBets, HedgedBets, KellyBets
-from cereval.stats.betting import Account, BettingTable, grid
+from cereval.stats.betting import CAP, Account, BettingTable, grid
 from cereval.stats.evidence import ThresholdTest
 from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import Information, information_ahead
@@ -37,24 +37,28 @@ class Tuning:
     """The constants of the bets, none of which validity depends on; chosen in `benchmarks/`.
 
     margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on
-    Kelly bets. caution, surprise: how far the horizon errs on the far side (see `Information`).
+    Kelly bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest
+    share of an account that one bet of the table may lose. tilt: see `null_variance`.
     """
 
     margin: float = 0.1
     rescue: float = 0.05
     caution: float = 1.2
     surprise: float = 0.2
+    cap: float = CAP
+    tilt: float = 1.0
 
 
 class CertifiedMethod(Method):
     """Obligations of subclasses: `next_draw`, and `outlook_for` when forecasts change."""
 
     guarantee: ClassVar[Guarantee] = "anytime"
+    default_tuning: ClassVar[Tuning] = Tuning()
     hedged: ClassVar[bool] = False
 
     def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
         self.setting = setting
-        self.tuning = tuning or Tuning()
+        self.tuning = tuning or self.default_tuning
         self.aim = setting.aim
         self.tally = Tally(setting.pool.shares(), replacement=setting.target != "benchmark")
         self.clock = Information()
@@ -154,7 +158,9 @@ class CertifiedMethod(Method):
         return None if threshold is None else ThresholdTest(threshold, (1 - RESERVE) * self.setting.delta)
 
     def _new_table(self, delta: float) -> BettingTable:
-        return BettingTable(grid(self._grid_step()), delta / 2, self._accounts(delta / 2))
+        return BettingTable(
+            grid(self._grid_step()), delta / 2, self._accounts(delta / 2), self.tuning.cap, self.tuning.tilt
+        )
 
     def _grid_step(self) -> float:
         return max(self._working_eps() / GRID_STEPS_PER_EPS, SMALLEST_GRID_STEP)
@@ -197,7 +203,9 @@ class CertifiedMethod(Method):
         if self.tally.replacement:
             return Interval(0.0, 1.0)
         low, unseen = self.tally.seen_low, self.tally.prospect().unseen
-        return Interval(max(low - LOGICAL_SLACK, 0.0), min(self.tally.seen_high + unseen + LOGICAL_SLACK, 1.0))
+        return Interval(
+            max(low - LOGICAL_SLACK, 0.0), min(self.tally.seen_high + unseen + LOGICAL_SLACK, 1.0)
+        )
 
     @property
     def statistical(self) -> Interval:

@@ -82,7 +82,9 @@ def successive_sample(
     positive = np.flatnonzero(weights > 0)
     arrivals = rng.standard_exponential(len(positive)) / weights[positive]
     count = min(count, len(positive))
-    first = np.argpartition(arrivals, count - 1)[:count] if count < len(positive) else np.arange(len(positive))
+    first = (
+        np.argpartition(arrivals, count - 1)[:count] if count < len(positive) else np.arange(len(positive))
+    )
     first = first[np.argsort(arrivals[first], kind="stable")]
     items = positive[first]
     chosen = weights[items]

@@ -58,10 +58,18 @@ class BettingTable:
     (True, 0.0)
     """
 
-    def __init__(self, candidates: Floats, alpha: float, accounts: tuple[Account, ...], cap: float = CAP) -> None:
+    def __init__(
+        self,
+        candidates: Floats,
+        alpha: float,
+        accounts: tuple[Account, ...],
+        cap: float = CAP,
+        tilt: float = 1.0,
+    ) -> None:
         self.candidates = candidates
         self.accounts = accounts
         self.cap = cap
+        self.tilt = tilt
         self._needed = log(1 / alpha) + ROUNDING
         shape = (2, len(candidates))
         self._wealth = [np.full(shape, log(account.share)) for account in accounts]
@@ -77,13 +85,15 @@ class BettingTable:
         if not len(candidates):
             self._stakes = []
             return
-        variance = null_variance(candidates, prospect, clock)
+        variance = null_variance(candidates, prospect, clock, self.tilt)
         room = np.vstack((candidates - prospect.floor, prospect.ceiling - candidates))
         most = self.cap / np.maximum(room, 1e-12)
         self._stakes = [
             np.minimum(
                 account.rule.stakes(
-                    Position(candidates, wealth[:, window], variance, prospect, clock, information_needed, eps)
+                    Position(
+                        candidates, wealth[:, window], variance, prospect, clock, information_needed, eps
+                    )
                 ),
                 most,
             )

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
-from cereval.stats.betting import CAP, ROUNDING
 from cereval.stats.bets import null_variance
+from cereval.stats.betting import CAP, ROUNDING
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import Information
 

@@ -1,0 +1,48 @@
+"""What side information was worth, in calls: how many would uniform draws have taken to the same interval?"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.methods.base import Target
+from cereval.stats.planning import deadline_draws
+from cereval.stats.scenario import Scenario
+
+Floats = NDArray[np.float64]
+
+NOTICEABLE = 0.05
+"""Differences below this share are within the error of the estimate."""
+
+
+def uniform_calls(
+    scores: Floats, importance: Floats, half_width: float, size: int, target: Target, delta: float
+) -> int | None:
+    """Calls that uniform draws are expected to take to this half-width; None where a pool is too small.
+
+    importance: 1 / probability of each draw relative to uniform draws, so that the variance is that of all
+    items and not of the hard ones that were drawn more often.
+
+    >>> uniform_calls(np.array([0.0, 1.0] * 50), np.ones(100), 0.02, 5000, "benchmark", 0.05)
+    1770
+    """
+    mean = np.average(scores, weights=importance)
+    variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)
+    scenario = Scenario(size, 1 - delta, target, variance=variance)
+    return scenario.calls(deadline_draws(variance, scenario.skew, half_width, delta))
+
+
+def effect_note(calls: int, uniform: int | None) -> str | None:
+    """The effect in words; None where there is nothing to compare with.
+
+    >>> effect_note(1000, 2000)
+    '1,000 calls, where uniform draws would have taken about 2,000: about 50% saved'
+    >>> effect_note(1000, 990)
+    '1,000 calls, about as many as uniform draws would have taken'
+    """
+    if uniform is None:
+        return None
+    saved = 1 - calls / uniform
+    if saved < NOTICEABLE:
+        return f"{calls:,} calls, about as many as uniform draws would have taken"
+    return f"{calls:,} calls, where uniform draws would have taken about {uniform:,}: about {saved:.0%} saved"
