@@ -65,7 +65,9 @@ class Session:
         self.n_items = _whole("n_items", n_items, 1)
         if texts is not None and embeddings is None:
             embeddings = _embedded(texts, self.n_items)
-        pool = Pool.build(self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history)
+        pool = Pool.build(
+            self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
+        )
         kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)
         setting = Setting(pool, kind, 1 - self.confidence, self.seed, goal.aim(self.budget))
         self._asked_method, self._options = method, dict(options or {})
@@ -185,7 +187,9 @@ class Session:
         """A new goal may be set at any time; results already told then count towards it."""
         goal = _checked_goal(goal)
         if isinstance(self._goal, Threshold) and self._stopped == "goal" and goal != self._goal:
-            raise Misuse("the threshold was decided with the whole error budget: start a new session for a new goal")
+            raise Misuse(
+                "the threshold was decided with the whole error budget: start a new session for a new goal"
+            )
         self._goals.append((self._consumed, len(self._draws), goal.spec()))
         self._goal = goal
         self._method.aim_at(goal.aim(self.budget), drawn=len(self._draws))
@@ -330,18 +334,20 @@ def _whole(field: str, value: object, least: int) -> int:
 
 
 def _embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
-    from cereval.items.embeddings import tfidf
+    from cereval.items.embeddings import text_features
 
     if len(texts) != n_items:
         raise InvalidInput("texts", f"one text for each of the {n_items} items", f"{len(texts)} texts")
-    return cast(ArrayLike, tfidf(texts))
+    return cast(ArrayLike, text_features(texts))
 
 
 def _fingerprint(pool: Pool) -> str:
     """A hash of the side information, so that a state is not restored with other arrays."""
     digest = hashlib.sha256()
     for part in (pool.weights, pool.embeddings, pool.groups, pool.history):
-        digest.update(b"-" if part is None else str(part.shape).encode() + np.ascontiguousarray(part).tobytes())
+        digest.update(
+            b"-" if part is None else str(part.shape).encode() + np.ascontiguousarray(part).tobytes()
+        )
     return digest.hexdigest()
 
 

@@ -38,7 +38,8 @@ def print_table(
     table = Table(box=SIMPLE_HEAD if header else None, show_header=bool(header), pad_edge=False)
     for column in range(max(map(len, rows))):
         title = header[column] if header else ""
-        table.add_column(title, justify="right" if column in numbers else "left", overflow="fold")
+        right = column in numbers
+        table.add_column(title, justify="right" if right else "left", overflow="fold", no_wrap=right)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)

@@ -17,13 +17,25 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("scores")
-@click.option("--model", required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
+@click.option("--model", metavar="COLUMN", help="The column of SCORES to evaluate.")
+@click.option(
+    "--all-models",
+    is_flag=True,
+    help="Evaluate every column, each with all the others as history, and draw up what is saved.",
+)
 @click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item`, `text`, `category`.")
 @click.option(
     "--history",
     multiple=True,
-    metavar="others|COLUMNS|FILE",
-    help="Scores of past models: all other columns, some of them (comma-separated), or another scores file.",
+    metavar="others|COLUMNS|FILE|store",
+    help="Scores of past models, complete or not: `others` = all other columns of SCORES, some of them "
+    "(comma-separated), another scores file, or `store` = the runs in the store on the same items. "
+    "May be repeated.  [default: none; others with --all-models]",
+)
+@click.option(
+    "--store",
+    metavar="URL",
+    help="The results database of --history store.  [default: sqlite:///cereval.db]",
 )
 @click.option("--eps", type=float, help="Stop when the mean is known within this.  [default: 0.02]")
 @click.option(
@@ -58,15 +70,52 @@ if TYPE_CHECKING:
     type=click.Choice(["category", "none"]),
     help="A known partition of the items.  [default: category where ITEMS has it]",
 )
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="With --all-models: runs of each model.",
+)
+@click.option("--price", type=float, metavar="USD", help="With --all-models: price of one call.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="CSV",
+    help="With --all-models: every run goes here; an interrupted command goes on where it stopped.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="With --all-models: processes.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def replay(scores: str, model: str, as_json: bool, **flags: Any) -> int:
+@click.pass_context
+def replay(
+    context: click.Context, /, scores: str, model: str | None, all_models: bool, as_json: bool, **flags: Any
+) -> int:
     """Replay recorded SCORES: which questions would have been asked, and what they would have proven.
 
     SCORES is a parquet or csv file with a column `item` and one column per model, scores in [0, 1]; an empty
     score is not part of the pool.
 
+    What is known beforehand saves calls and can never make the answer wrong: past models' scores (--history)
+    most, then the items' categories and texts (--items). The notes of the result say what helped.
+
     Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided.
     """
+    from cereval.cli.all_models import check_flags, replay_all
+    from cereval.errors import InvalidInput
+
+    if (model is None) != all_models:
+        raise InvalidInput("--model", "given, or --all-models, and not both", model)
+    check_flags(context, all_models=all_models)
+    return replay_all(scores, flags, as_json) if model is None else _replay_one(scores, model, flags, as_json)
+
+
+def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
     from cereval.datasets.tables import read_scores
     from cereval.replay import replay as run_replay
 
@@ -109,7 +158,7 @@ def _goal(eps: float | None, threshold: float | None) -> Goal:
 def _side_information(table: ScoresTable, model: str, flags: dict[str, Any]) -> SideInformation:
     from cereval.cli.side_information import SideInformation, embedded, grouped, known_items, past_scores
 
-    history, notes = past_scores(table, model, flags["history"])
+    history, notes = past_scores(table, model, flags["history"], flags["store"])
     known = known_items(flags["items"], table.items)
     return SideInformation(
         embedded(known, flags["embeddings"], flags["method"]),

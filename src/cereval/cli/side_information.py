@@ -39,11 +39,11 @@ def embedded(known: ItemsTable, embedder: str | None, method: str) -> NDArray[An
         raise InvalidInput("--embeddings", "given with --items that have a column `text`", embedder)
     if known.texts is None or embedder == "none" or method not in LEARNING_METHODS:
         return None
-    from cereval.items.embeddings import embed
+    from cereval.items.embeddings import text_features
 
     if len(known.texts) > 2000:
         click.echo(f"embedding {len(known.texts):,} texts ({embedder or 'tfidf'}) ...", err=True)
-    return embed(known.texts, embedder or "tfidf")
+    return text_features(known.texts, embedder or "tfidf")
 
 
 def grouped(known: ItemsTable, groups: str | None) -> NDArray[Any] | None:
@@ -54,14 +54,18 @@ def grouped(known: ItemsTable, groups: str | None) -> NDArray[Any] | None:
 
 
 def past_scores(
-    table: ScoresTable, model: str, wanted: Sequence[str]
+    table: ScoresTable, model: str, wanted: Sequence[str], store: str | None = None
 ) -> tuple[NDArray[np.float64] | None, list[str]]:
-    """Items x past models from `others`, columns of the table, or other tables; notes on what is unused."""
+    """Items x past models from `others`, columns, other tables or the store; notes on what is unused."""
+    if store is not None and "store" not in wanted:
+        raise InvalidInput("--store", "given with --history store", store)
     parts: list[NDArray[np.float64]] = []
     notes: list[str] = []
     for name in _split(table, wanted):
         if name == "others" and name not in table.models:
             parts.append(table.history(table.others(model)))
+        elif name == "store" and name not in table.models:
+            parts.append(_from_store(store, table.items, model, notes))
         elif name not in table.models and Path(name).suffix in (".csv", ".parquet"):
             parts.append(_from_file(name, table.items, model, notes))
         elif name == model:
@@ -92,3 +96,11 @@ def _from_file(path: str, items: Sequence[str], model: str, notes: list[str]) ->
     if (order < 0).all():
         raise InvalidInput("--history", "a table that shares items with the scores", path)
     return np.where(order[:, None] < 0, np.nan, past.history(past.others(model))[order])
+
+
+def _from_store(url: str | None, items: Sequence[str], model: str, notes: list[str]) -> NDArray[np.float64]:
+    from cereval.cli.store_history import stored_scores
+
+    found = stored_scores(url, items, model)
+    notes.extend(found.notes)
+    return found.scores

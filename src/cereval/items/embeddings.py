@@ -6,11 +6,8 @@ texts give the same vectors. An embeddings endpoint is in `cereval.models.embedd
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +16,30 @@ from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
 from cereval.imports import optional
+from cereval.items.term_table import read_terms, term_table, with_pairs
 from cereval.names import did_you_mean
 
 Vectors = NDArray[np.float32]
-Tokens = Callable[[str], Iterable[str]]
+
+DIMENSIONS = 128
+MOST_TERMS = 10_000
+POWER_STEPS = 2
+"""256 dimensions, 20,000 terms and 4 steps forecast no better on MMLU, GSM8K, MATH and AlpacaEval (residual
+variance within 1%) and take four times as long."""
+
+LENGTH_SCALE = 0.15
+"""Beside rows of length 1: about the first principal component, no more."""
 
 _WORD = re.compile(r"\w+")
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words and pairs of neighbouring words.
+    """Lower-case words.
 
     >>> words("What is 2+2?")
-    ['what', 'is', '2', '2', 'what is', 'is 2', '2 2']
+    ['what', 'is', '2', '2']
     """
-    single = _WORD.findall(text.lower())
-    return single + [f"{left} {right}" for left, right in pairwise(single)]
+    return _WORD.findall(text.lower())
 
 
 def letters(text: str) -> list[str]:
@@ -47,13 +52,10 @@ def letters(text: str) -> list[str]:
     return [padded[i : i + 4] for i in range(max(len(padded) - 3, 1))]
 
 
-def tfidf(
-    texts: Sequence[str], dimensions: int = 256, *, tokens: Tokens = words, most: int = 20_000
-) -> Vectors:
-    """TF-IDF (sublinear counts, smooth idf, rows of length 1) reduced by a truncated SVD.
+def tfidf(texts: Sequence[str], dimensions: int = DIMENSIONS, *, most: int = MOST_TERMS) -> Vectors:
+    """TF-IDF of words and pairs of neighbouring words, reduced by a truncated SVD.
 
-    Tokens of at least two texts, the `most` frequent ones. Reference: Deerwester et al. 1990; randomised SVD
-    after Halko, Martinsson and Tropp 2011.
+    References: Deerwester et al. 1990; randomised SVD after Halko, Martinsson and Tropp 2011.
 
     >>> vectors = tfidf(["add two numbers", "add three numbers", "who wrote Hamlet", "who wrote Faust"], 2)
     >>> near, far = vectors[0] @ vectors[1], vectors[0] @ vectors[2]
@@ -61,11 +63,11 @@ def tfidf(
     True
     """
     _check(texts, dimensions)
-    table = _tfidf_table([Counter(tokens(text)) for text in texts], most)
-    return unit_rows(_truncated_svd(table, dimensions))
+    terms = with_pairs(read_terms(map(words, texts)))
+    return unit_rows(_truncated_svd(term_table(terms, len(texts), most), dimensions))
 
 
-def wordllama(texts: Sequence[str], dimensions: int = 256) -> Vectors:
+def wordllama(texts: Sequence[str], dimensions: int = DIMENSIONS) -> Vectors:
     """Pooled token vectors of WordLlama, whose weights lie in its package: nothing is downloaded.
 
     `dimensions` at most 256 (its vectors are trained to be cut). Needs the extra `embeddings`.
@@ -78,12 +80,14 @@ def wordllama(texts: Sequence[str], dimensions: int = 256) -> Vectors:
     return unit_rows(np.asarray(model.embed(list(texts), norm=False))[:, :dimensions])
 
 
-def character_tfidf(texts: Sequence[str], dimensions: int = 256) -> Vectors:
+def character_tfidf(texts: Sequence[str], dimensions: int = DIMENSIONS) -> Vectors:
     """TF-IDF + SVD over runs of four characters instead of words."""
-    return tfidf(texts, dimensions, tokens=letters)
+    _check(texts, dimensions)
+    terms = read_terms(map(letters, texts))
+    return unit_rows(_truncated_svd(term_table(terms, len(texts), MOST_TERMS), dimensions))
 
 
-def noise(texts: Sequence[str], dimensions: int = 256) -> Vectors:
+def noise(texts: Sequence[str], dimensions: int = DIMENSIONS) -> Vectors:
     """Vectors that know nothing of the texts: the control of an ablation."""
     _check(texts, dimensions)
     return unit_rows(np.random.default_rng(0).normal(size=(len(texts), dimensions)))
@@ -98,7 +102,7 @@ EMBEDDERS: dict[str, Callable[[Sequence[str], int], Vectors]] = {
 """Embedders by the name that users type."""
 
 
-def embed(texts: Sequence[str], name: str = "tfidf", dimensions: int = 256) -> Vectors:
+def embed(texts: Sequence[str], name: str = "tfidf", dimensions: int = DIMENSIONS) -> Vectors:
     """One vector for each text, by the named embedder.
 
     >>> embed(["one text", "one other text"], dimensions=8).shape
@@ -107,6 +111,17 @@ def embed(texts: Sequence[str], name: str = "tfidf", dimensions: int = 256) -> V
     if name not in EMBEDDERS:
         raise InvalidInput("embedder", f"a known embedder ({did_you_mean(name, EMBEDDERS)})", name)
     return EMBEDDERS[name](texts, dimensions)
+
+
+def text_features(texts: Sequence[str], name: str = "tfidf") -> Vectors:
+    """Vectors of the texts and, as the last column, the logarithm of their lengths.
+
+    >>> text_features(["short", "a much longer text"])[:, -1].round(2).tolist()
+    [-0.15000000596046448, 0.15000000596046448]
+    """
+    lengths = np.log1p([len(text) for text in texts])
+    standard = (lengths - lengths.mean()) / max(float(lengths.std()), 1e-6)
+    return np.column_stack([embed(texts, name), LENGTH_SCALE * standard]).astype(np.float32)
 
 
 def unit_rows(vectors: NDArray[Any]) -> Vectors:
@@ -120,37 +135,15 @@ def unit_rows(vectors: NDArray[Any]) -> Vectors:
     return (array / np.where(lengths > 1e-12, lengths, np.inf)).astype(np.float32)
 
 
-def _tfidf_table(counts: list[Counter[str]], most: int) -> Any:
-    from scipy.sparse import csr_matrix
-
-    spread = Counter(token for count in counts for token in count)
-    # Sorted before the cut: equal counts must not depend on the order of the texts.
-    shared = sorted(
-        (token for token, n in spread.items() if n > 1), key=lambda token: (-spread[token], token)
-    )
-    column = {token: position for position, token in enumerate(shared[:most])}
-    rows, columns, values = [], [], []
-    for row, count in enumerate(counts):
-        for token in count.keys() & column.keys():
-            rows.append(row)
-            columns.append(column[token])
-            values.append(
-                (1 + math.log(count[token])) * (math.log((1 + len(counts)) / (1 + spread[token])) + 1)
-            )
-    table = csr_matrix((values, (rows, columns)), shape=(len(counts), max(len(column), 1)))
-    lengths = np.sqrt(table.multiply(table).sum(axis=1)).A1
-    table.data /= np.repeat(np.maximum(lengths, 1e-12), np.diff(table.indptr))
-    return table
-
-
 def _truncated_svd(table: Any, dimensions: int) -> NDArray[np.float64]:
     """U S of the leading `dimensions` directions; padded with zeros where the table has fewer."""
     rank = min(dimensions, *table.shape)
-    start = np.random.default_rng(0).normal(size=(table.shape[1], min(rank + 10, *table.shape)))
+    width = min(rank + 10, *table.shape)
+    start = np.random.default_rng(0).standard_normal((table.shape[1], width), dtype=np.float32)
     basis = np.linalg.qr(table @ start)[0]
-    for _ in range(4):
+    for _ in range(POWER_STEPS):
         basis = np.linalg.qr(table @ (table.T @ basis))[0]
-    projected = table.T @ basis
+    projected = (table.T @ basis).astype(np.float64)
     strengths, left = np.linalg.eigh(projected.T @ projected)
     leading = np.argsort(strengths)[::-1][:rank]
     scores = (basis @ left[:, leading]) * np.sqrt(np.maximum(strengths[leading], 0.0))

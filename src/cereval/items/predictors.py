@@ -29,6 +29,8 @@ COST_RATE = 1.0
 SAFETY = 0.2
 # Log prior odds of a constant spread against the power law: right from the start on nearly all real data.
 SPREAD_PRIOR = -2.0
+LEAST_EXPLAINED = 0.02
+"""A share of the variance that is not told apart from none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,8 +198,11 @@ class Mixture:
     def _notes(self, weights: Floats, explained: float) -> tuple[str, ...]:
         if len(weights) == 1 or not self._past.seen:
             return ()
+        if explained < LEAST_EXPLAINED:
+            return ("nothing known beforehand helped: forecasts and draws fell back to nearly uniform ones",)
         names = np.array(list(self._experts))[np.argsort(-weights, kind="stable")[:2]]
-        return (f"forecasts ({', '.join(names)}) explain {explained:.0%} of the variance one step ahead",)
+        shown = " and ".join(f"`{name}`" for name in names)
+        return (f"forecasts ({shown}) explain {explained:.0%} of the variance one step ahead",)
 
 
 def tilted(spreads: Floats) -> Floats:
