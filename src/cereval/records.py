@@ -66,4 +66,6 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON-able values, in declaration order."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {
+            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
+        }

@@ -91,7 +91,8 @@ def _weights(values: ArrayLike, size: int) -> Floats:
         )
     if weights.sum() <= 0:
         raise InvalidInput("weights", "not all zero", "all zero")
-    return weights / weights.sum()
+    normalised: Floats = weights / weights.sum()
+    return normalised
 
 
 def _embeddings(values: ArrayLike, size: int) -> NDArray[np.float32]:
