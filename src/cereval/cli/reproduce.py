@@ -131,6 +131,29 @@ def scaling(out: Path, quick: bool, replications: int | None, jobs: int, as_json
 
 @reproduce.command()
 @common
+@with_data
+@click.option("--eps", type=float, default=0.03, show_default=True, help="The half-width of every run.")
+@click.option("--models", type=click.IntRange(2), help="Only the first so many models of each order.")
+def team(
+    out: Path,
+    quick: bool,
+    replications: int | None,
+    jobs: int,
+    as_json: bool,
+    data: Path,
+    eps: float,
+    models: int | None,
+) -> None:
+    """Models one after the other, each with what the runs before it observed: calls per model."""
+    from cereval.experiments.team import Team
+    from cereval.goals import Estimate
+
+    orders = replications or (2 if quick else 10)
+    _run(Team(data, Estimate(eps).eps, orders, models), out, jobs, as_json)
+
+
+@reproduce.command()
+@common
 def hubness(out: Path, quick: bool, replications: int | None, jobs: int, as_json: bool) -> None:
     """The counterexample: Cer-Eval's interval misses in most runs, the certified one covers."""
     from cereval.experiments.counterexample import ALL_CASES, Counterexample

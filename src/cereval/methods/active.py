@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.items.predictors import Forecast, Predictor, build_predictor
+from cereval.items.predictors import LEAST_EXPLAINED, Forecast, Predictor, build_predictor
 from cereval.items.spread import draw_weights
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
@@ -140,9 +140,9 @@ class Active(CertifiedMethod):
     @property
     def notes(self) -> tuple[str, ...]:
         """What explained the scores, and how many calls that was worth against uniform draws."""
-        notes = self._forecasts[self._fitted - 1].notes
-        half_width = self.interval.half_width
-        if not notes or self.complete or not 0.0 < half_width < 0.5:
+        forecast = self._forecasts[self._fitted - 1]
+        notes, half_width = forecast.notes, self.interval.half_width
+        if forecast.explained < LEAST_EXPLAINED or self.complete or not 0.0 < half_width < 0.5:
             return notes
         items, scores, relative = (np.array(column) for column in zip(*self._known, strict=True))
         importance = self.tally.shares[items.astype(np.int64)] * self.setting.pool.size / relative
