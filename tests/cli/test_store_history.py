@@ -1,0 +1,99 @@
+"""`cereval replay --history store`: earlier runs on the same items, never the model's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.experiments.tables import alike, write_benchmark
+
+from cereval.cli.main import main
+from cereval.records import Draw
+from cereval.store.base import Answer, open_store
+
+Capture = pytest.CaptureFixture[str]
+SIZE = 600
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_benchmark(tmp_path_factory.mktemp("stored") / "tiny", alike(SIZE, 4))
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Two runs of other models, one of `m0` itself, on the table's items in another order."""
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    store, scores = open_store(url), alike(SIZE, 4)
+    rows = list(range(SIZE))[::-1]
+    store.add_items("sha256:data", [{"id": f"q{row}"} for row in rows])
+    for column, model in ((1, "openai/m1"), (2, "m2"), (0, "openai/m0")):
+        run = f"run-{column}"
+        store.create_run(run, {"model": model}, "sha256:data", model)
+        asked = range(0, SIZE, 2)
+        store.add_draws(run, [Draw(index, item, 1 / SIZE) for index, item in enumerate(asked)])
+        answers = [Answer(index, score=float(scores[rows[item], column])) for index, item in enumerate(asked)]
+        store.add_answers(run, answers)
+    store.close()
+    return url
+
+
+def replayed(folder: Path, capsys: Capture, *more: str) -> dict[str, object]:
+    command = ["replay", str(folder / "scores.parquet"), "--model", "m0", "--eps", "0.05", "--json", *more]
+    assert main(command) == 0
+    told: dict[str, object] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def test_earlier_runs_are_history_and_its_own_is_not(folder: Path, url: str, capsys: Capture) -> None:
+    told = replayed(folder, capsys, "--history", "store", "--store", url)
+    assert told["method"] == "active"
+    notes = told["notes"]
+    assert isinstance(notes, list)
+    assert "2 earlier runs from the store, 600 answers" in notes[0]
+    assert "1 runs of 'm0' itself were left out" in notes[1]
+
+
+def test_it_is_the_history_of_the_same_columns(
+    folder: Path, url: str, capsys: Capture, tmp_path: Path
+) -> None:
+    """The store's sparse columns give the same run as a file with the same scores."""
+    scores = alike(SIZE, 4)
+    lines = [
+        f"q{row}," + (f"{scores[row, 1]},{scores[row, 2]}" if (SIZE - 1 - row) % 2 == 0 else ",")
+        for row in range(SIZE)
+    ]
+    (tmp_path / "past.csv").write_text("item,a,b\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    from_store = replayed(folder, capsys, "--history", "store", "--store", url)
+    from_file = replayed(folder, capsys, "--history", str(tmp_path / "past.csv"))
+    assert from_store["n_evaluated"] == from_file["n_evaluated"]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--store", "sqlite:///nowhere.db"], "--store must be given with --history store"),
+        (["--history", "store", "--store", "sqlite:///nowhere.db"], "there is no database nowhere.db"),
+    ],
+)
+def test_stores_that_cannot_serve(folder: Path, capsys: Capture, more: list[str], says: str) -> None:
+    assert main(["replay", str(folder / "scores.parquet"), "--model", "m0", *more]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_a_store_without_runs_on_these_items(folder: Path, capsys: Capture, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'empty.db'}"
+    open_store(url).close()
+    command = [
+        "replay",
+        str(folder / "scores.parquet"),
+        "--model",
+        "m0",
+        "--history",
+        "store",
+        "--store",
+        url,
+    ]
+    assert main(command) == 1
+    assert "runs of other models" in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""The team simulation: each run sees only what earlier runs observed, and later models get cheaper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.experiments.tables import alike, write_benchmark
+
+from cereval.experiments import team
+from cereval.experiments.base import reproduce
+from cereval.experiments.team import WAYS, Team, evaluate_in_turn, mean_calls
+
+pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    scores = alike(600, 9)
+    scores[:, 8] = 0.5
+    return write_benchmark(tmp_path_factory.mktemp("team") / "tiny", scores)
+
+
+def test_every_varying_model_once_in_an_order_of_chance(folder: Path) -> None:
+    rows = evaluate_in_turn(folder, 0, 0.1)
+    assert [row["position"] for row in rows] == [place for place in range(1, 9) for _ in WAYS]
+    assert {row["model"] for row in rows} == {f"m{model}" for model in range(8)}
+    other = evaluate_in_turn(folder, 1, 0.1)
+    assert [row["model"] for row in rows] != [row["model"] for row in other]
+
+
+def test_the_first_model_has_no_history_and_full_history_is_the_best(folder: Path) -> None:
+    rows = [row for order in range(3) for row in evaluate_in_turn(folder, order, 0.06)]
+    first = {row["way"]: row["calls"] for row in rows if row["position"] == 1 and row["order"] == 0}
+    assert first["team"] == first["no history"] == first["complete"]
+    calls = {way: np.mean([row["calls"] for row in rows if row["way"] == way]) for way in WAYS}
+    assert calls["complete"] < calls["no history"]
+    assert calls["team"] < calls["no history"]
+
+
+def test_a_run_sees_only_what_was_observed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    evaluate = team._evaluate
+
+    def spy(scores: team.Floats, history: team.Floats | None, eps: float, seed: int) -> team.Observed:
+        run = evaluate(scores, history, eps, seed)
+        seen.append((0 if history is None else int(np.isfinite(history).sum()), len(run.items)))
+        return run
+
+    monkeypatch.setattr(team, "_evaluate", spy)
+    evaluate_in_turn(folder, 0, 0.1, models=4)
+    asked = [calls for _, calls in seen[1 :: len(WAYS)]]
+    assert [answers for answers, _ in seen[1 :: len(WAYS)]] == [sum(asked[:turn]) for turn in range(4)]
+
+
+def test_curve_plot_and_note_are_written(folder: Path, tmp_path: Path) -> None:
+    done = reproduce(Team(folder, eps=0.1, orders=2, models=4), tmp_path, jobs=0, quiet=True)
+    assert len(done.rows) == 2 * 4 * len(WAYS)
+    text = done.note.read_text(encoding="utf-8")
+    assert "team / complete" in text
+    assert "of the 8 team runs miss" in text
+    assert done.png.stat().st_size > 0
+
+
+def test_the_window_shrinks_evenly_at_both_ends() -> None:
+    rows = [{"way": "team", "position": place, "calls": place**2} for place in range(1, 8)]
+    assert mean_calls(rows, "team", 1) == 1
+    assert mean_calls(rows, "team", 7) == 49
+    assert mean_calls(rows, "team", 2) == pytest.approx((1 + 4 + 9) / 3)
