@@ -23,7 +23,7 @@ from cereval.records import Draw, Result
 from cereval.session import Session
 
 TOLERANCE = 1e-9
-CHAIN = "hash chain of the log"
+HASHES = DIGEST, RUN_ID, CHAIN = "digest", "run id", "hash chain of the log"
 FIELDS = frozenset(
     (
         "format",
@@ -56,36 +56,51 @@ class WrongError(Exception):
     """A check that does not hold; its text is the reason."""
 
 
-def verify(certificate: Any, stored: Stored | None = None) -> Verdict:
-    """Every check in turn; the first that fails decides, because the later ones rest on it."""
+def verify(certificate: Any, stored: Stored | None = None, *, explain: bool = False) -> Verdict:
+    """Every check in turn; the first that fails decides, because the later ones rest on it.
+
+    explain: where only a hash is wrong, go on until a check says which field it is.
+    """
     checked: list[str] = []
-    try:
-        for name, check in _checks(certificate, stored):
-            check()
+    reasons: list[str] = []
+    for name, check in _checks(certificate, stored):
+        reason = _reason(check)
+        if reason is None:
             checked.append(name)
+            continue
+        reasons.append(reason)
+        if not (explain and name in HASHES):
+            break
+    return _verdict(certificate, tuple(reasons), tuple(checked))
+
+
+def _reason(check: Callable[[], None]) -> str | None:
+    try:
+        check()
     except WrongError as wrong:
-        return _failed(certificate, str(wrong), tuple(checked))
+        return str(wrong)
     except (CerevalError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        reason = f"it cannot be read as a certificate: {type(error).__name__}: {shown(str(error))}"
-        return _failed(certificate, reason, tuple(checked))
-    return Verdict("valid", (), tuple(checked))
+        return f"it cannot be read as a certificate: {type(error).__name__}: {shown(str(error))}"
+    return None
 
 
-def _failed(certificate: Any, reason: str, checked: tuple[str, ...]) -> Verdict:
+def _verdict(certificate: Any, reasons: tuple[str, ...], checked: tuple[str, ...]) -> Verdict:
     """Another version may bet and draw differently: what it made is intact, but only it can recompute it."""
-    if CHAIN in checked and certificate["versions"].get("cereval") != __version__:
+    if not reasons:
+        return Verdict("valid", (), checked)
+    if {*HASHES} <= {*checked} and certificate["versions"].get("cereval") != __version__:
         made = shown(certificate["versions"].get("cereval"))
         advice = f"made by cereval {made}, this is {__version__}: check it with that version"
-        return Verdict("unchecked", (f"{advice} ({reason})",), checked)
-    return Verdict("invalid", (reason,), checked)
+        return Verdict("unchecked", (f"{advice} ({reasons[0]})",), checked)
+    return Verdict("invalid", reasons, checked)
 
 
 def _checks(certificate: Any, stored: Stored | None) -> list[tuple[str, Callable[[], None]]]:
     recomputed = _Recomputed(certificate)
     checks: list[tuple[str, Callable[[], None]]] = [
         ("format", lambda: _check_format(certificate)),
-        ("digest", lambda: _equal("digest", certificate["digest"], digest(certificate))),
-        ("run id", lambda: _check_run_id(certificate)),
+        (DIGEST, lambda: _check_digest(certificate)),
+        (RUN_ID, lambda: _check_run_id(certificate)),
         (CHAIN, lambda: _check_chain(certificate)),
         ("draws decided again from the seed", recomputed.check_draws),
         ("every field of the result", recomputed.check_result),
@@ -104,12 +119,18 @@ def _check_format(certificate: Any) -> None:
         raise WrongError(f"it has other fields than a certificate: {', '.join(map(str, odd))}")
 
 
+def _check_digest(certificate: Mapping[str, Any]) -> None:
+    if certificate["digest"] != digest(certificate):
+        raise WrongError("the digest does not fit the content: something was changed")
+
+
 def _check_run_id(certificate: Mapping[str, Any]) -> None:
     _equal("run_id", certificate["run_id"], Plan.from_dict(certificate["plan"]).run_id)
 
 
 def _check_chain(certificate: Mapping[str, Any]) -> None:
-    _equal("chain", certificate["chain"], chained(digest_of(certificate["plan"]), certificate["log"]))
+    if certificate["chain"] != chained(digest_of(certificate["plan"]), certificate["log"]):
+        raise WrongError("the hash chain does not fit the log: an entry or the plan was changed")
 
 
 class _Recomputed:

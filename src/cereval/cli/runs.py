@@ -29,11 +29,15 @@ def runs(store: str | None, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(found, allow_nan=False, ensure_ascii=False))
     elif found:
-        names = ("run_id", "status", "model", "data", "goal", "calls", "changed_at")
-        print_table([[str(facts[name]) for name in names] for facts in found], names, numbers=(5,))
+        names = ("run_id", "status", "model", "goal", "calls", "changed")
+        print_table([[str(_shown(facts)[name]) for name in names] for facts in found], names, numbers=(4,))
     else:
         click.echo("no runs yet")
     return 0
+
+
+def _shown(facts: dict[str, Any]) -> dict[str, Any]:
+    return {**facts, "changed": facts["changed_at"][:16].replace("T", " ")}
 
 
 def _facts(run: Run) -> dict[str, Any]:
@@ -49,5 +53,5 @@ def _facts(run: Run) -> dict[str, Any]:
         "failures": run.failures,
         "cost_usd": run.cost_usd,
         "created_at": run.created_at,
-        "changed_at": run.changed_at[:19],
+        "changed_at": run.changed_at,
     }

@@ -35,7 +35,7 @@ def verify(certificate: str, store: str | None, as_json: bool) -> int:
     content = read_certificate(Path(certificate))
     if content is None:
         return _printed(_unreadable(), as_json)
-    return _printed(check(content, _stored(content, Path(certificate), store)), as_json)
+    return _printed(check(content, _stored(content, Path(certificate), store), explain=True), as_json)
 
 
 def read_certificate(path: Path) -> Any:
