@@ -133,7 +133,7 @@ _WHY = """## What the paper says, and why it differs
 - *"Using different embedding models leads to highly similar results."* Holds, and for a plain reason:
   noise does as well. With the printed constants the partition chosen is the coarsest there is, whatever
   the vectors.
-- *"We anticipate a higher saving ratio if more informative embeddings are available."* For the certified
-  active method, text embeddings explain at most a tenth of the variance of scores; results of other
-  models, which `cereval reproduce benchmarks` uses, explain a quarter to a half.
+- *"We anticipate a higher saving ratio if more informative embeddings are available."* The certified
+  active method gains little from any of these vectors either; results of other models on the same items
+  help more (`cereval reproduce benchmarks`).
 """
