@@ -54,8 +54,7 @@ class PartitionPredictor:
         self._taken = len(items)
         prior = 1.0 - float(scores.sum() + 0.5) / (len(scores) + 1.0)
         grouping = self._most_predictive(prior)
-        overall = (float(((1.0 - scores - prior) ** 2).sum()) + 0.25) / (len(scores) + 1.0)
-        spread = np.sqrt(np.maximum(grouping.item_variances(overall, 5 * SHRINKAGE), MIN_VARIANCE))
+        spread = np.sqrt(np.maximum(grouping.item_variances(prior * (1 - prior), SHRINKAGE), MIN_VARIANCE))
         notes = (f"1-NN partition into {grouping.k} groups",) if grouping.k > 1 else ()
         return Forecast(1.0 - grouping.item_means(prior, SHRINKAGE), spread, notes=notes)
 

@@ -25,8 +25,8 @@ class CerEval(PrintedMethod):
     in between the groups stay and only their sums move.
 
     clamp: the printed label floor(k Z) is k at Z = 1, so 0/1 losses fall into two groups already at k = 1 and
-    a single group is never tried. That is what the reference figures on 0/1 data (and the misses on
-    `hubness`) were measured with, so it is the default; True puts Z = 1 into the last of k groups.
+    a single group is never tried. The reference figures on 0/1 data (and the misses on `hubness`) come out
+    only this way, so it is the default; True puts Z = 1 into the last of k groups.
     """
 
     name = "cer-eval"
