@@ -50,7 +50,7 @@ class Tuning:
 
 
 class CertifiedMethod(Method):
-    """Obligations of subclasses: `next_draw`, and `outlook_for` when forecasts change."""
+    """Obligations of subclasses: `next_draw`, and `prepare` where forecasts and draw weights change."""
 
     guarantee: ClassVar[Guarantee] = "anytime"
     default_tuning: ClassVar[Tuning] = Tuning()
@@ -63,7 +63,6 @@ class CertifiedMethod(Method):
         self.tally = Tally(setting.pool.shares(), replacement=setting.target != "benchmark")
         self.clock = Information()
         self.consumed = 0
-        self._failed = 0
         self._scores: list[tuple[float, float, float]] = []
         self._history: list[tuple[Prospect, Increment]] = []
         self._drawable = int(np.count_nonzero(self.tally.shares > 0))
@@ -82,7 +81,6 @@ class CertifiedMethod(Method):
         increment = self.tally.settle(draw.item, low, high)
         self._settle(prospect, increment)
         self.consumed += 1
-        self._failed += low != high
         self._scores.append((float(self.tally.shares[draw.item]), low, high))
         self.learn(draw, low, high)
 
