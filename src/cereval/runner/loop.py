@@ -209,7 +209,11 @@ class Loop:
         await self._store(booked)
 
     async def _store(self, booked: Sequence[tuple[Draw, Answer]]) -> None:
-        await asyncio.gather(*(self.writer.add(answer) for _, answer in booked))
+        if len(booked) == 1:
+            # The usual case, without the cost of a task for it.
+            await self.writer.add(booked[0][1])
+        else:
+            await asyncio.gather(*(self.writer.add(answer) for _, answer in booked))
         for draw, answer in booked:
             self.spending.add(answer.cost_usd, failed=answer.failure is not None)
             tell(self.session, draw, answer.score)
