@@ -127,8 +127,8 @@ def as_dict(outcome: Outcome, path: Path) -> dict[str, Any]:
 
 def print_for_people(outcome: Outcome, path: Path, plan: Plan) -> None:
     result = outcome.result
-    threshold = plan.goal.get("value")
-    click.echo(headline(result, threshold))
+    goals = [plan.goal, *(change["goal"] for change in outcome.certificate["changes"])]
+    click.echo(headline(result, goals[-1].get("value")))
     cost = "unknown" if outcome.cost_usd is None else f"${outcome.cost_usd:.4f}"
     rows = [
         ("model", plan.model_name),

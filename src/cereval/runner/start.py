@@ -88,7 +88,8 @@ def changed(begun: Start, store: Store, change: Change) -> Start:
     """Sets a new goal or budget, then records it: one that is refused must not stay on record."""
     apply(begun.session, change)
     store.mark(begun.plan.run_id, CHANGED, change.as_dict())
-    return replace(begun, changes=(*begun.changes, change))
+    note = f"from here on: {_said(change)}"
+    return replace(begun, changes=(*begun.changes, change), notes=(*begun.notes, note))
 
 
 def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:
@@ -111,3 +112,9 @@ def _notes(plan: Plan, spending: Spending) -> tuple[str, ...]:
     if "groups" in plan.side_information:
         notes.append("categories help to choose questions")
     return tuple(notes)
+
+
+def _said(change: Change) -> str:
+    eps, budget = change.goal.get("eps"), change.max_calls
+    goal = f"at least {change.goal['value']:g}?" if eps is None else f"within {eps:g}"
+    return goal if budget is None else f"{goal}, at most {budget:,} calls"
