@@ -99,9 +99,23 @@ def measure(wanted: list[Cell], runs: int) -> list[Coverage]:
     return [summary(cell, outcomes) for cell, outcomes in found.items()]
 
 
+def pooled(measured: list[Coverage]) -> list[Coverage]:
+    """Each family over all its methods."""
+    families: dict[str, list[Coverage]] = {}
+    for one in measured:
+        families.setdefault(one.cell.family, []).append(one)
+    return [_joined(name, parts) for name, parts in families.items() if len(parts) > 1]
+
+
+def _joined(family: str, parts: list[Coverage]) -> Coverage:
+    runs = sum(part.runs for part in parts)
+    calls = sum(part.mean_calls * part.runs for part in parts) / runs
+    return Coverage(Cell(family, "all"), runs, sum(part.misses for part in parts), calls)
+
+
 def table(measured: list[Coverage]) -> str:
     header = ["family", "method", "runs", "misses", "bound", "miss rate", "mean calls", "holds"]
-    return markdown(header, [_row(one) for one in measured])
+    return markdown(header, [_row(one) for one in (*measured, *pooled(measured))])
 
 
 def _row(one: Coverage) -> list[object]:
