@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cereval.items.temper import RANGE_COST, VARIANCE_COST, temper
+from cereval.items.temper import FREE_REACH, RANGE_COST, VARIANCE_COST, temper
 
 SHARES = np.full(50, 0.02)
 
@@ -36,7 +36,8 @@ def test_the_cost_is_never_higher_than_without(seed: int, level: float, eps: flo
 
     def cost(limit: float) -> float:
         lost = np.mean(np.maximum(mean - limit, 0.0) ** 2)
-        return float(VARIANCE_COST * lost / eps**2 + RANGE_COST * limit / eps)
+        beyond = max(limit - FREE_REACH * 0.3**2 / eps, 0.0)
+        return float(VARIANCE_COST * lost / eps**2 + RANGE_COST * beyond / eps)
 
     assert cost(held.high) <= cost(float(mean.max())) + 1e-9
 
@@ -53,6 +54,6 @@ def test_small_eps_and_no_eps_leave_forecasts_alone(level: float) -> None:
 def test_drawn_items_have_no_say() -> None:
     mean = np.array([0.99] * 5 + [0.1] * 45)
     shares = np.where(np.arange(50) < 5, 0.0, 0.02)
-    held = temper(mean, np.full(50, 0.3), 0.05, shares)
+    held = temper(mean, np.full(50, 0.1), 0.05, shares)
     assert held.high == pytest.approx(0.1)
     assert temper(mean, np.full(50, 0.3), 0.05, np.zeros(50)).high == 1.0
