@@ -61,10 +61,10 @@ def pool(size: int) -> DataSet:
     return DataSet.of("made", [Item(str(i), f"{i} * 3 =", (str(3 * i),)) for i in range(size)])
 
 
-async def one_run(data: DataSet, url: str, folder: Path, seed: int, eps: float) -> Outcome:
+async def one_run(data: DataSet, url: str, folder: Path, seed: int, eps: float, timeout_s: float) -> Outcome:
     """A run with a store of its own."""
     retries = Retries(attempts=8, first_s=0.01, longest_s=0.1)
-    model = open_model("openai/m", ModelOptions(base_url=url, retries=retries, timeout_s=1.0))
+    model = open_model("openai/m", ModelOptions(base_url=url, retries=retries, timeout_s=timeout_s))
     plan = Plan(
         goal={"goal": "estimate", "eps": eps},
         data_hash=data.content_hash,
@@ -81,16 +81,16 @@ async def one_run(data: DataSet, url: str, folder: Path, seed: int, eps: float) 
     return outcome
 
 
-async def many_runs(runs: int, size: int, eps: float) -> tuple[Tally, int]:
+async def many_runs(runs: int, size: int, eps: float, faults: Faults, timeout_s: float) -> tuple[Tally, int]:
     """The tally, and the answers that the server sent whole."""
     data, tally = pool(size), Tally()
     key = {item.text: str(item.answer) for item in data.items}
-    scripted = ScriptedModel(key, 0.7, faults=Faults(0.3), delay_s=0.002, slow_when_wrong_s=0.02)
-    handler = Handler(scripted)
+    scripted = ScriptedModel(key, 0.7, faults=faults, delay_s=0.002, slow_when_wrong_s=0.02)
+    handler, truth = Handler(scripted), scripted.true_accuracy()
     with tempfile.TemporaryDirectory() as folder:
         async with serving(handler) as url:
             for seed in range(runs):
-                tally.add(await one_run(data, url, Path(folder), seed, eps), scripted.true_accuracy())
+                tally.add(await one_run(data, url, Path(folder), seed, eps, timeout_s), truth)
                 if seed % 20 == 19:
                     print(tally, flush=True)
     return tally, handler.answered
@@ -101,9 +101,14 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--size", type=int, default=500)
     parser.add_argument("--eps", type=float, default=0.1)
+    parser.add_argument("--timeout", type=float, default=1.0, help="the client's: what silence costs")
     options = parser.parse_args()
-    tally, answered = asyncio.run(many_runs(options.runs, options.size, options.eps))
-    print(f"answers sent {answered}, stored {tally.answers}: {answered - tally.answers} lost or paid twice")
+    tally, answered = asyncio.run(
+        many_runs(options.runs, options.size, options.eps, Faults(0.3), options.timeout)
+    )
+    print(
+        f"answers sent {answered}, stored {tally.answers}: {answered - tally.answers} asked again after a timeout"
+    )
     return 0 if tally.misses <= 0.05 * tally.runs + 2 * (0.0475 * tally.runs) ** 0.5 else 1
 
 

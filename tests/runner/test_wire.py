@@ -6,9 +6,13 @@ import asyncio
 
 from benchmarks.faults import CONNECTIONS, many_runs
 
+from cereval.models.scripted import Faults
+
 
 def test_no_answer_is_lost_or_paid_for_twice() -> None:
-    tally, sent = asyncio.run(many_runs(2, 300, 0.12))
+    """Silence is left out: whether a late answer was sent in time depends on the machine's load."""
+    kinds = Faults(0.3, ("429", "500", "cut", "drop"))
+    tally, sent = asyncio.run(many_runs(3, 300, 0.12, kinds, timeout_s=60.0))
     assert tally.misses == 0
     assert sent == tally.answers
     assert tally.most_surplus <= CONNECTIONS
