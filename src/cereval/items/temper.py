@@ -4,10 +4,11 @@ An increment reaches max g / w below its mean and max (1 - g) / w above it (`spr
 
     4.3 variance / eps^2 + RANGE_COST (reach - FREE_REACH variance / eps)+ / eps
 
-draws: the price of the variance, and that of a range which limits the bets: those near 1.4 eps / variance only
-need a range under variance / (1.4 eps) (`stats.planning` has the same two terms for uniform draws). One confident forecast of .9 where the mean is .1 doubles the reach for the sake
-of one item. So forecasts are clipped where the variance lost costs less than the reach gained: hard for low or
-high means and coarse goals, not at all for small eps.
+draws: the price of the variance, and that of a range that limits the bets. Bets near 1.4 eps / variance need a
+range under variance / (1.4 eps), so that much reach is free (`stats.planning` has the same two terms for uniform
+draws). One confident forecast of .9 where the mean is .1 doubles the reach for the sake of one item. So
+forecasts are clipped where the variance lost costs less than the reach gained: hard for low or high means and
+coarse goals, not at all for small eps.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def temper(mean: Floats, spread: Floats, eps: float | None, shares: Floats) -> T
 
     >>> mean, spread = np.array([0.9] + [0.05] * 99), np.full(100, 0.1)
     >>> temper(mean, spread, 0.05, np.full(100, 0.01)).mean[:2].round(2).tolist()
-    [0.06, 0.06]
+    [0.07, 0.06]
     >>> temper(mean, spread, 0.001, np.full(100, 0.01)).mean[:2].round(2).tolist()
     [0.9, 0.05]
     """
