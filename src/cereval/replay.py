@@ -84,7 +84,9 @@ def checked_scores(scores: ArrayLike) -> Floats:
         raise InvalidInput("scores", "a non-empty list of numbers in [0, 1]", f"shape {values.shape}")
     bad = np.flatnonzero(np.isinf(values) | (values < 0) | (values > 1))
     if len(bad):
-        raise InvalidInput("scores", "in [0, 1], or NaN for missing", f"{values[bad[0]]} at item {int(bad[0])}")
+        raise InvalidInput(
+            "scores", "in [0, 1], or NaN for missing", f"{values[bad[0]]} at item {int(bad[0])}"
+        )
     return values
 
 
