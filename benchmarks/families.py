@@ -69,6 +69,21 @@ def _contrary(rng: np.random.Generator) -> Scene:
     return plain(population, Estimate(EPS), options={"predictor": Contrary(population.scores)})
 
 
+def _hostile_history(rng: np.random.Generator) -> Scene:
+    """Past models that are constant, guess, copy the target upside down, or turn coats half-way; or all of them."""
+    scores = bernoulli(rng, float(rng.choice([0.1, 0.5])), SIZE).scores
+    half = rng.uniform(size=SIZE) < 0.5
+    kinds = [
+        np.full((SIZE, 3), 0.7),
+        rng.integers(2, size=(SIZE, 3)).astype(float),
+        np.tile(1.0 - scores[:, None], 20),
+        np.where(half, scores, 1.0 - scores)[:, None],
+    ]
+    chosen = int(rng.integers(len(kinds) + 1))
+    history = np.hstack(kinds) if chosen == len(kinds) else kinds[chosen]
+    return Scene(scores, float(scores.mean()), Estimate(EPS), {"history": history})
+
+
 def _heavy_weights(rng: np.random.Generator) -> Scene:
     """Heavy tailed, and the heaviest items are mostly the ones the model gets right."""
     population = bernoulli(rng, 0.3, SIZE)
@@ -137,6 +152,7 @@ FAMILIES = (
     Family("two-point", _two_point),
     Family("constant", _constant),
     Family("adversarial predictor", _contrary, ("active",)),
+    Family("adversarial history", _hostile_history, ("active",)),
     Family("adversarial weights", _heavy_weights),
     *(Family(f"{count} in flight, shuffled", partial(_in_flight, count=count)) for count in (1, 16, 64)),
     Family("10% failed calls", _failing),
