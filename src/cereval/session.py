@@ -7,8 +7,6 @@ plan, seed and scores give the same draws and the same result whatever was in fl
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -72,7 +70,7 @@ class Session:
         setting = Setting(pool, kind, 1 - self.confidence, self.seed, goal.aim(self.budget))
         self._asked_method, self._options = method, dict(options or {})
         self._method = build_method(method, setting, self._options)
-        self._fingerprint = _fingerprint(pool)
+        self._fingerprint = pool.fingerprint()
         self._goal = goal
         self._goals: list[tuple[int, int, dict[str, Any]]] = [(0, 0, goal.spec())]
         self._limit = None if kind == "expected" else int(np.count_nonzero(pool.shares() > 0))
@@ -339,25 +337,3 @@ def _embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
     if len(texts) != n_items:
         raise InvalidInput("texts", f"one text for each of the {n_items} items", f"{len(texts)} texts")
     return cast(ArrayLike, text_features(texts))
-
-
-def _fingerprint(pool: Pool) -> str:
-    """A hash of the side information, so that a state is not restored with other arrays."""
-    digest = hashlib.sha256()
-    for part in (pool.weights, pool.embeddings, pool.groups, pool.history):
-        digest.update(
-            b"-" if part is None else str(part.shape).encode() + np.ascontiguousarray(part).tobytes()
-        )
-    return digest.hexdigest()
-
-
-def unit_score(value: object) -> float:
-    """A score as a float in [0, 1], NaN kept.
-
-    >>> unit_score(True), unit_score(0.25)
-    (1.0, 0.25)
-    """
-    number = float(value)  # type: ignore[arg-type]
-    if not (math.isnan(number) or 0.0 <= number <= 1.0):
-        raise InvalidInput("score", "a number in [0, 1]", value)
-    return number

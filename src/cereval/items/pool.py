@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,16 @@ class Pool:
     @property
     def has_side_information(self) -> bool:
         return not (self.embeddings is None and self.groups is None and self.history is None)
+
+    def fingerprint(self) -> str:
+        """A hash of the side information: two pools with the same one give the same draws and forecasts."""
+        digest = hashlib.sha256()
+        for part in (self.weights, self.embeddings, self.groups, self.history):
+            content = (
+                b"-" if part is None else str(part.shape).encode() + np.ascontiguousarray(part).tobytes()
+            )
+            digest.update(content)
+        return digest.hexdigest()
 
     def share(self, item: int) -> float:
         """The weight of one item in the target."""
