@@ -29,7 +29,7 @@ class Threshold:
         return self.decision(method) is not None
 
     def decision(self, method: Method) -> str | None:
-        """"above" or "below" once the interval no longer straddles the threshold.
+        """ "above" or "below" once the interval no longer straddles the threshold.
 
         The theorem excludes values up to and including an open end, so a statistical limit equal to the
         threshold decides; a mean known to equal it counts as above: it is at least the threshold.

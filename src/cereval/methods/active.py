@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from math import sqrt
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from cereval.items.predictors import LEAST_EXPLAINED, Forecast, Predictor, build_predictor
 from cereval.items.spread import draw_weights
+from cereval.items.temper import temper
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.methods.effect import effect_note, uniform_calls
@@ -36,7 +38,7 @@ class Active(CertifiedMethod):
 
     name: ClassVar[str] = "active"
     # Forecasts make the increments small and their range long: the cap binds earlier than the horizon.
-    default_tuning: ClassVar[Tuning] = Tuning(caution=1.1, rescue=0.1, cap=0.9, tilt=0.5)
+    default_tuning: ClassVar[Tuning] = Tuning(caution=1.2, rescue=0.1, cap=0.85)
 
     def __init__(
         self, setting: Setting, tuning: Tuning | None = None, predictor: Predictor | None = None
@@ -134,7 +136,11 @@ class Active(CertifiedMethod):
         scores = np.array([score for _, score, _ in self._known])
         relative = np.array([chance for _, _, chance in self._known])
         self._scales.append(sqrt(self.clock.variance))
-        self._forecasts[self._fitted] = self._predictor.fit(items, scores, relative)
+        forecast = self._predictor.fit(items, scores, relative)
+        # The goal of the bets, not the newest: a forecast may not know more than the draws that it is used for.
+        left = np.where(self.tally.left, self.tally.shares, 0.0)
+        held = temper(forecast.mean, forecast.spread, self._bets_aim.eps, left)
+        self._forecasts[self._fitted] = replace(forecast, mean=held.mean, spread=held.spread)
         self._fitted += 1
 
     @property
