@@ -97,6 +97,9 @@ class Session:
         self._draws += fresh
         self._told += [None] * len(fresh)
         self._has_told += [False] * len(fresh)
+        if not fresh and self._consumed == len(self._draws):
+            # Nothing is awaited and the method has nothing left to ask: no further call could change that.
+            self._stopped = "exhausted"
         return fresh
 
     def tell(self, draw: Draw, score: float) -> None:

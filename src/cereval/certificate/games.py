@@ -44,7 +44,7 @@ class Table:
         eps = self._eps(clock.mean)
         needed = self._needed(position, clock, eps)
         for side, gain in enumerate((low - values, values - high)):
-            spread = null_variance(values, position, clock, side, self.tuning.tilt)
+            spread = null_variance(values, position, clock, side)
             room = values - position.floor if side == 0 else position.ceiling - values
             most = self.tuning.cap / np.maximum(room, 1e-12)
             rules = (self._deadline(self.wealth[0][side][open_values], spread, position, clock, needed),)
@@ -159,13 +159,11 @@ class Test:
         return Interval(self.threshold if above else 0.0, self.threshold if below else 1.0)
 
 
-def null_variance(
-    values: Floats, position: Position, clock: SlowClock, side: int, tilt: float = 1.0
-) -> Floats:
+def null_variance(values: Floats, position: Position, clock: SlowClock, side: int) -> Floats:
     """The variance if R were each value: mu (1 - mu) of the unseen mean mu, scaled to what was observed."""
     seen = (position.seen_low, position.seen_high)[side]
     means = np.clip((values - seen) / position.unseen, 1e-4, 1 - 1e-4)
     least = 0.5 / (clock.count + 1)
     middle = (position.seen_low + position.seen_high) / 2
     estimated = min(max((clock.mean - middle) / position.unseen, least), 1 - least)
-    return np.asarray(clock.variance * (means * (1 - means) / (estimated * (1 - estimated))) ** tilt)
+    return np.asarray(clock.variance * (means * (1 - means) / (estimated * (1 - estimated))))

@@ -38,7 +38,7 @@ class Tuning:
 
     margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on
     Kelly bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest
-    share of an account that one bet of the table may lose. tilt: see `null_variance`.
+    share of an account that one bet of the table may lose.
     """
 
     margin: float = 0.1
@@ -46,7 +46,6 @@ class Tuning:
     caution: float = 1.2
     surprise: float = 0.2
     cap: float = CAP
-    tilt: float = 1.0
 
 
 class CertifiedMethod(Method):
@@ -156,9 +155,7 @@ class CertifiedMethod(Method):
         return None if threshold is None else ThresholdTest(threshold, (1 - RESERVE) * self.setting.delta)
 
     def _new_table(self, delta: float) -> BettingTable:
-        return BettingTable(
-            grid(self._grid_step()), delta / 2, self._accounts(delta / 2), self.tuning.cap, self.tuning.tilt
-        )
+        return BettingTable(grid(self._grid_step()), delta / 2, self._accounts(delta / 2), self.tuning.cap)
 
     def _grid_step(self) -> float:
         return max(self._working_eps() / GRID_STEPS_PER_EPS, SMALLEST_GRID_STEP)

@@ -106,13 +106,12 @@ class HedgedBets:
         return np.full_like(position.log_wealth, bet)
 
 
-def null_variance(candidates: Floats, prospect: Prospect, clock: Information, tilt: float = 1.0) -> Floats:
+def null_variance(candidates: Floats, prospect: Prospect, clock: Information) -> Floats:
     """sigma^2 as it would be if the target were each candidate, shape (2, candidates).
 
     If R = m, the unseen items have mean mu = (m - seen)/unseen. Scores near 0 or 1 vary less: for 0/1 scores
     the variance is mu(1 - mu), and graded scores keep their observed share of it. So sigma^2 is scaled
-    by mu(1 - mu) over its value at the estimate, to the power `tilt`: 1 where the increments are the scores
-    themselves, less under a forecast, which takes part of that dependence out of them.
+    by mu(1 - mu) over its value at the estimate.
     """
     seen = np.array([[prospect.seen_low], [prospect.seen_high]])
     means = np.clip((candidates - seen) / prospect.unseen, 1e-4, 1 - 1e-4)
@@ -120,4 +119,4 @@ def null_variance(candidates: Floats, prospect: Prospect, clock: Information, ti
     least = 0.5 / (clock.count + 1)
     at_estimate = min(max((clock.mean - middle) / prospect.unseen, least), 1 - least)
     ratio: Floats = means * (1 - means) / (at_estimate * (1 - at_estimate))
-    return clock.variance * (ratio if tilt == 1.0 else ratio**tilt)
+    return clock.variance * ratio

@@ -64,12 +64,10 @@ class BettingTable:
         alpha: float,
         accounts: tuple[Account, ...],
         cap: float = CAP,
-        tilt: float = 1.0,
     ) -> None:
         self.candidates = candidates
         self.accounts = accounts
         self.cap = cap
-        self.tilt = tilt
         self._needed = log(1 / alpha) + ROUNDING
         shape = (2, len(candidates))
         self._wealth = [np.full(shape, log(account.share)) for account in accounts]
@@ -85,7 +83,7 @@ class BettingTable:
         if not len(candidates):
             self._stakes = []
             return
-        variance = null_variance(candidates, prospect, clock, self.tilt)
+        variance = null_variance(candidates, prospect, clock)
         room = np.vstack((candidates - prospect.floor, prospect.ceiling - candidates))
         most = self.cap / np.maximum(room, 1e-12)
         self._stakes = [
