@@ -30,12 +30,13 @@ def verify(certificate: str, store: str | None, as_json: bool) -> int:
 
     Exit codes: 0 valid, 1 could not check, 2 invalid.
     """
-    from cereval.certificate.verify import verify as check
+    from cereval.certificate.kinds import checker
 
     content = read_certificate(Path(certificate))
     if content is None:
         return _printed(_unreadable(), as_json)
-    return _printed(check(content, _stored(content, Path(certificate), store), explain=True), as_json)
+    stored = _stored(content, Path(certificate), store)
+    return _printed(checker(content)(content, stored, explain=True), as_json)
 
 
 def read_certificate(path: Path) -> Any:
