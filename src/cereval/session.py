@@ -14,19 +14,20 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cereval.asktell import AskTell, whole
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate, Goal, Threshold, goal_from_spec
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.items.pool import Pool
-from cereval.methods.base import Method, Setting, Target
+from cereval.methods.base import Setting, Target
 from cereval.methods.registry import build_method
-from cereval.records import Draw, Interval, Result, Stopped
+from cereval.records import Result
 
 STATE_FORMAT = 1
 TARGETS = ("benchmark", "population", "expected", "weighted")
 
 
-class Session:
+class Session(AskTell):
     """Ask/tell evaluation of one model on `n_items` items.
 
     >>> session = Session(1000, goal=Estimate(0.1), seed=1)
@@ -58,9 +59,9 @@ class Session:
         goal = _checked_goal(Estimate() if goal is None else goal)
         self.confidence = in_open_unit_interval("confidence", confidence)
         self.target = _checked_target(target, weights)
-        self.budget = None if budget is None else _whole("budget", budget, 1)
-        self.seed = _whole("seed", seed, 0)
-        self.n_items = _whole("n_items", n_items, 1)
+        self.seed = whole("seed", seed, 0)
+        self.n_items = whole("n_items", n_items, 1)
+        self.budget = None if budget is None else whole("budget", budget, 1)
         if texts is not None and embeddings is None:
             embeddings = _embedded(texts, self.n_items)
         pool = Pool.build(
@@ -69,115 +70,14 @@ class Session:
         kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)
         setting = Setting(pool, kind, 1 - self.confidence, self.seed, goal.aim(self.budget))
         self._asked_method, self._options = method, dict(options or {})
-        self._method = build_method(method, setting, self._options)
         self._fingerprint = pool.fingerprint()
-        self._goal = goal
         self._goals: list[tuple[int, int, dict[str, Any]]] = [(0, 0, goal.spec())]
-        self._limit = None if kind == "expected" else int(np.count_nonzero(pool.shares() > 0))
-        self._draws: list[Draw] = []
-        self._told: list[float | None] = []
-        self._has_told: list[bool] = []
-        self._consumed = 0
-        self._failures = 0
-        self._stopped: Stopped = "running"
-        self._check_stop()
+        limit = None if kind == "expected" else int(np.count_nonzero(pool.shares() > 0))
+        self._goal = goal
+        super().__init__(build_method(method, setting, self._options), limit, self.budget)
 
-    # -- ask and tell -----------------------------------------------------------------------------------------------
-
-    def ask(self, k: int = 1) -> list[Draw]:
-        """Up to k further draws. Fewer, or none, when earlier results must come first or no item is left."""
-        count = _whole("k", k, 1)
-        if self.done:
-            raise Misuse(f"the session has ended ({self._stopped}); nothing is left to ask")
-        if self.budget is not None:
-            count = min(count, self.budget - len(self._draws))
-        fresh: list[Draw] = []
-        while len(fresh) < count and (draw := self._method.next_draw()) is not None:
-            fresh.append(draw)
-        self._draws += fresh
-        self._told += [None] * len(fresh)
-        self._has_told += [False] * len(fresh)
-        if not fresh and self._consumed == len(self._draws):
-            # Nothing is awaited and the method has nothing left to ask: no further call could change that.
-            self._stopped = "exhausted"
-        return fresh
-
-    def tell(self, draw: Draw, score: float) -> None:
-        """The score of a draw, in [0, 1]."""
-        if isinstance(score, bool | np.bool_):
-            score = float(score)
-        if not isinstance(score, int | float | np.integer | np.floating) or not 0.0 <= float(score) <= 1.0:
-            raise InvalidInput("score", f"a number in [0, 1] (item {draw.item})", score)
-        self._record(draw, float(score))
-
-    def fail(self, draw: Draw) -> None:
-        """The call for a draw failed for good: its score counts as unknown, which can only widen the interval."""
-        self._record(draw, None)
-
-    def _record(self, draw: Draw, score: float | None) -> None:
-        index = draw.index
-        if not 0 <= index < len(self._draws) or self._draws[index] != draw:
-            raise Misuse(f"draw {index} (item {draw.item}) was not asked by this session")
-        if self._has_told[index]:
-            raise Misuse(f"draw {index} (item {draw.item}) was told already")
-        self._told[index], self._has_told[index] = score, True
-        self._consume()
-
-    def _consume(self) -> None:
-        """Feeds the method in draw order up to the first gap, or up to the end of the session."""
-        while not self.done and self._consumed < len(self._draws) and self._has_told[self._consumed]:
-            score = self._told[self._consumed]
-            low, high = (0.0, 1.0) if score is None else (score, score)
-            self._method.observe(self._draws[self._consumed], low, high)
-            self._failures += score is None
-            self._consumed += 1
-            self._check_stop()
-
-    def _check_stop(self) -> None:
-        if self._method.contradiction:
-            self._stopped = "contradiction"
-        elif self._goal.reached(self._method):
-            self._stopped = "goal"
-        elif self._limit is not None and self._consumed >= self._limit:
-            self._stopped = "exhausted"
-        elif self.budget is not None and self._consumed >= self.budget:
-            self._stopped = "budget"
-        else:
-            self._stopped = "running"
-
-    # -- what is certified --------------------------------------------------------------------------------------------
-
-    @property
-    def interval(self) -> Interval:
-        """Certified now; every interval ever shown is covered by the same confidence (for `anytime` methods)."""
-        return self._method.interval
-
-    @property
-    def estimate(self) -> float:
-        return self._method.estimate
-
-    @property
-    def done(self) -> bool:
-        return self._stopped != "running"
-
-    @property
-    def outstanding(self) -> tuple[Draw, ...]:
-        """Draws asked and not told, in draw order."""
-        return tuple(draw for draw, told in zip(self._draws, self._has_told, strict=True) if not told)
-
-    @property
-    def n_evaluated(self) -> int:
-        """Results consumed so far, in draw order."""
-        return self._consumed
-
-    @property
-    def surplus(self) -> int:
-        """Results told but not consumed: in flight when the session ended, or waiting for an earlier one."""
-        return sum(self._has_told) - self._consumed
-
-    @property
-    def method(self) -> Method:
-        return self._method
+    def _goal_reached(self) -> bool:
+        return self._goal.reached(self._method)
 
     @property
     def goal(self) -> Goal:
@@ -326,12 +226,6 @@ def _checked_target(target: str, weights: ArrayLike | None) -> str:
     if target == "population" and weights is not None:
         raise InvalidInput("weights", "None for the target population", "weights")
     return "weighted" if target == "benchmark" and weights is not None else target
-
-
-def _whole(field: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInput(field, f"a whole number >= {least}", value)
-    return int(value)
 
 
 def _embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
