@@ -6,12 +6,14 @@ import asyncio
 import socket
 import traceback
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 
 from cereval.errors import CallError, InvalidInput
 from cereval.models.base import EndpointError, Settings
 from cereval.models.build import ModelOptions, open_model
+from cereval.models.faults import fault_of
 from cereval.models.openai_model import checked_url, open_openai
 from cereval.models.prices import Price
 from cereval.models.retries import Retries
@@ -87,11 +89,50 @@ def unused_port() -> int:
 
 
 def test_a_wrong_address_says_so() -> None:
-    model = open_openai(
-        "m", base_url=f"http://127.0.0.1:{unused_port()}/v1", retries=replace(QUICK, attempts=2)
-    )
-    with pytest.raises(EndpointError, match=r"cannot reach http://127.0.0.1:\d+/v1.*--base-url"):
-        asyncio.run(model.answer(chat("1+1")))
+    """At once: the pauses between attempts would add up to minutes."""
+    patient = Retries(first_s=30.0)
+    model = open_openai("m", base_url=f"http://127.0.0.1:{unused_port()}/v1", retries=patient)
+    with pytest.raises(EndpointError, match=r"cannot reach http://127.0.0.1:\d+/v1.*--base-url.*runs$"):
+        asyncio.run(asyncio.wait_for(model.answer(chat("1+1")), 10))
+
+
+def test_a_server_that_goes_away_is_tried_again() -> None:
+    async def ask() -> None:
+        async with serving(Handler(ScriptedModel(KEY, 1.0))) as url:
+            model = open_openai("m", base_url=url, retries=replace(QUICK, attempts=3))
+            await model.answer(chat("1+1"))
+        try:
+            await model.answer(chat("2+2"))
+        finally:
+            await model.close()
+
+    with pytest.raises(EndpointError, match="cannot reach .*after 3 attempts"):
+        asyncio.run(ask())
+
+
+def test_a_web_page_is_no_model() -> None:
+    class Page(Handler):
+        async def _completion(self, request: object, messages: object) -> bytes:  # noqa: ARG002
+            return b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>"
+
+    handler = Page(ScriptedModel(KEY))
+    (error,) = asyncio.run(answers(handler, ["1+1"]))
+    assert isinstance(error, EndpointError)
+    assert handler.requests == 1
+    assert "usually ends in /v1" in str(error)
+
+
+@pytest.mark.parametrize("cause", ["ConnectTimeout", "ReadTimeout"])
+def test_no_connection_in_time_is_told_from_no_answer_in_time(cause: str) -> None:
+    import openai
+
+    # httpx, or whatever the SDK of the day sends its requests with.
+    transport = import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
+    error = openai.APITimeoutError(request=transport.Request("POST", "http://x"))
+    error.__cause__ = getattr(transport, cause)("")
+    fault = fault_of(error, "http://x")
+    assert fault.absent == (cause == "ConnectTimeout")
+    assert ("cannot reach" in fault.message) == fault.absent
 
 
 def test_a_wrong_path_says_so() -> None:

@@ -36,6 +36,9 @@ def _choice(body: Any) -> Mapping[str, Any]:
         choice = body["choices"][0]
         if isinstance(choice, dict):
             return choice
+    if isinstance(body, str):
+        page = "the server sent a page instead of an answer; check --base-url (it usually ends in /v1)"
+        raise FaultError(Fault(page, retryable=True, everywhere=True, absent=True))
     raise FaultError(Fault("the server sent an answer without choices", retryable=True))
 
 

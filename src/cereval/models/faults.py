@@ -23,12 +23,16 @@ UNSUPPORTED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One failed attempt. `retryable`: another may succeed. `everywhere`: no other question fares better."""
+    """One failed attempt. `retryable`: another may succeed. `everywhere`: no other question fares better.
+
+    `absent`: nobody at the address answers as a model does.
+    """
 
     message: str
     retryable: bool = False
     everywhere: bool = False
     retry_after_s: float | None = None
+    absent: bool = False
 
     def error(self, attempts: int = 1) -> CallError:
         """The exception that callers of a model see."""
@@ -60,8 +64,6 @@ def _sdk_fault(error: Exception, endpoint: str, key: str | None) -> Fault | None
 
     if isinstance(error, openai.APIStatusError):
         return _status_fault(error, endpoint, key)
-    if isinstance(error, openai.APITimeoutError):
-        return _late(endpoint)
     if isinstance(error, openai.APIConnectionError):
         return _connection_fault(error, endpoint, key)
     if isinstance(error, json.JSONDecodeError | openai.APIResponseValidationError | UnicodeDecodeError):
@@ -101,13 +103,19 @@ def _status_fault(error: object, endpoint: str, key: str | None) -> Fault:
 
 
 def _connection_fault(error: Exception, endpoint: str, key: str | None) -> Fault:
+    import openai
+
     cause = error.__cause__ or error
     if type(cause).__name__ in ("ConnectError", "ConnectTimeout", "UnsupportedProtocol"):
+        reason = _line(str(cause), key) or "it does not take the connection"
         return Fault(
-            f"cannot reach {endpoint}: {_line(str(cause), key)}; check --base-url and that the server runs",
+            f"cannot reach {endpoint}: {reason}; check --base-url and that the server runs",
             retryable=True,
             everywhere=True,
+            absent=True,
         )
+    if isinstance(error, openai.APITimeoutError):
+        return _late(endpoint)
     return Fault(f"the connection to {endpoint} broke: {_line(str(cause), key)}", retryable=True)
 
 

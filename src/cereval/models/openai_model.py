@@ -21,6 +21,21 @@ OPENAI = "//api.openai.com/"
 NO_KEY = "none"
 """The SDK wants a key even for servers that want none."""
 
+LONGEST_CONNECT_S = 5.0
+"""A server that is there takes a call at once, however long it then thinks."""
+
+
+@dataclass(slots=True)
+class Contact:
+    """Whether a model was ever met at the endpoint: where none was, the address is wrong, and trying again idle."""
+
+    made: bool = False
+
+    def weighed(self, fault: Fault) -> Fault:
+        """The fault, not worth another attempt where nobody was ever there."""
+        self.made = self.made or not fault.absent
+        return fault if self.made else replace(fault, retryable=False)
+
 
 @dataclass(frozen=True, slots=True)
 class OpenAIModel:
@@ -33,6 +48,7 @@ class OpenAIModel:
     retries: Retries
     timeout_s: float
     client: Any = field(repr=False, compare=False)
+    contact: Contact = field(default_factory=Contact, repr=False, compare=False)
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
         started = time.monotonic()
@@ -47,7 +63,9 @@ class OpenAIModel:
         # The SDK's own timeout restarts with every byte received; a trickling server needs this one.
         async with asyncio.timeout(self.timeout_s):
             body = await self.client.post("/chat/completions", body=request, cast_to=object)
-        return reply_from(body, self.price)
+        reply = reply_from(body, self.price)
+        self.contact.made = True
+        return reply
 
     def _request(self, messages: Messages, top_logprobs: int) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self.name, "messages": [dict(message) for message in messages]}
@@ -61,7 +79,7 @@ class OpenAIModel:
 
     def _fault(self, error: Exception) -> Fault:
         key = self.client.api_key
-        return fault_of(error, self.endpoint, None if key == NO_KEY else key)
+        return self.contact.weighed(fault_of(error, self.endpoint, None if key == NO_KEY else key))
 
 
 def open_openai(
@@ -96,7 +114,7 @@ def _client(base_url: str | None, timeout_s: float, key_variable: str) -> Any:
     return openai.AsyncOpenAI(
         api_key=key or NO_KEY,
         base_url=None if base_url is None else checked_url(base_url),
-        timeout=timeout_s,
+        timeout=openai.Timeout(timeout_s, connect=min(timeout_s, LONGEST_CONNECT_S)),
         max_retries=0,
     )
 
