@@ -106,7 +106,7 @@ def test_a_server_that_goes_away_is_tried_again() -> None:
         finally:
             await model.close()
 
-    with pytest.raises(EndpointError, match="cannot reach .*after 3 attempts"):
+    with pytest.raises(EndpointError, match=r"cannot reach .*after 3 attempts"):
         asyncio.run(ask())
 
 

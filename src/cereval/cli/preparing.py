@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cereval.cli.task import Task
+from cereval.cli.task import Task, read_text
 from cereval.datasets.base import DataSet, Item, content_hash
 from cereval.datasets.fields import Fields
 from cereval.datasets.prompts import Prompt, split_examples
@@ -171,7 +171,4 @@ def _text(value: str | None) -> str | None:
     """A text, or the content of the file that `@FILE` names."""
     if value is None or not value.startswith("@"):
         return value
-    try:
-        return Path(value[1:]).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"{value[1:]} cannot be read: {error.__class__.__name__}") from None
+    return read_text(Path(value[1:]))

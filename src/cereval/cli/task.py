@@ -81,15 +81,21 @@ def _mapping(path: Path) -> Mapping[Any, Any]:
     import yaml
 
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise BadFile(f"{path} cannot be read: {reason}") from None
+        values = yaml.safe_load(read_text(path))
     except yaml.YAMLError as error:
         raise BadFile(f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(values, dict):
         raise BadFile(f"{path} must hold settings such as `model: openai/NAME`, one per line")
     return values
+
+
+def read_text(path: Path) -> str:
+    """A file of text, or the reason why it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise BadFile(f"{path} cannot be read: {reason}") from None
 
 
 def _name(key: Any) -> str:

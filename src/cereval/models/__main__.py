@@ -22,7 +22,7 @@ def main() -> None:
         # llama.cpp brings a server of its own, which honours every field of a request.
         print(model.url, flush=True)
         threading.Event().wait()
-    asyncio.run(_serve(Handler(model, hang_s=options.hang), options.port))
+    asyncio.run(_serve(Handler(model, key=options.key, hang_s=options.hang), options.port))
 
 
 def _model(options: argparse.Namespace) -> Model:
@@ -57,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         "--slow-when-wrong", type=float, default=0.0, help="further seconds before wrong answers"
     )
     parser.add_argument("--hang", type=float, default=3600.0, help="seconds that a `timeout` fault lasts")
+    parser.add_argument("--key", help="refuse requests with another API key")
     parser.add_argument("--port", type=int, default=0)
     return parser
 
