@@ -208,6 +208,28 @@ def test_the_first_ctrl_c_prints_the_interval_reached(folder: Path, url: str, tm
     assert facts["calls"] == _answers(store)
 
 
+def test_a_killed_run_is_shown_as_interrupted(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs.db"
+    flags = run_flags(folder / "questions.jsonl", url, store, eps=0.01, max_connections=1)
+
+    def status() -> str:
+        assert main(["runs", "--store", f"sqlite:///{store}", "--json"]) == 0
+        return str(printed(capsys)[0]["status"])
+
+    process = subprocess.Popen(command("run", *flags), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (store.exists() and _answers(store) > 5):
+        time.sleep(0.05)
+    assert status() == "running"
+    assert main(["run", *flags]) == 1
+    assert "another process works on run" in capsys.readouterr().err
+    process.kill()
+    process.wait()
+    assert status() == "interrupted"
+    assert main(["run", *flags, "--eps", "0.2"]) == 0
+
+
 def _answers(store: Path) -> int:
     connection = sqlite3.connect(store)
     try:

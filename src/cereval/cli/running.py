@@ -60,16 +60,17 @@ def carry_out(
 
 async def _run(work: Prepared, plan: Plan, store: Store, showing: Showing, change: Change | None) -> Outcome:
     try:
-        begun = _begun(start(plan, work.items, store), store, change)
-        return await run(
-            begun,
-            store,
-            work.caller,
-            work.limits,
-            showing.observer(),
-            circumstances=work.circumstances,
-            on_interrupt=_say_interrupted,
-        )
+        with store.hold(plan.run_id):
+            begun = _begun(start(plan, work.items, store), store, change)
+            return await run(
+                begun,
+                store,
+                work.caller,
+                work.limits,
+                showing.observer(),
+                circumstances=work.circumstances,
+                on_interrupt=_say_interrupted,
+            )
     finally:
         await work.close()
 

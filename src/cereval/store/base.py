@@ -3,7 +3,8 @@
 Obligations of every store:
 - a method that writes returns only when the rows are durable: they survive `kill -9` and, on SQLite with
   `synchronous=FULL`, the loss of power;
-- nothing is changed or deleted once written: a run's status is the newest of its events;
+- nothing is changed or deleted once written: a run's status is the newest of its events, but for a
+  `running` run that no process holds any more, which is `interrupted`;
 - draws are stored before their calls go out, an answer at most once per draw;
 - numbers come back bit for bit; texts come back whole but for NUL and lone surrogates, which become U+FFFD;
 - whatever goes wrong with the database is a `StoreError` of one line with a remedy and no password.
@@ -12,6 +13,7 @@ Obligations of every store:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Protocol
@@ -105,6 +107,9 @@ class Store(Protocol):
 
     def runs(self) -> tuple[Run, ...]:
         """Every run, oldest first."""
+
+    def hold(self, run_id: str) -> AbstractContextManager[None]:
+        """Held by at most one process at a time, from before its past is read to its end; else refused."""
 
     def mark(self, run_id: str, status: str, detail: Mapping[str, Any] | None = None) -> None:
         """Appends an event: `running`, `interrupted`, `finished`, a changed setting."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, Table, func, insert, select
@@ -21,6 +21,7 @@ from cereval.store.clock import now
 from cereval.store.engine import connected, parsed
 from cereval.store.faults import place, translated
 from cereval.store.history import past_scores
+from cereval.store.holds import held, holding
 from cereval.store.migrations import migrate
 from cereval.store.rows import answer_from, answer_row, run_from, storable
 
@@ -74,6 +75,13 @@ class SqlStore:
     def runs(self) -> tuple[Run, ...]:
         with self._reading() as connection:
             return self._runs(connection, _summaries())
+
+    @contextmanager
+    def hold(self, run_id: str) -> Iterator[None]:
+        with ExitStack() as stack:
+            with translated(self.address):
+                stack.enter_context(holding(self.engine, run_id))
+            yield
 
     def mark(self, run_id: str, status: str, detail: Mapping[str, Any] | None = None) -> None:
         with self._writing() as connection:
@@ -160,7 +168,14 @@ class SqlStore:
             return connection.execute(query).mappings().all()
 
     def _runs(self, connection: Connection, query: Select[Any]) -> tuple[Run, ...]:
-        return tuple(run_from(row) for row in connection.execute(query).mappings())
+        found = [run_from(row) for row in connection.execute(query).mappings()]
+        at_work = held(connection, (run.run_id for run in found if run.status == "running"))
+        return tuple(
+            replace(run, status="interrupted")
+            if run.status == "running" and run.run_id not in at_work
+            else run
+            for run in found
+        )
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

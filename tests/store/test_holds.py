@@ -1,0 +1,90 @@
+"""A run is held by one process, and by none once that has died."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cereval.errors import StoreError
+from cereval.store import holds
+from cereval.store.base import Store, open_store
+
+HOLDER = """
+import sys, time
+from cereval.store.base import open_store
+store = open_store(sys.argv[1])
+with store.hold("r"):
+    store.mark("r", "running")
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holds, "PATIENCE_S", 0.1)
+
+
+@contextmanager
+def holder(url: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, url], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_killed_process_lets_go(store: Store, url: str) -> None:
+    if url == "sqlite://":
+        pytest.skip("a database in memory has one process")
+    store.create_run("r", {}, "d", "m")
+    store.create_run("other", {}, "d", "m")
+    with holder(url) as process:
+        assert store.run("r").status == "running"
+        with pytest.raises(StoreError, match="another process works on run r now"), store.hold("r"):
+            pass
+        with store.hold("other"):
+            store.mark("other", "running")
+            assert [run.status for run in store.runs()] == ["running", "running"]
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert [run.status for run in store.runs()] == ["interrupted", "interrupted"]
+    with store.hold("r"):
+        assert store.run("r").status == "running"
+    assert store.run("r").status == "interrupted"
+    store.mark("r", "finished")
+    assert store.run("r").status == "finished"
+
+
+def test_what_breaks_lets_go(store: Store) -> None:
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="broke"), store.hold("r"):
+            raise RuntimeError("broke")
+
+
+def test_no_file_stays(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/runs.db")
+    with store.hold("r"):
+        assert list(tmp_path.glob("*-held-*"))
+    assert not list(tmp_path.glob("*-held-*"))
+    store.close()
+
+
+def test_a_lock_on_a_file_that_was_removed_does_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    first = holds._locked(path)
+    assert first is not None
+    late = os.open(path, os.O_RDWR)
+    path.unlink()
+    os.close(first)
+    assert not holds._is_file(path, late)
+    os.close(late)
