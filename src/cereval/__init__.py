@@ -19,25 +19,39 @@ if TYPE_CHECKING:
     from cereval.evaluate import evaluate_async as evaluate_async
     from cereval.goals import Estimate as Estimate
     from cereval.goals import Threshold as Threshold
+    from cereval.goals.tasks import AllAtLeast as AllAtLeast
+    from cereval.goals.tasks import EachWithin as EachWithin
+    from cereval.goals.tasks import Macro as Macro
+    from cereval.goals.tasks import WhichFail as WhichFail
     from cereval.records import Draw as Draw
     from cereval.records import Interval as Interval
     from cereval.records import Result as Result
     from cereval.replay import replay as replay
     from cereval.session import Session as Session
+    from cereval.tasks import TaskSession as TaskSession
+    from cereval.tasks import TasksResult as TasksResult
+    from cereval.tasks import tasks as tasks
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AllAtLeast": "cereval.goals.tasks",
     "CerevalError": "cereval.errors",
     "Draw": "cereval.records",
+    "EachWithin": "cereval.goals.tasks",
     "Estimate": "cereval.goals",
     "Interval": "cereval.records",
+    "Macro": "cereval.goals.tasks",
     "Result": "cereval.records",
     "Session": "cereval.session",
+    "TaskSession": "cereval.tasks",
+    "TasksResult": "cereval.tasks",
     "Threshold": "cereval.goals",
+    "WhichFail": "cereval.goals.tasks",
     "evaluate": "cereval.evaluate",
     "evaluate_async": "cereval.evaluate",
     "replay": "cereval.replay",
+    "tasks": "cereval.tasks",
 }
 __all__ = [*_HOMES, "__version__"]
 

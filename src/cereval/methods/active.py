@@ -74,8 +74,7 @@ class Active(CertifiedMethod):
         if self._fitted < max(block, 1):
             return False
         weights = self._block_weights(block)
-        size = max(FIRST_BLOCK, int(GROWTH * len(self._order)))
-        items, chances = self._sample(weights, size)
+        items, chances = self._sample(weights, self._block_size(block))
         if not len(items):
             return False
         self._weights[block] = weights
@@ -84,6 +83,9 @@ class Active(CertifiedMethod):
         self._order.extend(items.tolist())
         self._chances.extend(chances.tolist())
         return True
+
+    def _block_size(self, block: int) -> int:  # noqa: ARG002
+        return max(FIRST_BLOCK, int(GROWTH * len(self._order)))
 
     def _sample(self, weights: Floats, size: int) -> tuple[NDArray[np.int64], Floats]:
         if self.tally.replacement:
@@ -118,7 +120,11 @@ class Active(CertifiedMethod):
         if self._starts[block] == draw.index and block > 0:
             forecast = self._forecasts[block]
             self._forecasts.pop(block - 1, None)
-            self.tally.look(Outlook(forecast.mean, self._shape(forecast.spread), self._weights.pop(block)))
+            self.look(Outlook(forecast.mean, self._shape(forecast.spread), self._weights.pop(block)))
+
+    def look(self, outlook: Outlook) -> None:
+        """Takes the forecast and the draw weights of a block, before its first result is booked."""
+        self.tally.look(outlook)
 
     def _shape(self, spread: Floats) -> Floats:
         left = np.where(self.tally.left, self.tally.shares, 0.0)

@@ -75,13 +75,16 @@ class CertifiedMethod(Method):
     def observe(self, draw: Draw, low: float, high: float) -> None:
         self._turn_to_new_aims(draw.index)
         self.prepare(draw)
+        self._play(draw, low, high)
+        self.consumed += 1
+        self._scores.append((float(self.tally.shares[draw.item]), low, high))
+        self.learn(draw, low, high)
+
+    def _play(self, draw: Draw, low: float, high: float) -> None:
         prospect = self.tally.prospect()
         self._stake(prospect)
         increment = self.tally.settle(draw.item, low, high)
         self._settle(prospect, increment)
-        self.consumed += 1
-        self._scores.append((float(self.tally.shares[draw.item]), low, high))
-        self.learn(draw, low, high)
 
     def prepare(self, draw: Draw) -> None:
         """Called before a result is booked: the moment to take a new outlook. Sees no score of `draw`."""
@@ -232,8 +235,16 @@ class CertifiedMethod(Method):
 
         When the goal is met, [upper - eps, lower + eps] is not empty and any point of it is within eps of the target.
         """
-        interval = self.interval
-        low, high = interval.lower, interval.upper
-        if self.aim.eps is not None and interval.half_width <= self.aim.eps:
-            low, high = max(low, interval.upper - self.aim.eps), min(high, interval.lower + self.aim.eps)
-        return min(max(self.clock.mean, low), max(high, low))
+        return moved_inside(self.clock.mean, self.interval, self.aim.eps)
+
+
+def moved_inside(value: float, interval: Interval, eps: float | None) -> float:
+    """The value, moved to where the interval reaches at most eps on either side, or just into it.
+
+    >>> moved_inside(0.5, Interval(0.25, 0.875), 0.5), moved_inside(0.5, Interval(0.5, 0.75), 0.125)
+    (0.5, 0.625)
+    """
+    low, high = interval.lower, interval.upper
+    if eps is not None and interval.half_width <= eps:
+        low, high = max(low, interval.upper - eps), min(high, interval.lower + eps)
+    return min(max(value, low), max(high, low))

@@ -70,6 +70,12 @@ class ThresholdTest:
         np.maximum(self._best, np.logaddexp.reduce(self._wealth, axis=1), out=self._best)
 
     @property
+    def evidence(self) -> tuple[float, float]:
+        """The largest log-wealth so far against R <= c and against R >= c: minus the logarithm of two
+        p-values that hold at all times at once."""
+        return float(self._best[0]), float(self._best[1])
+
+    @property
     def above(self) -> bool:
         """Certified: R > threshold."""
         return bool(self._best[0] >= self._needed)

@@ -1,0 +1,171 @@
+"""Goals of a session with many tasks: the macro mean, every task, or a threshold for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol
+
+from cereval.errors import InvalidInput
+from cereval.goals.estimate import in_open_unit_interval
+from cereval.methods.many_tasks import ManyTasks, TaskAims
+
+
+class TasksGoal(Protocol):
+    """Frozen, validated, rebuilt from its spec; `aims` also says how delta is shared out."""
+
+    @property
+    def aims(self) -> TaskAims:
+        """What the draws and bets work towards."""
+
+    def reached(self, method: ManyTasks) -> bool:
+        """Whether the results consumed so far certify the goal."""
+
+    def decision(self, method: ManyTasks) -> str | None:
+        """ "all-pass", "some-fail", or None: not decided, or nothing to decide."""
+
+    def spec(self) -> dict[str, Any]:
+        """Name and parameters, JSON-able."""
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """The mean over tasks within `eps`; and, if `each` is given, every task's mean within `each`.
+
+    >>> Macro(0.01).aims.parts[:2]
+    (0.8, 0.2)
+    """
+
+    name: ClassVar[str] = "macro"
+    eps: float = 0.02
+    each: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", in_open_unit_interval("eps", self.eps))
+        if self.each is not None:
+            object.__setattr__(self, "each", in_open_unit_interval("each", self.each))
+
+    @property
+    def aims(self) -> TaskAims:
+        parts = (0.8, 0.2, 0.0, 0.0) if self.each is None else (0.5, 0.5, 0.0, 0.0)
+        return TaskAims(macro=self.eps, each=self.each, parts=parts)
+
+    def reached(self, method: ManyTasks) -> bool:
+        return method.radius <= self.eps and (self.each is None or all_within(method, self.each))
+
+    def decision(self, method: ManyTasks) -> str | None:  # noqa: ARG002
+        return None
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class EachWithin:
+    """Every task's mean within `eps`, all at once.
+
+    >>> EachWithin(0.05).spec()
+    {'goal': 'each', 'eps': 0.05}
+    """
+
+    name: ClassVar[str] = "each"
+    eps: float = 0.05
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", in_open_unit_interval("eps", self.eps))
+
+    @property
+    def aims(self) -> TaskAims:
+        return TaskAims(each=self.eps, parts=(0.1, 0.9, 0.0, 0.0))
+
+    def reached(self, method: ManyTasks) -> bool:
+        return all_within(method, self.eps)
+
+    def decision(self, method: ManyTasks) -> str | None:  # noqa: ARG002
+        return None
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class AllAtLeast:
+    """Is every task's mean at least `value`? Stops when that is certified, or when one task certainly fails.
+
+    >>> AllAtLeast(0.7).aims.every
+    False
+    """
+
+    name: ClassVar[str] = "all-at-least"
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", in_open_unit_interval("threshold", self.value))
+
+    @property
+    def aims(self) -> TaskAims:
+        # Wrong "all pass" and wrong naming are different events where some tasks pass and some fail: they share.
+        return TaskAims(threshold=self.value, parts=(0.05, 0.05, 0.7, 0.2))
+
+    def reached(self, method: ManyTasks) -> bool:
+        return self.decision(method) is not None
+
+    def decision(self, method: ManyTasks) -> str | None:
+        verdicts = method.verdicts
+        if "fail" in verdicts:
+            return "some-fail"
+        return None if None in verdicts else "all-pass"
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class WhichFail:
+    """Which tasks' means are below `value`? Stops when every task is decided.
+
+    >>> WhichFail(0.7).aims.every
+    True
+    """
+
+    name: ClassVar[str] = "which-fail"
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", in_open_unit_interval("threshold", self.value))
+
+    @property
+    def aims(self) -> TaskAims:
+        return TaskAims(threshold=self.value, every=True, parts=(0.05, 0.05, 0.0, 0.9))
+
+    def reached(self, method: ManyTasks) -> bool:
+        return None not in method.verdicts
+
+    def decision(self, method: ManyTasks) -> str | None:
+        verdicts = method.verdicts
+        if "fail" in verdicts:
+            return "some-fail"
+        return None if None in verdicts else "all-pass"
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": self.name, **asdict(self)}
+
+
+GOALS = (Macro, EachWithin, AllAtLeast, WhichFail)
+
+
+def all_within(method: ManyTasks, eps: float) -> bool:
+    """Whether every task's interval reaches no further than eps."""
+    return bool(method.widest <= eps)
+
+
+def tasks_goal_from_spec(spec: Mapping[str, Any]) -> TasksGoal:
+    """Rebuilds a goal from its spec.
+
+    >>> tasks_goal_from_spec({"goal": "which-fail", "value": 0.5})
+    WhichFail(value=0.5)
+    """
+    for kind in GOALS:
+        if spec.get("goal") == kind.name:
+            return kind(**{key: value for key, value in spec.items() if key != "goal"})
+    raise InvalidInput("goal", "one of " + ", ".join(kind.name for kind in GOALS), spec.get("goal"))
