@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import isclose
 from typing import Any
 
 import numpy as np
 
-from cereval import __version__
 from cereval.certificate.audit import audit
 from cereval.certificate.base import FORMAT, Verdict, chained, digest
 from cereval.certificate.case import Aim, Case, Forecast, Seen
-from cereval.errors import CerevalError, shown
+from cereval.certificate.checking import (
+    CHAIN,
+    DIGEST,
+    RUN_ID,
+    Check,
+    WrongError,
+    check_fields,
+    close,
+    conclude,
+    equal,
+)
 from cereval.known import Known, session_for
 from cereval.logbook import Change, Log, replayed, tell
 from cereval.methods.certified import CertifiedMethod
@@ -22,8 +30,6 @@ from cereval.plan import Plan, digest_of
 from cereval.records import Draw, Result
 from cereval.session import Session
 
-TOLERANCE = 1e-9
-HASHES = DIGEST, RUN_ID, CHAIN = "digest", "run id", "hash chain of the log"
 FIELDS = frozenset(
     (
         "format",
@@ -52,53 +58,15 @@ class Stored:
     data_hash: str
 
 
-class WrongError(Exception):
-    """A check that does not hold; its text is the reason."""
-
-
 def verify(certificate: Any, stored: Stored | None = None, *, explain: bool = False) -> Verdict:
-    """Every check in turn; the first that fails decides, because the later ones rest on it.
-
-    explain: where only a hash is wrong, go on until a check says which field it is.
-    """
-    checked: list[str] = []
-    reasons: list[str] = []
-    for name, check in _checks(certificate, stored):
-        reason = _reason(check)
-        if reason is None:
-            checked.append(name)
-            continue
-        reasons.append(reason)
-        if not (explain and name in HASHES):
-            break
-    return _verdict(certificate, tuple(reasons), tuple(checked))
+    """Every check in turn: see `checking`."""
+    return conclude(certificate, _checks(certificate, stored), explain=explain)
 
 
-def _reason(check: Callable[[], None]) -> str | None:
-    try:
-        check()
-    except WrongError as wrong:
-        return str(wrong)
-    except (CerevalError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        return f"it cannot be read as a certificate: {type(error).__name__}: {shown(str(error))}"
-    return None
-
-
-def _verdict(certificate: Any, reasons: tuple[str, ...], checked: tuple[str, ...]) -> Verdict:
-    """Another version may bet and draw differently: what it made is intact, but only it can recompute it."""
-    if not reasons:
-        return Verdict("valid", (), checked)
-    if {*HASHES} <= {*checked} and certificate["versions"].get("cereval") != __version__:
-        made = shown(certificate["versions"].get("cereval"))
-        advice = f"made by cereval {made}, this is {__version__}: check it with that version"
-        return Verdict("unchecked", (f"{advice} ({reasons[0]})",), checked)
-    return Verdict("invalid", reasons, checked)
-
-
-def _checks(certificate: Any, stored: Stored | None) -> list[tuple[str, Callable[[], None]]]:
+def _checks(certificate: Any, stored: Stored | None) -> list[Check]:
     recomputed = _Recomputed(certificate)
-    checks: list[tuple[str, Callable[[], None]]] = [
-        ("format", lambda: _check_format(certificate)),
+    checks: list[Check] = [
+        ("format", lambda: check_fields(certificate, FORMAT, FIELDS)),
         (DIGEST, lambda: _check_digest(certificate)),
         (RUN_ID, lambda: _check_run_id(certificate)),
         (CHAIN, lambda: _check_chain(certificate)),
@@ -111,21 +79,13 @@ def _checks(certificate: Any, stored: Stored | None) -> list[tuple[str, Callable
     return checks
 
 
-def _check_format(certificate: Any) -> None:
-    if not isinstance(certificate, Mapping) or certificate.get("format") != FORMAT:
-        raise WrongError(f"it is no {FORMAT}")
-    if set(certificate) != FIELDS:
-        odd = sorted(set(certificate) ^ FIELDS)
-        raise WrongError(f"it has other fields than a certificate: {', '.join(map(str, odd))}")
-
-
 def _check_digest(certificate: Mapping[str, Any]) -> None:
     if certificate["digest"] != digest(certificate):
         raise WrongError("the digest does not fit the content: something was changed")
 
 
 def _check_run_id(certificate: Mapping[str, Any]) -> None:
-    _equal("run_id", certificate["run_id"], Plan.from_dict(certificate["plan"]).run_id)
+    equal("run_id", certificate["run_id"], Plan.from_dict(certificate["plan"]).run_id)
 
 
 def _check_chain(certificate: Mapping[str, Any]) -> None:
@@ -144,14 +104,14 @@ class _Recomputed:
         self.plan = Plan.from_dict(certificate["plan"])
         self.changes = tuple(Change(**change) for change in certificate["changes"])
         self.known = Known.from_dict(certificate["side_information"], self.plan.n_items)
-        _equal("side_information", list(self.known.names), list(self.plan.side_information))
+        equal("side_information", list(self.known.names), list(self.plan.side_information))
         self.session = session_for(self.plan, self.known)
         self.recorder = Recorder(self.session)
         drawn = max([len(certificate["log"]), *(change.drawn for change in self.changes)])
         results = {number: entry["score"] for number, entry in enumerate(certificate["log"])}
         draws = replayed(self.session, Log(results, drawn, self.changes), self.recorder.tell)
         for draw, entry in zip(draws, certificate["log"], strict=False):
-            same = draw.item == entry["item"] and _close(draw.probability, entry["probability"])
+            same = draw.item == entry["item"] and close(draw.probability, entry["probability"])
             if not same:
                 raise WrongError(
                     f"draw {draw.index} would have been item {draw.item} with probability "
@@ -163,11 +123,11 @@ class _Recomputed:
         if stated.get("stopped") == "budget" and found.stopped == "running":
             # Money and time are limits that a log does not show.
             found = replace(found, stopped="budget")
-        _equal("consumed results", len(self.certificate["log"]), found.n_evaluated)
+        equal("consumed results", len(self.certificate["log"]), found.n_evaluated)
         if set(stated) != set(found.as_dict()):
             raise WrongError("the result has other fields than a result")
         for name, value in found.as_dict().items():
-            _equal(f"result.{name}", stated[name], value)
+            equal(f"result.{name}", stated[name], value)
 
     def check_audit(self) -> None:
         method = self.session.method
@@ -179,13 +139,11 @@ class _Recomputed:
             for number, (chance, entry) in enumerate(
                 zip(audited.chances, self.certificate["log"], strict=True)
             ):
-                _equal(f"probability of draw {number}", entry["probability"], chance)
+                equal(f"probability of draw {number}", entry["probability"], chance)
         stated = self.certificate["result"]
-        _equal("result.lower (audit)", stated["lower"], audited.interval.lower)
-        _equal("result.upper (audit)", stated["upper"], audited.interval.upper)
-        _equal(
-            "result.estimate (audit)", stated["estimate"], self._moved(audited.mean, self.session.result())
-        )
+        equal("result.lower (audit)", stated["lower"], audited.interval.lower)
+        equal("result.upper (audit)", stated["upper"], audited.interval.upper)
+        equal("result.estimate (audit)", stated["estimate"], self._moved(audited.mean, self.session.result()))
 
     def _moved(self, mean: float, result: Result) -> float:
         """The weighted mean, moved to where the interval reaches at most eps on either side."""
@@ -236,33 +194,20 @@ class Recorder:
 
 def _check_stored(certificate: Mapping[str, Any], stored: Stored) -> None:
     log = certificate["log"]
-    _equal("plan in the store", digest_of(dict(stored.plan)), digest_of(certificate["plan"]))
-    _equal("data hash in the store", stored.data_hash, certificate["plan"]["data_hash"])
-    _equal(
+    equal("plan in the store", digest_of(dict(stored.plan)), digest_of(certificate["plan"]))
+    equal("data hash in the store", stored.data_hash, certificate["plan"]["data_hash"])
+    equal(
         "side information in the store", stored.known.fingerprint, digest_of(certificate["side_information"])
     )
-    _equal(
-        "changes in the store", list(stored.changes)[: len(certificate["changes"])], certificate["changes"]
-    )
+    equal("changes in the store", list(stored.changes)[: len(certificate["changes"])], certificate["changes"])
     for number, entry in enumerate(log):
         if number >= len(stored.draws) or number not in stored.results:
             raise WrongError(f"the store has no answer to draw {number}")
         draw = stored.draws[number]
         there = {"item": draw.item, "probability": draw.probability, "score": stored.results[number]}
-        _equal(f"draw {number} in the store", there, dict(entry))
+        equal(f"draw {number} in the store", there, dict(entry))
 
 
 def _seen(entry: Mapping[str, Any]) -> Seen:
     score = entry["score"]
     return Seen(entry["item"], 0.0, 1.0) if score is None else Seen(entry["item"], score, score)
-
-
-def _equal(name: str, stated: Any, found: Any) -> None:
-    same = _close(stated, found) if isinstance(found, float) else stated == found
-    if not same or isinstance(stated, bool) != isinstance(found, bool):
-        raise WrongError(f"{name} is {shown(stated)}, recomputed {shown(found)}")
-
-
-def _close(stated: Any, found: float) -> bool:
-    number = isinstance(stated, int | float) and not isinstance(stated, bool)
-    return number and isclose(stated, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
