@@ -121,6 +121,17 @@ class TaskSession(AskTell):
     def _goal_reached(self) -> bool:
         return self.goal.reached(self.engine)
 
+    def settings(self) -> dict[str, Any]:
+        """All that decides draws and bets but the history, JSON-able; `tasks` in the order of their numbers."""
+        return {
+            "goal": self.goal.spec(),
+            "confidence": self.confidence,
+            "budget": self.budget,
+            "seed": self.seed,
+            "n_items": self.n_items,
+            "tasks": list(self.names),
+        }
+
     def result(self) -> TasksResult:
         """The state of all certificates now, whether or not the session has ended."""
         engine, decision = self.engine, self.goal.decision(self.engine)

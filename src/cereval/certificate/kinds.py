@@ -10,6 +10,7 @@ from cereval.certificate.base import FORMAT, Verdict
 
 CHECKERS: Mapping[str, str] = {
     FORMAT: "cereval.certificate.verify",
+    "cereval-tasks/1": "cereval.certificate.tasks",
 }
 """Format -> a module with `verify(content, stored=None, *, explain=False) -> Verdict`; imported when used."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
@@ -63,7 +63,18 @@ def headline(result: Result, threshold: float | None = None) -> str:
     return f"{answer}, {confidence}, {asked} ({result.saved:.1%} saved)"
 
 
-def plus_minus(result: Result) -> str:
+class Bounded(Protocol):
+    """An estimate with a certified interval."""
+
+    @property
+    def estimate(self) -> float: ...
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+
+
+def plus_minus(result: Bounded) -> str:
     """The estimate with a radius that still holds the whole interval after rounding."""
     middle = round(result.estimate * 100, 2)
     reach = max(middle - result.lower * 100, result.upper * 100 - middle)

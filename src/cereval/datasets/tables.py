@@ -100,13 +100,27 @@ def read_items(path: str | PathLike[str]) -> ItemsTable:
     return ItemsTable(items, texts, categories)
 
 
-def _columns(path: Path) -> dict[str, list[Any]]:
+def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> list[Any]:
+    """One column of a parquet, csv or jsonl file with a column `item`, in the order of `items`."""
+    path = Path(path)
+    columns = _columns(path, ("item", name))
+    keys = _identities(path, _required(path, list(columns), "item", columns))
+    values = dict(zip(keys, _required(path, list(columns), name, columns), strict=True))
+    missing = [item for item in items if item not in values]
+    if missing:
+        raise BadFile(
+            f"{path} lacks {len(missing)} of the {len(items)} items, the first is {shown(missing[0])}; "
+            "every item needs a row"
+        )
+    return [values[item] for item in items]
+
+
+def _columns(path: Path, wanted: Sequence[str] = ("item", "text", "category")) -> dict[str, list[Any]]:
     if file_format(path) == "jsonl":
         rows = [row.values for row in read_rows(path)]
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] for name in names}
     table = read_table(path)
-    wanted = [name for name in table.column_names if name in ("item", "text", "category")]
     # Other columns are named in errors but never read: they may be large.
     return {name: table.column(name).to_pylist() if name in wanted else [] for name in table.column_names}
 

@@ -1,0 +1,260 @@
+"""The certificate of a session with many tasks (`cereval-tasks/1`), and its check.
+
+Checking decides every draw again from the seed, then recomputes the interval of the macro mean, that of every task
+and every verdict with the slow audit (`audit`, `book`, `games`), from the log and the forecasts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp, fsum, log
+from typing import Any
+
+import numpy as np
+
+from cereval.certificate.audit import Audited, audit
+from cereval.certificate.base import Entry, Verdict, chained, digest
+from cereval.certificate.book import Book
+from cereval.certificate.case import Aim, Case, Forecast, Seen
+from cereval.certificate.checking import CHAIN, DIGEST, WrongError, check_fields, close, conclude, equal
+from cereval.certificate.clock import SlowClock
+from cereval.certificate.games import Test
+from cereval.certificate.issue import ordered, versions
+from cereval.goals.tasks import tasks_goal_from_spec
+from cereval.known import Known
+from cereval.methods.certified import CertifiedMethod
+from cereval.methods.follower import Follower
+from cereval.plan import digest_of
+from cereval.records import Interval
+from cereval.stats.betting import ROUNDING
+from cereval.stats.evidence import holm
+from cereval.tasks import TaskSession
+
+FORMAT = "cereval-tasks/1"
+FIELDS = frozenset(("format", "settings", "result", "side_information", "versions", "log", "chain", "digest"))
+
+
+def issue_tasks(
+    session: TaskSession, known: Known, log: Sequence[Entry], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The certificate of the results consumed so far; `about` names the model and the data."""
+    settings = ordered({**session.settings(), "about": dict(about)})
+    entries = [entry.as_dict() for entry in log]
+    certificate: dict[str, Any] = {
+        "format": FORMAT,
+        "settings": settings,
+        "result": ordered(session.result().as_dict()),
+        "side_information": known.as_dict(),
+        "versions": versions(),
+        "log": entries,
+        "chain": chained(digest_of(settings), entries),
+    }
+    return {**certificate, "digest": digest(certificate)}
+
+
+def verify(certificate: Any, stored: object = None, *, explain: bool = False) -> Verdict:  # noqa: ARG001
+    """Every check in turn: see `checking`. Runs with many tasks are not kept in a store."""
+    again = _Recomputed(certificate)
+    return conclude(
+        certificate,
+        [
+            ("format", lambda: check_fields(certificate, FORMAT, FIELDS)),
+            (DIGEST, lambda: _check_digest(certificate)),
+            (CHAIN, lambda: _check_chain(certificate)),
+            ("draws decided again from the seed", again.check_draws),
+            ("every field of the result", again.check_result),
+            ("intervals and verdicts recomputed by the audit", again.check_audit),
+        ],
+        explain=explain,
+    )
+
+
+def _check_digest(certificate: Mapping[str, Any]) -> None:
+    if certificate["digest"] != digest(certificate):
+        raise WrongError("the digest does not fit the content: something was changed")
+
+
+def _check_chain(certificate: Mapping[str, Any]) -> None:
+    if certificate["chain"] != chained(digest_of(certificate["settings"]), certificate["log"]):
+        raise WrongError("the hash chain does not fit the log: an entry or a setting was changed")
+
+
+def session_from(settings: Mapping[str, Any], known: Known) -> TaskSession:
+    """The session that the settings describe, before its first draw."""
+    if known.groups is None:
+        raise WrongError("the side information lacks the items' tasks")
+    names = np.array(settings["tasks"])
+    return TaskSession(
+        names[known.groups],
+        goal=tasks_goal_from_spec(settings["goal"]),
+        history=known.history,
+        **{name: settings[name] for name in ("confidence", "budget", "seed")},
+    )
+
+
+class _Recomputed:
+    """The session behind a certificate, told its log once more, and what its games looked at on the way."""
+
+    def __init__(self, certificate: Any) -> None:
+        self.certificate = certificate
+
+    def check_draws(self) -> None:
+        settings, entries = self.certificate["settings"], self.certificate["log"]
+        known = Known.from_dict(self.certificate["side_information"], settings["n_items"])
+        self.session = session_from(settings, known)
+        equal("settings", settings, {**ordered(self.session.settings()), "about": settings["about"]})
+        engine = self.session.engine
+        self.macro = Watched(engine)
+        self.tasks = [Watched(follower) for follower in engine.followers]
+        for number, entry in enumerate(entries):
+            self._tell(number, entry)
+
+    def _tell(self, number: int, entry: Mapping[str, Any]) -> None:
+        session = self.session
+        fresh = session.ask(1)
+        if not fresh:
+            raise WrongError(f"there would have been no draw {number}")
+        draw, engine = fresh[0], session.engine
+        if draw.item != entry["item"] or not close(entry["probability"], draw.probability):
+            raise WrongError(
+                f"draw {number} would have been item {draw.item} with probability {draw.probability:.6g}; "
+                f"the log has item {entry['item']}, {entry['probability']:.6g}"
+            )
+        if entry["score"] is None:
+            session.fail(draw)
+        else:
+            session.tell(draw, entry["score"])
+        if not engine.paused:
+            self.macro.note(draw.item, entry["score"])
+        task = int(engine.groups[draw.item])
+        place = int(np.searchsorted(engine.followers[task].members, draw.item))
+        self.tasks[task].note(place, entry["score"])
+
+    def check_result(self) -> None:
+        found = ordered(self.session.result().as_dict())
+        equal_deep("result", self.certificate["result"], found)
+
+    def check_audit(self) -> None:
+        engine, stated = self.session.engine, self.certificate["result"]
+        audits = [
+            audit(watched.case(follower.aims))
+            for watched, follower in zip(self.tasks, engine.followers, strict=True)
+        ]
+        self._check_verdicts(audits)
+        for name, found, follower in zip(self.session.names, audits, engine.followers, strict=True):
+            self._check_task(f"tasks.{name} (audit)", stated["tasks"][name], found, follower)
+        own = audit(self.macro.case([(0, float(engine.aim.eps or 0.0))], engine.aim.budget)).interval
+        logical = self._logical()
+        ends = [
+            fsum(end) / len(audits) for end in zip(*((a.interval.lower, a.interval.upper) for a in audits))
+        ]
+        joined = Interval(max(own.lower, ends[0], logical.lower), min(own.upper, ends[1], logical.upper))
+        crossed = any(one.contradiction for one in audits) or joined.lower > joined.upper + 1e-12
+        interval = logical if crossed or engine.complete else joined
+        equal("macro.lower (audit)", stated["macro"]["lower"], interval.lower)
+        equal("macro.upper (audit)", stated["macro"]["upper"], interval.upper)
+
+    def _check_task(self, name: str, stated: Any, found: Audited, follower: Follower) -> None:
+        low, high, threshold = found.interval.lower, found.interval.upper, self.session.engine.aims.threshold
+        if stated["verdict"] is not None and threshold is not None:
+            low = max(low, threshold) if stated["verdict"] == "pass" else low
+            high = min(high, threshold) if stated["verdict"] == "fail" else high
+        equal(f"{name}, lower", stated["lower"], low)
+        equal(f"{name}, upper", stated["upper"], high)
+        equal(f"{name}, n", stated["n"], follower.consumed)
+
+    def _logical(self) -> Interval:
+        """What the seen scores prove of the macro mean: each task's sums, its unseen items anywhere in [0, 1]."""
+        lows, highs = [], []
+        for watched, follower in zip(self.tasks, self.session.engine.followers, strict=True):
+            size = len(follower.members)
+            lows.append(fsum(one.low for one in watched.seen) / size)
+            highs.append((fsum(one.high for one in watched.seen) + size - len(watched.seen)) / size)
+        return Interval(max(fsum(lows) / len(lows), 0.0), min(fsum(highs) / len(highs), 1.0))
+
+    def _check_verdicts(self, audits: Sequence[Audited]) -> None:
+        aims, delta = self.session.engine.aims, self.session.engine.delta
+        if aims.threshold is None:
+            return
+        logs = np.array([slow_evidence(watched, aims.threshold) for watched in self.tasks]).T
+        lows, highs = np.array([(one.interval.lower, one.interval.upper) for one in audits]).T
+        level = (aims.parts[3] / len(audits) if aims.every else aims.parts[2]) * delta
+        passes = (logs[0] >= log(1 / level) + ROUNDING) | (lows >= aims.threshold)
+        if aims.every:
+            fails = logs[1] >= log(1 / level) + ROUNDING
+        else:
+            fails = np.array(
+                holm([exp(min(one - ROUNDING, 600.0)) for one in logs[1]], aims.parts[3] * delta)
+            )
+        fails = fails | (highs < aims.threshold)
+        certain = aims.every or (bool(np.all(passes)) and not bool(np.any(fails)))
+        for task, name in enumerate(self.session.names):
+            verdict = "fail" if fails[task] else "pass" if passes[task] and certain else None
+            equal(
+                f"tasks.{name}.verdict (audit)", self.certificate["result"]["tasks"][name]["verdict"], verdict
+            )
+
+
+class Watched:
+    """A game that is told its results again: notes each forecast that it turns to, and the results."""
+
+    def __init__(self, method: CertifiedMethod) -> None:
+        self.method = method
+        self.seen: list[Seen] = []
+        self.forecasts: list[Forecast] = []
+        self._last: object = None
+        self._turn(0)
+
+    def note(self, item: int, score: float | None) -> None:
+        """Call after the result was told: the outlook is the one that it was booked under."""
+        self._turn(len(self.seen))
+        self.seen.append(Seen(item, 0.0, 1.0) if score is None else Seen(item, score, score))
+
+    def _turn(self, number: int) -> None:
+        outlook = self.method.tally.outlook
+        if outlook is not self._last:
+            self._last = outlook
+            self.forecasts = [one for one in self.forecasts if one.since < number]
+            self.forecasts.append(Forecast(number, outlook.mean, outlook.spread, outlook.weights))
+
+    def case(self, aims: Sequence[tuple[int, float]], budget: int | None = None) -> Case:
+        """What the audit of this game needs."""
+        setting, shares = self.method.setting, self.method.tally.shares
+        return Case(
+            shares=shares,
+            equal=setting.pool.weights is None,
+            replacement=False,
+            delta=setting.delta,
+            aims=[Aim(since, eps, None, budget) for since, eps in aims],
+            seen=self.seen,
+            forecasts=self.forecasts,
+            given_up=False,
+            tuning=self.method.tuning,
+        )
+
+
+def slow_evidence(watched: Watched, threshold: float) -> tuple[float, float]:
+    """The largest log-wealth against "at most" and "at least" the threshold, straight from the formulas."""
+    case = watched.case([(0, 0.5)])
+    book, clock, test = Book(case), SlowClock(), Test(threshold, case.delta)
+    best = [-np.inf, -np.inf]
+    for number, result in enumerate(case.seen):
+        position = book.position(number)
+        _, low, high = book.increment(position, result)
+        test.play(number, position, clock, low, high)
+        best = [max(old, float(np.logaddexp.reduce(test.wealth[side]))) for side, old in enumerate(best)]
+        reach = (position.ceiling - position.floor) ** 2 / position.variance
+        clock.add((low + high) / 2, position.variance, reach)
+        book.enter(result)
+    return best[0], best[1]
+
+
+def equal_deep(name: str, stated: Any, found: Any) -> None:
+    """`equal` for nested mappings and lists."""
+    if isinstance(found, Mapping):
+        if not isinstance(stated, Mapping) or set(stated) != set(found):
+            raise WrongError(f"{name} has other fields than were recomputed")
+        for key, value in found.items():
+            equal_deep(f"{name}.{key}", stated[key], value)
+    else:
+        equal(name, stated, found)
