@@ -84,7 +84,7 @@ def test_draws_and_result_do_not_depend_on_timing(
     alone, crowd = (opened(plan, goal, budget=400) for _ in range(2))
     expected = finish(alone, failing=13)
     assert finish(crowd, in_flight, seed, failing=13) == expected
-    assert crowd._draws[: expected.n_evaluated] == alone._draws
+    assert crowd._draws[: expected.n_evaluated] == list(alone._draws)
 
 
 @pytest.mark.parametrize("plan", PLANS)

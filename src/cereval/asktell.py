@@ -7,9 +7,11 @@ consumed in draw order, because answers that come early are different from answe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
+from cereval.compact import Draws, Scores
 from cereval.errors import InvalidInput, Misuse
 from cereval.methods.base import Method
 from cereval.records import Draw, Interval, Stopped
@@ -23,9 +25,7 @@ class AskTell(ABC):
         self.budget = budget
         self._method = method
         self._limit = limit
-        self._draws: list[Draw] = []
-        self._told: list[float | None] = []
-        self._has_told: list[bool] = []
+        self._draws, self._told, self._has_told = Draws(), Scores(), bytearray()
         self._consumed = 0
         self._failures = 0
         self._stopped: Stopped = "running"
@@ -45,13 +45,16 @@ class AskTell(ABC):
         fresh: list[Draw] = []
         while len(fresh) < count and (draw := self._method.next_draw()) is not None:
             fresh.append(draw)
-        self._draws += fresh
-        self._told += [None] * len(fresh)
-        self._has_told += [False] * len(fresh)
+        self._note(fresh)
         if not fresh and self._consumed == len(self._draws):
             # Nothing is awaited and the method has nothing left to ask: no further call could change that.
             self._stopped = "exhausted"
         return fresh
+
+    def _note(self, fresh: Sequence[Draw]) -> None:
+        self._draws.extend(fresh)
+        self._told.extend([None] * len(fresh))
+        self._has_told.extend([False] * len(fresh))
 
     def tell(self, draw: Draw, score: float) -> None:
         """The score of a draw, in [0, 1]."""

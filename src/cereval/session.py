@@ -207,9 +207,7 @@ def _redraw(session: Session, drawn: int) -> None:
         draw = session._method.next_draw()
         if draw is None:
             raise InvalidInput("state", "as many draws as its results allow", f"{drawn} draws")
-        session._draws.append(draw)
-        session._told.append(None)
-        session._has_told.append(False)
+        session._note([draw])
 
 
 def _checked_goal(goal: object) -> Goal:

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
+from cereval.compact import Records, Rows
 from cereval.methods.base import Aim, Method, Setting
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.bets import BetRule, DeadlineBets, HedgedBets, KellyBets
@@ -62,8 +63,8 @@ class CertifiedMethod(Method):
         self.tally = Tally(setting.pool.shares(), replacement=setting.target != "benchmark")
         self.clock = Information()
         self.consumed = 0
-        self._scores: list[tuple[float, float, float]] = []
-        self._history: list[tuple[Prospect, Increment]] = []
+        self._scores = Rows(3)
+        self._prospects, self._increments = Records(Prospect), Records(Increment)
         self._drawable = int(np.count_nonzero(self.tally.shares > 0))
         self._bets_aim = setting.aim
         self._aims: list[tuple[int, Aim]] = []
@@ -103,7 +104,8 @@ class CertifiedMethod(Method):
     def _settle(self, prospect: Prospect, increment: Increment) -> None:
         if self._test is not None:
             self._test.settle(increment)
-            self._history.append((prospect, increment))
+            self._prospects.append(prospect)
+            self._increments.append(increment)
         if self._table is not None:
             self._table.settle(increment)
         self._tick(prospect, increment)
@@ -173,12 +175,13 @@ class CertifiedMethod(Method):
     def _replayed_table(self) -> BettingTable:
         self._bets_aim = Aim(eps=DEFAULT_EPS, budget=self.setting.aim.budget)
         table, clock, self.clock = self._new_table(RESERVE * self.setting.delta), self.clock, Information()
-        for prospect, increment in self._history:
+        for prospect, increment in zip(self._prospects, self._increments, strict=True):
             eps = self._working_eps()
             table.stake(prospect, self.clock, self._information_needed(prospect, eps), eps)
             table.settle(increment)
             self._tick(prospect, increment)
-        self.clock, self._history = clock, []
+        self.clock = clock
+        self._prospects, self._increments = Records(Prospect), Records(Increment)
         return table
 
     # -- what is certified ------------------------------------------------------------------------------------------
