@@ -11,6 +11,7 @@ So experts for g are mixed by their one-step-ahead squared error, guesses of s b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -215,14 +216,16 @@ def _softmax(logs: Floats) -> Floats:
     return np.asarray(raised / raised.sum())
 
 
-def build_predictor(pool: Pool) -> Predictor:
+def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Predictor:
     """The mixture of a constant with one expert for each kind of side information that the pool has.
+
+    made: the pool's `designs`, where several predictors share them.
 
     >>> forecast = build_predictor(Pool.build(2)).fit(np.array([0]), np.array([1.0]), np.array([1.0]))
     >>> forecast.mean.tolist()
     [0.75, 0.75]
     """
     experts: dict[str, Expert] = {"constant": Constant(pool.size)}
-    for name, design in designs(pool).items():
+    for name, design in (designs(pool) if made is None else made).items():
         experts[name] = LogisticRidge(design)
     return Mixture(pool, experts)

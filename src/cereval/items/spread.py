@@ -73,11 +73,18 @@ def fit_power_law(means: Floats, squares: Floats, start: PowerLaw) -> PowerLaw:
     return PowerLaw(float(at[0]), float(at[1]))
 
 
-def draw_weights(mean: Floats, spread: Floats, eps: float | None, shares: Floats | None = None) -> Floats:
+def draw_weights(
+    mean: Floats,
+    spread: Floats,
+    eps: float | None,
+    shares: Floats | None = None,
+    least: float = MIN_REACH,
+) -> Floats:
     """Weights of the unseen items, share-weighted mean 1; draw item i with probability ~ shares_i weights_i.
 
     mean, spread: the forecast of each unseen item. shares: their parts in the target (None: equal); their sum
     need not be 1. eps: the half-width aimed at (None: keep the range within twice that of uniform draws).
+    least: the reach that is allowed in any case.
 
     >>> draw_weights(np.array([0.5, 0.99]), np.array([0.5, 0.1]), eps=0.01).round(2).tolist()
     [1.67, 0.33]
@@ -87,7 +94,7 @@ def draw_weights(mean: Floats, spread: Floats, eps: float | None, shares: Floats
     variance = float(part @ spread**2)
     weights = np.ones(len(mean))
     for _ in range(3):
-        reach = 2.0 if eps is None else max(REACH * variance / eps, MIN_REACH)
+        reach = 2.0 if eps is None else max(REACH * variance / eps, least)
         weights = _fill(spread, worst / reach, part)
         variance = float(part @ (spread**2 / weights))
     return weights

@@ -26,6 +26,12 @@ FIRST_BLOCK = 24
 GROWTH = 0.1
 UNIFORM_BLOCKS = 2
 
+NEAR = 0.5
+"""Bets on a mark at distance d stake d / variance, those that end an estimate at eps near 1.4 eps / variance:
+forecasts and draws for an estimate within about d / 2 fit them (AlpacaEval, `benchmarks.compare`)."""
+
+LEAST_NEAR = 0.005
+
 
 class Active(CertifiedMethod):
     """Blocks of draws; each block is drawn with a forecast made a whole block earlier.
@@ -50,6 +56,7 @@ class Active(CertifiedMethod):
         self._weights: dict[int, Floats] = {}
         self._forecasts: dict[int, Forecast] = {}
         self._scales: list[float] = []
+        self._nears: list[float | None] = []
         self._fitted = 0
         self._blocks = 0
         self._drawn = np.zeros(setting.pool.size, dtype=bool)
@@ -107,7 +114,13 @@ class Active(CertifiedMethod):
         forecast, scale = self._forecasts[block - 1], self._scales[block - 1]
         drawable = left > 0
         weights = np.zeros(len(shares))
-        if drawable.any():
+        if drawable.any() and self.aim.marks:
+            mean, parts = forecast.mean[drawable], left[drawable]
+            # One confident item may not make the range longer than uniform draws have it, unless that pays.
+            least = float(np.maximum(mean, 1 - mean).max())
+            near = self._nears[block - 1]
+            weights[drawable] = parts * draw_weights(mean, forecast.spread[drawable], near, parts, least)
+        elif drawable.any():
             spread, parts = scale * forecast.spread[drawable], left[drawable]
             weights[drawable] = parts * draw_weights(forecast.mean[drawable], spread, self.aim.eps, parts)
         return weights
@@ -143,11 +156,22 @@ class Active(CertifiedMethod):
         relative = np.array([chance for _, _, chance in self._known])
         self._scales.append(sqrt(self.clock.variance))
         forecast = self._predictor.fit(items, scores, relative)
-        # The goal of the bets, not the newest: a forecast may not know more than the draws that it is used for.
+        self._nears.append(self._near())
         left = np.where(self.tally.left, self.tally.shares, 0.0)
-        held = temper(forecast.mean, forecast.spread, self._bets_aim.eps, left)
+        held = temper(forecast.mean, forecast.spread, self._nears[-1], left)
         self._forecasts[self._fitted] = replace(forecast, mean=held.mean, spread=held.spread)
         self._fitted += 1
+
+    def _near(self) -> float | None:
+        """The half-width to work towards: that of the goal, or what tells the estimate from the nearest mark.
+
+        The goal of the bets, not the newest: a forecast may not know more than the draws that it is used for.
+        """
+        aim = self._bets_aim
+        if not aim.marks:
+            return aim.eps
+        gap = min(abs(self.clock.mean - mark) for mark in aim.marks)
+        return min(max(NEAR * max(gap, self.clock.standard_error), NEAR * (aim.eps or LEAST_NEAR)), 0.25)
 
     @property
     def notes(self) -> tuple[str, ...]:

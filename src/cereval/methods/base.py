@@ -23,11 +23,16 @@ Target = Literal["benchmark", "population", "expected"]
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What the bets and draws should work towards: a half-width, or a threshold; and the calls to spend."""
+    """What the bets and draws should work towards: a half-width, or a threshold; and the calls to spend.
+
+    marks: values of which the side matters on which the target lies, unless it is within eps of them; unlike a
+    threshold's, their answers are read off the interval, so that all of them hold together with it.
+    """
 
     eps: float | None = None
     threshold: float | None = None
     budget: int | None = None
+    marks: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from cereval.compact import Records, Rows
 from cereval.methods.base import Aim, Method, Setting
 from cereval.records import Draw, Guarantee, Interval
-from cereval.stats.bets import BetRule, DeadlineBets, HedgedBets, KellyBets
+from cereval.stats.bets import BetRule, DeadlineBets, GapBets, HedgedBets, KellyBets, SideBets
 from cereval.stats.betting import CAP, Account, BettingTable, grid
 from cereval.stats.evidence import ThresholdTest
 from cereval.stats.increments import Increment, Prospect, Tally
@@ -39,7 +39,7 @@ class Tuning:
 
     margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on
     Kelly bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest
-    share of an account that one bet of the table may lose.
+    share of an account that one bet of the table may lose; side_cap: the same where the goal has marks.
     """
 
     margin: float = 0.1
@@ -47,6 +47,14 @@ class Tuning:
     caution: float = 1.2
     surprise: float = 0.2
     cap: float = CAP
+    side_cap: float = 0.9
+
+
+SIDE_GAPS = (0.01, 0.04, 0.16)
+"""Distances from a mark for which one account each bets the best from the start."""
+
+SIDE_SHARE = 2 / 3
+"""Share of the capital on bets that learn the distance."""
 
 
 class CertifiedMethod(Method):
@@ -160,7 +168,10 @@ class CertifiedMethod(Method):
         return None if threshold is None else ThresholdTest(threshold, (1 - RESERVE) * self.setting.delta)
 
     def _new_table(self, delta: float) -> BettingTable:
-        return BettingTable(grid(self._grid_step()), delta / 2, self._accounts(delta / 2), self.tuning.cap)
+        candidates, cap = grid(self._grid_step()), self.tuning.cap
+        if self.aim.marks:
+            candidates, cap = np.union1d(candidates, self.aim.marks), self.tuning.side_cap
+        return BettingTable(candidates, delta / 2, self._accounts(delta / 2), cap)
 
     def _grid_step(self) -> float:
         return max(self._working_eps() / GRID_STEPS_PER_EPS, SMALLEST_GRID_STEP)
@@ -169,6 +180,9 @@ class CertifiedMethod(Method):
         rescue = self.tuning.rescue
         if self.hedged:
             return (Account(1.0, HedgedBets(alpha)),)
+        if self.aim.marks:
+            gaps = [Account((1 - SIDE_SHARE) / len(SIDE_GAPS), GapBets(gap)) for gap in SIDE_GAPS]
+            return (Account(SIDE_SHARE, SideBets(alpha)), *gaps)
         rule: BetRule = DeadlineBets(alpha)
         return (Account(1 - rescue, rule), Account(rescue, KellyBets()))
 

@@ -70,11 +70,55 @@ class DeadlineBets:
     def stakes(self, position: Position) -> Stakes:
         goal = position.information_needed
         ahead = max(goal - position.clock.total, self.patience * goal)
-        chance = np.exp(position.log_wealth + log(self.alpha / (1 + self.overshoot)))
-        np.clip(chance, LOWEST_CHANCE, HIGHEST_CHANCE, out=chance)
-        quantile = ndtri(chance)
-        slope = np.exp(-0.5 * quantile * quantile) / (ROOT_TWO_PI * chance)
-        stakes: Stakes = slope / (np.sqrt(position.null_variance * ahead) * position.prospect.variance)
+        return replicating(position, self.alpha / (1 + self.overshoot), ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class SideBets:
+    """Deadline bets that ask of every candidate on which side of it the target lies, however far away.
+
+    The horizon of candidate m is the information at which a test of level alpha rejects it if the estimate is right:
+    (z / gap)^2 with gap = |estimate - m|, or `certain` standard errors where the estimate is nearer than that.
+    The gap is never under the eps aimed at: closer values need not be told apart. `margin`, `caution` and
+    `surprise` as for the one horizon of an estimate (`methods.certified.Tuning`).
+    """
+
+    alpha: float
+    overshoot: float = 0.05
+    patience: float = 0.03
+    certain: float = 1.6
+    margin: float = 0.1
+    caution: float = 1.2
+    surprise: float = 0.2
+
+    def stakes(self, position: Position) -> Stakes:
+        clock = position.clock
+        nearest = max(self.certain * clock.standard_error, position.eps)
+        gaps = np.maximum(np.abs(clock.mean - position.candidates), nearest)
+        variance = clock.cautious_variance(self.caution, self.surprise)
+        needed = (1 + self.margin) * variance * (ndtri(1 - self.alpha) / gaps) ** 2
+        ahead = np.maximum(needed - clock.total, self.patience * needed)
+        return replicating(position, self.alpha / (1 + self.overshoot), ahead)
+
+
+def replicating(position: Position, level: float, ahead: float | Floats) -> Stakes:
+    """The slope of the fixed-horizon test that each account is worth, `ahead` of it in information."""
+    chance = np.exp(position.log_wealth + log(level))
+    np.clip(chance, LOWEST_CHANCE, HIGHEST_CHANCE, out=chance)
+    quantile = ndtri(chance)
+    slope = np.exp(-0.5 * quantile * quantile) / (ROOT_TWO_PI * chance)
+    stakes: Stakes = slope / (np.sqrt(position.null_variance * ahead) * position.prospect.variance)
+    return stakes
+
+
+@dataclass(frozen=True, slots=True)
+class GapBets:
+    """lambda = gap / s^2: the growth-optimal bet if the target is this far from a candidate (Kelly 1956)."""
+
+    gap: float
+
+    def stakes(self, position: Position) -> Stakes:
+        stakes: Stakes = self.gap / (position.null_variance * position.prospect.variance)
         return stakes
 
 
