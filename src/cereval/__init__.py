@@ -14,11 +14,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cereval.compare import CompareSession as CompareSession
+    from cereval.compare import Comparison as Comparison
+    from cereval.compare import compare as compare
     from cereval.errors import CerevalError as CerevalError
     from cereval.evaluate import evaluate as evaluate
     from cereval.evaluate import evaluate_async as evaluate_async
     from cereval.goals import Estimate as Estimate
     from cereval.goals import Threshold as Threshold
+    from cereval.goals.compare import Difference as Difference
+    from cereval.goals.compare import NotWorse as NotWorse
+    from cereval.goals.compare import Sign as Sign
     from cereval.goals.tasks import AllAtLeast as AllAtLeast
     from cereval.goals.tasks import EachWithin as EachWithin
     from cereval.goals.tasks import Macro as Macro
@@ -37,17 +43,23 @@ __version__ = "0.1.0"
 _HOMES = {
     "AllAtLeast": "cereval.goals.tasks",
     "CerevalError": "cereval.errors",
+    "CompareSession": "cereval.compare",
+    "Comparison": "cereval.compare",
+    "Difference": "cereval.goals.compare",
     "Draw": "cereval.records",
     "EachWithin": "cereval.goals.tasks",
     "Estimate": "cereval.goals",
     "Interval": "cereval.records",
     "Macro": "cereval.goals.tasks",
+    "NotWorse": "cereval.goals.compare",
     "Result": "cereval.records",
     "Session": "cereval.session",
+    "Sign": "cereval.goals.compare",
     "TaskSession": "cereval.tasks",
     "TasksResult": "cereval.tasks",
     "Threshold": "cereval.goals",
     "WhichFail": "cereval.goals.tasks",
+    "compare": "cereval.compare",
     "evaluate": "cereval.evaluate",
     "evaluate_async": "cereval.evaluate",
     "replay": "cereval.replay",

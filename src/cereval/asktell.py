@@ -80,12 +80,15 @@ class AskTell(ABC):
     def _consume(self) -> None:
         """Feeds the method in draw order up to the first gap, or up to the end of the session."""
         while not self.done and self._consumed < len(self._draws) and self._has_told[self._consumed]:
-            score = self._told[self._consumed]
-            low, high = (0.0, 1.0) if score is None else (score, score)
-            self._method.observe(self._draws[self._consumed], low, high)
-            self._failures += score is None
+            self._method.observe(self._draws[self._consumed], *self._bounds(self._consumed))
+            self._failures += self._told[self._consumed] is None
             self._consumed += 1
             self._check_stop()
+
+    def _bounds(self, index: int) -> tuple[float, float]:
+        """Where the score of a draw lies: anywhere in [0, 1] when its call failed."""
+        score = self._told[index]
+        return (0.0, 1.0) if score is None else (score, score)
 
     def _check_stop(self) -> None:
         if self._method.contradiction:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cereval.errors import InvalidInput
 from cereval.goals.base import Goal
+from cereval.goals.compare import COMPARE_GOALS
 from cereval.goals.estimate import Estimate
 from cereval.goals.threshold import Threshold
 
-__all__ = ["Estimate", "Goal", "Threshold", "goal_from_spec"]
+__all__ = ["GOALS", "Estimate", "Goal", "Threshold", "goal_from_spec"]
+
+GOALS: Mapping[str, Callable[..., Goal]] = {"estimate": Estimate, "threshold": Threshold, **COMPARE_GOALS}
+"""The goals of a run by the name in their spec."""
 
 
 def goal_from_spec(spec: Mapping[str, Any]) -> Goal:
@@ -20,8 +24,7 @@ def goal_from_spec(spec: Mapping[str, Any]) -> Goal:
     Estimate(eps=0.1)
     """
     parameters = {key: value for key, value in spec.items() if key != "goal"}
-    if spec.get("goal") == "estimate":
-        return Estimate(**parameters)
-    if spec.get("goal") == "threshold":
-        return Threshold(**parameters)
-    raise InvalidInput("goal", "estimate or threshold", spec.get("goal"))
+    kind = GOALS.get(str(spec.get("goal")))
+    if kind is None:
+        raise InvalidInput("goal", "one of " + ", ".join(GOALS), spec.get("goal"))
+    return kind(**parameters)

@@ -43,6 +43,7 @@ class PairPredictor:
         self._mean = self._variance = np.zeros(0)
         self._observed = self._stated = 0.0
         self._constant_errors = 0.0
+        self.notes: tuple[str, ...] = ()
 
     def tell(self, item: int, first: float, second: float) -> None:
         """The scores of an item; used once `fit` is given the item."""
@@ -60,8 +61,8 @@ class PairPredictor:
         self._mean = np.clip((1.0 + first.mean - second.mean) / 2.0, 0.0, 1.0)
         self._variance = (first.spread**2 + second.spread**2) / 4.0
         spread = np.clip(np.sqrt(self._level() * self._variance), LEAST_SPREAD, MOST_SPREAD)
-        explained = max(first.explained, second.explained)
-        return Forecast(self._mean, spread, self._explained(), _notes(explained))
+        self.notes = _notes(max(first.explained, second.explained))
+        return Forecast(self._mean, spread, self._explained(), self.notes)
 
     def _judge(self, items: Integers, scores: Floats, probabilities: Floats) -> None:
         fresh = items[self._seen :]
@@ -84,6 +85,4 @@ class PairPredictor:
 def _notes(explained: float) -> tuple[str, ...]:
     if explained < LEAST_EXPLAINED:
         return ()
-    return (
-        f"forecasts of the two models explain up to {explained:.0%} of the variance of one, one step ahead",
-    )
+    return (f"forecasts explain up to {explained:.0%} of the variance of a model's scores one step ahead",)

@@ -1,0 +1,139 @@
+"""Goals of a comparison: which model is better, by how much, or whether a new one is not worse.
+
+With z_first and z_second the scores of two models on the same item, D = z_first - z_second and y = (1 + D)/2: a score
+in [0, 1] like any other, whose mean is 1/2 where the models are equal. All goals here read their answer
+off the certified interval of the mean of y, so that whatever they say holds together with the interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from cereval.errors import InvalidInput
+from cereval.goals.estimate import in_open_unit_interval
+from cereval.methods.base import Aim, Method
+from cereval.records import Interval
+
+EQUAL = 0.5
+ROUNDING = 1e-12
+"""Means of all items nearer than this to one another are equal."""
+
+FINEST = 0.01
+"""The bets of a comparison without ties work towards differences of this size."""
+
+FIRST, SECOND, NO_DIFFERENCE = "first", "second", "no-difference"
+NOT_WORSE, WORSE = "not-worse", "worse"
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Which of the two is better, or that they differ by no more than `tie`: whichever is certified first.
+
+    >>> Sign(0.02).spec()
+    {'goal': 'sign', 'tie': 0.02}
+    """
+
+    name: ClassVar[str] = "sign"
+    tie: float = 0.02
+
+    def __post_init__(self) -> None:
+        if self.tie == 0 and not isinstance(self.tie, bool):
+            object.__setattr__(self, "tie", 0.0)
+            return
+        try:
+            object.__setattr__(self, "tie", in_open_unit_interval("tie", self.tie))
+        except InvalidInput:
+            raise InvalidInput("tie", "a number in [0, 1)", self.tie) from None
+
+    def aim(self, budget: int | None) -> Aim:
+        return Aim(eps=(self.tie or FINEST) / 2, budget=budget, marks=(EQUAL,))
+
+    def reached(self, method: Method) -> bool:
+        return self.decision(method) is not None
+
+    def decision(self, method: Method) -> str | None:
+        """ "first", "second" or "no-difference"; where two of them hold, the sign, which says more."""
+        return _sign_or_tie(method.interval, self.tie)
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": self.name, "tie": self.tie}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The difference of the two means within `eps`, whatever its sign.
+
+    >>> Difference(0.05).aim(None).eps
+    0.025
+    """
+
+    name: ClassVar[str] = "difference"
+    eps: float = 0.02
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", in_open_unit_interval("eps", self.eps))
+
+    def aim(self, budget: int | None) -> Aim:
+        return Aim(eps=self.eps / 2, budget=budget)
+
+    def reached(self, method: Method) -> bool:
+        return method.radius <= self.eps / 2
+
+    def decision(self, method: Method) -> str | None:
+        """The sign where the interval excludes 0, "no-difference" where it lies within eps of 0."""
+        return _sign_or_tie(method.interval, self.eps)
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": self.name, "eps": self.eps}
+
+
+@dataclass(frozen=True, slots=True)
+class NotWorse:
+    """The regression check: the first model, say a new version, is not worse than the second by more than `eps`.
+
+    >>> NotWorse(0.02).aim(None).marks
+    (0.49,)
+    """
+
+    name: ClassVar[str] = "not-worse"
+    eps: float = 0.02
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", in_open_unit_interval("eps", self.eps))
+
+    @property
+    def limit(self) -> float:
+        """The mean of y at a difference of -eps."""
+        return (1 - self.eps) / 2
+
+    def aim(self, budget: int | None) -> Aim:
+        return Aim(eps=FINEST / 2, budget=budget, marks=(self.limit,))
+
+    def reached(self, method: Method) -> bool:
+        return self.decision(method) is not None
+
+    def decision(self, method: Method) -> str | None:
+        """ "not-worse", also where the first is worse by exactly eps, or "worse"."""
+        interval = method.interval
+        if interval.lower >= self.limit - ROUNDING:
+            return NOT_WORSE
+        return WORSE if interval.upper <= self.limit else None
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": self.name, "eps": self.eps}
+
+
+CompareGoal = Sign | Difference | NotWorse
+COMPARE_GOALS = {goal.name: goal for goal in (Sign, Difference, NotWorse)}
+
+
+def _sign_or_tie(interval: Interval, tie: float) -> str | None:
+    if max(abs(interval.lower - EQUAL), abs(interval.upper - EQUAL)) <= ROUNDING:
+        return NO_DIFFERENCE
+    if interval.lower >= EQUAL:
+        return FIRST
+    if interval.upper <= EQUAL:
+        return SECOND
+    tied = EQUAL - tie / 2 <= interval.lower and interval.upper <= EQUAL + tie / 2
+    return NO_DIFFERENCE if tied else None
