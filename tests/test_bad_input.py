@@ -106,7 +106,7 @@ CASES: dict[str, tuple[Callable[[], Any], str, str, str]] = {
     ),
     "unknown target": (lambda: Session(9, target="world"), "target", "benchmark", "world"),
     "no goal": (lambda: Session(9, goal=0.02), "goal", "Estimate(eps)", "0.02"),  # type: ignore[arg-type]
-    "unknown goal": (lambda: goal_from_spec({"goal": "rank"}), "goal", "estimate or threshold", "rank"),
+    "unknown goal": (lambda: goal_from_spec({"goal": "rank"}), "goal", "one of estimate, threshold", "rank"),
     "budget 0": (lambda: Session(9, budget=0), "budget", ">= 1", "0"),
     "seed -1": (lambda: Session(9, seed=-1), "seed", ">= 0", "-1"),
     "seed 1.5": (lambda: Session(9, seed=1.5), "seed", "whole number", "1.5"),  # type: ignore[arg-type]
