@@ -22,7 +22,7 @@ from cereval.certificate.games import Test
 from cereval.certificate.issue import ordered, versions
 from cereval.goals.tasks import tasks_goal_from_spec
 from cereval.known import Known
-from cereval.methods.certified import CertifiedMethod
+from cereval.methods.certified import LOGICAL_SLACK, CertifiedMethod
 from cereval.methods.follower import Follower
 from cereval.plan import digest_of
 from cereval.records import Interval
@@ -143,16 +143,21 @@ class _Recomputed:
         self._check_verdicts(audits)
         for name, found, follower in zip(self.session.names, audits, engine.followers, strict=True):
             self._check_task(f"tasks.{name} (audit)", stated["tasks"][name], found, follower)
-        own = audit(self.macro.case([(0, float(engine.aim.eps or 0.0))], engine.aim.budget)).interval
-        logical = self._logical()
-        ends = [
-            fsum(end) / len(audits) for end in zip(*((a.interval.lower, a.interval.upper) for a in audits))
-        ]
-        joined = Interval(max(own.lower, ends[0], logical.lower), min(own.upper, ends[1], logical.upper))
-        crossed = any(one.contradiction for one in audits) or joined.lower > joined.upper + 1e-12
-        interval = logical if crossed or engine.complete else joined
-        equal("macro.lower (audit)", stated["macro"]["lower"], interval.lower)
-        equal("macro.upper (audit)", stated["macro"]["upper"], interval.upper)
+        self._check_macro(audits)
+
+    def _check_macro(self, audits: Sequence[Audited]) -> None:
+        engine, stated, logical = self.session.engine, self.certificate["result"]["macro"], self._logical()
+        own = audit(self.macro.case([(0, float(engine.aim.eps or 0.0))], engine.aim.budget))
+        for number, chance in enumerate(own.chances):
+            equal(f"probability of draw {number}", self.certificate["log"][number]["probability"], chance)
+        lower = fsum(one.interval.lower for one in audits) / len(audits)
+        upper = fsum(one.interval.upper for one in audits) / len(audits)
+        lower = max(own.interval.lower, lower, logical.lower)
+        upper = min(own.interval.upper, upper, logical.upper)
+        crossed = any(one.contradiction for one in (own, *audits)) or lower > upper + LOGICAL_SLACK
+        interval = logical if crossed or engine.complete else Interval(lower, upper)
+        equal("macro.lower (audit)", stated["lower"], interval.lower)
+        equal("macro.upper (audit)", stated["upper"], interval.upper)
 
     def _check_task(self, name: str, stated: Any, found: Audited, follower: Follower) -> None:
         low, high, threshold = found.interval.lower, found.interval.upper, self.session.engine.aims.threshold

@@ -107,10 +107,10 @@ def write_certificate(path: Path, certificate: Mapping[str, Any]) -> None:
         partial.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         partial.replace(path)
     except OSError as error:
-        raise BadFile(
-            f"the certificate cannot be written to {path} ({error.strerror}); it is safe in the store: "
-            f"`cereval resume {certificate['run_id']} -o FILE` writes it elsewhere"
-        ) from None
+        advice = "name another file"
+        if "run_id" in certificate:
+            advice = f"it is safe in the store: `cereval resume {certificate['run_id']} -o FILE` writes it elsewhere"
+        raise BadFile(f"the certificate cannot be written to {path} ({error.strerror}); {advice}") from None
 
 
 def as_dict(outcome: Outcome, path: Path) -> dict[str, Any]:

@@ -225,3 +225,9 @@ class ManyTasks(Active):
             return super().estimate
         middle = float(np.mean([follower.estimate for follower in self.followers]))
         return moved_inside(middle, self.interval, self.aim.eps)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What helped; what it saved is told only where the draws were the macro mean's own."""
+        own = self.aims.each is None and self.aims.threshold is None
+        return super().notes if own else self._forecasts[self._fitted - 1].notes
