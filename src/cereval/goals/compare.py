@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 from cereval.errors import InvalidInput
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.methods.base import Aim, Method
-from cereval.records import Interval
 
 EQUAL = 0.5
 ROUNDING = 1e-12
@@ -54,7 +53,7 @@ class Sign:
 
     def decision(self, method: Method) -> str | None:
         """ "first", "second" or "no-difference"; where two of them hold, the sign, which says more."""
-        return _sign_or_tie(method.interval, self.tie)
+        return _sign_or_tie(method, self.tie)
 
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, "tie": self.tie}
@@ -82,7 +81,7 @@ class Difference:
 
     def decision(self, method: Method) -> str | None:
         """The sign where the interval excludes 0, "no-difference" where it lies within eps of 0."""
-        return _sign_or_tie(method.interval, self.eps)
+        return _sign_or_tie(method, self.eps)
 
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, "eps": self.eps}
@@ -116,7 +115,7 @@ class NotWorse:
     def decision(self, method: Method) -> str | None:
         """ "not-worse", also where the first is worse by exactly eps, or "worse"."""
         interval = method.interval
-        if interval.lower >= self.limit - ROUNDING:
+        if interval.lower >= self.limit - (ROUNDING if method.complete else 0.0):
             return NOT_WORSE
         return WORSE if interval.upper <= self.limit else None
 
@@ -128,12 +127,13 @@ CompareGoal = Sign | Difference | NotWorse
 COMPARE_GOALS = {goal.name: goal for goal in (Sign, Difference, NotWorse)}
 
 
-def _sign_or_tie(interval: Interval, tie: float) -> str | None:
-    if max(abs(interval.lower - EQUAL), abs(interval.upper - EQUAL)) <= ROUNDING:
-        return NO_DIFFERENCE
-    if interval.lower >= EQUAL:
+def _sign_or_tie(method: Method, tie: float) -> str | None:
+    interval = method.interval
+    # The bets exclude an end that they set, the scores of all items only what lies beyond it.
+    beyond = ROUNDING if method.complete else 0.0
+    if interval.lower >= EQUAL + beyond:
         return FIRST
-    if interval.upper <= EQUAL:
+    if interval.upper <= EQUAL - beyond:
         return SECOND
-    tied = EQUAL - tie / 2 <= interval.lower and interval.upper <= EQUAL + tie / 2
+    tied = EQUAL - tie / 2 - beyond <= interval.lower and interval.upper <= EQUAL + tie / 2 + beyond
     return NO_DIFFERENCE if tied else None

@@ -81,6 +81,11 @@ class Method(ABC):
         return False
 
     @property
+    def complete(self) -> bool:
+        """Whether every item of a finite pool is in, so that nothing is left to estimate."""
+        return False
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Lines for the result: what helped, what was left out."""
         return ()

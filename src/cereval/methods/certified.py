@@ -47,13 +47,13 @@ class Tuning:
     caution: float = 1.2
     surprise: float = 0.2
     cap: float = CAP
-    side_cap: float = 0.9
+    side_cap: float = 0.95
 
 
-SIDE_GAPS = (0.01, 0.04, 0.16)
+SIDE_GAPS = (0.01, 0.05)
 """Distances from a mark for which one account each bets the best from the start."""
 
-SIDE_SHARE = 2 / 3
+SIDE_SHARE = 0.8
 """Share of the capital on bets that learn the distance."""
 
 
