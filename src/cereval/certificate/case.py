@@ -21,6 +21,7 @@ class Aim:
     eps: float | None
     threshold: float | None
     budget: int | None
+    marks: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

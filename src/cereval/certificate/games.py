@@ -11,9 +11,16 @@ from scipy.special import ndtri
 from cereval.certificate.book import Position
 from cereval.certificate.case import Aim, Case, Floats
 from cereval.certificate.clock import SlowClock
-from cereval.methods.certified import DEFAULT_EPS, GRID_STEPS_PER_EPS, RESERVE, SMALLEST_GRID_STEP
+from cereval.methods.certified import (
+    DEFAULT_EPS,
+    GRID_STEPS_PER_EPS,
+    RESERVE,
+    SIDE_GAPS,
+    SIDE_SHARE,
+    SMALLEST_GRID_STEP,
+)
 from cereval.records import Interval
-from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, DeadlineBets
+from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, DeadlineBets, SideBets
 from cereval.stats.betting import CAP, ROUNDING
 from cereval.stats.evidence import GAPS
 
@@ -29,10 +36,17 @@ class Table:
         self.coming = list(case.aims[1:])
         self.drawable = int(np.count_nonzero(case.shares > 0))
         steps = int(np.ceil(1.0 / self._step(0.5)))
-        self.values = np.linspace(0.0, 1.0, steps + 1)
-        shares = (1 - self.tuning.rescue, self.tuning.rescue)
-        self.wealth = [[np.full(steps + 1, log(share)) for _ in range(2)] for share in shares]
-        self.rejected = [np.zeros(steps + 1, dtype=bool) for _ in range(2)]
+        self.marked = bool(self.aim.marks)
+        self.values = np.unique([*np.linspace(0.0, 1.0, steps + 1), *self.aim.marks])
+        self.cap = self.tuning.side_cap if self.marked else self.tuning.cap
+        size, shares = len(self.values), self._shares()
+        self.wealth = [[np.full(size, log(share)) for _ in range(2)] for share in shares]
+        self.rejected = [np.zeros(size, dtype=bool) for _ in range(2)]
+
+    def _shares(self) -> list[float]:
+        if self.marked:
+            return [SIDE_SHARE, *((1 - SIDE_SHARE) / len(SIDE_GAPS) for _ in SIDE_GAPS)]
+        return [1 - self.tuning.rescue, self.tuning.rescue]
 
     def play(self, number: int, position: Position, clock: SlowClock, low: float, high: float) -> None:
         while self.coming and self.coming[0].since <= number:
@@ -42,29 +56,37 @@ class Table:
         open_values = self._open()
         values = self.values[open_values]
         eps = self._eps(clock.mean)
-        needed = self._needed(position, clock, eps)
+        ahead = self._ahead(values, position, clock, eps)
+        gaps = SIDE_GAPS if self.marked else (eps,)
         for side, gain in enumerate((low - values, values - high)):
             spread = null_variance(values, position, clock, side)
             room = values - position.floor if side == 0 else position.ceiling - values
-            most = self.tuning.cap / np.maximum(room, 1e-12)
-            rules = (self._deadline(self.wealth[0][side][open_values], spread, position, clock, needed),)
-            stakes = (*rules, eps / (spread * position.variance))
+            most = self.cap / np.maximum(room, 1e-12)
+            stakes = [self._deadline(self.wealth[0][side][open_values], spread, position, ahead)]
+            stakes += [gap / (spread * position.variance) for gap in gaps]
             for account, stake in enumerate(stakes):
                 self.wealth[account][side][open_values] += np.log1p(np.minimum(stake, most) * gain)
-            total = np.logaddexp(self.wealth[0][side], self.wealth[1][side])
+            total = np.logaddexp.reduce([account[side] for account in self.wealth], axis=0)
             self.rejected[side] |= open_values & (total >= log(2 / self.delta) + ROUNDING)
 
-    def _deadline(
-        self, wealth: Floats, spread: Floats, position: Position, clock: SlowClock, needed: float
-    ) -> Floats:
+    def _deadline(self, wealth: Floats, spread: Floats, position: Position, ahead: float | Floats) -> Floats:
         """The slope of the fixed-horizon test that an account of this wealth is worth."""
-        rule = DeadlineBets(self.delta / 2)
-        ahead = max(needed - clock.total, rule.patience * needed)
-        chance = np.clip(
-            np.exp(wealth) * (self.delta / 2) / (1 + rule.overshoot), LOWEST_CHANCE, HIGHEST_CHANCE
-        )
+        overshoot = DeadlineBets(self.delta / 2).overshoot
+        chance = np.clip(np.exp(wealth) * (self.delta / 2) / (1 + overshoot), LOWEST_CHANCE, HIGHEST_CHANCE)
         density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
         return np.asarray(density / (chance * np.sqrt(spread * ahead) * position.variance))
+
+    def _ahead(self, values: Floats, position: Position, clock: SlowClock, eps: float) -> float | Floats:
+        """Information until the horizon: one for an estimate; with marks, each value's own."""
+        if not self.marked:
+            needed = self._needed(position, clock, eps)
+            return max(needed - clock.total, DeadlineBets(self.delta / 2).patience * needed)
+        bets = SideBets(self.delta / 2)
+        error = sqrt(clock.variance / clock.total) if clock.total else 0.5
+        gaps = np.maximum(np.abs(clock.mean - values), max(bets.certain * error, eps))
+        variance = clock.cautious_variance(bets.caution, bets.surprise)
+        wanted = (1 + bets.margin) * variance * (ndtri(1 - self.delta / 2) / gaps) ** 2
+        return np.asarray(np.maximum(wanted - clock.total, bets.patience * wanted))
 
     def _needed(self, position: Position, clock: SlowClock, eps: float) -> float:
         """Information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""

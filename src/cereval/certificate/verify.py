@@ -22,6 +22,7 @@ from cereval.certificate.checking import (
     conclude,
     equal,
 )
+from cereval.goals import Goal, goal_from_spec
 from cereval.known import Known, session_for
 from cereval.logbook import Change, Log, replayed, tell
 from cereval.methods.certified import CertifiedMethod
@@ -147,15 +148,15 @@ class _Recomputed:
 
     def _moved(self, mean: float, result: Result) -> float:
         """The weighted mean, moved to where the interval reaches at most eps on either side."""
-        low, high, eps = result.lower, result.upper, self.session.goal.spec().get("eps")
+        low, high, eps = result.lower, result.upper, self.session.goal.aim(None).eps
         if eps is not None and result.upper - result.lower <= 2 * eps:
             low, high = max(low, result.upper - eps), min(high, result.lower + eps)
         return min(max(mean, low), max(high, low))
 
     def _case(self, method: CertifiedMethod) -> Case:
         shares = method.tally.shares
-        first = Aim(0, self.plan.goal.get("eps"), self.plan.goal.get("value"), self.plan.max_calls)
-        later = [Aim(c.drawn, c.goal.get("eps"), c.goal.get("value"), c.max_calls) for c in self.changes]
+        first = aim_of(0, goal_from_spec(self.plan.goal), self.plan.max_calls)
+        later = [aim_of(c.drawn, goal_from_spec(c.goal), c.max_calls) for c in self.changes]
         return Case(
             shares=shares,
             equal=bool(np.all(shares == shares[0])),
@@ -167,6 +168,12 @@ class _Recomputed:
             given_up=first.threshold is not None and any(aim.threshold != first.threshold for aim in later),
             tuning=method.tuning,
         )
+
+
+def aim_of(since: int, goal: Goal, budget: int | None) -> Aim:
+    """What a goal has the bets work towards."""
+    aim = goal.aim(budget)
+    return Aim(since, aim.eps, aim.threshold, aim.budget, aim.marks)
 
 
 class Recorder:
