@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
+from cereval.packing import packed, unpacked
 from cereval.plan import Plan, digest_of
 from cereval.session import Session
 
 MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
-
-LARGEST = 2**31
-"""Bytes of one table after unpacking: a certificate is not to be trusted with more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,15 +43,19 @@ class Known:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-able and whole: zlib in base64, little-endian."""
-        return {name: _packed(getattr(self, name)) for name in self.names}
+        return {name: packed(getattr(self, name)) for name in self.names}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], n_items: int) -> Known:
-        kinds = {"groups": "<i8", "history": "<f8"}
+        kinds = {"groups": ("<i8", 1), "history": ("<f8", 2)}
         unknown = sorted(set(values) - set(kinds))
         if unknown:
             raise InvalidInput("side information", "groups or history", unknown[0])
-        return cls(**{name: _unpacked(name, values[name], kinds[name], n_items) for name in values})
+        tables = {}
+        for name, table in values.items():
+            kind, dimensions = kinds[name]
+            tables[name] = unpacked(name, table, kind, n_items, dimensions)
+        return cls(**tables)
 
 
 def session_for(plan: Plan, known: Known) -> Session:
@@ -69,6 +68,7 @@ def session_for(plan: Plan, known: Known) -> Session:
         target=plan.target,
         groups=known.groups,
         history=known.history,
+        weights=plan.item_weights,
         budget=plan.max_calls,
         seed=plan.seed,
     )
@@ -86,23 +86,3 @@ def groups_of(categories: Sequence[str | None]) -> NDArray[np.int64] | None:
     if not 1 < len(names) <= min(MOST_GROUPS, len(categories) // ITEMS_PER_GROUP):
         return None
     return np.asarray(codes, dtype=np.int64)
-
-
-def _packed(table: NDArray[Any]) -> dict[str, Any]:
-    kind = "<i8" if table.dtype.kind == "i" else "<f8"
-    # One bit pattern for "not asked", whatever produced it.
-    clean = np.where(np.isnan(table), np.nan, table) if kind == "<f8" else table
-    data = zlib.compress(np.ascontiguousarray(clean, dtype=kind).tobytes(), 9)
-    return {"shape": list(table.shape), "zlib": base64.b64encode(data).decode()}
-
-
-def _unpacked(name: str, packed: Any, kind: str, n_items: int) -> NDArray[Any]:
-    try:
-        shape = tuple(int(size) for size in packed["shape"])
-        if shape[0] != n_items or len(shape) != (1 if kind == "<i8" else 2):
-            raise ValueError(f"shape {shape}")
-        unpacker = zlib.decompressobj()
-        data = unpacker.decompress(base64.b64decode(packed["zlib"], validate=True), LARGEST)
-        return np.frombuffer(data, dtype=kind).reshape(shape).astype(kind[1:])
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, zlib.error, binascii.Error) as error:
-        raise InvalidInput(name, f"a packed table of {n_items} rows", str(error)) from None

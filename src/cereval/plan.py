@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cereval.errors import InvalidInput
 from cereval.goals import Goal, goal_from_spec
+from cereval.packing import unpacked
 
 PLAN_FORMAT = 1
 WIDEN = "widen"
@@ -23,7 +27,7 @@ class Plan:
     data_hash: of the pool's items, in order. model: name, address and generation settings. prompt: template,
     system prompt and worked examples. scorer: as a spec. side_information: which of `groups` and `history`
     steer the draws. history: how much of which earlier run was known at the start (run id -> first draw left
-    out).
+    out). weights: of the items in the target, packed, and where they came from; empty: all alike.
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -45,6 +49,7 @@ class Plan:
     failure_rule: str = WIDEN
     side_information: tuple[str, ...] = ()
     history: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:
@@ -55,12 +60,20 @@ class Plan:
         return goal_from_spec(self.goal)
 
     @property
+    def item_weights(self) -> NDArray[np.float64] | None:
+        """The weight of every item in the target; None: all alike."""
+        return unpacked("weights", self.weights, "<f8", self.n_items) if self.weights else None
+
+    @property
     def model_name(self) -> str:
         return str(self.model["name"])
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able, with a format number so that later versions can tell."""
-        return {"format": PLAN_FORMAT, **asdict(self), "side_information": list(self.side_information)}
+        """JSON-able, with a format number so that later versions can tell; `weights` only where there are some."""
+        values = {"format": PLAN_FORMAT, **asdict(self), "side_information": list(self.side_information)}
+        if not self.weights:
+            del values["weights"]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Plan:

@@ -17,11 +17,13 @@ from numpy.typing import ArrayLike
 from cereval.asktell import AskTell, whole
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate, Goal, Threshold, goal_from_spec
+from cereval.goals.compare import Difference, NotWorse, Sign
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.items.pool import Pool
 from cereval.methods.base import Setting, Target
 from cereval.methods.registry import build_method
 from cereval.records import Result
+from cereval.stats.shift import Shift, shift_of
 
 STATE_FORMAT = 1
 TARGETS = ("benchmark", "population", "expected", "weighted")
@@ -70,7 +72,8 @@ class Session(AskTell):
         kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)
         setting = Setting(pool, kind, 1 - self.confidence, self.seed, goal.aim(self.budget))
         self._asked_method, self._options = method, dict(options or {})
-        self._fingerprint = pool.fingerprint()
+        self._fingerprint, self._weights = pool.fingerprint(), pool.weights
+        self._shift: Shift | None = None
         self._goals: list[tuple[int, int, dict[str, Any]]] = [(0, 0, goal.spec())]
         limit = None if kind == "expected" else int(np.count_nonzero(pool.shares() > 0))
         self._goal = goal
@@ -127,7 +130,25 @@ class Session(AskTell):
             return min(reach, self._goal.eps)
         return reach
 
+    @property
+    def shift(self) -> Shift | None:
+        """What the weights mean for the goal; None where all items count alike."""
+        if self._weights is None:
+            return None
+        eps = self._goal.eps if isinstance(self._goal, Estimate) else Estimate().eps
+        if self._shift is None or self._shift.eps != eps:
+            self._shift = shift_of(self._weights, eps, 1 - self.confidence)
+        return self._shift
+
     def _notes(self) -> tuple[str, ...]:
+        shift, notes = self.shift, self._method_notes()
+        if shift is None:
+            return notes
+        # Draws with replacement never run out of heavy items: there the forecast of calls does not apply.
+        warning = shift.warning if self.target == "weighted" else None
+        return (shift.note, *([] if warning is None else [warning]), *notes)
+
+    def _method_notes(self) -> tuple[str, ...]:
         if not self._method.contradiction:
             return self._method.notes
         warning = (
@@ -211,7 +232,8 @@ def _redraw(session: Session, drawn: int) -> None:
 
 
 def _checked_goal(goal: object) -> Goal:
-    if not isinstance(goal, Estimate | Threshold):
+    # Two models on the same items are one session of scores (1 + first - second)/2.
+    if not isinstance(goal, Estimate | Threshold | Sign | Difference | NotWorse):
         raise InvalidInput("goal", "Estimate(eps) or Threshold(value)", goal)
     return goal
 

@@ -16,7 +16,7 @@ from cereval.errors import InvalidInput
 if TYPE_CHECKING:
     from cereval.experiments.leave_one_out import Saving
 
-ONE_MODEL_ONLY = ("threshold", "method", "target", "batch", "budget", "store")
+ONE_MODEL_ONLY = ("threshold", "method", "target", "batch", "budget", "store", "weights", "mix")
 ALL_MODELS_ONLY = ("seeds", "price", "output", "jobs")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cereval.cli.task import Task, read_text
+from cereval.cli.weighting import check_one, is_table, mixed, weights_of_items
 from cereval.datasets.base import DataSet, Item, content_hash
 from cereval.datasets.fields import Fields
 from cereval.datasets.prompts import Prompt, split_examples
@@ -19,6 +20,8 @@ from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url
 from cereval.models.prices import Price
+from cereval.names import did_you_mean
+from cereval.packing import packed
 from cereval.plan import Plan
 from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits
@@ -69,6 +72,7 @@ def prepared(task: Task) -> Prepared:
         method=task.method,
         seed=task.seed,
         max_calls=task.max_calls,
+        weights=_weights(task, data.items),
     )
     return _opened(plan, data.items, circumstances_of(task))
 
@@ -158,6 +162,30 @@ def _goal(task: Task) -> Goal:
     if task.at_least is not None:
         return Threshold(task.at_least)
     return Estimate() if task.eps is None else Estimate(task.eps)
+
+
+def _weights(task: Task, items: Sequence[Item]) -> dict[str, Any]:
+    """The items' weights in the target, for the plan: whole, so that a run needs no other file to go on."""
+    check_one(task.weights, task.mix)
+    if task.mix is not None:
+        found = mixed(task.mix, [item.category for item in items])
+        return {"source": f"mix {_named(task.mix)}", **packed(found)}
+    if task.weights is None:
+        return {}
+    found = weights_of_items(task.weights, [item.id for item in items], lambda name: _fields(items, name))
+    return {"source": _named(task.weights), **packed(found)}
+
+
+def _named(value: str) -> str:
+    """A file's name without its folder: a plan does not depend on where files lie."""
+    return Path(value).name if is_table(value) else value
+
+
+def _fields(items: Sequence[Item], name: str) -> list[Any]:
+    names = dict.fromkeys(key for item in items for key in item.metadata)
+    if name not in names:
+        raise InvalidInput("--weights", f"a file, or a field of the data ({did_you_mean(name, names)})", name)
+    return [item.metadata.get(name) for item in items]
 
 
 def _address(task: Task) -> str | None:

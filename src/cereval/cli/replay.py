@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cereval.cli import weighting
 from cereval.cli.output import exit_code, headline, interval, print_json, print_table
+from cereval.cli.run_options import apply
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from cereval.cli.side_information import SideInformation
     from cereval.datasets.tables import ScoresTable
     from cereval.goals import Goal
     from cereval.records import Result
+
+    Floats = NDArray[np.float64]
 
 
 @click.command()
@@ -77,6 +84,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --all-models: runs of each model.",
 )
+@apply(weighting.OPTIONS)
 @click.option("--price", type=float, metavar="USD", help="With --all-models: price of one call.")
 @click.option(
     "-o",
@@ -122,10 +130,11 @@ def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -
     goal = _goal(flags["eps"], flags["threshold"])
     table = read_scores(scores)
     column = table.model(model)
-    side = _side_information(table, model, flags)
+    side, weights = _side_information(table, model, flags), _weights(table, model, flags)
     result = run_replay(
         column,
         goal=goal,
+        weights=weights,
         embeddings=side.embeddings,
         groups=side.groups,
         history=side.history,
@@ -134,7 +143,7 @@ def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -
     extra = {
         "model": model,
         **goal.spec(),
-        **_truth(table, model, result),
+        **_truth(column, weights, result),
         "notes": [*side.notes, *result.notes],
     }
     if as_json:
@@ -168,15 +177,42 @@ def _side_information(table: ScoresTable, model: str, flags: dict[str, Any]) -> 
     )
 
 
-def _truth(table: ScoresTable, model: str, result: Result) -> dict[str, Any]:
+def _weights(table: ScoresTable, model: str, flags: dict[str, Any]) -> Floats | None:
+    """The weights that --weights or --mix describe; a mix is one of the items that have a score."""
+    from cereval.cli.side_information import known_items
+    from cereval.datasets.tables import read_column
+    from cereval.errors import InvalidInput
+
+    weights, mix, items = flags["weights"], flags["mix"], flags["items"]
+    weighting.check_one(weights, mix)
+    if weights is None and mix is None:
+        return None
+    if items is None and (mix is not None or not weighting.is_table(weights)):
+        raise InvalidInput("--items", "given for a --mix, or a --weights COLUMN", None)
+    if weights is not None:
+        return weighting.weights_of_items(
+            weights, table.items, lambda name: read_column(items, name, table.items)
+        )
+    categories = known_items(items, table.items).categories
+    column = table.model(model)
+    scored = [row for row, score in enumerate(column) if score == score]
+    found = column * 0.0
+    found[scored] = weighting.mixed(mix, None if categories is None else [categories[row] for row in scored])
+    return found
+
+
+def _truth(column: Floats, weights: Floats | None, result: Result) -> dict[str, Any]:
     """A replay knows all scores; of a population it still has only a sample."""
     from math import fsum
 
-    known = [float(score) for score in table.model(model) if score == score]
     if result.target == "population":
         return {"truth": None, "truth_inside": None}
-    truth = fsum(known) / len(known)
-    return {"truth": truth, "truth_inside": result.lower <= truth <= result.upper}
+    shares = [1.0] * len(column) if weights is None else [float(weight) for weight in weights]
+    known = [(share, float(score)) for share, score in zip(shares, column, strict=True) if score == score]
+    truth = fsum(share * score for share, score in known) / fsum(share for share, _ in known)
+    # Sums of weights are rounded: a truth on the edge of its interval is inside.
+    slack = 0.0 if weights is None else 1e-12
+    return {"truth": truth, "truth_inside": result.lower - slack <= truth <= result.upper + slack}
 
 
 def _print_for_people(result: Result, extra: dict[str, Any]) -> None:

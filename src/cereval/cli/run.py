@@ -10,6 +10,7 @@ from cereval.cli.run_options import TASK, apply
 
 if TYPE_CHECKING:
     from cereval.cli.task import Task
+    from cereval.plan import Plan
 
 
 @click.command()
@@ -61,7 +62,7 @@ def _shown(task: Task, work: Any, as_json: bool) -> int:
     from cereval.cli.output import print_json, print_table
 
     first = [dict(turn) for turn in work.caller.prompt.messages(work.items[0])]
-    calls = _expected(task, work.plan.n_items)
+    calls = _expected(task, work.plan)
     facts = {"plan": work.plan.as_dict(), "first_prompt": first, "expected_calls": calls}
     if as_json:
         print_json(facts)
@@ -73,13 +74,17 @@ def _shown(task: Task, work: Any, as_json: bool) -> int:
     return 0
 
 
-def _expected(task: Task, n_items: int) -> int | None:
+def _expected(task: Task, plan: Plan) -> int | None:
     """Calls that scores of the largest variance would take; a threshold's depend on where the mean is."""
     from cereval.stats.planning import plan_estimate
     from cereval.stats.scenario import Scenario
+    from cereval.stats.shift import shift_of
 
     if task.at_least is not None:
         return None
-    outlook = plan_estimate(Scenario(n_items, mean=0.5, confidence=task.confidence), task.eps or 0.02)
+    eps, weights = task.eps or 0.02, plan.item_weights
+    if weights is not None:
+        return shift_of(weights, eps, 1 - task.confidence).calls
+    outlook = plan_estimate(Scenario(plan.n_items, mean=0.5, confidence=task.confidence), eps)
     calls = next(row.calls for row in outlook.forecasts if row.method == "uniform")
-    return n_items if calls is None else calls
+    return plan.n_items if calls is None else calls

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from cereval.cli.weighting import OPTIONS as WEIGHTING
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
 
@@ -71,6 +73,7 @@ STATISTICS: tuple[Option, ...] = (
     click.option(
         "--target", help="benchmark, population or expected: the mean over what.  [default: benchmark]"
     ),
+    *WEIGHTING,
     click.option("--seed", type=int, help="[default: 0]"),
     click.option(
         "--history/--no-history",

@@ -33,6 +33,8 @@ class Task:
     confidence: float = 0.95
     method: str = "auto"
     target: str = "benchmark"
+    weights: str | None = None
+    mix: str | None = None
     seed: int = 0
     store: str = "sqlite:///cereval.db"
     connections: int = 8

@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 class Pool:
     """`size` items with their target weights (sum 1; None = equal) and side information.
 
+    Weights that are all equal are kept as None: they ask the same questions as no weights.
     embeddings: items x dimensions, finite. groups: one integer label 0..K-1 per item.
     history: items x past models, scores in [0, 1], NaN where a past model was not asked.
 
@@ -93,7 +94,7 @@ def _numbers(field: str, values: ArrayLike, size: int, columns: str | None = Non
     return array
 
 
-def _weights(values: ArrayLike, size: int) -> Floats:
+def _weights(values: ArrayLike, size: int) -> Floats | None:
     weights = _numbers("weights", values, size)
     bad = ~np.isfinite(weights) | (weights < 0)
     if bad.any():
@@ -102,6 +103,8 @@ def _weights(values: ArrayLike, size: int) -> Floats:
         )
     if weights.sum() <= 0:
         raise InvalidInput("weights", "not all zero", "all zero")
+    if np.all(weights == weights[0]):
+        return None
     normalised: Floats = weights / weights.sum()
     return normalised
 

@@ -1,0 +1,90 @@
+"""`--weights` and `--mix` into weights of the items: a target that is not the plain mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cereval.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Option = Callable[[Any], Any]
+
+WEIGHTS, SHARE = "weight", "share"
+TABLES = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson")
+
+OPTIONS: tuple[Option, ...] = (
+    click.option(
+        "--weights",
+        metavar="FILE|COLUMN",
+        help="Weights of the items in the target: a file with `item` and `weight`, or a column of the items.",
+    ),
+    click.option(
+        "--mix",
+        metavar="NAME=SHARE,...|FILE",
+        help="Target mix of categories, such as law=0.7,art=0.3, or a file with `category` and `share`.",
+    ),
+)
+
+
+def check_one(weights: str | None, mix: str | None) -> None:
+    """Weights and a mix are two ways to say the same: only one may be given."""
+    if weights is not None and mix is not None:
+        raise InvalidInput("--mix", "left out when --weights is given", mix)
+
+
+def is_table(value: str) -> bool:
+    """Whether a flag names a file rather than a column."""
+    return Path(value).suffix.lower() in TABLES
+
+
+def weights_of_items(value: str, ids: Sequence[str], column: Callable[[str], Sequence[Any]]) -> Floats:
+    """Weights from a file (`item`, `weight`) or from a column, which `column` looks up."""
+    from cereval.datasets.tables import read_column
+
+    values = read_column(value, WEIGHTS, ids) if is_table(value) else list(column(value))
+    return numbers(values, value, ids)
+
+
+def numbers(values: Sequence[Any], source: str, ids: Sequence[str]) -> Floats:
+    """The values as floats; the first that is no weight is named with its item."""
+    import numpy as np
+
+    found = []
+    for row, value in enumerate(values):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if not 0 <= number < float("inf"):
+            raise InvalidInput("--weights", f"numbers >= 0 in {source}", f"{value!r} for item {ids[row]}")
+        found.append(number)
+    return np.array(found)
+
+
+def mix_of(value: str) -> dict[str, float]:
+    """The mix in a flag, or in the file that it names."""
+    from cereval.datasets.files import read_rows
+    from cereval.items.mix import mix_from, parsed_mix
+
+    if not is_table(value):
+        return parsed_mix(value)
+    rows = [row.values for row in read_rows(Path(value))]
+    return mix_from([(str(row.get("category", "")), row.get(SHARE, "")) for row in rows], value)
+
+
+def mixed(value: str, categories: Sequence[str | None] | None) -> Floats:
+    """The weights of a mix; the items must have categories."""
+    from cereval.items.mix import mix_weights
+
+    if categories is None or not any(categories):
+        raise InvalidInput("--mix", "given for items that have a category", value)
+    return mix_weights([category or "" for category in categories], mix_of(value))

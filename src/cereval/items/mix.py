@@ -1,0 +1,61 @@
+"""A target mix of categories as weights of the items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cereval.errors import InvalidInput
+from cereval.names import did_you_mean
+
+
+def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> NDArray[np.float64]:
+    """Weights with which each category has its share of the mix; a category that is not named has none.
+
+    Within a category all items count alike. Shares are relative: they need not sum to 1.
+
+    >>> mix_weights(["law", "law", "art"], {"law": 0.5, "art": 0.5}).tolist()
+    [0.25, 0.25, 0.5]
+    """
+    labels: NDArray[Any] = np.asarray(groups).astype(str)
+    names, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    for name, share in mix.items():
+        if name not in names:
+            raise InvalidInput(
+                "mix", f"made of the data's categories ({did_you_mean(name, names.tolist())})", name
+            )
+        if not 0 <= share < float("inf"):
+            raise InvalidInput("mix", f"shares >= 0 (category {name})", share)
+    shares = np.array([float(mix.get(str(name), 0.0)) for name in names])
+    if not shares.sum() > 0:
+        raise InvalidInput("mix", "a share > 0 for at least one category", dict(mix))
+    return np.asarray((shares / shares.sum() / counts)[codes])
+
+
+def parsed_mix(text: str) -> dict[str, float]:
+    """A mix as a user types it.
+
+    >>> parsed_mix("law=0.5, art=0.5")
+    {'law': 0.5, 'art': 0.5}
+    """
+    pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
+    return mix_from([(name.strip(), share) for name, _, share in pairs], text)
+
+
+def mix_from(pairs: Sequence[tuple[str, object]], source: str) -> dict[str, float]:
+    """Names and shares, each name once."""
+    mix: dict[str, float] = {}
+    for name, share in pairs:
+        try:
+            number = float(str(share))
+        except ValueError:
+            number = float("nan")
+        if not name or name in mix or not 0 <= number < float("inf"):
+            raise InvalidInput("mix", "name=share pairs such as law=0.7,art=0.3, each name once", source)
+        mix[name] = number
+    if not mix:
+        raise InvalidInput("mix", "name=share pairs such as law=0.7,art=0.3", source)
+    return mix
