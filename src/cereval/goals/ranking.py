@@ -1,0 +1,302 @@
+"""Goals of a ranking: the full order, the top k, who beats a baseline.
+
+A goal says which pairs are played, how many of their nulls can be true and wrongly rejected (`family`), which
+pairs still matter, and what the answer is. Matrices are those of `Standing`: [i, j] speaks of model i over model j.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from cereval.errors import InvalidInput
+from cereval.goals.estimate import in_open_unit_interval
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SMALLEST_FLOOR = 0.005
+CLOSE_PAIRS_CAP, LARGE_GAPS_CAP = 0.7, 0.85
+DOUBTS = (0.5, 0.3, 0.15)
+"""Pairs are followed in stages: first those that are estimated to be further apart than the tie, then those that may
+well be, last those of which it is only not unlikely. So whatever the budget, it goes to what matters most."""
+
+
+class Claims(Protocol):
+    """What a goal may look at; see `cereval.rank.standing.Standing`."""
+
+    @property
+    def above(self) -> Bools: ...
+    @property
+    def near(self) -> Bools: ...
+    @property
+    def gap(self) -> Floats: ...
+    @property
+    def error(self) -> Floats: ...
+    @property
+    def unordered(self) -> Bools: ...
+
+
+class RankGoal(Protocol):
+    """Goals are frozen, validated in their constructors, and rebuilt from their spec."""
+
+    @property
+    def margin(self) -> float | None:
+        """The second null's distance from 0, if a claim "worse by less than this" is needed."""
+
+    @property
+    def floor(self) -> float:
+        """The smallest distance from a null that the bets aim at."""
+
+    @property
+    def cap(self) -> float:
+        """The largest share of an account that one item may lose (see `PairTuning`)."""
+
+    def pairs(self, models: int) -> tuple[Ints, Ints]:
+        """The pairs that are played."""
+
+    def family(self, models: int) -> int:
+        """How many wrong claims the error budget has to be shared among."""
+
+    def unsettled(self, claims: Claims) -> Bools:
+        """Pairs that keep the goal from being reached (symmetric)."""
+
+    def open(self, claims: Claims) -> Bools:
+        """Those of them to follow now; none only if none is unsettled."""
+
+    def played(self, claims: Claims) -> Bools:
+        """Pairs whose games go on when both models have been asked (symmetric)."""
+
+    def ties(self, claims: Claims) -> Bools:
+        """Pairs given as ties (symmetric)."""
+
+    def winners(self, claims: Claims) -> Bools:
+        """The models that answer the goal's question: the top k, or those that beat the baseline."""
+
+    def losers(self, claims: Claims) -> Bools:
+        """The models certified out of it."""
+
+    def spec(self) -> dict[str, Any]:
+        """Name and parameters, JSON-able."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ties:
+    """When a pair is a tie: proven within `tie`, or unlikely to be further apart.
+
+    doubt: a pair that is not ordered is given up as a tie once the chance that it is further apart than `tie`, by
+    its estimate and standard error, is below this. That steers calls and certifies nothing. `proven`: only pairs
+    whose difference is certified to be below `tie` are ties, which costs about half as many calls again.
+    """
+
+    tie: float = 0.05
+    doubt: float = 0.05
+    proven: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tie", in_open_unit_interval("tie", self.tie))
+        if isinstance(self.doubt, bool) or not 0.0 < self.doubt < 0.5:
+            raise InvalidInput("doubt", "a number in (0, 0.5)", self.doubt)
+        if not isinstance(self.proven, bool):
+            raise InvalidInput("proven", "True or False", self.proven)
+
+    @property
+    def margin(self) -> float | None:
+        return self.tie if self.proven else None
+
+    @property
+    def floor(self) -> float:
+        return max(self.tie, SMALLEST_FLOOR)
+
+    @property
+    def cap(self) -> float:
+        return CLOSE_PAIRS_CAP
+
+    def candidates(self, claims: Claims) -> Bools:
+        """The pairs that the goal asks about and that are not ordered."""
+        return claims.unordered
+
+    def ties(self, claims: Claims) -> Bools:
+        if not self.proven:
+            return self.candidates(claims) & self._unlikely(claims, self.doubt)
+        found: Bools = self.candidates(claims) & claims.near & claims.near.T
+        return found
+
+    def _unlikely(self, claims: Claims, doubt: float) -> Bools:
+        """Pairs whose chance to be further apart than the tie is below `doubt`; never one that was not played."""
+        reach = float(ndtri(1 - doubt)) * claims.error
+        found: Bools = (np.abs(claims.gap) + reach < self.tie) & (claims.error < 1)
+        return found
+
+    def unsettled(self, claims: Claims) -> Bools:
+        return self.candidates(claims) & ~self.ties(claims)
+
+    def open(self, claims: Claims) -> Bools:
+        last = self.unsettled(claims)
+        stages = (last & ~self._unlikely(claims, doubt) for doubt in DOUBTS)
+        return next((stage for stage in stages if stage.any()), last)
+
+    def played(self, claims: Claims) -> Bools:
+        return self.candidates(claims)
+
+    def _spec(self) -> dict[str, Any]:
+        return {"tie": self.tie, "doubt": self.doubt, "proven": self.proven}
+
+
+@dataclass(frozen=True, slots=True)
+class Order(_Ties):
+    """Every pair further apart than `tie` put in order.
+
+    A wrong order of a pair is possible in one direction only, so K(K-1)/2 nulls share the error budget.
+
+    >>> Order(0.05).family(43)
+    903
+    """
+
+    def pairs(self, models: int) -> tuple[Ints, Ints]:
+        first, second = np.triu_indices(models, 1)
+        return first, second
+
+    def family(self, models: int) -> int:
+        return models * (models - 1) // 2
+
+    def winners(self, claims: Claims) -> Bools:
+        return np.zeros(len(claims.above), dtype=bool)
+
+    def losers(self, claims: Claims) -> Bools:
+        return np.zeros(len(claims.above), dtype=bool)
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": "order", **self._spec()}
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """k models, each certified to be less than `within` below the k-th best.
+
+    Theorem. Let T* be the true top k. If no claim "above" or "near" is wrong on the k(K-k) pairs of a model in T* and
+    one outside, the answer is right. Proof: a model of T* is never out, because nothing outside T* is ever above it,
+    nor above what is above it, and T* leaves it k-1 betters at most. Let a be in the answer and not in T*; some c of
+    T* is then not in the answer, is not out, and so a is near it: score(a) > score(c) - within, and score(c) is at
+    least the k-th best. So k(K-k) nulls share the error budget: K-1 for the best model.
+
+    >>> Top(1, within=0.02).family(43)
+    42
+    """
+
+    k: int = 1
+    within: float = 0.02
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
+            raise InvalidInput("top", "a whole number >= 1", self.k)
+        if isinstance(self.within, bool) or not 0.0 <= self.within < 1.0:
+            raise InvalidInput("within", "a number in [0, 1)", self.within)
+
+    @property
+    def margin(self) -> float | None:
+        return self.within
+
+    @property
+    def floor(self) -> float:
+        return max(self.within, SMALLEST_FLOOR)
+
+    @property
+    def cap(self) -> float:
+        return LARGE_GAPS_CAP
+
+    def pairs(self, models: int) -> tuple[Ints, Ints]:
+        if self.k >= models:
+            raise InvalidInput("top", f"below the number of models, {models}", self.k)
+        first, second = np.triu_indices(models, 1)
+        return first, second
+
+    def family(self, models: int) -> int:
+        return self.k * (models - self.k)
+
+    def open(self, claims: Claims) -> Bools:
+        return self.unsettled(claims)
+
+    def unsettled(self, claims: Claims) -> Bools:
+        inside = self.winners(claims)
+        rivals = ~self.losers(claims) & ~inside
+        needed = np.outer(inside, rivals) & ~claims.near
+        found: Bools = needed | needed.T
+        return found
+
+    def played(self, claims: Claims) -> Bools:
+        alive = ~self.losers(claims)
+        return claims.unordered & np.outer(alive, alive)
+
+    def ties(self, claims: Claims) -> Bools:
+        return np.zeros_like(claims.above)
+
+    def winners(self, claims: Claims) -> Bools:
+        """The k that lead the others on shared items, among those not out."""
+        alive = ~self.losers(claims)
+        lead = np.where(alive, claims.gap[:, alive].mean(axis=1), -np.inf)
+        found = np.zeros(len(lead), dtype=bool)
+        found[np.argsort(-lead, kind="stable")[: self.k]] = True
+        return found
+
+    def losers(self, claims: Claims) -> Bools:
+        found: Bools = claims.above.sum(axis=0) >= self.k
+        return found
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": "top", "k": int(self.k), "within": float(self.within)}
+
+
+@dataclass(frozen=True, slots=True)
+class Beats(_Ties):
+    """For each model: better or worse than the model number `baseline`, or a tie with it. K-1 nulls.
+
+    >>> Beats(baseline=3).family(43)
+    42
+    """
+
+    baseline: int = field(default=0, kw_only=True)
+
+    def pairs(self, models: int) -> tuple[Ints, Ints]:
+        if isinstance(self.baseline, bool) or not 0 <= self.baseline < models:
+            raise InvalidInput("baseline", f"the number of a model, 0 to {models - 1}", self.baseline)
+        others = np.delete(np.arange(models), self.baseline)
+        return others, np.full(models - 1, self.baseline)
+
+    def family(self, models: int) -> int:
+        return models - 1
+
+    def candidates(self, claims: Claims) -> Bools:
+        found = np.zeros_like(claims.above)
+        found[self.baseline] = found[:, self.baseline] = claims.unordered[self.baseline]
+        return found
+
+    def winners(self, claims: Claims) -> Bools:
+        found: Bools = claims.above[:, self.baseline]
+        return found
+
+    def losers(self, claims: Claims) -> Bools:
+        found: Bools = claims.above[self.baseline]
+        return found
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": "beats", "baseline": int(self.baseline), **self._spec()}
+
+
+def rank_goal_from_spec(spec: dict[str, Any]) -> RankGoal:
+    """Rebuilds a goal from its spec.
+
+    >>> rank_goal_from_spec({"goal": "top", "k": 2, "within": 0.01})
+    Top(k=2, within=0.01)
+    """
+    kinds: dict[str, Any] = {"order": Order, "top": Top, "beats": Beats}
+    name = spec.get("goal")
+    if name not in kinds:
+        raise InvalidInput("goal", "order, top or beats", name)
+    found: RankGoal = kinds[name](**{key: value for key, value in spec.items() if key != "goal"})
+    return found

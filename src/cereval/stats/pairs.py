@@ -1,0 +1,161 @@
+"""Pairwise games: which of two models has the higher mean, for very many pairs at once.
+
+All models answer the items in one shared random order without replacement. Let D_1, D_2, ... in [-1, 1] be the
+differences of a pair's scores along that order, S_t the sum of the first t, and Delta the mean over all N items.
+Given the first t items, the next is uniform on the rest, so under the null Delta <= m
+
+    E[D_{t+1} | past]  <=  mu = (N m - S_t) / (N - t),
+
+and K = prod (1 + l_t (D_t - mu_t)) with 0 <= l_t <= cap/(1 + mu_t), l_t a function of D_1 .. D_{t-1} alone, is a
+nonnegative supermartingale: P(sup_t K >= 1/alpha) <= alpha (Ville 1939; Waudby-Smith and Ramdas 2024). The
+supremum is over the *whole* order, of which a session sees a prefix of its own choosing.
+
+Corollary (scheduling is free). The game of a pair is fixed by the shared order and the pair's own scores. How far it
+is looked at may depend on anything at all: on other models, on items further down the order, on hindsight. Whatever
+decides which model is asked next can cost calls, never validity.
+
+A call that failed has a score in [0, 1]: the game "first above second" gets the lowest difference that is possible,
+the reverse game the highest, so that failures can only hold claims back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROOT_TWO_PI = sqrt(2 * pi)
+PRIOR_SQUARE = 0.25
+"""What one imagined past item says of D^2: about that of two unrelated 0/1 scores at mean .85."""
+LARGEST_GAP = 0.5
+LOGICAL_SLACK = 1e-9
+UNKNOWN = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class PairTuning:
+    """The constants of the bets, none of which validity depends on; chosen in `benchmarks/rank.py`.
+
+    deadline: share of the capital on bets that replicate a fixed-horizon test (see `bets.DeadlineBets`); the rest
+    goes in equal parts to Kelly bets on fixed gaps. caution: standard errors by which the horizon trusts an
+    observed gap less. opening, fade: a gap assumed at first, and the items over which it fades to the floor.
+    patience: the least share of its information that the horizon stays ahead. cap: the largest share of an account
+    that one item may lose; lower is better for many close pairs, higher for a few large gaps.
+    """
+
+    deadline: float = 0.8
+    caution: float = 0.3
+    opening: float = 0.3
+    fade: float = 8.0
+    patience: float = 0.05
+    overshoot: float = 0.05
+    cap: float = 0.8
+
+
+class PairGames:
+    """Two games, "first above second" and "second above first", against each null, for every pair.
+
+    `nulls` are the values m of Delta to be played against, the same for both directions: 0 for the order,
+    -margin for "worse by less than margin". `evidence[null, direction, pair]` is the largest log-wealth so far.
+
+    >>> games = PairGames(100, pairs=1, nulls=(0.0,), alpha=0.01, floor=0.05)
+    >>> for _ in range(25):
+    ...     games.play(np.array([0]), low=np.array([1.0]), high=np.array([1.0]))
+    >>> above, below = games.evidence[0, :, 0] >= np.log(100)
+    >>> bool(above), bool(below)
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        n_items: int,
+        *,
+        pairs: int,
+        nulls: tuple[float, ...],
+        alpha: float,
+        floor: float,
+        tuning: PairTuning | None = None,
+    ) -> None:
+        self.n_items = n_items
+        self.nulls = np.array(nulls)[:, None, None]
+        self.alpha, self.floor, self.tuning = alpha, floor, tuning or PairTuning()
+        self.time = np.zeros(pairs, dtype=np.int64)
+        self.total = np.zeros((2, pairs))
+        self.squares = np.zeros(pairs)
+        self.evidence = np.zeros((len(nulls), 2, pairs))
+        self._quantile = -float(ndtri(alpha))
+        self._gaps = kelly_gaps(floor)
+        rest = (1 - self.tuning.deadline) / len(self._gaps)
+        shares = np.array([self.tuning.deadline, *[rest] * len(self._gaps)])
+        self._wealth = np.tile(np.log(shares)[:, None, None, None], (1, len(nulls), 2, pairs))
+
+    def play(self, which: Ints, low: Floats, high: Floats) -> None:
+        """One more item for the pairs `which`: the bounds of their differences on it (equal if both are known)."""
+        time, wealth = self.time[which], self._wealth[..., which]
+        left = (self.n_items - time) / self.n_items
+        rest = (self.n_items * self.nulls - self.total[:, which]) / (self.n_items - time)
+        stakes = self._stakes(which, time, left, wealth[0])
+        np.minimum(stakes, self.tuning.cap / np.maximum(1 + rest, 1e-12), out=stakes)
+        gain = np.stack((low, -high))
+        wealth += np.log1p(np.maximum(stakes * (gain - rest), -1 + 1e-12))
+        self._wealth[..., which] = wealth
+        self.time[which] = time + 1
+        self.total[:, which] += gain
+        self.squares[which] += ((low + high) / 2) ** 2
+        self._weigh(which, wealth)
+
+    def _stakes(self, which: Ints, time: Ints, left: Floats, wealth: Floats) -> Floats:
+        """Deadline and Kelly bets l on D; in units of X = S/N + left D they are l/left."""
+        square = (self.squares[which] + PRIOR_SQUARE) / (time + 1)
+        error = np.sqrt(square * left / np.maximum(time, 1))
+        lead = self.total[:, which] / np.maximum(time, 1) - self.nulls
+        least = np.maximum(self.tuning.opening * np.exp(-time / self.tuning.fade), self.floor)
+        gap = np.maximum(lead - self.tuning.caution * error, least)
+        needed = square * (self._quantile / gap) ** 2
+        ahead = np.maximum(needed - time / left, self.tuning.patience * needed)
+        chance = np.exp(wealth + log(self.alpha / (1 + self.tuning.overshoot)))
+        quantile = ndtri(np.clip(chance, 1e-30, 1 - 1e-6, out=chance))
+        slope = np.exp(-0.5 * quantile * quantile) / (ROOT_TWO_PI * chance)
+        stakes = np.empty((1 + len(self._gaps), *wealth.shape))
+        stakes[0] = slope / (np.sqrt(square * ahead) * left)
+        stakes[1:] = (self._gaps[:, None] / (square * left))[:, None, None]
+        return stakes
+
+    def _weigh(self, which: Ints, wealth: Floats) -> None:
+        """Books the accounts' sum, and what the seen scores prove by themselves whatever the rest is."""
+        most = wealth.max(axis=0)
+        together = most + np.log(np.exp(wealth - most).sum(axis=0))
+        unseen = self.n_items - self.time[which]
+        proven = self.total[:, which] - unseen > self.n_items * self.nulls + LOGICAL_SLACK
+        together[proven] = np.inf
+        self.evidence[..., which] = np.maximum(self.evidence[..., which], together)
+
+    @property
+    def estimates(self) -> Floats:
+        """The mean difference of each pair on the items it has played (0 before the first)."""
+        found: Floats = (self.total[0] - self.total[1]) / 2 / np.maximum(self.time, 1)
+        return found
+
+    @property
+    def errors(self) -> Floats:
+        """Standard errors of `estimates`, with the finite-population factor; huge before the first item."""
+        count = np.maximum(self.time, 1)
+        spread = np.maximum(self.squares / count - self.estimates**2, 0) * count + PRIOR_SQUARE
+        found: Floats = np.sqrt(spread / (count + 1) * (1 - self.time / self.n_items) / count)
+        return np.where(self.time > 0, found, UNKNOWN)
+
+
+def kelly_gaps(floor: float) -> Floats:
+    """Gaps from `floor` up, each twice the one before.
+
+    >>> kelly_gaps(0.05).tolist()
+    [0.05, 0.1, 0.2, 0.4]
+    """
+    count = max(int(np.floor(np.log2(LARGEST_GAP / floor))), 0) + 1
+    return floor * 2.0 ** np.arange(count)
