@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cereval.cli import weighting
 from cereval.cli.output import percent, print_json, print_table
+from cereval.cli.run_options import apply
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from cereval.stats.planning import Forecast, Outlook
+    from cereval.stats.shift import Shift
+
+    Floats = NDArray[np.float64]
 
 
 @click.command()
-@click.option("--items", type=int, required=True, metavar="N", help="Questions in the pool.")
+@click.option(
+    "--items", metavar="N|FILE", help="Questions in the pool, or a file of them for --weights or --mix."
+)
 @click.option("--eps", type=float, help="The half-width wanted.  [default: 0.02]")
 @click.option(
     "--threshold", "--at-least", type=float, metavar="C", help="Or: is the mean at least C? Needs --mean."
@@ -34,6 +44,7 @@ if TYPE_CHECKING:
     default="benchmark",
     show_default=True,
 )
+@apply(weighting.OPTIONS)
 @click.option("--price", type=float, metavar="USD", help="Price of one call.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan(price: float | None, as_json: bool, **flags: Any) -> int:
@@ -46,22 +57,90 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
 
     if price is not None and not 0 <= price < float("inf"):
         raise InvalidInput("--price", "a number >= 0", price)
-    outlook = _outlook(**flags)
+    size, shares = _pool(flags.pop("items"), flags.pop("weights"), flags.pop("mix"))
+    outlook, shift = _outlook(size, **flags), None
+    if shares is not None:
+        outlook, shift = _weighted(outlook, shares)
     if as_json:
-        print_json(_as_dict(outlook, flags["threshold"], price))
+        print_json({**_as_dict(outlook, flags["threshold"], price), "weights": _shift_dict(shift)})
     else:
         _print_for_people(outlook, flags["threshold"], price)
+        _print_shift(shift)
     return 0
 
 
+def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int, Floats | None]:
+    """How many questions, and their weights in the target, if they differ."""
+    from cereval.cli.weighting import check_one, is_table, mixed, weights_of_items
+    from cereval.datasets.tables import read_column, read_ids, read_items
+    from cereval.errors import InvalidInput
+
+    check_one(weights, mix)
+    file = items if items is not None and is_table(items) else None
+    if file is None and (mix is not None or (weights is not None and not is_table(weights))):
+        raise InvalidInput("--items", "a file of the questions for a --mix, or a --weights COLUMN", items)
+    if weights is not None:
+        ids = read_ids(file or weights)
+        if file is None and items is not None and _count(items) != len(ids):
+            raise InvalidInput("--items", f"the {len(ids)} of the weights, or left out", items)
+        return len(ids), weights_of_items(weights, ids, lambda name: read_column(str(file), name, ids))
+    if file is None:
+        return _count(items), None
+    if mix is None:
+        return len(read_ids(file)), None
+    categories = read_items(file).categories
+    return len(categories or ()), mixed(mix, categories)
+
+
+def _count(items: str | None) -> int:
+    from cereval.errors import InvalidInput
+
+    if items is None or not items.isdecimal():
+        raise InvalidInput("--items", "a whole number >= 1, or a file of the questions", items)
+    return int(items)
+
+
+def _weighted(outlook: Outlook, shares: Floats) -> tuple[Outlook, Shift]:
+    """The forecasts of the methods that know weights, with draws in proportion to them."""
+    from cereval.stats.shift import shift_of, weighted_calls
+
+    scenario = outlook.scenario
+    if scenario.target != "benchmark":
+        from cereval.errors import InvalidInput
+
+        raise InvalidInput("--target", "benchmark when weights are given", scenario.target)
+    rows = tuple(
+        replace(row, calls=weighted_calls(shares, row.needed), remark=f"weighted; {row.remark}")
+        for row in outlook.forecasts
+        if row.method in ("normal", "uniform", "active")
+    )
+    shift = shift_of(shares, outlook.eps, scenario.delta, scenario.variance_or_worst)
+    others = ("static:", "seq:", "oracle:", "hoeffding:")
+    warnings = tuple(one for one in outlook.warnings if not one.startswith(others))
+    return replace(outlook, forecasts=rows, warnings=warnings), shift
+
+
+def _shift_dict(shift: Shift | None) -> dict[str, Any] | None:
+    if shift is None:
+        return None
+    return {**asdict(shift), "extreme": shift.extreme, "warning": shift.warning}
+
+
+def _print_shift(shift: Shift | None) -> None:
+    if shift is not None:
+        click.echo(f"{shift.note}; about {shift.calls_without:,} calls without weights")
+        if shift.warning is not None:
+            click.echo(f"warning: {shift.warning}", err=True)
+
+
 def _outlook(
-    items: int, eps: float | None, threshold: float | None, groups: str | None, **expected: Any
+    size: int, eps: float | None, threshold: float | None, groups: str | None, **expected: Any
 ) -> Outlook:
     from cereval.errors import InvalidInput
     from cereval.stats.planning import plan_estimate, plan_threshold
     from cereval.stats.scenario import Scenario
 
-    scenario = Scenario(items, groups=() if groups is None else parsed_groups(groups), **expected)
+    scenario = Scenario(size, groups=() if groups is None else parsed_groups(groups), **expected)
     if threshold is None:
         return plan_estimate(scenario, 0.02 if eps is None else eps)
     if eps is not None:

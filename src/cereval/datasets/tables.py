@@ -115,6 +115,13 @@ def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> l
     return [values[item] for item in items]
 
 
+def read_ids(path: str | PathLike[str]) -> tuple[str, ...]:
+    """The column `item` of a parquet, csv or jsonl file."""
+    path = Path(path)
+    columns = _columns(path, ("item",))
+    return _identities(path, _required(path, list(columns), "item", columns))
+
+
 def _columns(path: Path, wanted: Sequence[str] = ("item", "text", "category")) -> dict[str, list[Any]]:
     if file_format(path) == "jsonl":
         rows = [row.values for row in read_rows(path)]

@@ -183,6 +183,7 @@ class Active(CertifiedMethod):
         items, scores, relative = (np.array(column) for column in zip(*self._known, strict=True))
         importance = self.tally.shares[items.astype(np.int64)] * self.setting.pool.size / relative
         size, target = self.setting.pool.size, self.setting.target
-        uniform = uniform_calls(scores, importance, half_width, size, target, self.setting.delta)
+        weights = self.setting.pool.weights
+        uniform = uniform_calls(scores, importance, half_width, size, target, self.setting.delta, weights)
         note = effect_note(self.consumed, uniform)
         return notes if note is None else (*notes, note)

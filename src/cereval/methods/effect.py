@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from cereval.methods.base import Target
 from cereval.stats.planning import deadline_draws
 from cereval.stats.scenario import Scenario
+from cereval.stats.shift import weighted_calls
 
 Floats = NDArray[np.float64]
 
@@ -16,9 +17,17 @@ NOTICEABLE = 0.05
 
 
 def uniform_calls(
-    scores: Floats, importance: Floats, half_width: float, size: int, target: Target, delta: float
+    scores: Floats,
+    importance: Floats,
+    half_width: float,
+    size: int,
+    target: Target,
+    delta: float,
+    weights: Floats | None = None,
 ) -> int | None:
-    """Calls that uniform draws are expected to take to this half-width; None where a pool is too small.
+    """Calls that draws without side information are expected to take to this half-width.
+
+    None where a pool is too small. weights: of all items, where they do not count alike.
 
     importance: 1 / probability of each draw relative to uniform draws, so that the variance is that of all
     items and not of the hard ones that were drawn more often.
@@ -29,7 +38,10 @@ def uniform_calls(
     mean = np.average(scores, weights=importance)
     variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)
     scenario = Scenario(size, 1 - delta, target, variance=variance)
-    return scenario.calls(deadline_draws(variance, scenario.skew, half_width, delta))
+    draws = deadline_draws(variance, scenario.skew, half_width, delta)
+    if weights is not None and target == "benchmark":
+        return weighted_calls(weights, draws)
+    return scenario.calls(draws)
 
 
 def effect_note(calls: int, uniform: int | None) -> str | None:
