@@ -25,10 +25,16 @@ if TYPE_CHECKING:
     from cereval.goals.compare import Difference as Difference
     from cereval.goals.compare import NotWorse as NotWorse
     from cereval.goals.compare import Sign as Sign
+    from cereval.goals.ranking import Beats as Beats
+    from cereval.goals.ranking import Order as Order
+    from cereval.goals.ranking import Top as Top
     from cereval.goals.tasks import AllAtLeast as AllAtLeast
     from cereval.goals.tasks import EachWithin as EachWithin
     from cereval.goals.tasks import Macro as Macro
     from cereval.goals.tasks import WhichFail as WhichFail
+    from cereval.rank import Ranking as Ranking
+    from cereval.rank import RankSession as RankSession
+    from cereval.rank import rank as rank
     from cereval.records import Draw as Draw
     from cereval.records import Interval as Interval
     from cereval.records import Result as Result
@@ -42,6 +48,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AllAtLeast": "cereval.goals.tasks",
+    "Beats": "cereval.goals.ranking",
     "CerevalError": "cereval.errors",
     "CompareSession": "cereval.compare",
     "Comparison": "cereval.compare",
@@ -52,16 +59,21 @@ _HOMES = {
     "Interval": "cereval.records",
     "Macro": "cereval.goals.tasks",
     "NotWorse": "cereval.goals.compare",
+    "Order": "cereval.goals.ranking",
+    "RankSession": "cereval.rank",
+    "Ranking": "cereval.rank",
     "Result": "cereval.records",
     "Session": "cereval.session",
     "Sign": "cereval.goals.compare",
     "TaskSession": "cereval.tasks",
     "TasksResult": "cereval.tasks",
     "Threshold": "cereval.goals",
+    "Top": "cereval.goals.ranking",
     "WhichFail": "cereval.goals.tasks",
     "compare": "cereval.compare",
     "evaluate": "cereval.evaluate",
     "evaluate_async": "cereval.evaluate",
+    "rank": "cereval.rank",
     "replay": "cereval.replay",
     "tasks": "cereval.tasks",
 }

@@ -147,8 +147,9 @@ class PairGames:
         """Standard errors of `estimates`, with the finite-population factor; huge before the first item."""
         count = np.maximum(self.time, 1)
         spread = np.maximum(self.squares / count - self.estimates**2, 0) * count + PRIOR_SQUARE
-        found: Floats = np.sqrt(spread / (count + 1) * (1 - self.time / self.n_items) / count)
-        return np.where(self.time > 0, found, UNKNOWN)
+        error = np.sqrt(spread / (count + 1) * (1 - self.time / self.n_items) / count)
+        found: Floats = np.where(self.time > 0, error, UNKNOWN)
+        return found
 
 
 def kelly_gaps(floor: float) -> Floats:
