@@ -10,6 +10,8 @@ from cereval.certificate.base import FORMAT, Verdict
 
 CHECKERS: Mapping[str, str] = {
     FORMAT: "cereval.certificate.verify",
+    "cereval-comparison/1": "cereval.certificate.comparison",
+    "cereval-ranking/1": "cereval.certificate.ranking",
     "cereval-tasks/1": "cereval.certificate.tasks",
 }
 """Format -> a module with `verify(content, stored=None, *, explain=False) -> Verdict`; imported when used."""
