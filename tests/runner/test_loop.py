@@ -20,8 +20,6 @@ from cereval.models.base import EndpointError, Messages, Reply
 from cereval.models.scripted import Faults, ScriptedModel
 from cereval.progress import Progress, Silent
 from cereval.runner.run import Outcome
-from cereval.runner.window import Window
-from cereval.session import Session
 from cereval.store.base import Store
 
 
@@ -74,18 +72,6 @@ def test_at_most_as_many_calls_too_many_as_connections(tmp_path: Path, connectio
     assert outcome.result.stopped == "goal"
     assert 0 <= outcome.surplus <= connections
     assert len(model.asked) == outcome.calls
-
-
-def test_answers_may_pile_up_behind_a_slow_one_only_far_from_the_goal() -> None:
-    session = Session(5000, seed=1)
-    window = Window(10)
-    sizes = []
-    while not session.done:
-        for draw in session.ask(1):
-            session.tell(draw, float(draw.item % 3 > 0))
-        sizes.append(window.size(session))
-    assert max(sizes) == 40
-    assert set(sizes[len(sizes) // 2 :]) == {10}
 
 
 def test_faults_and_telling_delays_bias_nothing(tmp_path: Path) -> None:

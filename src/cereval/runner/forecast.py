@@ -15,7 +15,16 @@ SMALLEST_GAP = 0.005
 
 
 def expected_calls(session: Session) -> int | None:
-    """Results that will have been consumed when the goal is reached; None for methods that do not tell.
+    """Results that will have been consumed at the end: when the goal is reached or the budget is spent.
+
+    None for methods that do not tell.
+    """
+    total = calls_to_goal(session)
+    return total if total is None or session.budget is None else min(total, session.budget)
+
+
+def calls_to_goal(session: Session) -> int | None:
+    """Results that will have been consumed when the goal is reached, whatever the budget.
 
     The information that a fixed-n test would need, times the price of looking all the time, less what is
     there; draws without replacement turn x independent draws into x / (1 + x / left).
@@ -29,8 +38,7 @@ def expected_calls(session: Session) -> int | None:
     draws = missing * method.tally.prospect().variance
     left = session.n_items - session.n_evaluated
     ahead = draws if method.tally.replacement else draws / (1 + draws / max(left, 1))
-    total = session.n_evaluated + max(round(ahead), 1)
-    return total if session.budget is None else min(total, session.budget)
+    return session.n_evaluated + max(round(ahead), 1)
 
 
 def _information_needed(session: Session, method: CertifiedMethod) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 from cereval.goals import Estimate
-from cereval.runner.forecast import expected_calls
+from cereval.runner.forecast import calls_to_goal
 from cereval.session import Session
 
 SURE = 1 / 3
-"""A run has never been seen to end before this share of the calls that it was expected to take."""
+"""Of the calls still expected, less the root of all that are: a run has never been seen to end sooner.
+
+Nor within half of them (tests/runner/test_window.py holds a third)."""
 
 FEWEST = 50
 """Results before an expectation is worth something."""
@@ -21,8 +25,8 @@ class Window:
 
     Results are consumed in draw order, so one slow call holds back all later ones. With as many calls out as
     connections, at most that many are too many when the goal is reached; but a call that is retried for
-    a minute would idle the others for a minute. So far from the goal, where none of the next calls can be
-    the last, answers may pile up behind a slow one.
+    a minute would idle the others for a minute. So far from an estimate's goal, where none of the next calls can
+    be the last, answers may pile up behind a slow one. A threshold can be decided by the very next answers.
 
     >>> Window(4).size(Session(100))
     4
@@ -43,5 +47,7 @@ class Window:
     def _ahead(self, session: Session) -> int:
         if session.n_evaluated < FEWEST or not isinstance(session.goal, Estimate):
             return 0
-        expected = expected_calls(session) or 0
-        return max(min(int(SURE * expected) - session.n_evaluated, MOST_AHEAD * self.connections), 0)
+        # A budget ends the draws by itself: only the goal can come while calls are out.
+        expected = calls_to_goal(session) or 0
+        sure = int(SURE * (expected - session.n_evaluated) - sqrt(expected))
+        return max(min(sure, MOST_AHEAD * self.connections), 0)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from cereval.store.base import Answer, Run
 
 _UNSTORABLE = re.compile("[\ud800-\udfff\0]")
+_COLUMNS = tuple(field.name for field in fields(Answer))
 
 
 def storable(text: str) -> str:
@@ -23,8 +24,10 @@ def storable(text: str) -> str:
 
 
 def answer_row(run_id: str, answer: Answer, at: float) -> dict[str, Any]:
-    row = {key: storable(value) if isinstance(value, str) else value for key, value in asdict(answer).items()}
-    return row | {"run_id": run_id, "at": at}
+    # `asdict` would copy every value, at a third of what the whole insert costs.
+    row = {name: getattr(answer, name) for name in _COLUMNS}
+    texts = {name: storable(value) for name, value in row.items() if isinstance(value, str)}
+    return row | texts | {"run_id": run_id, "at": at}
 
 
 def answer_from(row: Mapping[Any, Any]) -> Answer:
