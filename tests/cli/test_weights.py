@@ -1,0 +1,222 @@
+"""`--weights` and `--mix`: replay, plan, and live runs that are resumed and verified."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cereval.cli.main import main
+
+SIZE = 500
+
+
+def answer(question: str) -> str:
+    """A model that is right on even numbers, and on all under 100."""
+    number = int(question.split()[-1])
+    return str(number) if number % 2 == 0 or number < 100 else "no idea"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("weights")
+    rows = [
+        {
+            "item": f"q{i}",
+            "question": f"say {i}",
+            "answer": str(i),
+            "category": "low" if i < 100 else "high",
+            "w": 1 + i % 3,
+        }
+        for i in range(SIZE)
+    ]
+    (path / "items.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    scores = [float(answer(row["question"]) == row["answer"]) for row in rows]
+    lines = [f"q{i},{score},{score if i else ''}" for i, score in enumerate(scores)]
+    (path / "scores.csv").write_text("item,m,gap\n" + "\n".join(lines), encoding="utf-8")
+    heavy = [f"q{i},{1000 if i < 3 else 1}" for i in reversed(range(SIZE))]
+    (path / "heavy.csv").write_text("item,weight\n" + "\n".join(heavy), encoding="utf-8")
+    (path / "ones.csv").write_text(
+        "item,weight\n" + "\n".join(f"q{i},2" for i in range(SIZE)), encoding="utf-8"
+    )
+    (path / "mix.csv").write_text("category,share\nlow,0.5\nhigh,0.5\n", encoding="utf-8")
+    (path / "short.csv").write_text("item,weight\nq0,1\n", encoding="utf-8")
+    (path / "bad.csv").write_text(
+        "item,weight\n" + "\n".join(f"q{i},-1" for i in range(SIZE)), encoding="utf-8"
+    )
+    return path
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def truth(weights: Any) -> float:
+    scores = [float(i % 2 == 0 or i < 100) for i in range(SIZE)]
+    return float(np.average(scores, weights=weights))
+
+
+LOW = np.where(np.arange(SIZE) < 100, 0.5 / 100, 0.5 / 400)
+
+
+def replayed(folder: Path, *flags: object) -> int:
+    start = ["replay", folder / "scores.csv", "--model", "m", "--items", folder / "items.jsonl", "--json"]
+    return main([*map(str, start), "--method", "uniform", *map(str, flags)])
+
+
+@pytest.mark.parametrize(
+    ("flags", "weights"),
+    [
+        (("--mix", "low=0.5,high=0.5"), LOW),
+        (("--mix", "mix.csv"), LOW),
+        (("--weights", "w"), 1 + np.arange(SIZE) % 3),
+        (("--weights", "heavy.csv"), np.where(np.arange(SIZE) < 3, 1000, 1)),
+    ],
+)
+def test_replay(
+    folder: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, str], weights: Any
+) -> None:
+    value = folder / flags[1] if flags[1].endswith(".csv") else flags[1]
+    assert replayed(folder, flags[0], value, "--eps", "0.06") == 0
+    found = printed(capsys)
+    assert found["target"] == "weighted"
+    assert found["truth"] == pytest.approx(truth(weights))
+    assert found["truth_inside"]
+    assert any("equally weighted ones (Kish)" in note for note in found["notes"])
+
+
+def test_equal_weights_change_no_number(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replayed(folder, "--eps", "0.05", "--weights", folder / "ones.csv")
+    equal = printed(capsys)
+    replayed(folder, "--eps", "0.05")
+    without = printed(capsys)
+    same = ("estimate", "lower", "upper", "n_evaluated", "truth", "notes")
+    assert [equal[name] for name in same] == [without[name] for name in same]
+
+
+def test_a_mix_is_one_of_the_items_that_have_a_score(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--model", "gap", "--items", str(folder / "items.jsonl"), "--mix", "low=1,high=1", "--json"]
+    assert main(["replay", str(folder / "scores.csv"), *flags, "--eps", "0.1"]) == 0
+    assert printed(capsys)["truth"] == pytest.approx(0.75)
+
+
+def test_plan_counts_with_the_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--weights", str(folder / "heavy.csv"), "--eps", "0.05", "--json"]) == 0
+    found = printed(capsys)
+    calls = {row["method"]: row["calls"] for row in found["methods"]}
+    assert set(calls) == {"normal", "uniform"}
+    assert calls["uniform"] == found["weights"]["calls"] < found["weights"]["calls_without"]
+    assert found["weights"]["extreme"]
+    assert "calls (about" in found["weights"]["warning"]
+    items = str(folder / "items.jsonl")
+    assert main(["plan", "--items", items, "--mix", "low=1,high=1", "--eps", "0.05"]) == 0
+    shown = capsys.readouterr()
+    assert "worth 320 equally weighted ones" in shown.out
+    assert main(["plan", "--items", items, "--eps", "0.05", "--json"]) == 0
+    assert printed(capsys)["weights"] is None
+
+
+LIVE = "python:tests.cli.test_weights:answer"
+
+
+def live(folder: Path, store: Path, *flags: object) -> list[str]:
+    start = [folder / "items.jsonl", "--model", LIVE, "--scorer", "exact", "--id", "item", "--store"]
+    return [*map(str, start), f"sqlite:///{store}", "--json", "--display", "none", *map(str, flags)]
+
+
+@pytest.mark.parametrize(
+    ("flags", "weights"),
+    [(("--mix", "low=0.5,high=0.5"), LOW), (("--weights", "w"), 1 + np.arange(SIZE) % 3)],
+)
+def test_a_live_run_is_resumed_and_verified(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, str], weights: Any
+) -> None:
+    store = tmp_path / "runs.db"
+    assert main(["run", *live(folder, store, *flags, "--eps", "0.08", "--max-calls", "40")]) == 3
+    first = printed(capsys)
+    assert first["target"] == "weighted"
+    more = ["--store", f"sqlite:///{store}", "--json", "--display", "none", "--max-calls", "500"]
+    assert main(["resume", first["run_id"], *more]) == 0
+    found = printed(capsys)
+    assert found["n_evaluated"] > 40
+    assert found["lower"] <= truth(weights) <= found["upper"]
+    assert main(["verify", found["certificate"]]) == 0
+    assert "log in the store" in capsys.readouterr().out
+    certificate = json.loads(Path(found["certificate"]).read_text())
+    certificate["plan"].pop("weights")
+    Path(found["certificate"]).write_text(json.dumps(certificate))
+    assert main(["verify", found["certificate"]]) == 2
+
+
+def test_weights_are_part_of_what_is_asked_for(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = []
+    for flags in ((), ("--mix", "low=1,high=2"), ("--mix", "low=1,high=1")):
+        assert main(["run", *live(folder, tmp_path / "runs.db", *flags, "--eps", "0.2")]) == 0
+        ids.append(printed(capsys)["run_id"])
+    assert len(set(ids)) == 3
+
+
+def test_gate_and_dry_run_know_weights(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = live(folder, tmp_path / "runs.db", "--mix", "low=0.9,high=0.1")
+    assert main(["gate", *flags, "--min", "0.8"]) == 0
+    assert printed(capsys)["decision"] == "above"
+    assert main(["run", *flags, "--eps", "0.05", "--dry-run"]) == 0
+    facts = printed(capsys)
+    assert facts["plan"]["weights"]["source"] == "mix low=0.9,high=0.1"
+    assert facts["expected_calls"] < 200
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--weights", "w", "--mix", "low=1"), "--mix must be left out"),
+        (("--weights", "nothing"), "no column `nothing`"),
+        (("--weights", "short.csv"), "lacks 499 of the 500 items"),
+        (("--weights", "bad.csv"), "'q0'"),
+        (("--weights", "question"), "numbers >= 0"),
+        (("--mix", "lo=1"), "did you mean 'low'"),
+        (("--mix", "low"), "name=share"),
+        (("--weights", "w", "--target", "population"), "weights must be None for the target population"),
+    ],
+)
+def test_errors_are_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], words: str
+) -> None:
+    given = [folder / one if one.endswith(".csv") else one for one in flags]
+    assert replayed(folder, *given) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert words in error or words.strip("'") in error
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--items", "5", "--mix", "a=1"), "--items must be a file"),
+        (("--items", "many"), "a whole number >= 1, or a file"),
+        ((), "a whole number >= 1, or a file"),
+        (("--items", "7", "--weights", "heavy.csv"), "the 500 of the weights"),
+        (("--weights", "heavy.csv", "--target", "expected"), "benchmark when weights are given"),
+    ],
+)
+def test_errors_of_plan(
+    folder: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], words: str
+) -> None:
+    given = [str(folder / one) if one.endswith(".csv") else one for one in flags]
+    assert main(["plan", *given]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_all_models_take_no_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--all-models", "--weights", str(folder / "ones.csv")]
+    assert main(["replay", str(folder / "scores.csv"), *flags]) == 1
+    assert "--weights must be given without --all-models" in capsys.readouterr().err
