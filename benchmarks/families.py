@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.scenes import Scene, SceneMaker
-from cereval.experiments.populations import Population, bernoulli, s1, s2, s3, two_point
+from cereval.experiments.populations import Population, bernoulli, hubness, s1, s2, s3, two_point
 from cereval.goals import Estimate, Goal, Threshold
 from cereval.items.predictors import Forecast
 
@@ -149,6 +149,8 @@ FAMILIES = (
         Family(make.__name__.upper(), partial(_simulated, make=make, size=SIZE, eps=0.07))
         for make in (s1, s2, s3)
     ),
+    Family("S2, by the paper's partition", partial(_simulated, make=s2, size=SIZE, eps=0.07), ("partition",)),
+    Family("hubness", partial(_simulated, make=hubness, size=SIZE, eps=EPS), ("active", "partition")),
     Family("two-point", _two_point),
     Family("constant", _constant),
     Family("adversarial predictor", _contrary, ("active",)),

@@ -31,6 +31,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "population": {"method": "uniform", "target": "population"},
     "expected": {"method": "uniform", "target": "expected"},
     "embeddings": {"method": "active", "embeddings": POPULATION.embeddings},
+    "partition": {"method": "partition", "embeddings": POPULATION.embeddings},
     "groups": {"method": "active", "groups": POPULATION.groups},
     "history": {"method": "active", "history": HISTORY},
     "everything": {

@@ -7,11 +7,11 @@ import pytest
 
 from cereval.errors import InvalidInput
 from cereval.experiments.populations import clusters, hubness
+from cereval.goals import Estimate
 from cereval.items.partition import NearestNeighbourPartition
 from cereval.items.partition_predictor import PartitionPredictor, held_out_error
 from cereval.items.pool import Pool
-from cereval.methods.active import Active
-from cereval.methods.base import Aim, Setting
+from cereval.replay import replay
 
 
 def test_held_out_error_is_leave_one_out() -> None:
@@ -54,18 +54,21 @@ def test_clusters_are_found_and_noise_is_not_believed() -> None:
     assert (blind**2).mean() < 1.1 * population.scores.var()
 
 
-def test_the_certified_method_covers_on_hubness_with_this_forecast() -> None:
+def test_the_method_partition_covers_on_hubness() -> None:
     """20 runs at delta = .05: more than 4 misses has probability .003 when the theorem holds."""
     misses = 0
     for seed in range(20):
         population = hubness(np.random.default_rng([seed, 0]), size=1500)
-        pool = Pool.build(1500, embeddings=population.embeddings)
-        setting = Setting(pool, "benchmark", 0.05, seed, Aim(0.1))
-        method = Active(setting, predictor=PartitionPredictor(pool, seed=seed, training_fraction=0.8))
-        while method.radius > 0.1 and (draw := method.next_draw()) is not None:
-            score = float(population.scores[draw.item])
-            method.observe(draw, score, score)
-        misses += population.mean not in method.interval
+        result = replay(
+            population.scores,
+            goal=Estimate(0.1),
+            method="partition",
+            embeddings=population.embeddings,
+            seed=seed,
+            options={"training_fraction": 0.8},
+        )
+        assert (result.method, result.guarantee) == ("partition", "anytime")
+        misses += not result.lower <= population.mean <= result.upper
     assert misses <= 4
 
 

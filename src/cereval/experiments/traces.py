@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cereval.items.partition_predictor import PartitionPredictor
 from cereval.items.pool import Pool
-from cereval.methods.active import Active
 from cereval.methods.base import Aim, Method, Setting
 from cereval.methods.cer_eval import CerEval
 from cereval.methods.oracle import Oracle
@@ -103,25 +101,6 @@ def printed_reaches(
     return [path.reach(value) for value in eps]
 
 
-def partition_reaches(
-    scores: Floats,
-    eps: Sequence[float],
-    *,
-    seed: int,
-    embeddings: ArrayLike,
-    training_fraction: float = 0.5,
-    delta: float = 0.05,
-) -> list[Reached]:
-    """Cer-Eval made rigorous: its partition forecasts and directs the draws of the certified method."""
-    pool = Pool.build(len(scores), embeddings=embeddings)
-    reached = []
-    for value in eps:
-        predictor = PartitionPredictor(pool, seed=seed, training_fraction=training_fraction)
-        method = Active(Setting(pool, "benchmark", delta, seed, Aim(value)), predictor=predictor)
-        reached.append(trace(method, scores, until=value).reach(value))
-    return reached
-
-
 def certified_reaches(
     name: str,
     scores: Floats,
@@ -129,18 +108,17 @@ def certified_reaches(
     *,
     seed: int,
     delta: float = 0.05,
+    training_fraction: float | None = None,
     **side: Any,
 ) -> list[Reached]:
     """`cereval.replay` once for each eps: certified methods bet towards their eps."""
-    if name == "partition":
-        return partition_reaches(scores, eps, seed=seed, delta=delta, **side)
     from cereval import Estimate, replay
 
+    options = {} if training_fraction is None else {"training_fraction": training_fraction}
+    plan = {"confidence": 1 - delta, "method": name, "seed": seed, "options": options, **side}
     reached = []
     for value in eps:
-        result = replay(
-            scores, goal=Estimate(eps=value), confidence=1 - delta, method=name, seed=seed, **side
-        )
+        result = replay(scores, goal=Estimate(eps=value), **plan)
         covered = result.lower - ROUNDING <= scores.mean() <= result.upper + ROUNDING
         error = abs(result.estimate - float(scores.mean()))
         reached.append(Reached(value, result.n_evaluated, not covered, error))

@@ -11,12 +11,13 @@ from cereval.methods.active import Active
 from cereval.methods.base import Method, Setting
 from cereval.methods.cer_eval import CerEval
 from cereval.methods.oracle import Oracle
+from cereval.methods.partition import Partition
 from cereval.methods.seq import Seq
 from cereval.methods.static import Static
 from cereval.methods.uniform import Hedged, Uniform
 
 METHODS: Mapping[str, Callable[..., Method]] = {
-    cls.name: cls for cls in (Static, Seq, CerEval, Oracle, Uniform, Active, Hedged)
+    cls.name: cls for cls in (Static, Seq, CerEval, Oracle, Uniform, Active, Partition, Hedged)
 }
 
 
@@ -32,7 +33,7 @@ def resolve(name: str, setting: Setting) -> str:
         close = difflib.get_close_matches(str(name), [*METHODS, "auto"], n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise InvalidInput("method", "one of auto, " + ", ".join(METHODS) + hint, name)
-    if name == Active.name and setting.target == "population":
+    if name in (Active.name, Partition.name) and setting.target == "population":
         raise InvalidInput("method", "uniform or a method of the paper for the target population", name)
     return name
 
