@@ -30,11 +30,15 @@ SIZE = 1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weighted:
-    """Scores and their weights; history where the draws are to learn from it."""
+    """Scores and their weights; history where the draws are to learn from it.
+
+    first_budget: so many calls are allowed at first, and as many as it takes once they are spent.
+    """
 
     scores: Floats
     weights: Floats
     history: Floats | None = None
+    first_budget: int | None = None
 
 
 def equal(rng: np.random.Generator) -> Weighted:
@@ -73,12 +77,18 @@ def adversarial(rng: np.random.Generator) -> Weighted:
     return Weighted(scores, weights, np.where(flips, scores[:, None], 1 - scores[:, None]))
 
 
+def resumed(rng: np.random.Generator) -> Weighted:
+    """Mild weights; bets for a deadline of 40 calls, then the run goes on."""
+    case = mild(rng)
+    return Weighted(case.scores, case.weights, first_budget=40)
+
+
 def _scores(rng: np.random.Generator, chance: Floats) -> Floats:
     return (rng.uniform(size=len(chance)) < chance).astype(float)
 
 
 CASES: Mapping[str, Callable[[np.random.Generator], Weighted]] = {
-    make.__name__: make for make in (equal, mix, mild, skewed, extreme, adversarial)
+    make.__name__: make for make in (equal, mix, mild, skewed, extreme, adversarial, resumed)
 }
 
 
@@ -99,14 +109,20 @@ def watch(case: Weighted, seed: int, eps: float = 0.05, confidence: float = 1 - 
     truth = float(np.average(case.scores, weights=case.weights))
     sessions = [
         Session(
-            SIZE, goal=Estimate(eps), confidence=confidence, weights=given, history=case.history, seed=seed
+            SIZE,
+            goal=Estimate(eps),
+            confidence=confidence,
+            weights=given,
+            history=case.history,
+            budget=case.first_budget,
+            seed=seed,
         )
         for given in (case.weights, None)
     ]
     draws: list[list[int]] = [[], []]
     missed = False
     for number, session in enumerate(sessions):
-        while not session.done:
+        while not _ended(session):
             for draw in session.ask(1):
                 session.tell(draw, float(case.scores[draw.item]))
                 draws[number].append(draw.item)
@@ -117,6 +133,14 @@ def watch(case: Weighted, seed: int, eps: float = 0.05, confidence: float = 1 - 
     shift = shift_of(case.weights, eps, 1 - confidence, min(variance, 0.25))
     same = draws[0] == draws[1]
     return Outcome(len(draws[0]), shift.calls, len(draws[1]), shift.effective, missed, same)
+
+
+def _ended(session: Session) -> bool:
+    """A session whose first budget is spent goes on without one, as `cereval resume` does."""
+    if session.done and session.budget is not None and session.result().stopped == "budget":
+        session.budget = None
+        session.goal = session.goal
+    return session.done
 
 
 def play(job: tuple[str, int]) -> Outcome:

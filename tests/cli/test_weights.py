@@ -20,17 +20,15 @@ def answer(question: str) -> str:
     return str(number) if number % 2 == 0 or number < 100 else "no idea"
 
 
+def kind(number: int) -> str:
+    return "low" if number < 100 else "high"
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("weights")
     rows = [
-        {
-            "item": f"q{i}",
-            "question": f"say {i}",
-            "answer": str(i),
-            "category": "low" if i < 100 else "high",
-            "w": 1 + i % 3,
-        }
+        {"item": f"q{i}", "question": f"say {i}", "answer": str(i), "category": kind(i), "w": 1 + i % 3}
         for i in range(SIZE)
     ]
     (path / "items.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -129,22 +127,20 @@ def live(folder: Path, store: Path, *flags: object) -> list[str]:
     return [*map(str, start), f"sqlite:///{store}", "--json", "--display", "none", *map(str, flags)]
 
 
-@pytest.mark.parametrize(
-    ("flags", "weights"),
-    [(("--mix", "low=0.5,high=0.5"), LOW), (("--weights", "w"), 1 + np.arange(SIZE) % 3)],
-)
+@pytest.mark.parametrize("flags", [("--mix", "low=0.5,high=0.5"), ("--weights", "w")])
 def test_a_live_run_is_resumed_and_verified(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, str], weights: Any
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, str]
 ) -> None:
+    """One run cannot tell whether intervals cover: `benchmarks.shift` counts that, resumed runs among them."""
     store = tmp_path / "runs.db"
     assert main(["run", *live(folder, store, *flags, "--eps", "0.08", "--max-calls", "40")]) == 3
     first = printed(capsys)
-    assert first["target"] == "weighted"
+    assert (first["target"], first["n_evaluated"]) == ("weighted", 40)
     more = ["--store", f"sqlite:///{store}", "--json", "--display", "none", "--max-calls", "500"]
     assert main(["resume", first["run_id"], *more]) == 0
     found = printed(capsys)
+    assert (found["target"], found["stopped"]) == ("weighted", "goal")
     assert found["n_evaluated"] > 40
-    assert found["lower"] <= truth(weights) <= found["upper"]
     assert main(["verify", found["certificate"]]) == 0
     assert "log in the store" in capsys.readouterr().out
     certificate = json.loads(Path(found["certificate"]).read_text())
