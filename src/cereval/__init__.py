@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from cereval.goals.tasks import EachWithin as EachWithin
     from cereval.goals.tasks import Macro as Macro
     from cereval.goals.tasks import WhichFail as WhichFail
+    from cereval.growing import Growing as Growing
+    from cereval.growing import GrowingResult as GrowingResult
+    from cereval.growing import growing as growing
     from cereval.rank import Ranking as Ranking
     from cereval.rank import RankSession as RankSession
     from cereval.rank import rank as rank
@@ -56,6 +59,8 @@ _HOMES = {
     "Draw": "cereval.records",
     "EachWithin": "cereval.goals.tasks",
     "Estimate": "cereval.goals",
+    "Growing": "cereval.growing",
+    "GrowingResult": "cereval.growing",
     "Interval": "cereval.records",
     "Macro": "cereval.goals.tasks",
     "NotWorse": "cereval.goals.compare",
@@ -73,6 +78,7 @@ _HOMES = {
     "compare": "cereval.compare",
     "evaluate": "cereval.evaluate",
     "evaluate_async": "cereval.evaluate",
+    "growing": "cereval.growing",
     "rank": "cereval.rank",
     "replay": "cereval.replay",
     "tasks": "cereval.tasks",

@@ -1,0 +1,160 @@
+"""`growing`: one version of a growing data set. Only its new items are asked; the earlier evidence is kept as wealth.
+
+Guarantee: `anytime`, for all versions at once (see `stats.grown` for the theorem; it assumes nothing of the items).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import fsum
+from typing import ClassVar
+
+import numpy as np
+
+from cereval.methods.base import Method
+from cereval.methods.certified import Tuning
+from cereval.records import Draw, Guarantee, Interval
+from cereval.stats.grown import EMPTY, SLACK, Course, Ladder, Side, Spending
+from cereval.stats.increments import Tally
+from cereval.stats.information import Information
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """What the versions so far leave behind: sums over the items asked, what is certified, and the wealth."""
+
+    size: int = 0
+    asked: int = 0
+    low: float = 0.0
+    high: float = 0.0
+    estimate: float = 0.5
+    ladders: tuple[Ladder, Ladder] = (EMPTY, EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What all versions of a session share."""
+
+    eps: float
+    delta: float
+    seed: int
+    spending: Spending = field(default_factory=Spending)
+    tuning: Tuning = field(default_factory=Tuning)
+
+
+class Grown(Method):
+    """Version number `number`: `new` items, which follow on `standing.size` others."""
+
+    name: ClassVar[str] = "growing"
+    guarantee: ClassVar[Guarantee] = "anytime"
+
+    def __init__(self, standing: Standing, new: int, number: int, terms: Terms) -> None:
+        self.before, self.new, self.terms = standing, new, terms
+        self.size = standing.size + new
+        self.course = course_of(standing, new, terms)
+        self.sides = tuple(
+            Side(ladder, course, mirrored=bool(side), spending=terms.spending)
+            for side, (ladder, course) in enumerate(
+                zip(standing.ladders, (self.course, self.course.mirrored), strict=True)
+            )
+        )
+        self.demand = max(side.demand for side in self.sides)
+        self.tally = Tally(np.full(new, 1 / new), replacement=False)
+        self.clock = Information()
+        self._order = np.random.default_rng([terms.seed, 6, number]).permutation(new)
+        self._drawn = 0
+        self._lows: list[float] = []
+        self._highs: list[float] = []
+        self._interval = self._found()
+
+    def next_draw(self) -> Draw | None:
+        if self._drawn == self.new:
+            return None
+        index, self._drawn = self._drawn, self._drawn + 1
+        return Draw(index, self.before.size + int(self._order[index]), 1 / (self.new - index))
+
+    def observe(self, draw: Draw, low: float, high: float) -> None:
+        prospect = self.tally.prospect()
+        tuning, clock = self.terms.tuning, self.clock
+        variance = clock.cautious_variance(tuning.caution, tuning.surprise)
+        needed = (1 + self.terms.spending.margin) * variance * self.demand
+        for side in self.sides:
+            side.stake(prospect, clock, needed)
+        increment = self.tally.settle(draw.item - self.before.size, low, high)
+        for side in self.sides:
+            side.settle(increment)
+        below, above = self.sides
+        below.leave_out(1 - above.lowest)
+        above.leave_out(1 - below.lowest)
+        clock.add((increment.low + increment.high) / 2, prospect.variance, prospect.largest_square)
+        self._lows.append(low)
+        self._highs.append(high)
+        self._interval = self._found()
+
+    # -- what is certified --------------------------------------------------------------------------------------
+
+    @property
+    def limit(self) -> int:
+        """How many items there are to ask."""
+        return self.new
+
+    @property
+    def certain(self) -> tuple[float, float]:
+        """What the new scores alone prove: c is at least the first, 1 - c at least the second."""
+        return fsum(self._lows) / self.new, (len(self._highs) - fsum(self._highs)) / self.new
+
+    @property
+    def logical(self) -> Interval:
+        """What all scores seen prove of R by themselves."""
+        low = (self.before.low + fsum(self._lows)) / self.size
+        unseen = self.size - self.before.asked - len(self._lows)
+        high = (self.before.high + fsum(self._highs) + unseen) / self.size
+        slack = SLACK if unseen else 0.0
+        return Interval(max(low - slack, 0.0), min(high + slack, 1.0))
+
+    def _found(self) -> Interval:
+        """What bets and scores prove together; inverted after an event of probability delta."""
+        low, high = (side.lower(certain) for side, certain in zip(self.sides, self.certain, strict=True))
+        logical = self.logical
+        return Interval(max(low, logical.lower), min(1 - high, logical.upper))
+
+    @property
+    def contradiction(self) -> bool:
+        return self._interval.lower > self._interval.upper + SLACK
+
+    @property
+    def interval(self) -> Interval:
+        return self.logical if self.contradiction else self._interval
+
+    @property
+    def estimate(self) -> float:
+        """Both parts' estimates together, moved to where the interval reaches at most eps on either side."""
+        interval, eps, weight = self.interval, self.terms.eps, self.course.weight
+        low, high = interval.lower, interval.upper
+        if interval.half_width <= eps:
+            low, high = max(low, interval.upper - eps), min(high, interval.lower + eps)
+        found = self.clock.mean if len(self._lows) < self.new else _middle(self._lows, self._highs)
+        return min(max(weight * self.before.estimate + (1 - weight) * found, low), max(high, low))
+
+    def standing(self) -> Standing:
+        """What the next version starts from."""
+        interval = self.interval
+        ends = (interval.lower, interval.upper), (1 - interval.upper, 1 - interval.lower)
+        below, above = (
+            side.ladder_to(*end, certain)
+            for side, end, certain in zip(self.sides, ends, self.certain, strict=True)
+        )
+        low, high = self.before.low + fsum(self._lows), self.before.high + fsum(self._highs)
+        asked = self.before.asked + len(self._lows)
+        return Standing(self.size, asked, low, high, self.estimate, (below, above))
+
+
+def course_of(standing: Standing, new: int, terms: Terms) -> Course:
+    """Where the bets of a version aim; the next one is expected to add as many items as this one did."""
+    size = standing.size + new
+    following = size / (size + new) if standing.size else terms.spending.next_weight
+    return Course(standing.size / size, following, terms.eps, terms.delta / 2, standing.estimate)
+
+
+def _middle(lows: list[float], highs: list[float]) -> float:
+    return (fsum(lows) + fsum(highs)) / (2 * len(lows))

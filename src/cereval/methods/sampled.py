@@ -1,0 +1,63 @@
+"""`Sampled`: one version of a growing data set whose items are all a sample of the same population."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.methods.base import Method
+from cereval.methods.stream import Stream
+from cereval.records import Draw, Guarantee, Interval
+
+Items = NDArray[np.int64]
+
+
+class Sampled(Method):
+    """All versions feed one confidence sequence for the population's mean, so a new version may cost nothing.
+
+    Theorem: that of `stats.betting` for one target; one event of probability at most delta covers every version.
+    Assumption: the items of all versions are independent draws of one population, new ones included. Where
+    new items may differ from the old, use the target `benchmark`, which assumes nothing.
+    """
+
+    name: ClassVar[str] = "growing"
+    guarantee: ClassVar[Guarantee] = "anytime"
+
+    def __init__(self, stream: Stream, items: Items, number: int, seed: int) -> None:
+        self.stream = stream
+        self._order = np.random.default_rng([seed, 6, number]).permutation(items)
+        self._drawn = self._consumed = 0
+
+    def next_draw(self) -> Draw | None:
+        if self._drawn == len(self._order):
+            return None
+        index, self._drawn = self._drawn, self._drawn + 1
+        return Draw(index, int(self._order[index]), 1 / (len(self._order) - index))
+
+    def observe(self, draw: Draw, low: float, high: float) -> None:  # noqa: ARG002
+        self.stream.take(low, high)
+        self._consumed += 1
+
+    @property
+    def limit(self) -> int:
+        """How many items there are to ask."""
+        return len(self._order)
+
+    @property
+    def unseen(self) -> Items:
+        """The items not asked so far."""
+        return np.sort(self._order[self._consumed :])
+
+    @property
+    def interval(self) -> Interval:
+        return self.stream.interval
+
+    @property
+    def estimate(self) -> float:
+        return self.stream.estimate
+
+    @property
+    def contradiction(self) -> bool:
+        return self.stream.contradiction
