@@ -44,7 +44,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),
     "report": LazyCommand("report", "Write a page about a run: the answer and what it rests on."),
     "replay": LazyCommand("replay", "What would a recorded evaluation have cost?"),
+    "compare": LazyCommand("compare", "Which of two models is better, or is a new one not worse?"),
     "tasks": LazyCommand("tasks", "Many tasks at once: the macro mean, every task, a threshold for all."),
+    "rank": LazyCommand("rank", "Put many models in a certified order."),
     "plan": LazyCommand("plan", "How many calls will a goal take?"),
     "reproduce": LazyCommand("reproduce", "Reproduce the paper's figures and tables."),
 }

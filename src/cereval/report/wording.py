@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from cereval.records import Result
 
@@ -59,6 +61,56 @@ def answer_of(result: Result, goal: dict[str, object]) -> str:
     if goal.get("goal") == "threshold":
         return f"At least {float(str(goal['value'])) * 100:g}%: {SIDES[result.decision]}"
     return plus_minus(result)
+
+
+def signed_interval(lower: float, upper: float) -> str:
+    """The ends of a difference, rounded away from its middle.
+
+    >>> signed_interval(-0.00123, 0.02)
+    '[-0.13%, +2.00%]'
+    """
+    low, high = math.floor(lower * 1e4 + 1e-6) / 100, math.ceil(upper * 1e4 - 1e-6) / 100
+    return f"[{low:+.2f}%, {high:+.2f}%]"
+
+
+def answer_of_comparison(decision: str, about: Mapping[str, Any]) -> str:
+    """The headline of a comparison; `about` has the goal's spec and the two models' names.
+
+    >>> answer_of_comparison("first", {"goal": "sign", "first": "a", "second": "b"})
+    'a is better than b'
+    """
+    first, second, goal = about["first"], about["second"], about["goal"]
+    if goal == "not-worse":
+        answer = {"not-worse": "certified", "worse": "refuted"}.get(decision, "undecided")
+        return f"{first} is not worse than {second} by more than {about['eps'] * 100:g} points: {answer}"
+    if decision in ("first", "second"):
+        better, other = (first, second) if decision == "first" else (second, first)
+        return f"{better} is better than {other}"
+    if decision == "no-difference":
+        size = about["tie"] if goal == "sign" else about["eps"]
+        return f"{first} and {second} differ by no more than {size * 100:g} points"
+    if goal == "difference":
+        return f"the difference of {first} and {second}"
+    return f"{first} against {second}: undecided"
+
+
+def answer_of_ranking(result: Mapping[str, Any]) -> str:
+    """The headline of a ranking, from its fields.
+
+    >>> fields = {"models": ["a", "b"], "winners": ["a"], "eliminated": ["b"], "ties": [], "order": []}
+    >>> answer_of_ranking({**fields, "goal": {"goal": "top", "k": 1, "within": 0.02}})
+    'the best model within 2 points: a'
+    """
+    goal, winners, ties = result["goal"], result["winners"], len(result["ties"])
+    if goal["goal"] == "top":
+        what = "the best model" if goal["k"] == 1 else f"the {goal['k']} best models"
+        return f"{what} within {goal['within'] * 100:g} points: {', '.join(winners) or 'undecided'}"
+    if goal["goal"] == "beats":
+        worse = len(result["eliminated"])
+        baseline = result["models"][goal["baseline"]]
+        return f"{len(winners)} models beat {baseline}, {worse} are worse, {ties} tie"
+    pairs = len(result["models"]) * (len(result["models"]) - 1) // 2
+    return f"{len(result['order']):,} of {pairs:,} pairs in certified order, {ties:,} ties"
 
 
 def money(cost_usd: float | None) -> str:

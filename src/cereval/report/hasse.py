@@ -1,0 +1,142 @@
+"""A certified order as a picture: who is above whom, without the lines that follow from others (a Hasse diagram)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from cereval.printable import printable
+
+ROW, TOP, LEFT, LABEL = 24, 18, 20, 190
+LONGEST_NAME = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Diagram:
+    """The models from top to bottom, and for each the ones below it: all, and those with nothing between."""
+
+    rows: tuple[str, ...]
+    below: Mapping[str, frozenset[str]]
+    lines: Mapping[str, tuple[str, ...]]
+    best: Mapping[str, int]
+
+    @classmethod
+    def of(cls, result: Mapping[str, Any]) -> Diagram:
+        """From a ranking's fields.
+
+        >>> means = {name: {"estimate": value} for name, value in (("a", 0.9), ("b", 0.5), ("c", 0.6))}
+        >>> pairs = [["a", "b"], ["a", "c"], ["b", "c"]]
+        >>> goal = {"goal": "order"}
+        >>> diagram = Diagram.of({"models": ["c", "b", "a"], "order": pairs, "intervals": means, "goal": goal})
+        >>> diagram.rows, diagram.text()
+        (('a', 'b', 'c'), ['a > b', 'b > c'])
+        """
+        below: dict[str, set[str]] = {name: set() for name in result["models"]}
+        for better, worse in result["order"]:
+            below[better].add(worse)
+        rows = _extension(below, {name: result["intervals"][name]["estimate"] for name in below})
+        lines = {
+            name: tuple(x for x in rows if x in below[name] and not any(x in below[y] for y in below[name]))
+            for name in rows
+        }
+        best = {name: 1 + sum(name in others for others in below.values()) for name in rows}
+        if result["goal"]["goal"] == "top":
+            best |= {name: max(best[name], 1 + result["goal"]["k"]) for name in result["eliminated"]}
+        return cls(rows, {name: frozenset(names) for name, names in below.items()}, lines, best)
+
+    def ranks(self, name: str) -> str:
+        """The ranks that are left to a model: after all that are above it, before all that are below it."""
+        first, last = self.best[name], len(self.rows) - len(self.below[name])
+        return f"{first}" if first == last else f"{first}-{last}"
+
+    def text(self) -> list[str]:
+        """The lines in words, models with the same ones together: `a, b > c, d`."""
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for name in self.rows:
+            if self.lines[name]:
+                groups.setdefault(self.lines[name], []).append(name)
+        return [f"{', '.join(better)} > {', '.join(worse)}" for worse, better in groups.items()]
+
+
+def _extension(below: Mapping[str, set[str]], estimates: Mapping[str, float]) -> tuple[str, ...]:
+    """The models by estimate, but never one before a model that is certified better."""
+    above = {name: sum(name in others for others in below.values()) for name in below}
+    waiting, rows = set(below), []
+    while waiting:
+        free = [name for name in waiting if above[name] == 0]
+        best = max(free, key=lambda name: (estimates[name], name))
+        waiting.remove(best)
+        rows.append(best)
+        for worse in below[best]:
+            above[worse] -= 1
+    return tuple(rows)
+
+
+def drawn(diagram: Diagram, width: int = 720) -> str:
+    """One row for each model, its place across by what it hangs from; lines from the better down to the worse."""
+    places = {
+        name: (x, TOP + ROW * row)
+        for row, (name, x) in enumerate(zip(diagram.rows, across(diagram, width), strict=True))
+    }
+    lines = [
+        _line(places[better], places[worse]) for better, below in diagram.lines.items() for worse in below
+    ]
+    marks = [_mark(name, *places[name]) for name in diagram.rows]
+    height = 2 * TOP + ROW * (len(diagram.rows) - 1)
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'aria-label="The certified order: a line leads from the better model down to the worse">'
+        f"{''.join(lines)}{''.join(marks)}</svg>"
+    )
+
+
+def across(diagram: Diagram, width: int) -> list[float]:
+    """Where each row's model lies from left to right: levels of the order are spread over the width."""
+    levels = _levels(diagram)
+    room = width - LEFT - LABEL
+    found: dict[str, float] = {}
+    for level in range(max(levels.values()) + 1):
+        names = [name for name in diagram.rows if levels[name] == level]
+        wanted = sorted(names, key=lambda name: (_middle(diagram, name, found), diagram.rows.index(name)))
+        for number, name in enumerate(wanted):
+            # A level alone in its row is centred; odd levels are shifted, so that lines pass beside the names.
+            shift = 0.25 if level % 2 else 0.0
+            share = (number + 0.5 + shift) / (len(wanted) + 0.5)
+            found[name] = LEFT + room * min(share, 1.0)
+    return [found[name] for name in diagram.rows]
+
+
+def _levels(diagram: Diagram) -> dict[str, int]:
+    """How long the longest chain of better models above each is."""
+    levels = dict.fromkeys(diagram.rows, 0)
+    for better in diagram.rows:
+        for worse in diagram.lines[better]:
+            levels[worse] = max(levels[worse], levels[better] + 1)
+    return levels
+
+
+def _middle(diagram: Diagram, name: str, found: Mapping[str, float]) -> float:
+    parents = [found[better] for better, below in diagram.lines.items() if name in below and better in found]
+    return sum(parents) / len(parents) if parents else 0.0
+
+
+def _line(start: Sequence[float], end: Sequence[float]) -> str:
+    (x1, y1), (x2, y2) = start, end
+    bend = (y1 + y2) / 2
+    return f'<path class="cover" d="M{x1:.1f} {y1}C{x1:.1f} {bend} {x2:.1f} {bend} {x2:.1f} {y2}"/>'
+
+
+def _mark(name: str, x: float, y: float) -> str:
+    label = escape(printable(name, LONGEST_NAME)) if len(name) <= LONGEST_NAME else _cut(name)
+    return (
+        f'<circle class="dot" cx="{x:.1f}" cy="{y}" r="4"/>'
+        f'<text class="model" x="{x + 9:.1f}" y="{y + 4}">{label}</text>'
+    )
+
+
+def _cut(name: str) -> str:
+    """The start and the end of a long name: versions differ at the end."""
+    half = LONGEST_NAME // 2 - 1
+    return escape(printable(f"{name[:half]}…{name[-half:]}", LONGEST_NAME))
