@@ -11,6 +11,8 @@ from rich.console import Console
 
 from cereval.cli.funnel import Moment, funnel
 from cereval.cli.main import main
+from cereval.cli.output import print_table
+from cereval.cli.plain_display import PlainDisplay
 from cereval.cli.rich_display import MOST_MOMENTS, RichDisplay, facts, picture, title
 from cereval.cli.running import Showing
 from cereval.plan import Plan
@@ -74,6 +76,21 @@ def test_hostile_names_are_shown_and_do_nothing() -> None:
     assert "\x07" not in text
     assert "\u202e" not in text
     assert "[bold red]name" in text
+
+
+def test_plain_lines_hold_nothing_hostile(capsys: pytest.CaptureFixture[str]) -> None:
+    display = PlainDisplay(every_s=0.0)
+    display.on_start(plan(HOSTILE, HOSTILE), 2000, (HOSTILE,))
+    display.on_progress(progress())
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert all(line.isprintable() for line in lines)
+    assert "[bold red]name" in lines[0]
+
+
+def test_tables_hold_nothing_hostile(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([["model", HOSTILE]])
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_hostile_errors_are_one_printable_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,6 +139,13 @@ def test_hostile_and_huge_answers_score_in_time(name: str) -> None:
         assert time.monotonic() - started < 8
 
 
+def test_a_pattern_without_end_is_a_failure_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cereval.scorers.pattern.LONGEST_S", 0.05)
+    failed = scored("regex:(a|aa)+$", "a" * 60 + "b", "7")
+    assert isinstance(failed, ScoringFailure)
+    assert "took more than" in failed.reason
+
+
 @given(
     st.sampled_from(["exact", "contains", "choice", "numeric", "f1", r"regex:\w+"]), st.text(st.characters())
 )

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 import click
 
+from cereval.printable import printable
 from cereval.records import Result
 
+LONGEST_CELL = 4000
 PASSED, FAILED, UNDECIDED = 0, 2, 3
 
 
@@ -41,7 +43,8 @@ def print_table(
         right = column in numbers
         table.add_column(title, justify="right" if right else "left", overflow="fold", no_wrap=right)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        # Names and prompts of strangers are among the cells.
+        table.add_row(*(Text(printable(cell, LONGEST_CELL, lines=True)) for cell in row))
     Console().print(table)
 
 

@@ -9,6 +9,7 @@ import click
 
 from cereval.cli.output import interval, percent
 from cereval.plan import Plan
+from cereval.printable import printable
 from cereval.progress import Progress
 from cereval.records import Result
 
@@ -26,12 +27,13 @@ class PlainDisplay:
         goal = plan.goal.get("eps")
         wanted = f"at least {percent(plan.goal['value'])}?" if goal is None else f"within {percent(goal)}"
         click.echo(
-            f"run {plan.run_id}: {plan.model_name} on {n_items:,} items of {plan.data_name or 'data'}, "
+            f"run {plan.run_id}: {printable(plan.model_name, 80)} on {n_items:,} items of "
+            f"{printable(plan.data_name or 'data', 80)}, "
             f"{wanted} at {percent(plan.confidence)} confidence",
             err=True,
         )
         for note in notes:
-            click.echo(note, err=True)
+            click.echo(printable(note), err=True)
 
     def on_progress(self, progress: Progress) -> None:
         if time.monotonic() - self._last >= self._every_s:

@@ -29,7 +29,12 @@ LIMITS: tuple[Option, ...] = (
         "-j", "--max-connections", "connections", type=int, metavar="N", help="Calls at a time.  [default: 8]"
     ),
     click.option("--max-calls", type=int, metavar="N", help="Ask at most N questions."),
-    click.option("--max-usd", type=float, metavar="USD", help="Spend at most this."),
+    click.option(
+        "--max-usd",
+        type=float,
+        metavar="USD",
+        help="Spend at most this, calls in flight reckoned as dear as the dearest so far.",
+    ),
     click.option("--max-minutes", type=float, metavar="M", help="Take at most this long."),
 )
 PRICES: tuple[Option, ...] = (
