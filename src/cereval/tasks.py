@@ -159,8 +159,17 @@ class TaskSession(AskTell):
             target="benchmark",
             seed=self.seed,
             failures=self._failures,
-            notes=engine.notes,
+            notes=self._notes(),
         )
+
+    def _notes(self) -> tuple[str, ...]:
+        if not self.engine.contradiction:
+            return self.engine.notes
+        warning = (
+            "the evidence of a task or of the macro mean rejects every value: this has probability at most "
+            f"{1 - self.confidence:.3g}; of these only what the seen scores prove by themselves is shown"
+        )
+        return (warning, *self.engine.notes)
 
     def _task(self, follower: Follower, verdict: str | None) -> TaskEstimate:
         interval, threshold = follower.interval, self.engine.aims.threshold

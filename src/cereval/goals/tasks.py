@@ -111,10 +111,7 @@ class AllAtLeast:
         return self.decision(method) is not None
 
     def decision(self, method: ManyTasks) -> str | None:
-        verdicts = method.verdicts
-        if "fail" in verdicts:
-            return "some-fail"
-        return None if None in verdicts else "all-pass"
+        return decided(method)
 
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, **asdict(self)}
@@ -142,10 +139,7 @@ class WhichFail:
         return None not in method.verdicts
 
     def decision(self, method: ManyTasks) -> str | None:
-        verdicts = method.verdicts
-        if "fail" in verdicts:
-            return "some-fail"
-        return None if None in verdicts else "all-pass"
+        return decided(method)
 
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, **asdict(self)}
@@ -157,6 +151,14 @@ GOALS = (Macro, EachWithin, AllAtLeast, WhichFail)
 def all_within(method: ManyTasks, eps: float) -> bool:
     """Whether every task's interval reaches no further than eps."""
     return bool(method.widest <= eps)
+
+
+def decided(method: ManyTasks) -> str | None:
+    """One task that fails settles the question; to pass takes all of them."""
+    verdicts = method.verdicts
+    if "fail" in verdicts:
+        return "some-fail"
+    return None if None in verdicts else "all-pass"
 
 
 def tasks_goal_from_spec(spec: Mapping[str, Any]) -> TasksGoal:
