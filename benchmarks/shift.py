@@ -165,10 +165,10 @@ def table(found: dict[tuple[str, int], Outcome]) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--full", is_flag=True, help="400 runs of each kind instead of 20.")
+@click.option("--full", is_flag=True, help="200 runs of each kind instead of 20.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the table, with its command, here.")
 def main(full: bool, out: Path | None) -> None:
-    jobs = [(name, seed) for name in CASES for seed in range(400 if full else 20)]
+    jobs = [(name, seed) for name in CASES for seed in range(200 if full else 20)]
     body = table(dict(zip(jobs, run_all(play, jobs, "shift"), strict=True)))
     body += (
         f"\n\n{SIZE:,} items, eps = .05. `forecast`: `uniform` with the variance known, from `stats.shift`; "
