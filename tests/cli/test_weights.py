@@ -143,6 +143,10 @@ def test_a_live_run_is_resumed_and_verified(
     assert found["n_evaluated"] > 40
     assert main(["verify", found["certificate"]]) == 0
     assert "log in the store" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    assert main(["report", found["run_id"], "--store", f"sqlite:///{store}", "-o", str(page)]) == 0
+    capsys.readouterr()
+    assert "<th>Weights</th>" in page.read_text(encoding="utf-8")
     certificate = json.loads(Path(found["certificate"]).read_text())
     certificate["plan"].pop("weights")
     Path(found["certificate"]).write_text(json.dumps(certificate))

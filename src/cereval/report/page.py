@@ -162,6 +162,8 @@ def settings(story: Story) -> list[tuple[str, str]]:
         ("Side information", side),
         ("Failed calls", "count as unknown: 0 from below, 1 from above"),
     ]
+    if plan.weights:
+        rows.append(("Weights", str(plan.weights["source"])))
     return [*rows, *(("Note", note) for note in result.notes)]
 
 
