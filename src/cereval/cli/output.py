@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import click
 
 from cereval.printable import printable
 from cereval.records import Result
+from cereval.wording import SIDES, confidence_of, interval, percent, plus_minus
+
+__all__ = [
+    "FAILED",
+    "PASSED",
+    "UNDECIDED",
+    "exit_code",
+    "headline",
+    "interval",
+    "percent",
+    "plus_minus",
+    "print_json",
+    "print_table",
+]
 
 LONGEST_CELL = 4000
 PASSED, FAILED, UNDECIDED = 0, 2, 3
@@ -48,9 +61,6 @@ def print_table(
     Console().print(table)
 
 
-SIDES = {"above": "certified pass", "below": "certified fail", None: "undecided"}
-
-
 def headline(result: Result, threshold: float | None = None) -> str:
     """The answer in one line.
 
@@ -62,42 +72,4 @@ def headline(result: Result, threshold: float | None = None) -> str:
     if threshold is not None:
         answer = f"at least {percent(threshold)}: {SIDES[result.decision]}"
     asked = f"{result.n_evaluated:,} of {result.n_items:,} questions asked"
-    confidence = f"{percent(result.confidence)} confidence"
-    return f"{answer}, {confidence}, {asked} ({result.saved:.1%} saved)"
-
-
-class Bounded(Protocol):
-    """An estimate with a certified interval."""
-
-    @property
-    def estimate(self) -> float: ...
-    @property
-    def lower(self) -> float: ...
-    @property
-    def upper(self) -> float: ...
-
-
-def plus_minus(result: Bounded) -> str:
-    """The estimate with a radius that still holds the whole interval after rounding."""
-    middle = round(result.estimate * 100, 2)
-    reach = max(middle - result.lower * 100, result.upper * 100 - middle)
-    return f"{middle:.2f}% ± {math.ceil(reach * 100 - 1e-6) / 100:.2f}%"
-
-
-def interval(lower: float, upper: float) -> str:
-    """Rounded outwards, so that what is printed is never narrower than what is proven.
-
-    >>> interval(0.80123, 0.83871)
-    '[80.12%, 83.88%]'
-    """
-    low, high = math.floor(lower * 1e4 + 1e-6) / 100, math.ceil(upper * 1e4 - 1e-6) / 100
-    return f"[{low:.2f}%, {high:.2f}%]"
-
-
-def percent(share: float) -> str:
-    """A share with the digits it has, and no more.
-
-    >>> percent(0.95), percent(0.999)
-    ('95%', '99.9%')
-    """
-    return f"{round(share * 100, 6):g}%"
+    return f"{answer}, {confidence_of(result)}, {asked} ({result.saved:.1%} saved)"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import click
 
-from cereval.cli.output import interval, percent
 from cereval.plan import Plan
 from cereval.printable import printable
 from cereval.progress import Progress
 from cereval.records import Result
+from cereval.wording import interval, percent
 
 EVERY_S = 5.0
 

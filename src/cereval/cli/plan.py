@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cereval.cli import weighting
-from cereval.cli.output import percent, print_json, print_table
+from cereval.cli.output import print_json, print_table
 from cereval.cli.run_options import apply
+from cereval.wording import percent
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cereval.cli import weighting
-from cereval.cli.output import exit_code, headline, interval, print_json, print_table
+from cereval.cli.output import exit_code, headline, print_json, print_table
 from cereval.cli.run_options import apply
+from cereval.wording import interval
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,12 +11,11 @@ from rich.live import Live
 from rich.text import Text
 
 from cereval.cli.funnel import Moment, funnel, value_range
-from cereval.cli.output import interval, percent
 from cereval.plan import Plan
 from cereval.printable import printable
 from cereval.progress import Progress
 from cereval.records import Result
-from cereval.report.wording import duration
+from cereval.wording import duration, interval, percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from cereval.cli.output import exit_code, headline, interval, print_json, print_table
+from cereval.cli.output import exit_code, headline, print_json, print_table
 from cereval.cli.preparing import Prepared
 from cereval.cli.stores import sqlite_file
 from cereval.errors import BadFile
@@ -23,6 +23,7 @@ from cereval.progress import Observer, Silent
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import Start, changed, start
 from cereval.store.base import Store, open_store
+from cereval.wording import interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,113 @@
+"""Numbers as people read them, on a terminal and on a page: never narrower than what is proven."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from cereval.records import Result
+
+SIDES = {"above": "certified pass", "below": "certified fail", None: "undecided"}
+
+
+def percent(share: float) -> str:
+    """A share with the digits it has, and no more.
+
+    >>> percent(0.95), percent(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{round(share * 100, 6):g}%"
+
+
+def rounded(share: float, digits: int = 1) -> str:
+    """A share with so many digits.
+
+    >>> rounded(0.95, 0), rounded(0.82449)
+    ('95%', '82.4%')
+    """
+    return f"{share * 100:.{digits}f}%"
+
+
+def outwards(lower: float, upper: float, digits: int = 1) -> tuple[str, str]:
+    """Both ends of an interval, rounded away from its middle.
+
+    >>> outwards(0.80123, 0.83871)
+    ('80.1%', '83.9%')
+    """
+    step = 10.0 ** -(digits + 2)
+    low, high = math.floor(lower / step + 1e-6) * step, math.ceil(upper / step - 1e-6) * step
+    return rounded(max(low, 0.0), digits), rounded(min(high, 1.0), digits)
+
+
+def interval(lower: float, upper: float) -> str:
+    """An interval on a line, rounded outwards.
+
+    >>> interval(0.80123, 0.83871)
+    '[80.12%, 83.88%]'
+    """
+    return "[{}, {}]".format(*outwards(lower, upper, 2))
+
+
+def signed_interval(lower: float, upper: float) -> str:
+    """The ends of a difference, rounded away from its middle.
+
+    >>> signed_interval(-0.00123, 0.02)
+    '[-0.13%, +2.00%]'
+    """
+    low, high = math.floor(lower * 1e4 + 1e-6) / 100, math.ceil(upper * 1e4 - 1e-6) / 100
+    return f"[{low:+.2f}%, {high:+.2f}%]"
+
+
+class Bounded(Protocol):
+    """An estimate with a certified interval."""
+
+    @property
+    def estimate(self) -> float: ...
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+
+
+def plus_minus(result: Bounded, digits: int = 2) -> str:
+    """The estimate with a radius that still holds the whole interval after rounding.
+
+    >>> numbers = 0.82, 0.802, 0.8381, 0.0181, 0.95, 9, 99, 0.9
+    >>> plus_minus(Result(*numbers, "goal", "uniform", "anytime", "benchmark", seed=0), digits=1)
+    '82.0% ± 1.9%'
+    """
+    scale = 10.0**digits
+    middle = round(result.estimate * 100 * scale) / scale
+    reach = max(middle - result.lower * 100, result.upper * 100 - middle)
+    return f"{middle:.{digits}f}% ± {math.ceil(reach * scale - 1e-6) / scale:.{digits}f}%"
+
+
+def confidence_of(result: Result) -> str:
+    """
+    >>> confidence_of(Result(0.5, 0, 1, 0.5, 0.999, 0, 9, 1, "goal", "m", "anytime", "benchmark", 0))
+    '99.9% confidence'
+    """
+    return f"{percent(result.confidence)} confidence"
+
+
+def money(cost_usd: float | None) -> str:
+    """
+    >>> money(None), money(0.0), money(0.0412), money(12.3)
+    ('unknown', 'nothing', '$0.0412', '$12.30')
+    """
+    if cost_usd is None:
+        return "unknown"
+    if cost_usd == 0:
+        return "nothing"
+    return f"${cost_usd:.2f}" if cost_usd >= 1 else f"${cost_usd:.4f}"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(0.4), duration(75), duration(7260)
+    ('0.4 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
