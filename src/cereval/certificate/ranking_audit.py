@@ -52,9 +52,9 @@ class RankingAudit:
     def _set_levels(self) -> None:
         count = len(self.names)
         family, pairs = self.goal.family(count), len(self.goal.pairs(count)[0])
-        share = 1 - INTERVALS_SHARE - (0 if family == pairs else ORDER_SHARE)
+        share = 1 - INTERVALS_SHARE - (0 if self.goal.orders_all else ORDER_SHARE)
         self.alpha = share * self.delta / family
-        self.order_alpha = self.alpha if family == pairs else ORDER_SHARE * self.delta / pairs
+        self.order_alpha = self.alpha if self.goal.orders_all else ORDER_SHARE * self.delta / (2 * pairs)
         self.mean_alpha = INTERVALS_SHARE * self.delta / count / 2
 
     # -- claims ---------------------------------------------------------------------------------------------------

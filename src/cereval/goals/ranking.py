@@ -61,7 +61,11 @@ class RankGoal(Protocol):
         """The pairs that are played."""
 
     def family(self, models: int) -> int:
-        """How many wrong claims the error budget has to be shared among."""
+        """Among how many nulls the error budget is shared: as many as can be true and matter to the answer."""
+
+    @property
+    def orders_all(self) -> bool:
+        """Whether the family holds both nulls of every pair played, so that all claims are certified order."""
 
     def unsettled(self, claims: Claims) -> Bools:
         """Pairs that keep the goal from being reached (symmetric)."""
@@ -117,6 +121,10 @@ class _Ties:
     def cap(self) -> float:
         return CLOSE_PAIRS_CAP
 
+    @property
+    def orders_all(self) -> bool:
+        return True
+
     def candidates(self, claims: Claims) -> Bools:
         """The pairs that the goal asks about and that are not ordered."""
         return claims.unordered
@@ -152,10 +160,10 @@ class _Ties:
 class Order(_Ties):
     """Every pair further apart than `tie` put in order.
 
-    A wrong order of a pair is possible in one direction only, so K(K-1)/2 nulls share the error budget.
+    Of a pair with different means one order is wrong, of a pair with equal means both are: K(K-1) nulls.
 
     >>> Order(0.05).family(43)
-    903
+    1806
     """
 
     def pairs(self, models: int) -> tuple[Ints, Ints]:
@@ -163,7 +171,7 @@ class Order(_Ties):
         return first, second
 
     def family(self, models: int) -> int:
-        return models * (models - 1) // 2
+        return models * (models - 1)
 
     def winners(self, claims: Claims) -> Bools:
         return np.zeros(len(claims.above), dtype=bool)
@@ -210,6 +218,10 @@ class Top:
     def cap(self) -> float:
         return LARGE_GAPS_CAP
 
+    @property
+    def orders_all(self) -> bool:
+        return False
+
     def pairs(self, models: int) -> tuple[Ints, Ints]:
         if self.k >= models:
             raise InvalidInput("top", f"below the number of models, {models}", self.k)
@@ -254,10 +266,10 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class Beats(_Ties):
-    """For each model: better or worse than the model number `baseline`, or a tie with it. K-1 nulls.
+    """For each model: better or worse than the model number `baseline`, or a tie with it. 2(K-1) nulls.
 
     >>> Beats(baseline=3).family(43)
-    42
+    84
     """
 
     baseline: int = field(default=0, kw_only=True)
@@ -269,7 +281,7 @@ class Beats(_Ties):
         return others, np.full(models - 1, self.baseline)
 
     def family(self, models: int) -> int:
-        return models - 1
+        return 2 * (models - 1)
 
     def candidates(self, claims: Claims) -> Bools:
         found = np.zeros_like(claims.above)

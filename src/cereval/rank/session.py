@@ -4,9 +4,8 @@ Theorem. All models answer the items in one shared random order, each a prefix o
 `stats.pairs` are played on the items that both have answered. Let F be the goal's family, the number of nulls whose
 wrong rejection would make a wrong claim possible. Claims are made where the evidence reaches F / (share delta): by
 Ville's inequality and the union bound no claim is ever wrong with probability >= 1 - share delta, and what follows by
-transitivity is then right as well. The rest of delta covers the models' intervals (and, for a top k, the
-order listed beside the answer). "Wrong" means that the model placed below is truly better; of two models whose
-means are exactly equal either may be placed above, with probability at most delta for each direction.
+transitivity is then right as well. The rest of delta covers the models' intervals and, for a top k, the order listed
+beside the answer, for which both nulls of every pair count: of two equal models neither is above.
 
 Calls are asked in rounds. A round takes each model that still matters from one checkpoint of the shared order to the
 next; checkpoints are fixed in advance, and a round is planned when all results of the one before are in. So the
@@ -103,11 +102,11 @@ class RankSession:
 
     def _open_games(self) -> None:
         count, delta = len(self.models), 1 - self.confidence
-        whole_order = len(self._pairs.first) == self.goal.family(count)
+        whole_order = self.goal.orders_all
         share = 1 - INTERVALS_SHARE - (0 if whole_order else ORDER_SHARE)
         alpha = share * delta / self.goal.family(count)
         self._needed = log(1 / alpha) + ROUNDING
-        own = alpha if whole_order else ORDER_SHARE * delta / len(self._pairs.first)
+        own = alpha if whole_order else ORDER_SHARE * delta / (2 * len(self._pairs.first))
         self._order_needed = log(1 / own) + ROUNDING
         margin = self.goal.margin
         self._games = PairGames(

@@ -1,0 +1,270 @@
+"""What a certified ranking costs on recorded results, and whether it is ever wrong.
+
+    python -m benchmarks.rank [--full] [--out FILE]
+
+Quick: 5 runs of each; full: 200. "Ordered": the share of all model x item calls at the moment when every pair that is
+truly further apart than the tie is in certified order, which only a replay can know. "Stopped": the share at which the
+session stops by itself, because what is left unordered is unlikely to be further apart. Uniform: all models are asked
+every item until the same holds; a tenth of the runs.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from benchmarks.tables import markdown, publish
+from cereval.datasets.tables import read_scores
+from cereval.goals.ranking import Claims, Order, RankGoal, Top
+from cereval.rank import Ranking, RankSession
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+TIE, WITHIN, DELTA = 0.05, 0.02, 0.05
+ALPACA_MODELS = 50
+ALLOWED_TOP = {"GSM8K": 0.22, "AlpacaEval": 0.04, "MATH-L5": 0.06}
+
+
+@dataclass(frozen=True, slots=True)
+class Everyone(Order):
+    """The same goal, with every model asked every item until it is reached."""
+
+    def open(self, claims: Claims) -> Bools:
+        found = ~np.eye(len(claims.above), dtype=bool)
+        return found if self.unsettled(claims).any() else np.zeros_like(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Shares of the full calls; what was wrong."""
+
+    ordered: float
+    stopped: float
+    missing: int
+    wrong: int
+    missed: int
+    short: float
+
+
+def tables() -> dict[str, Floats]:
+    """Items x models, complete columns; of AlpacaEval 50 drawn with seed 0."""
+    found = {}
+    for name, folder in (
+        ("GSM8K", "zeroeval_gsm8k"),
+        ("AlpacaEval", "alpaca_eval"),
+        ("MATH-L5", "zeroeval_math_l5"),
+    ):
+        columns = read_scores(DATA / folder / "scores.parquet").models.values()
+        found[name] = np.column_stack([column for column in columns if not np.isnan(column).any()])
+    chosen = np.random.default_rng(0).permutation(found["AlpacaEval"].shape[1])[:ALPACA_MODELS]
+    found["AlpacaEval"] = found["AlpacaEval"][:, np.sort(chosen)]
+    return found
+
+
+def run(scores: Floats, goal: RankGoal, seed: int) -> Run:
+    """One session, and the moment at which every pair further apart than the tie was in order."""
+    names = [str(i) for i in range(scores.shape[1])]
+    session = RankSession(len(scores), names, goal=goal, confidence=1 - DELTA, seed=seed)
+    means = scores.mean(axis=0)
+    apart = means[:, None] - means[None, :] > TIE
+    ordered, before = float("nan"), None
+    while not session.done:
+        for draw in session.ask(4096):
+            session.tell(draw, float(scores[draw.item, draw.model]))
+        if session.standing is not before:
+            before = session.standing
+            if np.isnan(ordered) and not (apart & ~before.above).any():
+                ordered = session.n_evaluated / scores.size
+    return judged(session.result(), means, ordered, apart)
+
+
+def judged(result: Ranking, means: Floats, ordered: float, apart: Bools) -> Run:
+    pairs = np.array([[int(one), int(other)] for one, other in result.order], dtype=int).reshape(-1, 2)
+    certain = np.zeros_like(apart)
+    certain[pairs[:, 0], pairs[:, 1]] = True
+    limits = [result.intervals[str(i)] for i in range(len(means))]
+    chosen = [int(name) for name in result.winners]
+    best = np.sort(means)[::-1][len(chosen) - 1] if chosen else 0.0
+    return Run(
+        ordered=ordered,
+        stopped=result.calls / result.calls_full,
+        missing=int((apart & ~certain).sum()),
+        wrong=int((means[pairs[:, 0]] < means[pairs[:, 1]]).sum()),
+        missed=sum(not (x.lower - 1e-9 <= m <= x.upper + 1e-9) for x, m in zip(limits, means, strict=True)),
+        short=float(best - means[chosen].min()) if chosen else 0.0,
+    )
+
+
+def order_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
+    mine = [run(scores, Order(TIE), seed) for seed in range(runs)]
+    every = [run(scores, Everyone(TIE), seed) for seed in range(max(runs // 10, 2))]
+    complete = [one.ordered for one in mine if one.missing == 0]
+    at = float(np.mean([one.ordered for one in every]))
+    return [
+        [name, "runs", runs, ""],
+        [
+            name,
+            "calls when all pairs further apart were ordered (runs where they were)",
+            _share(complete),
+            "38%",
+        ],
+        [name, "runs in which they were all ordered at the stop", f"{len(complete) / runs:.1%}", ""],
+        [
+            name,
+            "pairs further apart left unordered, mean",
+            f"{np.mean([one.missing for one in mine]):.2f}",
+            "",
+        ],
+        [name, "calls at the stop", _share([one.stopped for one in mine]), ""],
+        [name, "uniform: calls when all pairs further apart were ordered", f"{at:.1%}", ""],
+        [name, "uniform: calls at the stop", _share([one.stopped for one in every]), ""],
+        [name, "calls / uniform, ordered", f"{np.mean(complete) / at:.2f}", "0.75"],
+        [name, "calls / uniform, at the stop", f"{_ratio(mine, every):.2f}", "0.75"],
+        [name, "runs with a wrong order", f"{np.mean([one.wrong > 0 for one in mine]):.1%}", "5%"],
+        [name, "runs with an interval that misses", f"{np.mean([one.missed > 0 for one in mine]):.1%}", "5%"],
+    ]
+
+
+def _ratio(mine: list[Run], every: list[Run]) -> float:
+    return float(np.mean([one.stopped for one in mine]) / np.mean([one.stopped for one in every]))
+
+
+def top_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
+    found = [run(scores, Top(1, WITHIN), seed) for seed in range(runs)]
+    wrong = float(np.mean([one.short > WITHIN for one in found]))
+    return [
+        [name, "top-1: calls", _share([one.stopped for one in found]), f"{ALLOWED_TOP[name]:.0%}"],
+        [name, f"top-1: answers more than {WITHIN} below the best", f"{wrong:.1%}", "5%"],
+    ]
+
+
+def _share(shares: list[float]) -> str:
+    if not shares:
+        return "none"
+    return f"{np.mean(shares):.1%} (90% of runs: {np.quantile(shares, 0.9):.1%})"
+
+
+# -- populations made to deceive ---------------------------------------------------------------------------------------
+
+
+def identical(rng: np.random.Generator) -> Floats:
+    """Eight models with exactly the same mean on different items."""
+    return np.column_stack([rng.permutation(np.arange(200) < 140).astype(float) for _ in range(8)])
+
+
+def skewed(rng: np.random.Generator) -> Floats:
+    """Means from .97 to .985, in steps of one item."""
+    return np.column_stack([rng.permutation(np.arange(200) < 194 + k % 4).astype(float) for k in range(8)])
+
+
+def copies(rng: np.random.Generator) -> Floats:
+    """One model and seven that copy it but for one item, lost or won."""
+    base = (rng.uniform(size=200) < 0.6).astype(float)
+    found = np.tile(base[:, None], (1, 8))
+    for model in range(1, 8):
+        item = rng.integers(200)
+        found[item, model] = 1 - found[item, model]
+    return found
+
+
+def graded(rng: np.random.Generator) -> Floats:
+    """Graded scores, mostly near 0 with a heavy tail, close means."""
+    return rng.beta(0.1, 0.9 - 0.01 * np.arange(8), size=(200, 8))
+
+
+FAMILIES: dict[str, Callable[[np.random.Generator], Floats]] = {
+    "identical": identical,
+    "skewed": skewed,
+    "copies": copies,
+    "graded": graded,
+}
+
+
+def wrong_claims(family: str, runs: int, first_seed: int = 0) -> int:
+    """Runs to the end of a tiny tie, with any wrong claim: a reversed order, or any order of equal means."""
+    wrong = 0
+    for seed in range(first_seed, first_seed + runs):
+        scores = FAMILIES[family](np.random.default_rng(10_000 + seed))
+        names = [str(i) for i in range(scores.shape[1])]
+        session = RankSession(
+            len(scores), names, goal=Order(0.002), confidence=1 - DELTA, seed=seed, budget=1440
+        )
+        while not session.done:
+            for draw in session.ask(4096):
+                session.tell(draw, float(scores[draw.item, draw.model]))
+        means = scores.mean(axis=0)
+        order = session.result().order
+        wrong += any(means[int(one)] <= means[int(other)] for one, other in order)
+    return wrong
+
+
+def allowed(runs: int, delta: float = DELTA) -> int:
+    """More wrong runs than this have probability below .001 if the chance of one is delta."""
+    return int(binom.ppf(0.999, runs, delta))
+
+
+def family_rows(runs: int) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for family in FAMILIES:
+        wrong = wrong_claims(family, runs)
+        rows.append([family, f"wrong runs of {runs}", wrong, f"<= {allowed(runs)}"])
+    return rows
+
+
+# -- size --------------------------------------------------------------------------------------------------------------
+
+
+def large(models: int = 200, items: int = 10_000, calls: int = 200_000) -> list[list[object]]:
+    """What the scheduler itself takes: all deciding, none of the answering."""
+    rng = np.random.default_rng(0)
+    scores = (rng.uniform(size=(items, models)) < np.linspace(0.5, 0.9, models)).astype(float)
+    session = RankSession(items, [str(i) for i in range(models)], goal=Order(TIE), budget=calls)
+    start = time.perf_counter()
+    while not session.done:
+        for draw in session.ask(4096):
+            session.tell(draw, float(scores[draw.item, draw.model]))
+    spent = 1000 * (time.perf_counter() - start) / session.n_evaluated
+    session.result()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    name = f"{models} models x {items:,} items, {session.n_evaluated:,} calls"
+    return [[name, "ms per draw", f"{spent:.3f}", "5"], [name, "peak memory, GB", f"{memory:.2f}", "2"]]
+
+
+def alone(work: Callable[..., list[list[object]]], *arguments: Any) -> list[list[object]]:
+    """Runs in a fresh process, for a peak memory of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()
+
+
+@click.command(help=__doc__)
+@click.option("--full", is_flag=True, help="200 runs of each instead of 5.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write the table, with its command, to this file."
+)
+def main(full: bool, out: Path | None) -> None:
+    runs = 200 if full else 5
+    rows: list[list[object]] = [*alone(large), *family_rows(2 * runs)]
+    for name, scores in tables().items():
+        rows += top_rows(name, scores, runs)
+    for name, scores in tables().items():
+        if name != "MATH-L5":
+            rows += order_rows(name, scores, runs)
+    body = markdown(["data", "what", "value", "required"], rows)
+    publish("Ranking", f"benchmarks.rank{' --full' if full else ''}", body, out)
+
+
+if __name__ == "__main__":
+    main()
