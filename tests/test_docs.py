@@ -1,0 +1,58 @@
+"""docs/cli.md is the program's own help, and the commands of docs/live.md run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cereval.cli.help_page import help_page
+from cereval.cli.main import COMMANDS, main
+from cereval.datasets.bank.generate import as_jsonl
+
+DOCS = Path(__file__).parent.parent / "docs"
+LIVE = (DOCS / "live.md").read_text(encoding="utf-8")
+
+
+def test_the_command_line_page_is_the_programs_help() -> None:
+    remedy = "python -m cereval.cli.help_page > docs/cli.md"
+    assert (DOCS / "cli.md").read_text(encoding="utf-8") == help_page(), remedy
+
+
+def test_every_command_is_on_the_page() -> None:
+    for name, command in COMMANDS.items():
+        assert f"## cereval {name}\n" in help_page() or not command.exists
+
+
+def commands() -> list[tuple[list[str], int]]:
+    """The command lines of the page, and the exit codes that their comments promise."""
+    blocks = re.findall(r"```sh\n(.*?)```", LIVE, flags=re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("cereval ")]
+    codes = [re.search(r"# exit (\d)", line) for line in lines]
+    return [
+        (shlex.split(line, comments=True)[1:], int(code[1]) if code else 0)
+        for line, code in zip(lines, codes, strict=True)
+    ]
+
+
+def test_the_commands_of_the_walk_through_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "python -m cereval.datasets.bank > bank.jsonl" in LIVE
+    Path("bank.jsonl").write_text("\n".join(as_jsonl()) + "\n", encoding="utf-8")
+    for arguments, code in commands():
+        run = first_run(capsys)
+        assert main([part.replace("RUN", run) for part in arguments]) == code, arguments
+    assert Path("report.html").exists()
+
+
+def first_run(capsys: pytest.CaptureFixture[str]) -> str:
+    if not Path("cereval.db").exists():
+        return "none"
+    capsys.readouterr()
+    assert main(["runs", "--json"]) == 0
+    return str(json.loads(capsys.readouterr().out)[0]["run_id"])
