@@ -100,6 +100,7 @@ class CompareSession(AskTell):
         budget = None if budget is None else whole("budget", budget, 1)
         if texts is not None and embeddings is None:
             embeddings = _embedded(texts, self.n_items)
+        self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
@@ -135,6 +136,12 @@ class CompareSession(AskTell):
 
     def _goal_reached(self) -> bool:
         return self.goal.reached(self._method)
+
+    @property
+    def engine(self) -> CertifiedMethod:
+        """The method, which is certified: it sees y alone."""
+        assert isinstance(self._method, CertifiedMethod)
+        return self._method
 
     @property
     def log(self) -> tuple[tuple[Draw, float | None, float | None], ...]:

@@ -54,21 +54,24 @@ def grouped(known: ItemsTable, groups: str | None) -> NDArray[Any] | None:
 
 
 def past_scores(
-    table: ScoresTable, model: str, wanted: Sequence[str], store: str | None = None
+    table: ScoresTable, model: str, wanted: Sequence[str], store: str | None = None, rival: str | None = None
 ) -> tuple[NDArray[np.float64] | None, list[str]]:
-    """Items x past models from `others`, columns, other tables or the store; notes on what is unused."""
+    """Items x past models from `others`, columns, other tables or the store; notes on what is unused.
+
+    rival: a second model that is evaluated, and whose scores are not known beforehand either.
+    """
     if store is not None and "store" not in wanted:
         raise InvalidInput("--store", "given with --history store", store)
     parts: list[NDArray[np.float64]] = []
     notes: list[str] = []
     for name in _split(table, wanted):
         if name == "others" and name not in table.models:
-            parts.append(table.history(table.others(model)))
+            parts.append(table.history([name for name in table.others(model) if name != rival]))
         elif name == "store" and name not in table.models:
             parts.append(_from_store(store, table.items, model, notes))
         elif name not in table.models and Path(name).suffix in (".csv", ".parquet"):
-            parts.append(_from_file(name, table.items, model, notes))
-        elif name == model:
+            parts.append(_from_file(name, table.items, (model, rival), notes))
+        elif name in (model, rival):
             raise InvalidInput("--history", "columns other than the model's own", name)
         else:
             parts.append(table.history([name]))
@@ -86,16 +89,22 @@ def _split(table: ScoresTable, wanted: Sequence[str]) -> list[str]:
     return names
 
 
-def _from_file(path: str, items: Sequence[str], model: str, notes: list[str]) -> NDArray[np.float64]:
-    """The models of another table on our items, NaN where it lacks one; never the model itself."""
+def _from_file(
+    path: str, items: Sequence[str], evaluated: Sequence[str | None], notes: list[str]
+) -> NDArray[np.float64]:
+    """The models of another table on our items, NaN where it lacks one; never those evaluated."""
     past = read_scores(path)
-    if model in past.models:
-        notes.append(f"history: the column {model!r} of {path} was left out, it bears the model's own name")
+    for model in evaluated:
+        if model in past.models:
+            notes.append(
+                f"history: the column {model!r} of {path} was left out, it bears the model's own name"
+            )
     rows = {item: row for row, item in enumerate(past.items)}
     order = np.array([rows.get(item, -1) for item in items])
     if (order < 0).all():
         raise InvalidInput("--history", "a table that shares items with the scores", path)
-    return np.where(order[:, None] < 0, np.nan, past.history(past.others(model))[order])
+    others = [name for name in past.models if name not in evaluated]
+    return np.where(order[:, None] < 0, np.nan, past.history(others)[order])
 
 
 def _from_store(url: str | None, items: Sequence[str], model: str, notes: list[str]) -> NDArray[np.float64]:

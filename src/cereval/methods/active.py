@@ -26,9 +26,12 @@ FIRST_BLOCK = 24
 GROWTH = 0.1
 UNIFORM_BLOCKS = 2
 
-NEAR = 0.5
-"""Bets on a mark at distance d stake d / variance, those that end an estimate at eps near 1.4 eps / variance:
-forecasts and draws for an estimate within about d / 2 fit them (AlpacaEval, `benchmarks.compare`)."""
+SIDE_BLOCK, SIDE_GROWTH = 16, 0.07
+"""The same where the goal has marks: few items decide, so that what they teach is used sooner."""
+
+NEAR = 0.3
+"""Share of the distance to a mark that forecasts and draws work towards. Two models of AlpacaEval that are .02 to .05
+apart, 100 pairs: 269, 251, 249, 249, 256 items on average for .5, .35, .3, .25, .18; 235 with the blocks above."""
 
 LEAST_NEAR = 0.005
 
@@ -92,6 +95,8 @@ class Active(CertifiedMethod):
         return True
 
     def _block_size(self, block: int) -> int:  # noqa: ARG002
+        if self.setting.aim.marks:
+            return max(SIDE_BLOCK, int(SIDE_GROWTH * len(self._order)))
         return max(FIRST_BLOCK, int(GROWTH * len(self._order)))
 
     def _sample(self, weights: Floats, size: int) -> tuple[NDArray[np.int64], Floats]:

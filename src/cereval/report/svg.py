@@ -31,10 +31,13 @@ class Frame:
         return TOP + (self.height - TOP - BOTTOM) * (self.high - inside) / (self.high - self.low)
 
 
-def narrowing(steps: Sequence[Step], width: int, height: int = 280) -> str:
-    """The interval over the calls: a band that narrows, the estimate inside it, the final ends as lines."""
+def narrowing(steps: Sequence[Step], width: int, height: int = 280, least: float = 0.0) -> str:
+    """The interval over the calls: a band that narrows, the estimate inside it, the final ends as lines.
+
+    least: the smallest value there is; -1 for differences.
+    """
     shown, last = thinned(steps), steps[-1]
-    frame = Frame(width, height, last.calls, *vertical_range(steps))
+    frame = Frame(width, height, last.calls, *vertical_range(steps, least))
     forth = [f"{frame.x(step.calls):.1f},{frame.y(step.upper):.1f}" for step in shown]
     back = [f"{frame.x(step.calls):.1f},{frame.y(step.lower):.1f}" for step in reversed(shown)]
     line = " ".join(f"{frame.x(step.calls):.1f},{frame.y(step.estimate):.1f}" for step in shown)
@@ -72,12 +75,12 @@ def thinned(steps: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
     return [steps[place] for place in places]
 
 
-def vertical_range(steps: Sequence[Step]) -> tuple[float, float]:
+def vertical_range(steps: Sequence[Step], least: float = 0.0) -> tuple[float, float]:
     """From the interval at a tenth of the calls, in steps of 5%: the first calls may leave the paper."""
     early = steps[len(steps) // 10]
     low = math.floor(early.lower * 20 - 1e-9) / 20
     high = math.ceil(early.upper * 20 + 1e-9) / 20
-    return max(low, 0.0), min(max(high, low + 0.05), 1.0)
+    return max(low, least), min(max(high, low + 0.05), 1.0)
 
 
 def _grid(frame: Frame) -> list[str]:
