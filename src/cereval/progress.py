@@ -41,6 +41,9 @@ class Observer(Protocol):
 
     def on_progress(self, progress: Progress) -> None: ...
 
+    def on_note(self, note: str) -> None:
+        """A line for whoever watches, such as what Ctrl-C led to."""
+
     def on_end(self, result: Result) -> None:
         """After the last call, also when the run was interrupted; not when it could not run."""
 
@@ -52,6 +55,9 @@ class Silent:
         """See `Observer`."""
 
     def on_progress(self, progress: Progress) -> None:
+        """See `Observer`."""
+
+    def on_note(self, note: str) -> None:
         """See `Observer`."""
 
     def on_end(self, result: Result) -> None:

@@ -154,6 +154,23 @@ def test_printable_texts_hold_no_control_characters(text: str) -> None:
     assert safe.isprintable()
 
 
+def test_the_first_calls_of_many_show_already() -> None:
+    rows = funnel([Moment(3, 0.5, Interval(0.0, 1.0))], calls=4000, width=40, height=4)
+    assert [row[0].letter for row in rows] == ["█"] * 4
+    assert {row[1].letter for row in rows} == {" "}
+
+
+def test_notes_go_above_the_picture() -> None:
+    """What goes to stderr past the console would tear the live picture."""
+    file = io.StringIO()
+    display = RichDisplay(Console(file=file, width=80, force_terminal=True))
+    display.on_start(plan(), 2000)
+    display.on_progress(progress())
+    display.on_note("interrupted")
+    display.on_end(RESULT)
+    assert file.getvalue().index("interrupted") < file.getvalue().rindex("openai/gpt")
+
+
 def test_the_picture_of_a_first_call_can_be_drawn() -> None:
     first = Moment(0, 0.5, Interval(0.0, 1.0))
     Console(file=io.StringIO(), width=20).print(

@@ -35,7 +35,12 @@ def funnel(moments: Sequence[Moment], calls: int, width: int, height: int) -> li
     '███▄'
     '███▀'
     """
-    columns = [_at(moments, calls * (column + 1) / width) for column in range(width)]
+    # The first column is there from the start: an empty picture would look broken.
+    reached = [
+        min(calls / width, moments[-1].calls),
+        *(calls * (column + 2) / width for column in range(width - 1)),
+    ]
+    columns = [_at(moments, at) for at in reached]
     low, high = value_range(moments)
     return [[_cell(moment, row, height, low, high) for moment in columns] for row in range(height)]
 

@@ -33,12 +33,15 @@ class PlainDisplay:
             err=True,
         )
         for note in notes:
-            click.echo(printable(note), err=True)
+            self.on_note(note)
 
     def on_progress(self, progress: Progress) -> None:
         if time.monotonic() - self._last >= self._every_s:
             self._last = time.monotonic()
             click.echo(line(progress), err=True)
+
+    def on_note(self, note: str) -> None:
+        click.echo(printable(note), err=True)
 
     def on_end(self, result: Result) -> None:
         """The answer itself goes to stdout."""

@@ -38,7 +38,7 @@ class RichDisplay:
     def on_start(self, plan: Plan, n_items: int, notes: Sequence[str] = ()) -> None:
         self._title = title(plan, n_items)
         for note in notes:
-            self.console.print(Text(printable(note), style=QUIET))
+            self.on_note(note)
         # Also when the run breaks: the cursor is hidden while the display lives.
         atexit.register(self._live.stop)
         self._live.start()
@@ -47,6 +47,10 @@ class RichDisplay:
         self._remember(progress)
         width = min(self.console.width, WIDEST)
         self._live.update(picture(self._title, self._moments, progress, width), refresh=True)
+
+    def on_note(self, note: str) -> None:
+        """Above the picture: what is written past the console would tear it."""
+        self.console.print(Text(printable(note), style=QUIET))
 
     def on_end(self, result: Result) -> None:  # noqa: ARG002
         """The answer itself goes to stdout; the last picture stays above it."""

@@ -22,8 +22,10 @@ from cereval.plan import Plan
 from cereval.progress import Observer, Silent
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import Start, changed, start
-from cereval.store.base import Store, open_store
+from cereval.store.base import DEFAULT_URL, Store, open_store
 from cereval.wording import interval
+
+INTERRUPTED = "interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def carry_out(
     if showing.as_json:
         print_json(as_dict(outcome, path))
     else:
-        print_for_people(outcome, path, plan)
+        print_for_people(outcome, path, plan, store)
     return exit_code(outcome.result)
 
 
@@ -63,14 +65,15 @@ async def _run(work: Prepared, plan: Plan, store: Store, showing: Showing, chang
     try:
         with store.hold(plan.run_id):
             begun = _begun(start(plan, work.items, store), store, change)
+            watcher = showing.observer()
             return await run(
                 begun,
                 store,
                 work.caller,
                 work.limits,
-                showing.observer(),
+                watcher,
                 circumstances=work.circumstances,
-                on_interrupt=_say_interrupted,
+                on_interrupt=lambda: watcher.on_note(INTERRUPTED),
             )
     finally:
         await work.close()
@@ -85,10 +88,6 @@ def _begun(begun: Start, store: Store, change: Change | None) -> Start:
         return begun
     drawn = len(store.draws(begun.plan.run_id))
     return changed(begun, store, Change(session.n_evaluated, drawn, goal, budget))
-
-
-def _say_interrupted() -> None:
-    click.echo("interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)", err=True)
 
 
 def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
@@ -127,7 +126,7 @@ def as_dict(outcome: Outcome, path: Path) -> dict[str, Any]:
     }
 
 
-def print_for_people(outcome: Outcome, path: Path, plan: Plan) -> None:
+def print_for_people(outcome: Outcome, path: Path, plan: Plan, store: Store) -> None:
     result = outcome.result
     goals = [plan.goal, *(change["goal"] for change in outcome.certificate["changes"])]
     click.echo(headline(result, goals[-1].get("value")))
@@ -143,7 +142,8 @@ def print_for_people(outcome: Outcome, path: Path, plan: Plan) -> None:
     ]
     print_table([*rows, *(("note", note) for note in result.notes)])
     if result.stopped in ("running", "budget"):
-        click.echo(f"`cereval resume {outcome.run_id}` goes on from here", err=True)
+        where = "" if store.url == DEFAULT_URL else f" --store {store.url}"
+        click.echo(f"`cereval resume {outcome.run_id}{where}` goes on from here", err=True)
 
 
 def opened_store(url: str) -> Store:

@@ -105,9 +105,11 @@ def _notes(plan: Plan, spending: Spending) -> tuple[str, ...]:
             f"continuing run {plan.run_id}: {spending.calls:,} answers are kept, none is asked again"
         )
     if plan.history:
-        runs = f"{len(plan.history)} earlier run{'s' if len(plan.history) > 1 else ''}"
+        many = len(plan.history) > 1
+        runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
+        helps = "help" if many else "helps"
         notes.append(
-            f"history: {runs} on the same data help to choose questions (--no-history to do without)"
+            f"history: {runs} on the same data {helps} to choose questions (--no-history to do without)"
         )
     if "groups" in plan.side_information:
         notes.append("categories help to choose questions")
