@@ -380,7 +380,7 @@ def test_past_runs_are_history_frozen_at_the_start(tmp_path: Path) -> None:
     assert verify(second.certificate).valid
     begun = begin(pool, store, plan_for(pool, model={"name": "second"}, goal=estimate(0.05)))
     assert begun.session.result() == second.result
-    assert any("1 earlier run" in note for note in begun.notes)
+    assert any("an earlier run" in note for note in begun.notes)
 
 
 def test_history_can_be_left_out(tmp_path: Path) -> None:
