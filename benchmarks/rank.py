@@ -1,6 +1,6 @@
 """What a certified ranking costs on recorded results, and whether it is ever wrong.
 
-    python -m benchmarks.rank [--full] [--out FILE]
+    python -m benchmarks.rank [--full | --runs N] [--only PART] [--out FILE]
 
 Quick: 5 runs of each; full: 200. "Ordered": the share of all model x item calls at the moment when every pair that is
 truly further apart than the tie is in certified order, which only a replay can know. "Stopped": the share at which the
@@ -114,7 +114,6 @@ def order_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
     complete = [one.ordered for one in mine if one.missing == 0]
     at = float(np.mean([one.ordered for one in every]))
     return [
-        [name, "runs", runs, ""],
         [
             name,
             "calls when all pairs further apart were ordered (runs where they were)",
@@ -249,21 +248,32 @@ def alone(work: Callable[..., list[list[object]]], *arguments: Any) -> list[list
         return pool.submit(work, *arguments).result()
 
 
+PARTS = ("size", "families", "top", "order")
+
+
+def measured(part: str, runs: int) -> list[list[object]]:
+    """The rows of one part of the table."""
+    if part == "size":
+        return alone(large)
+    if part == "families":
+        return family_rows(2 * runs)
+    rows = top_rows if part == "top" else order_rows
+    chosen = {name: scores for name, scores in tables().items() if part == "top" or name != "MATH-L5"}
+    return [row for name, scores in chosen.items() for row in rows(name, scores, runs)]
+
+
 @click.command(help=__doc__)
 @click.option("--full", is_flag=True, help="200 runs of each instead of 5.")
+@click.option("--runs", type=click.IntRange(1), help="Another number of runs.")
+@click.option("--only", type=click.Choice(PARTS), multiple=True, help="Only this part; may be repeated.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Write the table, with its command, to this file."
 )
-def main(full: bool, out: Path | None) -> None:
-    runs = 200 if full else 5
-    rows: list[list[object]] = [*alone(large), *family_rows(2 * runs)]
-    for name, scores in tables().items():
-        rows += top_rows(name, scores, runs)
-    for name, scores in tables().items():
-        if name != "MATH-L5":
-            rows += order_rows(name, scores, runs)
-    body = markdown(["data", "what", "value", "required"], rows)
-    publish("Ranking", f"benchmarks.rank{' --full' if full else ''}", body, out)
+def main(full: bool, runs: int | None, only: tuple[str, ...], out: Path | None) -> None:
+    count = runs or (200 if full else 5)
+    rows = [row for part in only or PARTS for row in measured(part, count)]
+    body = markdown(["data", "what", f"value, {count} runs", "required"], rows)
+    publish("Ranking", "benchmarks.rank", body, out)
 
 
 if __name__ == "__main__":
