@@ -40,7 +40,9 @@ def narrowing(steps: Sequence[Step], width: int, height: int = 280, least: float
     frame = Frame(width, height, last.calls, *vertical_range(steps, least))
     forth = [f"{frame.x(step.calls):.1f},{frame.y(step.upper):.1f}" for step in shown]
     back = [f"{frame.x(step.calls):.1f},{frame.y(step.lower):.1f}" for step in reversed(shown)]
-    line = " ".join(f"{frame.x(step.calls):.1f},{frame.y(step.estimate):.1f}" for step in shown)
+    # Before the first result there is no estimate, only the middle of the interval.
+    known = [step for step in shown if step.calls] or shown
+    line = " ".join(f"{frame.x(step.calls):.1f},{frame.y(step.estimate):.1f}" for step in known)
     parts = [
         *_grid(frame),
         f'<polygon class="band" points="{" ".join(forth + back)}"/>',
