@@ -229,6 +229,11 @@ class Growing:
             return ("assumes that the items of all versions are a sample of one population",)
         return ()
 
+    @property
+    def consumed(self) -> list[tuple[list[Draw], list[float | None]]]:
+        """For each version the draws whose results count, and those results (None: the call failed)."""
+        return [(part.draws, part.scores) for part in self._parts]
+
     # -- save and restore -------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ CHECKERS: Mapping[str, str] = {
     "cereval-comparison/1": "cereval.certificate.comparison",
     "cereval-ranking/1": "cereval.certificate.ranking",
     "cereval-tasks/1": "cereval.certificate.tasks",
+    "cereval-growing/1": "cereval.certificate.growing",
 }
 """Format -> a module with `verify(content, stored=None, *, explain=False) -> Verdict`; imported when used."""
 

@@ -16,18 +16,26 @@ from cereval.methods.certified import Tuning
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.grown import EMPTY, SLACK, Course, Ladder, Side, Spending
 from cereval.stats.increments import Tally
-from cereval.stats.information import Information
+from cereval.stats.information import LARGEST_SQUARE, Information
+
+EXPECTED = 20
+"""How many new items the bets believe to have seen already, with the moments of the old ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """What the versions so far leave behind: sums over the items asked, what is certified, and the wealth."""
+    """What the versions so far leave behind: sums over the items asked, the estimate, and the wealth.
+
+    variance, fourth: of the increments in units of their stated variance, as the next version expects them.
+    """
 
     size: int = 0
     asked: int = 0
     low: float = 0.0
     high: float = 0.0
     estimate: float = 0.5
+    variance: float = 0.0
+    fourth: float = 0.0
     ladders: tuple[Ladder, Ladder] = (EMPTY, EMPTY)
 
 
@@ -60,7 +68,8 @@ class Grown(Method):
         )
         self.demand = max(side.demand for side in self.sides)
         self.tally = Tally(np.full(new, 1 / new), replacement=False)
-        self.clock = Information()
+        self.clock = expecting(standing)
+        self._expected = self.clock.total
         self._order = np.random.default_rng([terms.seed, 6, number]).permutation(new)
         self._drawn = 0
         self._lows: list[float] = []
@@ -77,7 +86,7 @@ class Grown(Method):
         prospect = self.tally.prospect()
         tuning, clock = self.terms.tuning, self.clock
         variance = clock.cautious_variance(tuning.caution, tuning.surprise)
-        needed = (1 + self.terms.spending.margin) * variance * self.demand
+        needed = (1 + self.terms.spending.margin) * variance * self.demand + self._expected
         for side in self.sides:
             side.stake(prospect, clock, needed)
         increment = self.tally.settle(draw.item - self.before.size, low, high)
@@ -133,8 +142,17 @@ class Grown(Method):
         low, high = interval.lower, interval.upper
         if interval.half_width <= eps:
             low, high = max(low, interval.upper - eps), min(high, interval.lower + eps)
-        found = self.clock.mean if len(self._lows) < self.new else _middle(self._lows, self._highs)
-        return min(max(weight * self.before.estimate + (1 - weight) * found, low), max(high, low))
+        return min(max(weight * self.before.estimate + (1 - weight) * self._mean(), low), max(high, low))
+
+    def _mean(self) -> float:
+        """Of the new items: the information-weighted mean, without what was expected of it beforehand."""
+        clock = self.clock
+        if len(self._lows) == self.new:
+            return (fsum(self._lows) + fsum(self._highs)) / (2 * self.new)
+        if clock.total <= self._expected:
+            return clock.mean
+        prior = self._expected * self.before.estimate
+        return (clock.total * clock.mean - prior) / (clock.total - self._expected)
 
     def standing(self) -> Standing:
         """What the next version starts from."""
@@ -146,7 +164,9 @@ class Grown(Method):
         )
         low, high = self.before.low + fsum(self._lows), self.before.high + fsum(self._highs)
         asked = self.before.asked + len(self._lows)
-        return Standing(self.size, asked, low, high, self.estimate, (below, above))
+        clock = self.clock
+        moments = clock.variance, clock.fourths / max(clock.count, 1)
+        return Standing(self.size, asked, low, high, self.estimate, *moments, (below, above))
 
 
 def course_of(standing: Standing, new: int, terms: Terms) -> Course:
@@ -156,5 +176,14 @@ def course_of(standing: Standing, new: int, terms: Terms) -> Course:
     return Course(standing.size / size, following, terms.eps, terms.delta / 2, standing.estimate)
 
 
-def _middle(lows: list[float], highs: list[float]) -> float:
-    return (fsum(lows) + fsum(highs)) / (2 * len(lows))
+def expecting(standing: Standing) -> Information:
+    """A clock that starts as if `EXPECTED` new items had been like the old: it steers bets and proves nothing."""
+    if not standing.size:
+        return Information()
+    return Information(
+        count=EXPECTED,
+        total=EXPECTED * LARGEST_SQUARE,
+        mean=standing.estimate,
+        squares=EXPECTED * standing.variance,
+        fourths=EXPECTED * standing.fourth,
+    )

@@ -51,20 +51,22 @@ class Spending:
     first, later: share of a pair's wealth that works for the version at hand, in the first version and in later
     ones; `rescue` goes to Kelly bets, and the rest is bet for the versions still to come. next_weight: of the
     first version in the second, as the first expects it. margin, overshoot, patience: see `bets.DeadlineBets`.
-    columns, rows: grid values per eps of R; cells grow by `growth` away from the limit.
+    reach: values so many standard errors above the estimate do not bet. columns, rows: grid values per eps of R;
+    cells grow by `growth` away from the limit. A coarse grid costs calls, as each version keeps the least wealth.
     """
 
     first: float = 0.4
     later: float = 0.3
-    rescue: float = 0.03
+    rescue: float = 0.15
     next_weight: float = 0.85
-    margin: float = 0.05
+    margin: float = 0.2
     overshoot: float = 0.05
     patience: float = 0.03
     cap: float = CAP
-    columns: int = 50
-    rows: int = 80
-    growth: float = 0.15
+    reach: float = 2.5
+    columns: int = 60
+    rows: int = 160
+    growth: float = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +129,7 @@ class Side:
         self.total: Floats = np.repeat(ladder.log_wealth[:, None], steps + 1, axis=1)
         self._accounts = [self.total + log(part) for part in self.parts]
         self.open = self.total < self._needed
-        self._first, self._last = 0, steps + 1
+        self._first, self._last, self._held = 0, steps + 1, steps + 1
         self._stakes: list[Floats] = []
 
     @property
@@ -153,7 +155,8 @@ class Side:
 
     def stake(self, prospect: Prospect, clock: Information, needed: float) -> None:
         """Places every bet on the next increment, before its score is known."""
-        window, spending, course = self._window, self.spending, self.course
+        self._hold(clock)
+        window, spending, course = self._playing, self.spending, self.course
         columns = self.columns[window]
         values = 1 - columns if self.mirrored else columns
         variance = null_variance(values, prospect, clock)[int(self.mirrored)]
@@ -168,9 +171,15 @@ class Side:
             self._stakes.append(np.minimum(replicating(position, level, ahead), most))
         self._stakes.append(np.minimum(course.eps / (variance * prospect.variance), most)[None, :])
 
+    def _hold(self, clock: Information) -> None:
+        """Values far above the estimate would only lose their bets: they wait with what they have."""
+        mean = 1 - clock.mean if self.mirrored else clock.mean
+        highest = mean + self.spending.reach * clock.standard_error
+        self._held = int(np.searchsorted(self.columns, highest, side="right"))
+
     def settle(self, increment: Increment) -> None:
         """Pays out the bets placed by `stake`; a pair that is rejected stops playing."""
-        window = self._window
+        window = self._playing
         gain = (1 - increment.high if self.mirrored else increment.low) - self.columns[window]
         playing = self.open[:, window]
         for account, stakes in zip(self._accounts, self._stakes, strict=True):
@@ -230,6 +239,10 @@ class Side:
             inside = start + offset < stop
             np.minimum.at(wealth, (start + offset)[inside], total[inside])
         return np.where(np.isinf(wealth), SPOILT, wealth)
+
+    @property
+    def _playing(self) -> slice:
+        return slice(self._first, max(self._first, min(self._last, self._held)))
 
     @property
     def _window(self) -> slice:
