@@ -1,0 +1,121 @@
+"""`cereval compare` on recorded scores: answers, exit codes, certificate and page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cereval.cli.main import main
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    skill = rng.beta(1, 0.6, size=400)
+    columns = {
+        name: rng.random(400) < skill + gap for name, gap in {"new": 0.2, "old": 0, "p1": 0, "p2": 0}.items()
+    }
+    columns["twin"] = columns["old"]
+    lines = ["item," + ",".join(columns)]
+    lines += [
+        f"q{row}," + ",".join(str(int(column[row])) for column in columns.values()) for row in range(400)
+    ]
+    path = tmp_path / "scores.csv"
+    path.write_text("\n".join(lines))
+    (tmp_path / "items.csv").write_text(
+        "item,text,category\n" + "\n".join(f"q{row},sum {row},c{row % 3}" for row in range(400))
+    )
+    return path
+
+
+def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    code = main([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_the_better_model_is_named(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", str(scores), "--model", "new", "--model", "old", "--history", "others"]
+    code, facts = printed(command, capsys)
+    assert code == 0
+    assert (facts["decision"], facts["stopped"], facts["guarantee"]) == ("first", "goal", "anytime")
+    assert 0 <= facts["lower"] <= facts["difference"] <= facts["upper"]
+    assert facts["n_evaluated"] < facts["n_items"] == 400
+    assert facts["truth_inside"]
+    assert main(command) == 0
+    assert "new is better than old, 95% confidence" in capsys.readouterr().out
+
+
+def test_equal_models_and_spent_budgets(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, facts = printed(
+        ["compare", str(scores), "--model", "old", "--model", "twin", "--eps", "0.1"], capsys
+    )
+    assert (code, facts["decision"]) == (0, "no-difference")
+    tight = ["compare", str(scores), "--model", "p1", "--model", "p2", "--budget", "9"]
+    code, facts = printed(tight, capsys)
+    assert (code, facts["decision"], facts["stopped"]) == (3, "undecided", "budget")
+
+
+def test_the_regression_check(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, facts = printed(
+        ["compare", str(scores), "--model", "new", "--model", "old", "--not-worse", "0.02"], capsys
+    )
+    assert (code, facts["decision"]) == (0, "not-worse")
+    code, facts = printed(
+        ["compare", str(scores), "--model", "old", "--model", "new", "--not-worse", "0.02"], capsys
+    )
+    assert (code, facts["decision"]) == (2, "worse")
+
+
+def test_certificate_and_page(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    proof, page = scores.with_name("proof.json"), scores.with_name("page.html")
+    items = str(scores.with_name("items.csv"))
+    command = [
+        "compare",
+        str(scores),
+        "--model",
+        "new",
+        "--model",
+        "old",
+        "--history",
+        "p1,p2",
+        "--items",
+        items,
+    ]
+    assert main([*command, "--certificate", str(proof), "--report", str(page)]) == 0
+    assert main(["verify", str(proof)]) == 0
+    assert "valid" in capsys.readouterr().out
+    text = page.read_text()
+    assert "new is better than old" in text
+    assert "<script" not in text
+    forged = json.loads(proof.read_text())
+    forged["result"]["decision"] = "second"
+    proof.write_text(json.dumps(forged))
+    assert main(["verify", str(proof)]) == 2
+
+
+def test_the_rival_is_never_history(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ["compare", str(scores), "--model", "new", "--model", "old"]
+    assert main([*both, "--history", "old"]) == 1
+    assert "--history must be columns other than" in capsys.readouterr().err
+    _, facts = printed([*both, "--history", str(scores)], capsys)
+    assert sum("was left out" in note for note in facts["notes"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        (["--model", "new"], "--model must be given twice"),
+        (["--model", "new", "--model", "new"], "two different models"),
+        (["--model", "new", "--model", "odl"], "did you mean 'old'"),
+        (["--model", "new", "--model", "old", "--eps", "0.1", "--not-worse", "0.1"], "one at a time"),
+    ],
+)
+def test_mistakes_are_one_line(
+    scores: Path, flags: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(scores), *flags]) == 1
+    assert hint in capsys.readouterr().err
