@@ -234,3 +234,13 @@ def test_misuse_is_refused() -> None:
     finished = told(RankSession(10, NAMES), scores(items=10))
     with pytest.raises(Misuse, match="ended"):
         finished.ask()
+
+
+def test_a_top_k_with_close_rivals_ends_at_its_goal() -> None:
+    """Rivals settled by transitivity count as near: nothing is left to ask about them."""
+    rng = np.random.default_rng(11)
+    table = (rng.uniform(size=(150, 9)) < [0.9, 0.85, 0.6, 0.6, 0.6, 0.58, 0.58, 0.3, 0.2]).astype(float)
+    for seed in range(6):
+        ranking = cereval.rank(table, goal=Top(4, 0.02), seed=seed)
+        assert ranking.stopped == "goal"
+        assert len(ranking.winners) == 4

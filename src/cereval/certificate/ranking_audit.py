@@ -117,7 +117,7 @@ class RankingAudit:
         rivals = set(range(len(self.names))) - set(winners) - set(losers)
         for winner in winners:
             for rival in sorted(rivals):
-                if not self.passes(winner, rival):
+                if not self.passes(winner, rival) and winner not in self._betters(rival, len(self.names)):
                     return f"that {self.names[winner]} is near {self.names[rival]} is not proven (audit)"
         return None
 

@@ -249,11 +249,11 @@ class Top:
         return np.zeros_like(claims.above)
 
     def winners(self, claims: Claims) -> Bools:
-        """The k that lead the others on shared items, among those not out."""
-        alive = ~self.losers(claims)
-        lead = np.where(alive, claims.gap[:, alive].mean(axis=1), -np.inf)
+        """Those with the fewest certified betters, and of these the ones that lead the others on shared items."""
+        betters = claims.above.sum(axis=0)
+        lead = claims.gap[:, betters < self.k].mean(axis=1)
         found = np.zeros(len(lead), dtype=bool)
-        found[np.argsort(-lead, kind="stable")[: self.k]] = True
+        found[np.lexsort((-lead, betters))[: self.k]] = True
         return found
 
     def losers(self, claims: Claims) -> Bools:

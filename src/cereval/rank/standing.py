@@ -73,17 +73,18 @@ def read(
     """
     lead = pairs.matrix(games.evidence[0], empty=-np.inf)
     wins = lead >= needed
-    near = wins
+    near = np.zeros_like(wins)
     if margin is not None:
         lowest = pairs.matrix(games.total, empty=-np.inf) / games.n_items
         complete = pairs.matrix(np.tile(games.time, (2, 1)).astype(np.float64), empty=0) == games.n_items
         passed = pairs.matrix(games.evidence[-1], empty=-np.inf) >= needed
-        wins = wins & passed
-        near = wins | passed | (complete & (lowest >= -margin - EXACT))
+        near = passed | (complete & (lowest >= -margin - EXACT))
+        wins &= passed
+    above = closed(wins)
     gap, error = games.estimates, games.errors
     return Standing(
-        above=closed(wins),
-        near=near,
+        above=above,
+        near=near | above,
         order=closed(wins & (lead >= order_needed)),
         gap=pairs.matrix(np.stack((gap, -gap)), empty=0.0),
         error=pairs.matrix(np.stack((error, error)), empty=0.0),
