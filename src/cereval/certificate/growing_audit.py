@@ -203,8 +203,8 @@ class SlowSide:
 
     def proven(self) -> float:
         """The value that c exceeds, whatever the mean before: the last of the columns rejected in every row."""
-        whole = [bool(np.all(column >= self.bar)) for column in self.total[:, : self.last].T]
-        count = whole.index(False) if False in whole else len(whole)
+        whole = np.all(self.total[:, : self.last] >= self.bar, axis=0)
+        count = int(np.argmin(np.append(whole, False)))
         return float(self.values[count - 1]) if count else 0.0
 
     def cut(self, highest: float) -> None:

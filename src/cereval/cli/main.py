@@ -46,6 +46,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "replay": LazyCommand("replay", "What would a recorded evaluation have cost?"),
     "compare": LazyCommand("compare", "Which of two models is better, or is a new one not worse?"),
     "tasks": LazyCommand("tasks", "Many tasks at once: the macro mean, every task, a threshold for all."),
+    "extend": LazyCommand("extend", "A data set that grows: all versions certified at once."),
     "rank": LazyCommand("rank", "Put many models in a certified order."),
     "plan": LazyCommand("plan", "How many calls will a goal take?"),
     "reproduce": LazyCommand("reproduce", "Reproduce the paper's figures and tables."),

@@ -1,0 +1,145 @@
+"""`cereval extend`: a data set that grows, version after version, with all certificates valid at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cereval.cli.output import PASSED, UNDECIDED, interval, percent, plus_minus, print_json, print_table
+
+if TYPE_CHECKING:
+    from cereval.cli.growing_tables import GrowingTable
+    from cereval.growing import Growing, GrowingResult
+
+
+@click.command()
+@click.argument("scores")
+@click.option("--model", required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
+@click.option(
+    "--versions",
+    metavar="LIST",
+    help="Size of each version, in shares (0.6,0.8,1) or numbers of the rows of SCORES, in their order.",
+)
+@click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item` and the column of --by.")
+@click.option("--by", metavar="COLUMN", help="The column of ITEMS that says with which version an item came.")
+@click.option(
+    "--state",
+    metavar="FILE",
+    help="Keep the session here: made by the first call, extended by later ones with the items new in SCORES.",
+)
+@click.option("--eps", type=float, help="Every version's mean within this.  [default: 0.02]")
+@click.option("--confidence", type=float, help="For all versions at once.  [default: 0.95]")
+@click.option(
+    "--target",
+    type=click.Choice(["benchmark", "population"]),
+    help="benchmark: each version's own mean, whatever the new items are. population: that of the source "
+    "which all versions are a sample of.  [default: benchmark]",
+)
+@click.option("--seed", type=int, help="[default: 0]")
+@click.option("--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes.")
+@click.option("--report", metavar="FILE", help="Write a page about the result.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def extend(scores: str, as_json: bool, **flags: Any) -> int:
+    """Replay recorded SCORES as a data set that grew: what each version takes, and what is proven of it.
+
+    Earlier certificates stay valid, and all versions hold at once with the stated confidence. Only new items are
+    asked; what was learnt before is kept. Without --versions or --items the file is one version: with --state FILE
+    run it now, and again when the file has grown.
+
+    Exit codes: 0 goal reached, 1 could not run, 3 the last version is not certified within eps.
+    """
+    from cereval.cli.growing_state import load, save
+    from cereval.cli.growing_tables import read_growing_table
+    from cereval.growing import drive_version
+
+    kept = load(flags["state"], flags)
+    table = read_growing_table(scores, flags["model"], flags["versions"], flags["items"], flags["by"], kept)
+    session = kept.session if kept is not None else _opened(table.steps.pop(0), flags)
+    drive_version(session, table.scores)
+    for new in table.steps:
+        if session.result().stopped == "contradiction":
+            break
+        session.extend(new)
+        drive_version(session, table.scores)
+    save(flags["state"], session, flags["model"], table)
+    _write(session, table, scores, flags)
+    _print(session.result(), flags["model"], session.goal.eps, table, as_json)
+    return PASSED if session.result().stopped == "goal" else UNDECIDED
+
+
+DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark", "seed": 0}
+
+
+def _opened(first: int, flags: dict[str, Any]) -> Growing:
+    from cereval.goals import Estimate
+    from cereval.growing import Growing
+
+    goal = Estimate() if flags["eps"] is None else Estimate(flags["eps"])
+    given = {name: value if flags[name] is None else flags[name] for name, value in DEFAULTS.items()}
+    return Growing(first, goal=goal, **given)
+
+
+def _write(session: Growing, table: GrowingTable, scores: str, flags: dict[str, Any]) -> None:
+    if flags["certificate"] is None and flags["report"] is None:
+        return
+    from cereval.certificate.growing import issue_growing
+
+    about = {"model": flags["model"], "data": Path(scores).name, "items": table.digest(session.n_items)}
+    content = issue_growing(session, about)
+    if flags["certificate"] is not None:
+        from cereval.cli.running import write_certificate
+
+        write_certificate(Path(flags["certificate"]), content)
+    if flags["report"] is not None:
+        from cereval.cli.report import write_page
+        from cereval.report.growing import render_growing
+
+        write_page(Path(flags["report"]), render_growing(content))
+
+
+def _print(result: GrowingResult, model: str, eps: float, table: GrowingTable, as_json: bool) -> None:
+    truths = table.truths(result)
+    inside = [
+        truth is None or version.lower <= truth <= version.upper
+        for version, truth in zip(result.versions, truths, strict=True)
+    ]
+    if as_json:
+        versions = [
+            {**version.as_dict(), "truth": truth}
+            for version, truth in zip(result.versions, truths, strict=True)
+        ]
+        named = {"model": model, "goal": "estimate", "eps": eps, "truth_inside": all(inside)}
+        print_json({**result.as_dict(), "versions": versions, **named})
+        return
+    click.echo(_headline(result))
+    rows = [
+        [
+            str(version.version),
+            f"{version.n_items:,}",
+            f"{version.calls:,}",
+            plus_minus(version),
+            interval(version.lower, version.upper),
+            "unknown" if truth is None else f"{truth:.2%}{'' if right else ' OUTSIDE'}",
+        ]
+        for version, truth, right in zip(result.versions, truths, inside, strict=True)
+    ]
+    print_table(
+        rows, ["version", "items", "asked", "estimate", "interval", "truth"], numbers=(0, 1, 2, 3, 4, 5)
+    )
+    facts = [
+        ("model", model),
+        ("guarantee", f"{result.guarantee}, all versions at once"),
+        ("target", result.target),
+        ("stopped", result.stopped),
+    ]
+    print_table([*facts, *(("note", note) for note in result.notes)])
+
+
+def _headline(result: GrowingResult) -> str:
+    count = len(result.versions)
+    which = "all versions at once" if count > 1 else "one version"
+    asked = f"{result.n_evaluated:,} of {result.n_items:,} questions asked"
+    certain = f"{percent(result.confidence)} confidence for {which}"
+    return f"{plus_minus(result)}, {certain}, {asked} ({result.saved:.1%} saved)"
