@@ -8,24 +8,31 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cereval.cli.output import FAILED, PASSED, UNDECIDED, percent, print_json, print_table
+from cereval.cli.run_options import FIELDS, LIMITS, MODEL, OUTPUT, PRICES, SCORING, STORE, Option, apply
 
 if TYPE_CHECKING:
     from cereval.compare import Comparison
     from cereval.goals.compare import CompareGoal
 
 
+ASKING: tuple[Option, ...] = (*MODEL[1:], *SCORING, *FIELDS, LIMITS[0], *LIMITS[2:], *PRICES)
+"""The options of `run` that make sense only where models are asked; none has a default."""
+
+
 @click.command()
-@click.argument("scores")
+@click.argument("scores", metavar="SCORES|DATA")
 @click.option(
     "--model",
     "models",
     multiple=True,
     required=True,
-    metavar="COLUMN",
-    help="A column of SCORES; given twice: the first, then the second.",
+    metavar="COLUMN|NAME",
+    help="Given twice, the first and the second: columns of SCORES, or models to ask, such as openai/NAME.",
 )
 @click.option(
-    "--eps", type=float, help="Differences up to this count as none; 0: as few as possible.  [default: 0.02]"
+    "--eps",
+    type=float,
+    help="Differences up to this count as none; 0: only exact equality does.  [default: 0.02]",
 )
 @click.option(
     "--within", type=float, metavar="EPS", help="Instead: stop when the difference is known within EPS."
@@ -40,18 +47,26 @@ if TYPE_CHECKING:
 @click.option(
     "--history",
     multiple=True,
-    metavar="others|COLUMNS|FILE|store",
-    help="Scores of past models, as for `replay`; the two compared are never among them. May be repeated.",
+    metavar="others|COLUMNS|FILE|store|none",
+    help="Scores of past models, as for `replay`; the two compared are never among them. May be repeated. "
+    "Where models are asked: `store` (the default) or `none`.",
 )
-@click.option("--store", metavar="URL", help="The results database of --history store.")
 @click.option("--confidence", type=float, default=0.95, show_default=True)
-@click.option("--budget", type=int, metavar="N", help="Put at most N items to the two models.")
+@click.option("--budget", "--max-calls", type=int, metavar="N", help="Put at most N items to the two models.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes.")
-@click.option("--report", metavar="FILE", help="Write a page about the result.")
+@click.option(
+    "-o", "--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes."
+)
+@click.option("--report", metavar="FILE", help="Write a page about the result (SCORES only).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def compare(scores: str, models: tuple[str, ...], as_json: bool, **flags: Any) -> int:
-    """Compare two models on the items of recorded SCORES, from as few items as a certified answer takes.
+@apply(ASKING, STORE, OUTPUT[1])
+@click.pass_context
+def compare(context: click.Context, /, scores: str, models: tuple[str, ...], **flags: Any) -> int:
+    """Compare two models on the same items, from as few of them as a certified answer takes.
+
+    SCORES is a table of recorded scores (`item` and one column per model). Or DATA is a question file, as for
+    `run`, and the two models are asked: the options from --base-url on are those of `run`, and a repeated
+    command goes on where it ended.
 
     The answer is `first`, `second`, or `no-difference` larger than --eps: whichever is certain first. It holds,
     together with the interval of the difference, with the stated confidence whenever one stops.
@@ -63,7 +78,34 @@ def compare(scores: str, models: tuple[str, ...], as_json: bool, **flags: Any) -
     if len(models) != 2 or models[0] == models[1]:
         raise InvalidInput("--model", "given twice, for two different models", ", ".join(models))
     goal = goal_of(flags["eps"], flags["within"], flags["not_worse"])
-    return _recorded(scores, models, goal, flags, as_json)
+    if asked(scores, models):
+        from cereval.cli.compared_live import compare_live
+
+        return compare_live(scores, models, goal, flags)
+    for parameter in context.command.params[-len(ASKING) - 2 :]:
+        name = str(parameter.name)
+        if name not in ("store", "display") and flags[name] is not None:
+            raise InvalidInput(parameter.opts[-1], "given only where models are asked", flags[name])
+    return _recorded(scores, models, goal, flags)
+
+
+def asked(data: str, models: tuple[str, ...]) -> bool:
+    """Whether the models are to be asked: both are named as models are, and no table has columns of the names."""
+    from cereval.datasets.tables import read_scores
+    from cereval.errors import CerevalError
+    from cereval.models.build import KINDS
+
+    prefixes = tuple(
+        kind.partition(":")[0] + ":" if ":" in kind else kind.partition("/")[0] + "/" for kind in KINDS
+    )
+    if not all(name.startswith(prefixes) for name in models):
+        return False
+    if Path(data).suffix not in (".csv", ".parquet"):
+        return True
+    try:
+        return not set(models) <= set(read_scores(data).models)
+    except CerevalError:
+        return True
 
 
 def goal_of(eps: float | None, within: float | None, not_worse: float | None) -> CompareGoal:
@@ -87,9 +129,7 @@ def exit_code(result: Comparison) -> int:
     return PASSED if result.stopped == "goal" else UNDECIDED
 
 
-def _recorded(
-    scores: str, models: tuple[str, ...], goal: CompareGoal, flags: dict[str, Any], as_json: bool
-) -> int:
+def _recorded(scores: str, models: tuple[str, ...], goal: CompareGoal, flags: dict[str, Any]) -> int:
     from cereval.cli.compared import read_pair
     from cereval.compare import CompareSession
     from cereval.report.retrace import Step
@@ -117,7 +157,7 @@ def _recorded(
         _write(flags, session, about, steps)
     extra = {**about, **goal.spec(), "truth": pair.truth, "truth_inside": _inside(result, pair.truth)}
     notes = [*pair.notes, *result.notes]
-    if as_json:
+    if flags["as_json"]:
         print_json({**result.as_dict(), **extra, "notes": notes})
     else:
         print_for_people(result, extra, notes)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from cereval.goals.compare import in_words
 from cereval.plan import Plan
 from cereval.printable import printable
 from cereval.progress import Progress
@@ -25,7 +26,8 @@ class PlainDisplay:
 
     def on_start(self, plan: Plan, n_items: int, notes: Sequence[str] = ()) -> None:
         goal = plan.goal.get("eps")
-        wanted = f"at least {percent(plan.goal['value'])}?" if goal is None else f"within {percent(goal)}"
+        one = f"at least {percent(plan.goal.get('value', 0))}?" if goal is None else f"within {percent(goal)}"
+        wanted = in_words(plan.goal) or one
         click.echo(
             f"run {plan.run_id}: {printable(plan.model_name, 80)} on {n_items:,} items of "
             f"{printable(plan.data_name or 'data', 80)}, "

@@ -16,9 +16,11 @@ from cereval.datasets.prompts import Prompt, split_examples
 from cereval.datasets.read import read_dataset
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.goals import Estimate, Goal, Threshold
+from cereval.goals.compare import CompareGoal
 from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url
+from cereval.models.pair import PairModel
 from cereval.models.prices import Price
 from cereval.names import did_you_mean
 from cereval.packing import packed
@@ -27,6 +29,7 @@ from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import build_scorer
+from cereval.scorers.pair import PairScorer
 from cereval.store.base import Store
 
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
@@ -52,6 +55,11 @@ class Prepared:
 
 def prepared(task: Task) -> Prepared:
     """Reads the data, opens the model, and checks all that can be checked before the first call."""
+    plan, items = _plan(task)
+    return _opened(plan, items, circumstances_of(task))
+
+
+def _plan(task: Task) -> tuple[Plan, tuple[Item, ...]]:
     data, examples = _data(task)
     scorer = task.scorer or ("choice" if data.items[0].choices else "exact")
     prompt = {"template": _text(task.template), "system": _text(task.system)}
@@ -74,7 +82,7 @@ def prepared(task: Task) -> Prepared:
         max_calls=task.max_calls,
         weights=_weights(task, data.items),
     )
-    return _opened(plan, data.items, circumstances_of(task))
+    return plan, data.items
 
 
 def recalled(run_id: str, store: Store, overrides: Mapping[str, Any]) -> Prepared:
@@ -109,12 +117,33 @@ def _opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any
     examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
     prompt.messages(items[0])
-    model = open_model(plan.model_name, options)
+    pair = "second" in plan.model
+    model, judged = _pair(plan, options, scorer) if pair else (open_model(plan.model_name, options), scorer)
     if limits.max_usd is not None and getattr(model, "price", Price(0, 0)) is None:
         needed = "given with --price-in and --price-out for this model"
         raise InvalidInput("--max-usd", needed, limits.max_usd)
     whole = replace(plan, scorer=_scorer_spec(plan, scorer))
-    return Prepared(whole, items, Caller(items, prompt, model, scorer), judge, limits, circumstances)
+    return Prepared(whole, items, Caller(items, prompt, model, judged), judge, limits, circumstances)
+
+
+def against(task: Task, second: str, goal: CompareGoal) -> Prepared:
+    """A task's model and a second one on the same items: one run, whose score is (1 + first - second)/2."""
+    plan, items = _plan(task)
+    rival = {**plan.model, "name": second, "base_url": _address(replace(task, model=second))}
+    model = {"name": f"{plan.model_name} against {second}", "first": dict(plan.model), "second": rival}
+    return _opened(replace(plan, model=model, goal=goal.spec()), items, circumstances_of(task))
+
+
+def _pair(plan: Plan, options: ModelOptions, scorer: Scorer) -> tuple[Model, Scorer]:
+    """The two models of a comparison, and the scorer of both their answers."""
+    first, second = (
+        open_model(
+            model["name"],
+            replace(options, base_url=model.get("base_url"), settings=Settings(**model.get("settings", {}))),
+        )
+        for model in (plan.model["first"], plan.model["second"])
+    )
+    return PairModel(first, second), PairScorer(scorer)
 
 
 def _options(plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOptions:

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cereval.cli.funnel import Moment, funnel, value_range
+from cereval.goals.compare import in_words
 from cereval.plan import Plan
 from cereval.printable import printable
 from cereval.progress import Progress
@@ -68,7 +69,8 @@ class RichDisplay:
 def title(plan: Plan, n_items: int) -> Text:
     """Who is asked what, and to which end."""
     eps = plan.goal.get("eps")
-    goal = f"at least {percent(plan.goal['value'])}?" if eps is None else f"within {percent(eps)}"
+    one = f"at least {percent(plan.goal.get('value', 0))}?" if eps is None else f"within {percent(eps)}"
+    goal = in_words(plan.goal) or one
     text = Text(printable(plan.model_name, 40), style="bold")
     text.append(f" on {n_items:,} items of {printable(plan.data_name or 'data', 40)}, ", style="not bold")
     return text.append(f"{goal} at {percent(plan.confidence)} confidence", style="not bold")

@@ -54,6 +54,10 @@ def carry_out(
     path = certificate_path(showing.output, store, plan.run_id)
     outcome = asyncio.run(_run(work, plan, store, showing, change))
     write_certificate(path, outcome.certificate)
+    if "second" in plan.model:
+        from cereval.cli.compared_live import show_comparison
+
+        return show_comparison(outcome, path, plan, as_json=showing.as_json)
     if showing.as_json:
         print_json(as_dict(outcome, path))
     else:

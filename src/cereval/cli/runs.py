@@ -41,6 +41,8 @@ def _shown(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _facts(run: Run) -> dict[str, Any]:
+    from cereval.goals.compare import in_words
+
     goal = run.plan["goal"]
     return {
         "run_id": run.run_id,
@@ -48,7 +50,8 @@ def _facts(run: Run) -> dict[str, Any]:
         "model": run.model,
         "data": run.plan["data_name"],
         "n_items": run.plan["n_items"],
-        "goal": f"eps {goal['eps']:g}" if "eps" in goal else f"at least {goal['value']:g}",
+        "goal": in_words(goal)
+        or (f"eps {goal['eps']:g}" if "eps" in goal else f"at least {goal['value']:g}"),
         "calls": run.answers,
         "failures": run.failures,
         "cost_usd": run.cost_usd,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cereval.datasets.base import Item
 from cereval.errors import StoreError
+from cereval.goals.compare import in_words
 from cereval.known import Known, groups_of, session_for
 from cereval.logbook import Change, Log, apply, replayed
 from cereval.plan import PLAN_FORMAT, Plan
@@ -104,6 +105,8 @@ def _notes(plan: Plan, spending: Spending) -> tuple[str, ...]:
         notes.append(
             f"continuing run {plan.run_id}: {spending.calls:,} answers are kept, none is asked again"
         )
+    if "second" in plan.model:
+        notes.append("progress shows (1 + first - second)/2: 50% where the two models are equal")
     if plan.history:
         many = len(plan.history) > 1
         runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
@@ -118,5 +121,6 @@ def _notes(plan: Plan, spending: Spending) -> tuple[str, ...]:
 
 def _said(change: Change) -> str:
     eps, budget = change.goal.get("eps"), change.max_calls
-    goal = f"at least {change.goal['value']:g}?" if eps is None else f"within {eps:g}"
+    one = f"at least {change.goal.get('value', 0):g}?" if eps is None else f"within {eps:g}"
+    goal = in_words(change.goal) or one
     return goal if budget is None else f"{goal}, at most {budget:,} calls"

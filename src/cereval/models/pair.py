@@ -1,0 +1,85 @@
+"""Two models as one: every question goes to both, and both answers come back together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+from cereval.models.base import Messages, Model, Reply
+from cereval.models.prices import Price
+
+
+@dataclass(frozen=True, slots=True)
+class PairModel:
+    """Asks both at the same time. The reply's text is a JSON list of the two texts; costs and tokens add up.
+
+    If one of the two fails for good, so does the call: half a comparison is none.
+    """
+
+    first: Model
+    second: Model
+
+    @property
+    def name(self) -> str:
+        return f"{self.first.name} against {self.second.name}"
+
+    @property
+    def price(self) -> Price | None:
+        """None where one of the two prices is not known."""
+        prices = [getattr(model, "price", Price(0, 0)) for model in (self.first, self.second)]
+        return None if None in prices else prices[0]
+
+    async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
+        async with asyncio.TaskGroup() as both:
+            calls = [
+                both.create_task(_outcome(model, messages, top_logprobs))
+                for model in (self.first, self.second)
+            ]
+        first, second = (call.result() for call in calls)
+        for failed in (first, second):
+            if isinstance(failed, Exception):
+                raise failed
+        assert isinstance(first, Reply)
+        assert isinstance(second, Reply)
+        return joined(first, second)
+
+    async def close(self) -> None:
+        await self.first.close()
+        await self.second.close()
+
+
+async def _outcome(model: Model, messages: Messages, top_logprobs: int) -> Reply | Exception:
+    """What went wrong is a value, so that the other call is not cut off and its error not wrapped."""
+    try:
+        return await model.answer(messages, top_logprobs=top_logprobs)
+    except Exception as error:
+        return error
+
+
+def joined(first: Reply, second: Reply) -> Reply:
+    """Both replies as one.
+
+    >>> joined(Reply("4", output_tokens=1), Reply("5", output_tokens=2)).output_tokens
+    3
+    """
+    costs = first.cost_usd, second.cost_usd
+    return Reply(
+        text=json.dumps([first.text, second.text], ensure_ascii=False),
+        input_tokens=first.input_tokens + second.input_tokens,
+        output_tokens=first.output_tokens + second.output_tokens,
+        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+        latency_s=max(first.latency_s, second.latency_s),
+        attempts=first.attempts + second.attempts - 1,
+        finish_reason=f"{first.finish_reason}, {second.finish_reason}",
+    )
+
+
+def texts_of(text: str) -> tuple[str, str]:
+    """The two texts of a joined reply.
+
+    >>> texts_of(joined(Reply("4"), Reply("5")).text)
+    ('4', '5')
+    """
+    first, second = json.loads(text)
+    return str(first), str(second)
