@@ -119,3 +119,71 @@ def test_mistakes_are_one_line(
 ) -> None:
     assert main(["compare", str(scores), *flags]) == 1
     assert hint in capsys.readouterr().err
+
+
+# -- models that are asked ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "sums.jsonl"
+    rows = [{"question": f"{n} + 3?", "answer": str(n + 3), "category": "abc"[n % 3]} for n in range(200)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+LIVE = ["--model", "scripted/0.95", "--model", "scripted/0.5", "--display", "none"]
+
+
+def test_two_models_are_asked_and_nothing_is_asked_twice(
+    questions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, facts = printed(["compare", str(questions), *LIVE, "--budget", "9"], capsys)
+    assert (code, facts["decision"], facts["stopped"]) == (3, "undecided", "budget")
+    code, facts = printed(["compare", str(questions), *LIVE], capsys)
+    assert (code, facts["decision"], facts["stopped"]) == (0, "first", "goal")
+    assert 0 <= facts["lower"] <= facts["difference"] <= facts["upper"]
+    again = printed(["compare", str(questions), *LIVE], capsys)[1]
+    assert again == facts
+    assert main(["verify", facts["certificate"]]) == 0
+    assert "log in the store" in capsys.readouterr().out
+    schema = json.loads(Path(facts["certificate"]).read_text())
+    jsonschema = pytest.importorskip("jsonschema")
+    from cereval.certificate.base import schema as published
+
+    jsonschema.validate(schema, published())
+
+
+def test_both_answers_are_kept_and_resume_shows_a_comparison(
+    questions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from cereval.store.base import open_store
+
+    _, facts = printed(["compare", str(questions), *LIVE, "--budget", "6"], capsys)
+    store = open_store("sqlite:///cereval.db")
+    answers = store.answers(facts["run_id"])
+    store.close()
+    assert len(answers) == 6
+    assert all(len(json.loads(answer.text)) == 2 and " against " in answer.detail for answer in answers)
+    code = main(["resume", facts["run_id"], "--max-calls", "150", "--display", "none"])
+    assert code == 0
+    assert "scripted/0.95 is better than scripted/0.5" in capsys.readouterr().out
+    assert main(["runs"]) == 0
+    assert "against" in capsys.readouterr().out
+
+
+def test_the_regression_check_of_asked_models(questions: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    turned = ["--model", "scripted/0.5", "--model", "scripted/0.95", "--display", "none"]
+    code, facts = printed(["compare", str(questions), *turned, "--not-worse", "0.05"], capsys)
+    assert (code, facts["decision"]) == (2, "worse")
+
+
+def test_flags_of_the_other_kind_are_refused(
+    scores: Path, questions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = ["compare", str(scores), "--model", "new", "--model", "old"]
+    assert main([*recorded, "--max-usd", "3"]) == 1
+    assert "--max-usd must be given only where models are asked" in capsys.readouterr().err
+    assert main(["compare", str(questions), *LIVE, "--history", "others"]) == 1
+    assert "`store` (the default) or `none`" in capsys.readouterr().err
