@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cereval.cli.compare import ASKING, asked
 from cereval.cli.output import PASSED, UNDECIDED, interval, percent, print_json, print_table
+from cereval.cli.run_options import OUTPUT, STORE, apply
 
 if TYPE_CHECKING:
-    from cereval.cli.ranked import ScoredModels
     from cereval.goals.ranking import RankGoal
     from cereval.rank import ModelInterval, Ranking
 
 
 @click.command()
-@click.argument("scores")
+@click.argument("scores", metavar="SCORES|DATA")
 @click.option(
     "--model",
     "models",
     multiple=True,
-    metavar="COLUMN",
-    help="A column of SCORES; may be repeated.  [default: all that have a score on every item]",
+    metavar="COLUMN|NAME",
+    help="A column of SCORES, or a model to ask, such as openai/NAME; may be repeated.  "
+    "[default: all columns that have a score on every item]",
 )
 @click.option(
     "--tie",
@@ -48,42 +50,73 @@ if TYPE_CHECKING:
 )
 @click.option("--baseline", metavar="COLUMN", help="Instead: which models beat this one?")
 @click.option("--confidence", type=float, default=0.95, show_default=True)
-@click.option("--budget", type=int, metavar="N", help="At most N calls, of all models together.")
+@click.option(
+    "--budget", "--max-calls", type=int, metavar="N", help="At most N calls, of all models together."
+)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes.")
+@click.option(
+    "-o", "--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes."
+)
 @click.option("--report", metavar="FILE", help="Write a page: the order as a graph, and every interval.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def rank(scores: str, models: tuple[str, ...], as_json: bool, **flags: Any) -> int:
-    """Rank the models of recorded SCORES, from as few calls as a certified order takes.
+@apply(ASKING, STORE, OUTPUT[1])
+@click.pass_context
+def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flags: Any) -> int:
+    """Rank many models on the same items, from as few calls as a certified order takes.
+
+    SCORES is a table of recorded scores (`item` and one column per model). Or DATA is a question file, as for
+    `run`, and the models are asked: the options from --base-url on are those of `run`, and a repeated command, also
+    one with more models or another goal, asks nothing twice.
 
     Calls go to the models and items that still matter: a model whose order is settled is asked no more. Every
     [better, worse] pair in `order` is certified, all of them and every model's interval at once, whenever one stops.
 
     Exit codes: 0 goal reached, 1 could not run, 3 undecided.
     """
+    if models and asked(scores, models):
+        from cereval.cli.ranked_live import rank_live
+
+        return rank_live(scores, models, flags)
+    refuse_asking(context, flags)
+    return _recorded(scores, models, flags)
+
+
+def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> int:
     from cereval.cli.ranked import read_models
     from cereval.rank import RankSession, drive
 
     table = read_models(scores, models, flags["baseline"])
-    goal = goal_of(flags, table.names)
     session = RankSession(
         len(table.scores),
         table.names,
-        goal=goal,
+        goal=goal_of(flags, table.names),
         **{name: flags[name] for name in ("confidence", "budget", "seed")},
     )
     result = drive(session, table.scores)
-    if flags["certificate"] or flags["report"]:
-        _write(flags, session, Path(scores).name)
-    notes = [*table.notes, *result.notes]
-    if as_json:
-        print_json({**result.as_dict(), **table.truth(result), "notes": notes})
+    write_files(flags, session, Path(scores).name)
+    notes, truth = [*table.notes, *result.notes], table.truth(result)
+    if flags["as_json"]:
+        print_json({**result.as_dict(), **truth, "notes": notes})
     else:
-        print_for_people(result, table, notes)
+        print_for_people(result, [("truth", _checked(result, truth["wrong_orders"]))], notes)
+    return exit_code(result)
+
+
+def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
+    """Options that only make sense where models are asked are no mistake to pass over in silence."""
+    from cereval.errors import InvalidInput
+
+    for parameter in context.command.params[-len(ASKING) - 2 :]:
+        name = str(parameter.name)
+        if name not in ("store", "display") and flags[name] is not None:
+            raise InvalidInput(parameter.opts[-1], "given only where models are asked", flags[name])
+
+
+def exit_code(result: Ranking) -> int:
     return PASSED if result.stopped == "goal" else UNDECIDED
 
 
-def goal_of(flags: dict[str, Any], names: Sequence[str]) -> RankGoal:
+def goal_of(flags: Mapping[str, Any], names: Sequence[str]) -> RankGoal:
     """The goal that the flags ask for."""
     from cereval.errors import InvalidInput
     from cereval.goals.ranking import Beats, Order, Top
@@ -101,7 +134,10 @@ def goal_of(flags: dict[str, Any], names: Sequence[str]) -> RankGoal:
     return Order(**given, proven=flags["prove_ties"])
 
 
-def _write(flags: dict[str, Any], session: Any, data: str) -> None:
+def write_files(flags: Mapping[str, Any], session: Any, data: str) -> None:
+    """The certificate and the page, where they are wanted."""
+    if not (flags["certificate"] or flags["report"]):
+        return
     from cereval.certificate.ranking import issue_ranking
     from cereval.cli.report import write_page
     from cereval.cli.running import write_certificate
@@ -114,7 +150,7 @@ def _write(flags: dict[str, Any], session: Any, data: str) -> None:
         write_page(Path(flags["report"]), render_ranking(content))
 
 
-def print_for_people(result: Ranking, table: ScoredModels, notes: list[str]) -> None:
+def print_for_people(result: Ranking, facts: list[tuple[str, str]], notes: list[str]) -> None:
     """A headline, a row for each model, and the order in words: who is just above whom."""
     from cereval.printable import printable
     from cereval.report.hasse import Diagram
@@ -136,21 +172,13 @@ def print_for_people(result: Ranking, table: ScoredModels, notes: list[str]) -> 
         for name in diagram.rows
     ]
     header = ("ranks", "model", "estimate", "interval", "items", "0% to 100%")
-    print_table(rows, header, numbers=(0, 2, 3, 4))
+    print_table(rows, header, numbers=(0, 2, 3, 4, 5))
     for line in diagram.text():
         click.echo(printable(line, 1000))
-    wrong = table.truth(result)["wrong_orders"]
-    about = [
-        ("stopped", result.stopped),
-        (
-            "truth",
-            f"{len(wrong)} of {len(result.order):,} certified pairs are WRONG" if wrong else _right(result),
-        ),
-    ]
-    print_table([*about, *(("note", note) for note in notes)])
+    print_table([("stopped", result.stopped), *facts, *(("note", note) for note in notes)])
 
 
-def bar(limits: ModelInterval, width: int = 20) -> str:
+def bar(limits: ModelInterval, width: int = 16) -> str:
     """An interval as text, on a line from 0 to 1.
 
     >>> from cereval.rank import ModelInterval
@@ -164,5 +192,7 @@ def bar(limits: ModelInterval, width: int = 20) -> str:
     return "".join(marks)
 
 
-def _right(result: Ranking) -> str:
+def _checked(result: Ranking, wrong: list[list[str]]) -> str:
+    if wrong:
+        return f"{len(wrong)} of {len(result.order):,} certified pairs are WRONG"
     return f"all {len(result.order):,} certified pairs are right" if result.order else "no pair is in order"

@@ -129,7 +129,7 @@ COMPARE_GOALS = {goal.name: goal for goal in (Sign, Difference, NotWorse)}
 
 
 def in_words(spec: Mapping[str, Any]) -> str | None:
-    """The question of a comparison; None for the goals of one model.
+    """The question of a comparison or ranking; None for the goals of one model.
 
     >>> in_words(Sign().spec())
     'which is better, or within 0.02'
@@ -138,6 +138,8 @@ def in_words(spec: Mapping[str, Any]) -> str | None:
         return f"which is better, or within {spec['tie']:g}"
     if spec.get("goal") == Difference.name:
         return f"difference within {spec['eps']:g}"
+    if spec.get("goal") == "ranked":
+        return "part of a ranking"
     return f"not worse by more than {spec['eps']:g}?" if spec.get("goal") == NotWorse.name else None
 
 

@@ -230,6 +230,10 @@ class RankSession:
             draw for draw, told in zip(self._draws[: self._asked], self._has_told, strict=False) if not told
         )
 
+    def place_of(self, draw: RankDraw) -> int:
+        """Where a draw's item stands in the shared order: it is the model's answer number so many, from 0."""
+        return self._places[draw.index]
+
     @property
     def n_evaluated(self) -> int:
         """Results consumed so far, in draw order."""

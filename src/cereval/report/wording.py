@@ -72,6 +72,6 @@ def answer_of_ranking(result: Mapping[str, Any]) -> str:
     if goal["goal"] == "beats":
         worse = len(result["eliminated"])
         baseline = result["models"][goal["baseline"]]
-        return f"{len(winners)} models beat {baseline}, {worse} are worse, {ties} tie"
+        return f"better than {baseline}: {len(winners)} models, worse: {worse}, ties: {ties}"
     pairs = len(result["models"]) * (len(result["models"]) - 1) // 2
     return f"{len(result['order']):,} of {pairs:,} pairs in certified order, {ties:,} ties"

@@ -1,0 +1,98 @@
+"""`cereval rank` with models that are asked: nothing is asked twice, whatever the goal, and failures widen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cereval.cli.main import main
+from cereval.store.base import open_store
+
+MODELS = ["scripted/0.95", "scripted/0.6", "scripted/0.2"]
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": f"what is {i} + {i}?", "answer": str(2 * i)} for i in range(150)]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+def run(
+    capsys: pytest.CaptureFixture[str], data: Path, models: list[str], *flags: str
+) -> tuple[int, dict[str, Any]]:
+    named = [part for model in models for part in ("--model", model)]
+    code = main(["rank", str(data), *named, "--tie", "0.2", "--json", "--display", "none", *flags])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out) if code != 1 else {"error": captured.err}
+
+
+def answers(found: dict[str, Any]) -> dict[str, int]:
+    store = open_store("sqlite:///cereval.db")
+    try:
+        return {name: len(store.answers(run_id)) for name, run_id in found["runs"].items()}
+    finally:
+        store.close()
+
+
+def test_models_are_asked_and_the_certificate_holds(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = run(capsys, data, MODELS, "-o", "ranking.json", "--report", "ranking.html")
+    assert (code, found["stopped"]) == (0, "goal")
+    assert [MODELS[0], MODELS[2]] in found["order"]
+    assert sum(answers(found).values()) == found["calls"] < found["calls_full"]
+    assert main(["verify", "ranking.json"]) == 0
+    assert "<svg" in Path("ranking.html").read_text(encoding="utf-8")
+    assert main(["runs"]) == 0
+    assert "part of a" in capsys.readouterr().out
+
+
+def test_nothing_is_asked_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, part = run(capsys, data, MODELS, "--budget", "40")
+    assert (part["stopped"], part["calls"]) == ("budget", 40)
+    _, whole = run(capsys, data, MODELS)
+    asked = answers(whole)
+    assert sum(asked.values()) == whole["calls"]
+    _, again = run(capsys, data, MODELS)
+    assert {key: again[key] for key in ("order", "calls", "intervals")} == {
+        key: whole[key] for key in ("order", "calls", "intervals")
+    }
+    assert answers(again) == asked
+    _, wider = run(capsys, data, [*MODELS, "scripted/0.4"])
+    kept = answers(wider)
+    assert all(kept[name] >= asked[name] for name in MODELS)
+    assert sum(kept.values()) < wider["calls"] + whole["calls"]
+    assert any("not asked again" in note for note in wider["notes"])
+
+
+def test_the_connections_change_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, one = run(capsys, data, MODELS, "-j", "1", "--store", "sqlite:///one.db")
+    _, many = run(capsys, data, MODELS, "-j", "32", "--store", "sqlite:///many.db")
+    assert one["order"] == many["order"]
+    assert one["intervals"] == many["intervals"]
+
+
+def test_an_endpoint_that_always_fails_ends_the_ranking(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken_model.py").write_text("def answer(text):\n    raise RuntimeError('no')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, found = run(capsys, data, ["python:broken_model:answer", "scripted/0.000001"], "-j", "2")
+    assert code in (1, 3)
+    if code == 1:
+        assert found["error"].startswith("error: ")
+    else:
+        assert found["failures"] > 0
+
+
+def test_flags_that_do_not_fit_are_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, data, MODELS[:1])[0] == 1
+    table = data.with_name("scores.csv")
+    table.write_text("item,a,b\n" + "".join(f"{i},{i % 2},1\n" for i in range(20)))
+    code, found = run(capsys, table, ["a", "b"], "--max-tokens", "5")
+    assert code == 1
+    assert "--max-tokens" in found["error"]
