@@ -159,5 +159,5 @@ def kelly_gaps(floor: float) -> Floats:
     [0.05, 0.1, 0.2, 0.4]
     """
     count = max(int(np.floor(np.log2(LARGEST_GAP / floor))), 0) + 1
-    found: Floats = floor * 2.0 ** np.arange(count)
+    found: Floats = floor * np.exp2(np.arange(count, dtype=np.float64))
     return found
