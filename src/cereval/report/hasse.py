@@ -9,7 +9,9 @@ from typing import Any
 
 from cereval.printable import printable
 
-ROW, TOP, LEFT, LABEL = 24, 18, 20, 190
+TOP, LEFT, LABEL = 18, 20, 190
+LOWEST_ROW, HIGHEST_ROW, USUAL_HEIGHT = 24, 44, 480
+"""Of a row; a picture of a few models has more air."""
 LONGEST_NAME = 30
 
 
@@ -76,15 +78,16 @@ def _extension(below: Mapping[str, set[str]], estimates: Mapping[str, float]) ->
 
 def drawn(diagram: Diagram, width: int = 720) -> str:
     """One row for each model, its place across by what it hangs from; lines from the better down to the worse."""
+    step = min(max(USUAL_HEIGHT // len(diagram.rows), LOWEST_ROW), HIGHEST_ROW)
     places = {
-        name: (x, TOP + ROW * row)
+        name: (x, TOP + step * row)
         for row, (name, x) in enumerate(zip(diagram.rows, across(diagram, width), strict=True))
     }
     lines = [
         _line(places[better], places[worse]) for better, below in diagram.lines.items() for worse in below
     ]
     marks = [_mark(name, *places[name]) for name in diagram.rows]
-    height = 2 * TOP + ROW * (len(diagram.rows) - 1)
+    height = 2 * TOP + step * (len(diagram.rows) - 1)
     return (
         f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
         f'aria-label="The certified order: a line leads from the better model down to the worse">'
