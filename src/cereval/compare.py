@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from cereval.methods.active import Active
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Uniform
-from cereval.records import Draw, Guarantee, Stopped
+from cereval.records import Draw, Guarantee, Result, Stopped
 from cereval.replay import checked_scores
 
 Floats = NDArray[np.float64]
@@ -54,6 +54,22 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON-able values, in declaration order."""
         return {**asdict(self), "notes": list(self.notes)}
+
+    @classmethod
+    def of(cls, result: Result) -> Comparison:
+        """A plain session's result on the scores y = (1 + first - second)/2, as a comparison."""
+        same = [
+            field.name
+            for field in fields(cls)
+            if field.name not in ("decision", "difference", "lower", "upper")
+        ]
+        return cls(
+            decision=result.decision or UNDECIDED,
+            difference=2 * result.estimate - 1,
+            lower=2 * result.lower - 1,
+            upper=2 * result.upper - 1,
+            **{name: getattr(result, name) for name in same},
+        )
 
 
 class CompareSession(AskTell):

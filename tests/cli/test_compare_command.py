@@ -187,3 +187,12 @@ def test_flags_of_the_other_kind_are_refused(
     assert "--max-usd must be given only where models are asked" in capsys.readouterr().err
     assert main(["compare", str(questions), *LIVE, "--history", "others"]) == 1
     assert "`store` (the default) or `none`" in capsys.readouterr().err
+
+
+def test_the_page_of_a_pair_run(questions: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, facts = printed(["compare", str(questions), *LIVE], capsys)
+    assert main(["report", facts["run_id"], "-o", "pair.html"]) == 0
+    text = Path("pair.html").read_text()
+    assert "scripted/0.95 is better than scripted/0.5" in text
+    assert facts["certificate"].partition(".")[0] in facts["run_id"]
+    assert "<script" not in text

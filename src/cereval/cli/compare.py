@@ -65,8 +65,8 @@ def compare(context: click.Context, /, scores: str, models: tuple[str, ...], **f
     """Compare two models on the same items, from as few of them as a certified answer takes.
 
     SCORES is a table of recorded scores (`item` and one column per model). Or DATA is a question file, as for
-    `run`, and the two models are asked: the options from --base-url on are those of `run`, and a repeated
-    command goes on where it ended.
+    `run`, and the two models are asked: the options from --base-url on are those of `run`, -j counts items, each
+    put to both, and a repeated command goes on where it ended. `cereval report RUN` writes its page.
 
     The answer is `first`, `second`, or `no-difference` larger than --eps: whichever is certain first. It holds,
     together with the interval of the difference, with the stated confidence whenever one stops.
@@ -174,7 +174,7 @@ def _write(flags: dict[str, Any], session: Any, about: dict[str, str], steps: li
     if flags["certificate"]:
         write_certificate(Path(flags["certificate"]), content)
     if flags["report"]:
-        write_page(Path(flags["report"]), render_comparison(content, steps))
+        write_page(Path(flags["report"]), render_comparison(content, steps, content))
 
 
 def _inside(result: Comparison, truth: float) -> bool:

@@ -14,7 +14,6 @@ from cereval.compare import Comparison
 from cereval.errors import InvalidInput
 from cereval.goals.compare import CompareGoal
 from cereval.plan import Plan
-from cereval.records import Result
 from cereval.runner.run import Outcome
 
 TASK_FLAGS = (
@@ -73,7 +72,7 @@ def compare_live(data: str, models: tuple[str, ...], goal: CompareGoal, flags: M
 def show_comparison(outcome: Outcome, path: Path, plan: Plan, *, as_json: bool) -> int:
     """The answer of a run of a pair; returns the exit code."""
     goals = [plan.goal, *(change["goal"] for change in outcome.certificate["changes"])]
-    result = comparison_of(outcome.result)
+    result = Comparison.of(outcome.result)
     names = {which: str(plan.model[which]["name"]) for which in ("first", "second")}
     extra = {**names, **goals[-1], "data": plan.data_name}
     facts = {"run_id": outcome.run_id, "calls": outcome.calls, "cost_usd": outcome.cost_usd}
@@ -85,27 +84,3 @@ def show_comparison(outcome: Outcome, path: Path, plan: Plan, *, as_json: bool) 
     cost = "unknown" if outcome.cost_usd is None else f"${outcome.cost_usd:.4f}"
     click.echo(f"certificate {path}, run {outcome.run_id}, cost {cost}")
     return exit_code(result)
-
-
-def comparison_of(result: Result) -> Comparison:
-    """A result on y = (1 + first - second)/2 as a comparison."""
-    same = (
-        "confidence",
-        "n_evaluated",
-        "n_items",
-        "saved",
-        "stopped",
-        "method",
-        "guarantee",
-        "target",
-        "seed",
-    )
-    return Comparison(
-        decision=result.decision or "undecided",
-        difference=2 * result.estimate - 1,
-        lower=2 * result.lower - 1,
-        upper=2 * result.upper - 1,
-        failures=result.failures,
-        notes=result.notes,
-        **{name: getattr(result, name) for name in same},
-    )

@@ -21,6 +21,7 @@ def report(run: str, store: str | None, output: str | None, as_json: bool) -> in
     """
     from cereval.cli.output import print_json
     from cereval.cli.stores import existing_store
+    from cereval.report.comparison import render_pair_run
     from cereval.report.page import render
     from cereval.report.story import read_story
 
@@ -30,7 +31,7 @@ def report(run: str, store: str | None, output: str | None, as_json: bool) -> in
     finally:
         opened.close()
     path = Path(output or f"{story.run.run_id}.html")
-    write_page(path, render(story))
+    write_page(path, render_pair_run(story) if "second" in story.plan.model else render(story))
     if as_json:
         print_json({**story.result.as_dict(), "run_id": story.run.run_id, "report": str(path)})
     else:

@@ -6,17 +6,38 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from cereval.compare import Comparison
 from cereval.printable import printable
 from cereval.records import Interval
 from cereval.report import svg, wording
-from cereval.report.page import NARROW, WIDE, attachment
+from cereval.report.page import NARROW, WIDE, attachment, current_goal
 from cereval.report.retrace import Step
+from cereval.report.story import Story
 
 
-def render_comparison(certificate: Mapping[str, Any], steps: Sequence[Step]) -> str:
+def render_pair_run(story: Story) -> str:
+    """The page of a run that asked two models: its scores are y = (1 + first - second)/2."""
+    plan, goal = story.plan, current_goal(story)
+    names = {which: plan.model[which]["name"] for which in ("first", "second")}
+    content = {
+        "result": Comparison.of(story.result).as_dict(),
+        "settings": {"about": {**names, "data": plan.data_name or "unnamed data"}, "goal": goal},
+        "digest": (story.certificate or {}).get("digest", "not yet issued"),
+    }
+    steps = [
+        Step(step.calls, *(2 * value - 1 for value in (step.estimate, step.lower, step.upper)))
+        for step in story.steps
+    ]
+    return render_comparison(content, steps, story.certificate)
+
+
+def render_comparison(
+    content: Mapping[str, Any], steps: Sequence[Step], certificate: Mapping[str, Any] | None
+) -> str:
     """The page. Names come from data files: they are made printable, cut and escaped.
 
-    steps: the difference and its interval after every item.
+    content: a comparison's certificate, or as much of it as the page tells. steps: the difference and its
+    interval after every item. certificate: what is attached.
     """
     import jinja2
     from markupsafe import Markup
@@ -29,12 +50,13 @@ def render_comparison(certificate: Mapping[str, Any], steps: Sequence[Step]) -> 
     folder = files(__package__)
     template = environment.from_string((folder / "comparison.html").read_text(encoding="utf-8"))
     style = Markup((folder / "page.css").read_text(encoding="utf-8"))
-    page: str = template.render(style=style, **_variables(certificate, steps, Markup))
+    attached = Markup(attachment(None if certificate is None else dict(certificate)))
+    page: str = template.render(style=style, attachment=attached, **_variables(content, steps, Markup))
     return page
 
 
-def _variables(certificate: Mapping[str, Any], steps: Sequence[Step], markup: Any) -> dict[str, Any]:
-    result, settings = certificate["result"], certificate["settings"]
+def _variables(content: Mapping[str, Any], steps: Sequence[Step], markup: Any) -> dict[str, Any]:
+    result, settings = content["result"], content["settings"]
     # The bar runs from -1 to 1, as y = (1 + difference)/2 does from 0 to 1.
     middle, low, high = ((1 + result[name]) / 2 for name in ("difference", "lower", "upper"))
     return {
@@ -51,6 +73,5 @@ def _variables(certificate: Mapping[str, Any], steps: Sequence[Step], markup: An
             for name, width in (("wide", WIDE), ("narrow", NARROW))
             if len(steps) > 1
         ],
-        "digest": certificate["digest"],
-        "attachment": markup(attachment(dict(certificate))),
+        "digest": content["digest"],
     }
