@@ -29,12 +29,18 @@ class Outcome:
 
 
 def run_grown(
-    parts: Sequence[int], eps: float, seed: int, newcomers: Newcomers, *, source: float | None = None
+    parts: Sequence[int],
+    eps: float,
+    seed: int,
+    newcomers: Newcomers,
+    *,
+    source: float | None = None,
+    confidence: float = 0.95,
 ) -> Outcome:
     """One run: `parts` items arrive with each version. source: the population's mean, where that is the target."""
     rng = np.random.default_rng([seed, 41])
     target = "benchmark" if source is None else "population"
-    session = Growing(parts[0], goal=Estimate(eps), target=target, seed=seed)
+    session = Growing(parts[0], goal=Estimate(eps), confidence=confidence, target=target, seed=seed)
     scores = newcomers(rng, parts[0], session, np.empty(0))
     missed = False
     for number, part in enumerate(parts):

@@ -1,0 +1,87 @@
+"""Certificates of growing data: honest ones are valid, any change is found, also by a forger who repairs hashes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.certificate.test_audit import forge
+
+from cereval.certificate.base import chained, digest
+from cereval.certificate.growing import issue_growing, verify
+from cereval.certificate.kinds import checker
+from cereval.goals import Estimate
+from cereval.growing import Growing
+from cereval.plan import digest_of
+from cereval.report.growing import render_growing
+
+
+def certificate(
+    target: str = "benchmark", eps: float = 0.12, failing: float = 0.0, parts: tuple[int, ...] = (150, 60, 30)
+) -> Any:
+    rng = np.random.default_rng(1)
+    session = Growing(parts[0], goal=Estimate(eps), target=target, seed=5)
+    for number, part in enumerate(parts):
+        if number:
+            session.extend(part)
+        while not session.done:
+            for draw in session.ask(1):
+                lost = rng.uniform() < failing
+                session.fail(draw) if lost else session.tell(draw, float(draw.item % 3 > 0))
+    about = {"model": "<m>", "data": "d", "items": "h"}
+    return json.loads(json.dumps(issue_growing(session, about)))
+
+
+@pytest.mark.parametrize("target", ["benchmark", "population"])
+@pytest.mark.parametrize(
+    ("eps", "failing", "parts"), [(0.12, 0.03, (150, 60, 30)), (0.01, 0.0, (20, 10)), (0.3, 0.6, (20, 5, 5))]
+)
+def test_an_honest_certificate_is_valid(
+    target: str, eps: float, failing: float, parts: tuple[int, ...]
+) -> None:
+    content = certificate(target, eps, failing, parts)
+    verdict = checker(content)(content)
+    assert verdict.valid, verdict.reasons
+    assert "recomputed by the audit" in verdict.checked[-1]
+
+
+def test_every_single_change_is_found() -> None:
+    rng, original = random.Random(0), certificate(failing=0.03)
+    for _ in range(200):
+        forged = copy.deepcopy(original)
+        where = forge(forged, rng)
+        assert verify(forged).status == "invalid", where
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_forger_who_repairs_the_hashes_is_found_by_recomputing(number: int) -> None:
+    names = (
+        "result",
+        "settings.seed",
+        "settings.confidence",
+        "settings.goal",
+        "settings.sizes",
+        "settings.target",
+    )
+    forged = certificate(failing=0.03)
+    where = forge(forged, random.Random(number), only=names[number % len(names)])
+    forged["chain"] = chained(digest_of(forged["settings"]), forged["log"])
+    forged["digest"] = digest(forged)
+    assert verify(forged).status == "invalid", where
+
+
+@pytest.mark.parametrize("content", [None, 3, {}, {"format": "cereval-growing/1"}])
+def test_anything_else_is_no_certificate(content: Any) -> None:
+    assert verify(content).status == "invalid"
+
+
+@pytest.mark.parametrize("target", ["benchmark", "population"])
+def test_the_page_shows_every_version_and_escapes_names(target: str) -> None:
+    page = render_growing(certificate(target))
+    assert "&lt;m&gt;" in page
+    assert "<m>" not in page
+    assert page.count('<td class="barcell">') == 3
