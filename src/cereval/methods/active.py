@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.items.pool import Pool
 from cereval.items.predictors import LEAST_EXPLAINED, Forecast, Predictor, build_predictor
 from cereval.items.spread import draw_weights
 from cereval.items.temper import temper
@@ -36,6 +37,17 @@ apart, 100 pairs: 269, 251, 249, 249, 256 items on average for .5, .35, .3, .25,
 LEAST_NEAR = 0.005
 
 
+CAUTIOUS = Tuning(caution=1.2, rescue=0.1, cap=0.85)
+BOLD = Tuning(caution=0.5, surprise=0.58, rescue=0.08, cap=0.95)
+"""Forecasts from history make the increments small and their range long. There, steady margins do better than caution
+that fades, which begins with bets too small and ends with bets too large: 4 to 8% fewer calls on MMLU, GSM8K and
+AlpacaEval. Without history the scores are as skewed as they come, and rare ones punish boldness."""
+
+
+def tuning_for(pool: Pool) -> Tuning:
+    return CAUTIOUS if pool.history is None else BOLD
+
+
 class Active(CertifiedMethod):
     """Blocks of draws; each block is drawn with a forecast made a whole block earlier.
 
@@ -46,14 +58,11 @@ class Active(CertifiedMethod):
     """
 
     name: ClassVar[str] = "active"
-    # Forecasts make the increments small and their range long: the cap binds earlier than the horizon.
-    # Steady margins do better than caution that fades, which begins with bets too small and ends with bets too large.
-    default_tuning: ClassVar[Tuning] = Tuning(caution=0.5, surprise=0.58, rescue=0.08, cap=0.95)
 
     def __init__(
         self, setting: Setting, tuning: Tuning | None = None, predictor: Predictor | None = None
     ) -> None:
-        super().__init__(setting, tuning)
+        super().__init__(setting, tuning or tuning_for(setting.pool))
         self._predictor = predictor or build_predictor(setting.pool)
         self._rng = np.random.default_rng([setting.seed, 2])
         self._starts = [0]
