@@ -83,8 +83,9 @@ class Growing:
     """Ask/tell evaluation of one model on a data set that grows. See `stats.grown` for the theorem.
 
     target `benchmark`: the mean over all items of each version, whatever the new items are, even if chosen by
-    somebody who knows all results. target `population`: the mean over what the items are a sample of; assumes
-    that new items come from the same source, and then asks only what the goal still lacks.
+    somebody who knows all results (but not the seed, and so the draws to come). target `population`: the mean over
+    what the items are a sample of; assumes that new items come from the same source, and then asks only what the
+    goal still lacks. Draws are uniform; side information is not used.
 
     >>> session = Growing(2000, goal=Estimate(0.1), seed=1)
     >>> while not session.done:

@@ -17,7 +17,8 @@ the first draw of the first version on, starting at 1; it ever reaches 1/alpha w
 those. A pair stops playing once it is rejected. Cells that the *other* side has rejected are left out: where the
 truth is among them, that side has missed, which counts against its own alpha.
 
-Nothing is assumed of the new items: they may have been chosen by somebody who knows every result so far.
+Nothing is assumed of the new items: they may have been chosen by somebody who knows every result so far, as long as
+the draws to come are as random to him as to us: whoever knows the seed could put easy items where they will be drawn.
 """
 
 from __future__ import annotations
