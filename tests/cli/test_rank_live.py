@@ -49,6 +49,8 @@ def test_models_are_asked_and_the_certificate_holds(data: Path, capsys: pytest.C
     assert "<svg" in Path("ranking.html").read_text(encoding="utf-8")
     assert main(["runs"]) == 0
     assert "part of a" in capsys.readouterr().out
+    assert main(["resume", next(iter(found["runs"].values()))]) == 1
+    assert "repeat `cereval rank`" in capsys.readouterr().err
 
 
 def test_nothing_is_asked_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,6 +89,10 @@ def recalled(run_id: str, store: Store, overrides: Mapping[str, Any]) -> Prepare
     """A run as it was started, from the store alone; circumstances may be overridden."""
     run = store.run(run_id)
     plan = Plan.from_dict(run.plan)
+    if plan.goal.get("goal") == "ranked":
+        raise InvalidInput(
+            "RUN", "no part of a ranking: repeat `cereval rank`, which goes on from here", run.run_id
+        )
     items = tuple(item_from(row) for row in store.items(plan.data_hash))
     if content_hash(items) != plan.data_hash:
         raise StoreError(f"the items of run {run.run_id} in the store were changed; start a new run")
