@@ -78,17 +78,37 @@ def test_the_connections_change_nothing(data: Path, capsys: pytest.CaptureFixtur
     assert one["intervals"] == many["intervals"]
 
 
-def test_an_endpoint_that_always_fails_ends_the_ranking(
+BROKEN = """
+def no(text):
+    raise RuntimeError("out of order")
+
+def neither(text):
+    raise RuntimeError("out of order")
+"""
+
+
+def test_when_every_call_fails_nothing_is_on_record(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "broken_model.py").write_text("def answer(text):\n    raise RuntimeError('no')\n")
+    (tmp_path / "broken_model.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    code, found = run(capsys, data, ["python:broken_model:answer", "scripted/0.000001"], "-j", "2")
-    assert code in (1, 3)
-    if code == 1:
-        assert found["error"].startswith("error: ")
-    else:
-        assert found["failures"] > 0
+    broken = ["python:broken_model:no", "python:broken_model:neither"]
+    code, found = run(capsys, data, broken, "-j", "2")
+    assert code == 1
+    assert "the last 8 calls all failed" in found["error"]
+    assert main(["runs", "--json"]) == 0
+    assert all(row["calls"] == 0 for row in json.loads(capsys.readouterr().out))
+
+
+def test_a_model_that_fails_is_held_back_and_the_others_are_ranked(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken_model.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, found = run(capsys, data, ["python:broken_model:no", *MODELS[::2]], "--budget", "120")
+    assert (code, found["stopped"]) == (3, "budget")
+    assert found["failures"] == found["intervals"]["python:broken_model:no"]["n"]
+    assert found["order"] == [[MODELS[0], MODELS[2]]]
 
 
 def test_flags_that_do_not_fit_are_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
