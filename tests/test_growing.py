@@ -96,6 +96,12 @@ def test_all_items_asked_give_the_exact_mean() -> None:
         assert version.upper == pytest.approx(version.lower, abs=1e-9)
 
 
+def test_a_few_new_items_cost_at_most_themselves() -> None:
+    result = growing(SCORES, [300, 301, 305, 320], goal=Estimate(0.1), seed=2)
+    assert [version.stopped for version in result.versions] == ["goal"] * 4
+    assert all(version.calls <= version.n_new for version in result.versions)
+
+
 def test_failed_calls_only_widen() -> None:
     whole, holes = (Growing(100, goal=Estimate(0.001), seed=1) for _ in range(2))
     for number in range(60):

@@ -41,6 +41,9 @@ Floats = NDArray[np.float64]
 SLACK = 1e-12
 """Limits are moved outwards by this much: the sums of two products that they come from are rounded."""
 
+LEAST_COLUMNS = 20
+"""However small a part the new items are: with fewer values their mean cannot be told."""
+
 SPOILT = -700.0
 """Log-wealth of a value that no cell of pairs gives: as good as nothing."""
 
@@ -122,8 +125,7 @@ class Side:
     ) -> None:
         self.ladder, self.course, self.mirrored = ladder, course, mirrored
         self.spending = spending or Spending()
-        share = 1 - course.weight
-        steps = ceil(self.spending.columns * share / course.eps)
+        steps = max(ceil(self.spending.columns * (1 - course.weight) / course.eps), LEAST_COLUMNS)
         self.columns: Floats = np.linspace(0.0, 1.0, steps + 1)
         self.column_lows: Floats = np.concatenate(([0.0], self.columns[:-1]))
         self._needed = log(1 / course.alpha) + ROUNDING
