@@ -89,7 +89,7 @@ def test_a_restored_session_goes_on_as_the_first_would(target: str) -> None:
 
 
 def test_all_items_asked_give_the_exact_mean() -> None:
-    result = growing(SCORES[:30], [20, 30], goal=Estimate(0.001))
+    result = growing(SCORES[:30], [20, 30], goal=Estimate(0.01))
     assert [version.calls for version in result.versions] == [20, 10]
     for version in result.versions:
         assert version.lower == pytest.approx(SCORES[: version.n_items].mean(), abs=1e-9)
@@ -103,7 +103,7 @@ def test_a_few_new_items_cost_at_most_themselves() -> None:
 
 
 def test_failed_calls_only_widen() -> None:
-    whole, holes = (Growing(100, goal=Estimate(0.001), seed=1) for _ in range(2))
+    whole, holes = (Growing(100, goal=Estimate(0.01), seed=1) for _ in range(2))
     for number in range(60):
         (draw,) = whole.ask(1)
         assert holes.ask(1) == [draw]

@@ -23,7 +23,7 @@ from cereval.methods.grown import EXPECTED
 from cereval.records import Interval
 from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE
 from cereval.stats.betting import ROUNDING
-from cereval.stats.grown import LEAST_COLUMNS, SLACK, SPOILT, Spending
+from cereval.stats.grown import LEAST_COLUMNS, MOST_PAIRS, SLACK, SPOILT, Spending
 from cereval.stats.information import LARGEST_SQUARE
 
 Cells = tuple[Floats, Floats, Floats]
@@ -151,6 +151,7 @@ class SlowSide:
             self.next = (left.size + new) / (left.size + 2 * new)
         self.lows, self.tops, start = left.cells[side]
         count = max(ceil(self.spending.columns * (1 - self.old) / eps), LEAST_COLUMNS)
+        count = min(count, MOST_PAIRS // len(self.tops))
         self.values = np.linspace(0.0, 1.0, count + 1)
         self.under = np.array([0.0, *self.values[:-1]])
         now = self.spending.later if left.size else self.spending.first

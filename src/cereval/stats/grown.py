@@ -44,6 +44,9 @@ SLACK = 1e-12
 LEAST_COLUMNS = 20
 """However small a part the new items are: with fewer values their mean cannot be told."""
 
+MOST_PAIRS = 200_000
+"""A tiny eps gets a coarser grid, which costs calls, rather than all memory."""
+
 SPOILT = -700.0
 """Log-wealth of a value that no cell of pairs gives: as good as nothing."""
 
@@ -126,6 +129,7 @@ class Side:
         self.ladder, self.course, self.mirrored = ladder, course, mirrored
         self.spending = spending or Spending()
         steps = max(ceil(self.spending.columns * (1 - course.weight) / course.eps), LEAST_COLUMNS)
+        steps = min(steps, MOST_PAIRS // len(ladder.tops))
         self.columns: Floats = np.linspace(0.0, 1.0, steps + 1)
         self.column_lows: Floats = np.concatenate(([0.0], self.columns[:-1]))
         self._needed = log(1 / course.alpha) + ROUNDING
