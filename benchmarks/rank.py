@@ -35,6 +35,7 @@ Bools = NDArray[np.bool_]
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TIE, WITHIN, DELTA = 0.05, 0.02, 0.05
 ALPACA_MODELS = 50
+DOUBTS = (0.1, 0.2, 0.45)
 ALLOWED_TOP = {"GSM8K": 0.22, "AlpacaEval": 0.04, "MATH-L5": 0.06}
 
 
@@ -135,6 +136,26 @@ def order_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
         [name, "runs with a wrong order", f"{np.mean([one.wrong > 0 for one in mine]):.1%}", "5%"],
         [name, "runs with an interval that misses", f"{np.mean([one.missed > 0 for one in mine]):.1%}", "5%"],
     ]
+
+
+def doubt_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
+    """What giving pairs up earlier saves, and what it leaves unordered."""
+    means = scores.mean(axis=0)
+    apart = int((means[:, None] - means[None, :] > TIE).sum())
+    rows: list[list[object]] = []
+    for doubt in DOUBTS:
+        found = [run(scores, Order(TIE, doubt), seed) for seed in range(runs)]
+        left = np.mean([one.missing for one in found]) / apart
+        shares = _share([one.stopped for one in found])
+        rows.append(
+            [
+                name,
+                f"doubt {doubt:g}: calls at the stop; pairs further apart left",
+                f"{shares}; {left:.2%}",
+                "",
+            ]
+        )
+    return rows
 
 
 def _ratio(mine: list[Run], every: list[Run]) -> float:
@@ -248,7 +269,7 @@ def alone(work: Callable[..., list[list[object]]], *arguments: Any) -> list[list
         return pool.submit(work, *arguments).result()
 
 
-PARTS = ("size", "families", "top", "order")
+PARTS = ("size", "families", "top", "order", "doubt")
 
 
 def measured(part: str, runs: int) -> list[list[object]]:
@@ -257,7 +278,7 @@ def measured(part: str, runs: int) -> list[list[object]]:
         return alone(large)
     if part == "families":
         return family_rows(2 * runs)
-    rows = top_rows if part == "top" else order_rows
+    rows = {"top": top_rows, "order": order_rows, "doubt": doubt_rows}[part]
     chosen = {name: scores for name, scores in tables().items() if part == "top" or name != "MATH-L5"}
     return [row for name, scores in chosen.items() for row in rows(name, scores, runs)]
 
