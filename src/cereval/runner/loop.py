@@ -1,7 +1,8 @@
 """The loop: draws are stored, then asked; answers are stored, then told. Nothing paid for is ever lost.
 
-One supplier keeps a few stored draws ready, so that no connection waits for the disk; as many workers as
-connections put them to the model. The session consumes in draw order, whatever the order of arrival.
+One supplier keeps a few stored draws ready and one bookkeeper stores what has arrived, many at a time, so that no
+connection waits for the disk; as many workers as connections put the draws to the model. The session consumes in
+draw order, whatever the order of arrival.
 """
 
 from __future__ import annotations
@@ -69,11 +70,13 @@ class Loop:
         self._ready = deque(begun.waiting)
         self._calls_before = self._sent = spending.calls
         self._in_flight = 0
+        self._arrived: list[tuple[Draw, Answer]] = []
+        self._unbooked = 0
         self._held: list[tuple[Draw, Answer]] = []
         self._succeeded = spending.calls > spending.failures
         self._window = Window(limits.connections)
-        self._news, self._orders = Bell(), Bell()
-        self._dry = False
+        self._news, self._orders, self._post = Bell(), Bell(), Bell()
+        self._dry = self._closed = False
         self._over = asyncio.Event()
         self._started = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
@@ -123,6 +126,7 @@ class Loop:
     async def _work(self) -> None:
         workers = [asyncio.create_task(self._worker()) for _ in range(self.limits.connections)]
         helpers = [asyncio.create_task(self._supply()), asyncio.create_task(self._tick())]
+        bookkeeper = asyncio.create_task(self._keep_books())
         self._tasks = [*workers, *helpers]
         try:
             await self._over.wait()
@@ -130,6 +134,10 @@ class Loop:
         finally:
             self._abandon()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            # Also what arrived last has been paid for.
+            self._closed = True
+            self._post.ring()
+            await bookkeeper
 
     def _abandon(self) -> None:
         for task in self._tasks:
@@ -154,7 +162,10 @@ class Loop:
     async def _worker(self) -> None:
         try:
             while (draw := await self._next()) is not None:
-                await self._book(draw, await self._call(draw))
+                answer = await self._call(draw)
+                self._arrived.append((draw, answer))
+                self._unbooked += 1
+                self._post.ring()
         except Exception as error:
             self._break(error)
 
@@ -165,6 +176,19 @@ class Loop:
         finally:
             self._in_flight -= 1
 
+    async def _keep_books(self) -> None:
+        while self._arrived or not self._closed:
+            if not self._arrived:
+                await self._post.wait()
+                continue
+            batch, self._arrived = self._arrived, []
+            try:
+                await self._book(batch)
+            except Exception as error:
+                self._break(error)
+            self._unbooked -= len(batch)
+            self._news.ring()
+
     async def _next(self) -> Draw | None:
         while self.end is None:
             if self._ready and self._room():
@@ -172,7 +196,7 @@ class Loop:
                 if len(self._ready) <= self.limits.connections:
                     self._orders.ring()
                 return self._ready.popleft()
-            if self._dry and self._held and not self._in_flight:
+            if self._dry and self._held and not self._in_flight and not self._unbooked:
                 await self._give_up_on_held()
             elif self.end is None:
                 await self._news.wait()
@@ -197,16 +221,17 @@ class Loop:
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    async def _book(self, draw: Draw, answer: Answer) -> None:
+    async def _book(self, batch: Sequence[tuple[Draw, Answer]]) -> None:
         """Failures are held back until a call succeeds: if none does, the endpoint failed, not the items."""
-        if answer.failure is not None:
+        booked: list[tuple[Draw, Answer]] = []
+        for draw, answer in batch:
             self._held.append((draw, answer))
-            self._check_hope()
-            self._news.ring()
-            return
-        self._succeeded = True
-        booked, self._held = [*self._held, (draw, answer)], []
-        await self._store(booked)
+            if answer.failure is None:
+                self._succeeded = True
+                booked, self._held = [*booked, *self._held], []
+        if booked:
+            await self._store(booked)
+        self._check_hope()
 
     async def _store(self, booked: Sequence[tuple[Draw, Answer]]) -> None:
         if len(booked) == 1:
@@ -220,7 +245,6 @@ class Loop:
         if self.session.done:
             self.stop("goal")
         self._orders.ring()
-        self._news.ring()
 
     def _check_hope(self) -> None:
         limit = max(HOPELESS, self.limits.connections) if self._succeeded else HOPELESS
@@ -239,6 +263,7 @@ class Loop:
             raise self._hopeless()
         booked, self._held = self._held, []
         await self._store(booked)
+        self._news.ring()
 
     def _break(self, error: Exception) -> None:
         self.error = self.error or error

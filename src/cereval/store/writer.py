@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
@@ -12,6 +13,10 @@ from cereval.store.base import Answer, Store
 
 MOST = 500
 """Answers per transaction."""
+
+TURN_S = 0.001
+"""How long Python lets one thread work before another's turn. A commit takes a dozen turns: at Python's 5 ms each, a
+busy event loop would make it wait longer than the disk does."""
 
 
 class AnswerWriter:
@@ -43,12 +48,15 @@ class AnswerWriter:
         await loop.run_in_executor(self._thread, self._store.add_draws, self._run_id, draws)
 
     async def __aenter__(self) -> Self:
+        self._turn_s = sys.getswitchinterval()
+        sys.setswitchinterval(min(self._turn_s, TURN_S))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._flushing is not None:
             await self._flushing
         self._thread.shutdown()
+        sys.setswitchinterval(self._turn_s)
 
     async def _flush(self) -> None:
         while self._waiting:
