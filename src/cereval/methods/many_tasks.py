@@ -141,7 +141,7 @@ class ManyTasks(Active):
         if self.aims.each is None:
             return None
         each = np.array([follower.calls_to_width(self.aims.each) for follower in self.followers])
-        return np.maximum(each, self._wanted_by_macro() / len(each))
+        return np.asarray(np.maximum(each, self._wanted_by_macro() / len(each)))
 
     def _wanted_by_macro(self) -> float:
         eps = self.aims.macro
