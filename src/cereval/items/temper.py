@@ -52,6 +52,8 @@ def temper(mean: Floats, spread: Floats, eps: float | None, shares: Floats) -> T
         return Tempered(mean, spread, 0.0, 1.0)
     part = shares / shares.sum()
     # Draws in proportion to the spread have the variance (mean spread)^2.
+    # Of the unseen part u the variance counts u^2 and the reach u: as if the goal were eps / u.
+    eps = eps / min(float(shares.sum()), 1.0)
     free = FREE_REACH * float(part @ spread) ** 2 / eps
     low, high = 1.0 - _limit(1.0 - mean, eps, free, part), _limit(mean, eps, free, part)
     held = np.clip(mean, low, high)

@@ -68,7 +68,6 @@ class Active(CertifiedMethod):
         self._starts = [0]
         self._weights: dict[int, Floats] = {}
         self._forecasts: dict[int, Forecast] = {}
-        self._scales: list[float] = []
         self._nears: list[float | None] = []
         self._fitted = 0
         self._blocks = 0
@@ -126,7 +125,7 @@ class Active(CertifiedMethod):
         left = shares if self.tally.replacement else np.where(self._drawn, 0.0, shares)
         if block < UNIFORM_BLOCKS:
             return left
-        forecast, scale = self._forecasts[block - 1], self._scales[block - 1]
+        forecast = self._forecasts[block - 1]
         drawable = left > 0
         weights = np.zeros(len(shares))
         if drawable.any() and self.aim.marks:
@@ -136,8 +135,8 @@ class Active(CertifiedMethod):
             near = self._nears[block - 1]
             weights[drawable] = parts * draw_weights(mean, forecast.spread[drawable], near, parts, least)
         elif drawable.any():
-            spread, parts = scale * forecast.spread[drawable], left[drawable]
-            weights[drawable] = parts * draw_weights(forecast.mean[drawable], spread, self.aim.eps, parts)
+            mean, spread, parts = forecast.mean[drawable], forecast.spread[drawable], left[drawable]
+            weights[drawable] = parts * draw_weights(mean, spread, self.aim.eps, parts)
         return weights
 
     # -- consuming ------------------------------------------------------------------------------------------------
@@ -169,7 +168,6 @@ class Active(CertifiedMethod):
         items = np.array([item for item, _, _ in self._known], dtype=np.int64)
         scores = np.array([score for _, score, _ in self._known])
         relative = np.array([chance for _, _, chance in self._known])
-        self._scales.append(sqrt(self.clock.variance))
         forecast = self._predictor.fit(items, scores, relative)
         self._nears.append(self._near())
         left = np.where(self.tally.left, self.tally.shares, 0.0)

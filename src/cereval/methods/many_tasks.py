@@ -111,12 +111,12 @@ class ManyTasks(Active):
         rates = self._rates_of(block)
         if rates is None:
             return super()._block_weights(block)
-        forecast, scale = self._forecasts[block - 1], self._scales[block - 1]
+        forecast = self._forecasts[block - 1]
         weights = np.zeros(len(self._drawn))
         for follower, rate in zip(self.followers, rates, strict=True):
             items = follower.members[~self._drawn[follower.members]]
             if rate > 0 and len(items):
-                inside = draw_weights(forecast.mean[items], scale * forecast.spread[items], self.aims.each)
+                inside = draw_weights(forecast.mean[items], forecast.spread[items], self.aims.each)
                 weights[items] = inside * (rate / len(items))
         # All that was wanted may be drawn already and not be in yet: then any further draw is as good.
         return weights if weights.any() else super()._block_weights(block)
