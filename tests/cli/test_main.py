@@ -61,8 +61,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "says"),
     [
         (["evaporate"], "No such command 'evaporate'"),
-        (["plan"], "Missing option '--items'"),
-        (["plan", "--items", "many"], "'many' is not a valid integer"),
+        (["plan"], "--items must be a whole number >= 1, or a file of the questions, got None"),
+        (
+            ["plan", "--items", "many"],
+            "--items must be a whole number >= 1, or a file of the questions, got 'many'",
+        ),
         (["plan", "--items", "10", "--nonsense"], "No such option"),
         (["replay", "nowhere.csv", "--model", "m"], "nowhere.csv"),
     ],
