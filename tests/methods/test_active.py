@@ -9,11 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 from cereval.experiments.populations import bernoulli, clusters
+from cereval.goals import Estimate
 from cereval.items.pool import Pool
 from cereval.items.predictors import Forecast, build_predictor
 from cereval.methods.active import FIRST_BLOCK, Active
 from cereval.methods.base import Aim, Setting, Target
 from cereval.records import Draw
+from cereval.replay import replay
+from cereval.session import Session
 
 Floats = NDArray[np.float64]
 POPULATION = clusters(np.random.default_rng(3), size=400)
@@ -142,3 +145,43 @@ def test_useful_features_save_calls_and_noise_costs_few() -> None:
     blind = calls(noise)
     assert calls(sorted_out, embeddings=sorted_out.embeddings) < 0.7 * blind
     assert calls(noise, embeddings=noise.embeddings) < 1.25 * blind
+
+
+def test_history_of_a_run_with_the_same_seed_does_not_tell_what_comes_next() -> None:
+    """Which items an earlier run was asked is in the history; were its draws repeated, it would be no accident.
+
+    100 of 1,000 items each: 10 common ones are expected, more than 25 have a chance below one in a million.
+    """
+    scores = (np.random.default_rng(0).random(1000) < 0.85).astype(float)
+    groups = np.arange(1000) % 4
+    earlier = _asked(Session(1000, goal=Estimate(0.01), groups=groups, seed=0), scores, 100)
+    history = np.full((1000, 1), np.nan)
+    history[earlier, 0] = scores[earlier]
+    later = _asked(Session(1000, goal=Estimate(0.01), groups=groups, history=history, seed=0), scores, 100)
+    assert len(earlier) == len(later) == 100
+    assert len(set(earlier) & set(later)) <= 25
+
+
+def test_runs_with_one_seed_that_build_on_each_other_cover() -> None:
+    """60 runs, each with the answers of one of the same seed as history: more than 8 misses have probability .3%."""
+    misses = 0
+    for seed in range(60):
+        rng = np.random.default_rng([7, seed])
+        scores = (rng.random(600) < 0.85).astype(float)
+        groups = rng.integers(4, size=600)
+        earlier = _asked(Session(600, goal=Estimate(0.05), groups=groups, seed=seed), scores, 120)
+        history = np.full((600, 1), np.nan)
+        history[earlier, 0] = np.where(rng.random(len(earlier)) < 0.03, 1 - scores[earlier], scores[earlier])
+        result = replay(scores, goal=Estimate(0.05), groups=groups, history=history, seed=seed)
+        misses += not result.lower <= scores.mean() <= result.upper
+    assert misses <= 8
+
+
+def _asked(session: Session, scores: Floats, count: int) -> list[int]:
+    """The items that a session asks first."""
+    asked: list[int] = []
+    while not session.done and len(asked) < count:
+        for draw in session.ask():
+            session.tell(draw, float(scores[draw.item]))
+            asked.append(draw.item)
+    return asked

@@ -48,6 +48,16 @@ def tuning_for(pool: Pool) -> Tuning:
     return CAUTIOUS if pool.history is None else BOLD
 
 
+def entropy(setting: Setting) -> list[int]:
+    """What the draws are drawn from: the seed and, where there is history, the history.
+
+    A past run with the same seed would have drawn in the same order: which of its answers are in the history would
+    tell a forecast which items come next, and the increments would be biased. So other histories, other draws.
+    """
+    plain = [setting.seed, 2]
+    return plain if setting.pool.history is None else [*plain, int(setting.pool.fingerprint()[:16], 16)]
+
+
 class Active(CertifiedMethod):
     """Blocks of draws; each block is drawn with a forecast made a whole block earlier.
 
@@ -64,7 +74,7 @@ class Active(CertifiedMethod):
     ) -> None:
         super().__init__(setting, tuning or tuning_for(setting.pool))
         self._predictor = predictor or build_predictor(setting.pool)
-        self._rng = np.random.default_rng([setting.seed, 2])
+        self._rng = np.random.default_rng(entropy(setting))
         self._starts = [0]
         self._weights: dict[int, Floats] = {}
         self._forecasts: dict[int, Forecast] = {}

@@ -169,8 +169,8 @@ class CertifiedMethod(Method):
 
     def _new_table(self, delta: float) -> BettingTable:
         candidates, cap = grid(self._grid_step()), self.tuning.cap
-        if self.aim.marks:
-            candidates, cap = np.union1d(candidates, self.aim.marks), self.tuning.side_cap
+        if self._bets_aim.marks:
+            candidates, cap = np.union1d(candidates, self._bets_aim.marks), self.tuning.side_cap
         return BettingTable(candidates, delta / 2, self._accounts(delta / 2), cap)
 
     def _grid_step(self) -> float:
@@ -180,7 +180,7 @@ class CertifiedMethod(Method):
         rescue = self.tuning.rescue
         if self.hedged:
             return (Account(1.0, HedgedBets(alpha)),)
-        if self.aim.marks:
+        if self._bets_aim.marks:
             gaps = [Account((1 - SIDE_SHARE) / len(SIDE_GAPS), GapBets(gap)) for gap in SIDE_GAPS]
             return (Account(SIDE_SHARE, SideBets(alpha)), *gaps)
         rule: BetRule = DeadlineBets(alpha)

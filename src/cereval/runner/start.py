@@ -49,7 +49,7 @@ def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -
 
 def learns(plan: Plan) -> bool:
     """Whether the method looks at side information: for the others none is gathered."""
-    return plan.method in ("active", "oracle", "cer-eval") or (
+    return plan.method in ("active", "partition", "oracle", "cer-eval") or (
         plan.method == "auto" and plan.target != "population"
     )
 
