@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cereval.cli.compare import exit_code
 from cereval.cli.main import main
+from cereval.compare import Comparison
 
 
 @pytest.fixture
@@ -177,6 +179,21 @@ def test_the_regression_check_of_asked_models(questions: Path, capsys: pytest.Ca
     turned = ["--model", "scripted/0.5", "--model", "scripted/0.95", "--display", "none"]
     code, facts = printed(["compare", str(questions), *turned, "--not-worse", "0.05"], capsys)
     assert (code, facts["decision"]) == (2, "worse")
+
+
+def test_a_comparison_keeps_its_question(questions: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, facts = printed(["compare", str(questions), *LIVE, "--not-worse", "0.05", "--budget", "3"], capsys)
+    assert (code, facts["decision"]) == (3, "undecided")
+    assert main(["resume", facts["run_id"], "--eps", "0.3", "--display", "none"]) == 1
+    assert "--eps must be left out for a comparison" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("decision", "code"), [("not-worse", 0), ("worse", 2), ("undecided", 3), ("first", 3)]
+)
+def test_a_regression_check_passes_on_its_own_answer_only(decision: str, code: int) -> None:
+    result = Comparison(decision, 0, -1, 1, 0.95, 9, 10, 0.1, "goal", "uniform", "anytime", "benchmark", 0)
+    assert exit_code(result, "not-worse") == code
 
 
 def test_flags_of_the_other_kind_are_refused(

@@ -122,11 +122,12 @@ def goal_of(eps: float | None, within: float | None, not_worse: float | None) ->
     return Sign() if eps is None else Sign(eps)
 
 
-def exit_code(result: Comparison) -> int:
-    """0 decided or goal reached, 2 certified worse, 3 undecided."""
+def exit_code(result: Comparison, goal: str) -> int:
+    """0 decided or goal reached, 2 certified worse, 3 undecided; `goal` is the name of the goal asked for."""
     if result.decision == "worse":
         return FAILED
-    return PASSED if result.stopped == "goal" else UNDECIDED
+    passed = result.decision == "not-worse" if goal == "not-worse" else result.stopped == "goal"
+    return PASSED if passed else UNDECIDED
 
 
 def _recorded(scores: str, models: tuple[str, ...], goal: CompareGoal, flags: dict[str, Any]) -> int:
@@ -161,7 +162,7 @@ def _recorded(scores: str, models: tuple[str, ...], goal: CompareGoal, flags: di
         print_json({**result.as_dict(), **extra, "notes": notes})
     else:
         print_for_people(result, extra, notes)
-    return exit_code(result)
+    return exit_code(result, goal.name)
 
 
 def _write(flags: dict[str, Any], session: Any, about: dict[str, str], steps: list[Any]) -> None:

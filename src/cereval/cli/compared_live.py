@@ -79,8 +79,8 @@ def show_comparison(outcome: Outcome, path: Path, plan: Plan, *, as_json: bool) 
     facts |= {"interrupted": outcome.interrupted, "certificate": str(path)}
     if as_json:
         print_json({**result.as_dict(), **extra, **facts})
-        return exit_code(result)
+        return exit_code(result, plan.goal["goal"])
     print_for_people(result, extra, list(result.notes))
     cost = "unknown" if outcome.cost_usd is None else f"${outcome.cost_usd:.4f}"
     click.echo(f"certificate {path}, run {outcome.run_id}, cost {cost}")
-    return exit_code(result)
+    return exit_code(result, plan.goal["goal"])

@@ -11,7 +11,9 @@ from cereval.cli.run_options import LIMITS, OUTPUT, PRICES, STORE, apply
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@click.option("--eps", type=float, help="A new half-width; the change becomes part of the record.")
+@click.option(
+    "--eps", type=float, help="A new half-width, not for comparisons; the change becomes part of the record."
+)
 @click.option("--base-url", metavar="URL", help="The server's address, if it has moved.")
 @apply(LIMITS, PRICES, STORE, OUTPUT)
 def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | None, **flags: Any) -> int:
@@ -22,6 +24,7 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
     from cereval.cli.preparing import recalled
     from cereval.cli.running import Showing, carry_out
     from cereval.cli.stores import existing_store
+    from cereval.errors import InvalidInput
     from cereval.goals import Estimate
     from cereval.logbook import Change
 
@@ -29,6 +32,8 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
     opened = existing_store(store)
     try:
         goal = {} if eps is None else Estimate(eps).spec()
+        if goal and "second" in opened.run(run_id).plan["model"]:
+            raise InvalidInput("--eps", "left out for a comparison, which keeps its question", eps)
         work = recalled(run_id, opened, flags)
         return carry_out(work, work.plan, opened, showing, Change(0, 0, goal, max_calls))
     finally:
