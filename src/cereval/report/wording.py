@@ -64,14 +64,17 @@ def answer_of_ranking(result: Mapping[str, Any]) -> str:
     >>> fields = {"models": ["a", "b"], "winners": ["a"], "eliminated": ["b"], "ties": [], "order": []}
     >>> answer_of_ranking({**fields, "goal": {"goal": "top", "k": 1, "within": 0.02}})
     'the best model within 2 points: a'
+    >>> answer_of_ranking({**fields, "ties_proven": False, "goal": {"goal": "order"}})
+    '0 of 1 pairs in certified order, 0 left as ties (not certified)'
     """
     goal, winners, ties = result["goal"], result["winners"], len(result["ties"])
     if goal["goal"] == "top":
         what = "the best model" if goal["k"] == 1 else f"the {goal['k']} best models"
         return f"{what} within {goal['within'] * 100:g} points: {', '.join(winners) or 'undecided'}"
+    left = f"{ties:,} certified ties" if result["ties_proven"] else f"{ties:,} left as ties (not certified)"
     if goal["goal"] == "beats":
         worse = len(result["eliminated"])
         baseline = result["models"][goal["baseline"]]
-        return f"better than {baseline}: {len(winners)} models, worse: {worse}, ties: {ties}"
+        return f"better than {baseline}: {len(winners)} models, worse: {worse}, {left}"
     pairs = len(result["models"]) * (len(result["models"]) - 1) // 2
-    return f"{len(result['order']):,} of {pairs:,} pairs in certified order, {ties:,} ties"
+    return f"{len(result['order']):,} of {pairs:,} pairs in certified order, {left}"
