@@ -64,6 +64,7 @@ def test_nothing_is_asked_twice(data: Path, capsys: pytest.CaptureFixture[str]) 
         key: whole[key] for key in ("order", "calls", "intervals")
     }
     assert answers(again) == asked
+    assert "fixed before those answers were looked at" in again["notes"][-1]
     _, wider = run(capsys, data, [*MODELS, "scripted/0.4"])
     kept = answers(wider)
     assert all(kept[name] >= asked[name] for name in MODELS)

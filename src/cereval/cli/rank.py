@@ -70,6 +70,8 @@ def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flag
 
     Calls go to the models and items that still matter: a model whose order is settled is asked no more. Every
     [better, worse] pair in `order` is certified, all of them and every model's interval at once, whenever one stops.
+    Each certificate holds by itself, for a goal and models fixed before looking: several rankings of the same
+    answers do not share one confidence.
 
     Exit codes: 0 goal reached, 1 could not run, 3 undecided.
     """

@@ -109,7 +109,10 @@ def _shown(asked: Asked, session: RankSession, loop: RankingLoop, flags: Mapping
     result, cost = session.result(), loop.spending.cost_usd
     notes = list(result.notes)
     if loop.recalled:
-        notes.append(f"{loop.recalled:,} answers were in the store and were not asked again")
+        notes.append(
+            f"{loop.recalled:,} answers were in the store and were not asked again; the confidence is that of this "
+            "ranking by itself, its goal and models fixed before those answers were looked at"
+        )
     if loop.end is not None:
         ended = {"usd": "the money is spent", "minutes": "the time is up", "interrupted": "interrupted"}
         notes.append(f"{ended[loop.end]}: the same command goes on from here")
