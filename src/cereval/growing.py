@@ -83,9 +83,13 @@ class Growing:
     """Ask/tell evaluation of one model on a data set that grows. See `stats.grown` for the theorem.
 
     target `benchmark`: the mean over all items of each version, whatever the new items are, even if chosen by
-    somebody who knows all results (but not the seed, and so the draws to come). target `population`: the mean over
-    what the items are a sample of; assumes that new items come from the same source, and then asks only what the
-    goal still lacks. Draws are uniform; side information is not used.
+    somebody who knows all results (but not the seed, and so the draws to come). The default seed is 0, which everybody
+    knows, and results, states and certificates reveal the seed: where items may be chosen against you, pass
+    `secrets.randbits(53)` and show whoever chooses them none of these. Items chosen without regard to the seed are
+    covered under any seed. target `population`: the mean over what the items are a sample of; assumes that new items
+    come from the same source, and then asks only what the goal still lacks; results told but not consumed when a
+    version ends are forgotten and their items drawn again, so neither `n_new` nor the moment of `extend` may depend
+    on them. Draws are uniform; side information is not used.
 
     >>> session = Growing(2000, goal=Estimate(0.1), seed=1)
     >>> while not session.done:

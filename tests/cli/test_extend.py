@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from cereval.cli.main import main
+
+EVEN = ["--seed", "0", "--eps"]
 
 
 def write(path: Path, count: int, *, empty: int | None = None) -> str:
@@ -28,7 +31,7 @@ def told(arguments: list[str], capsys: pytest.CaptureFixture[str], code: int = 0
 def test_versions_from_shares_or_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], versions: str
 ) -> None:
-    result = told([write(tmp_path / "s.csv", 400), "--versions", versions, "--eps", "0.1"], capsys)
+    result = told([write(tmp_path / "s.csv", 400), "--versions", versions, *EVEN, "0.1"], capsys)
     assert [version["n_items"] for version in result["versions"]] == [200, 300, 400]
     assert result["truth_inside"]
     assert result["n_evaluated"] == sum(version["calls"] for version in result["versions"])
@@ -39,7 +42,7 @@ def test_versions_from_a_column(tmp_path: Path, capsys: pytest.CaptureFixture[st
     scores = write(tmp_path / "s.csv", 300, empty=7)
     items = tmp_path / "items.csv"
     items.write_text("item,came\n" + "\n".join(f"q{row},{2 if row % 3 else 10}" for row in range(300)) + "\n")
-    result = told([scores, "--items", str(items), "--by", "came", "--eps", "0.15"], capsys)
+    result = told([scores, "--items", str(items), "--by", "came", *EVEN, "0.15"], capsys)
     assert [version["n_new"] for version in result["versions"]] == [199, 100]
 
 
@@ -77,7 +80,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(
 
 def test_a_saved_session_keeps_its_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scores, state = write(tmp_path / "s.csv", 60), str(tmp_path / "state.json")
-    told([scores, "--state", state, "--eps", "0.2"], capsys)
+    told([scores, "--state", state, *EVEN, "0.2"], capsys)
     assert main(["extend", scores, "--model", "m", "--state", state, "--eps", "0.1"]) == 1
     assert "was started with" in capsys.readouterr().err
     Path(state).write_text("{}")
@@ -85,12 +88,31 @@ def test_a_saved_session_keeps_its_settings(tmp_path: Path, capsys: pytest.Captu
     assert "no saved session" in capsys.readouterr().err
 
 
+def test_a_score_that_is_gone_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = str(tmp_path / "state.json")
+    told([write(tmp_path / "s.csv", 60), "--state", state, *EVEN, "0.2"], capsys)
+    scores = write(tmp_path / "s.csv", 80, empty=7)
+    assert main(["extend", scores, "--model", "m", "--state", state]) == 1
+    assert "no score any more for 1 items of the session, the first is 'q7'" in capsys.readouterr().err
+
+
+def test_without_a_seed_one_is_drawn_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores, state = write(tmp_path / "s.csv", 60), str(tmp_path / "state.json")
+    seeds = []
+    for more in (["--state", state], ["--state", state], []):
+        main(["extend", scores, "--model", "m", "--eps", "0.2", "--json", *more])
+        seeds.append(json.loads(capsys.readouterr().out)["seed"])
+    assert seeds[0] == seeds[1] == json.loads(Path(state).read_text())["session"]["seed"]
+    assert len({0, *seeds}) == 3
+
+
 def test_the_table_for_people_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.html"
     scores = write(tmp_path / "s.csv", 300)
-    arguments = [scores, "--model", "m", "--versions", "0.8,1", "--eps", "0.15", "--report", str(page)]
+    arguments = [scores, "--model", "m", "--versions", "0.8,1", *EVEN, "0.15", "--report", str(page)]
     assert main(["extend", *arguments]) == 0
     shown = capsys.readouterr().out
     assert "all versions at once" in shown
+    assert re.search(r"seed +0 ", shown)
     assert "OUTSIDE" not in shown
     assert "growing data set" in page.read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,7 +38,11 @@ if TYPE_CHECKING:
     help="benchmark: each version's own mean, whatever the new items are. population: that of the source "
     "which all versions are a sample of.  [default: benchmark]",
 )
-@click.option("--seed", type=int, help="[default: 0]")
+@click.option(
+    "--seed",
+    type=int,
+    help="Unknown to whoever chooses new items; certificates and --state reveal it.  [default: drawn at random]",
+)
 @click.option("--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes.")
 @click.option("--report", metavar="FILE", help="Write a page about the result.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -47,6 +52,9 @@ def extend(scores: str, as_json: bool, **flags: Any) -> int:
     Earlier certificates stay valid, and all versions hold at once with the stated confidence. Only new items are
     asked; what was learnt before is kept. Without --versions or --items the file is one version: with --state FILE
     run it now, and again when the file has grown.
+
+    New items may be chosen by somebody who knows every result, as long as the seed is unknown to him: show him
+    neither a certificate nor the file of --state, and no seed that was printed.
 
     Exit codes: 0 goal reached, 1 could not run, 3 the last version is not certified within eps.
     """
@@ -69,7 +77,9 @@ def extend(scores: str, as_json: bool, **flags: Any) -> int:
     return PASSED if session.result().stopped == "goal" else UNDECIDED
 
 
-DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark", "seed": 0}
+DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
+SEED_BITS = 53
+"""Too many seeds to be tried one by one against the draws seen so far, and whole in every reader of JSON."""
 
 
 def _opened(first: int, flags: dict[str, Any]) -> Growing:
@@ -78,7 +88,8 @@ def _opened(first: int, flags: dict[str, Any]) -> Growing:
 
     goal = Estimate() if flags["eps"] is None else Estimate(flags["eps"])
     given = {name: value if flags[name] is None else flags[name] for name, value in DEFAULTS.items()}
-    return Growing(first, goal=goal, **given)
+    seed = randbits(SEED_BITS) if flags["seed"] is None else flags["seed"]
+    return Growing(first, goal=goal, seed=seed, **given)
 
 
 def _write(session: Growing, table: GrowingTable, scores: str, flags: dict[str, Any]) -> None:
@@ -132,6 +143,7 @@ def _print(result: GrowingResult, model: str, eps: float, table: GrowingTable, a
         ("model", model),
         ("guarantee", f"{result.guarantee}, all versions at once"),
         ("target", result.target),
+        ("seed", str(result.seed)),
         ("stopped", result.stopped),
     ]
     print_table([*facts, *(("note", note) for note in result.notes)])

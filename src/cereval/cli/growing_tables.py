@@ -75,6 +75,11 @@ def _grown(
     missing = [item for item in kept.items if item not in scores]
     if missing:
         raise BadFile(f"{path} lacks {len(missing)} items of the session, the first is {shown(missing[0])}")
+    empty = [item for item in kept.items if scores[item] != scores[item]]
+    if empty:
+        raise BadFile(
+            f"{path} has no score any more for {len(empty)} items of the session, the first is {shown(empty[0])}"
+        )
     known = set(kept.items)
     fresh = [item for item, score in scores.items() if item not in known and score == score]
     order = (*kept.items, *fresh)

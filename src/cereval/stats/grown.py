@@ -19,6 +19,8 @@ truth is among them, that side has missed, which counts against its own alpha.
 
 Nothing is assumed of the new items: they may have been chosen by somebody who knows every result so far, as long as
 the draws to come are as random to him as to us: whoever knows the seed could put easy items where they will be drawn.
+Certificates reveal the seed, and 0, the default of `Growing`, is no secret: the promise against chosen items needs
+a seed drawn at random and kept from whoever chooses them.
 """
 
 from __future__ import annotations
