@@ -101,15 +101,20 @@ def test_when_every_call_fails_nothing_is_on_record(
     assert all(row["calls"] == 0 for row in json.loads(capsys.readouterr().out))
 
 
-def test_a_model_that_fails_is_held_back_and_the_others_are_ranked(
+def test_one_dead_model_stops_the_ranking_and_its_failures_are_not_final(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "broken_model.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    code, found = run(capsys, data, ["python:broken_model:no", *MODELS[::2]], "--budget", "120")
-    assert (code, found["stopped"]) == (3, "budget")
-    assert found["failures"] == found["intervals"]["python:broken_model:no"]["n"]
-    assert found["order"] == [[MODELS[0], MODELS[2]]]
+    dead = "python:broken_model:no"
+    code, found = run(capsys, data, [dead, *MODELS[::2]])
+    assert code == 1
+    assert f"{dead}: the last 8 calls all failed" in found["error"]
+    code, found = run(capsys, data, MODELS[::2])
+    assert (code, found["order"]) == (0, [[MODELS[0], MODELS[2]]])
+    assert any("not asked again" in note for note in found["notes"])
+    assert main(["runs", "--json"]) == 0
+    assert [row["calls"] for row in json.loads(capsys.readouterr().out) if row["model"] == dead] == [0]
 
 
 def test_flags_that_do_not_fit_are_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

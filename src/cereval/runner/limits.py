@@ -51,8 +51,7 @@ class Spending:
             return UNLIMITED
         if self.cost_usd is None:
             raise InvalidInput("--max-usd", "given with --price-in and --price-out for this model", max_usd)
-        if not self.calls:
-            return 0 if pending else 1
         if not self.dearest_usd:
-            return UNLIMITED
+            # Nothing but free failures tells no price either.
+            return UNLIMITED if self.calls > self.failures else int(not pending)
         return max(int((max_usd - self.cost_usd) / self.dearest_usd + 1e-9) - pending, 0)

@@ -2,7 +2,8 @@
 
 Each model has a run of its own in the store: its answers along the order of the items, which the seed decides. Neither
 the other models nor the goal are part of it. So a ranking that is repeated after a crash, given another goal or
-extended by a model asks nothing again that was paid for.
+extended by a model asks nothing again that was paid for. A call keeps its connection until its answer is written: a
+`kill -9` loses at most as many answers as there are connections, and the failures that are held back.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from cereval.datasets.base import Item
@@ -21,11 +23,13 @@ from cereval.rank.session import RankDraw, RankSession
 from cereval.records import Draw
 from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits, Spending
+from cereval.runner.loop import Bell
 from cereval.store.base import Answer, Store
 
 HOPELESS = 8
-"""So many failures and not one answer between them say that the endpoint is broken rather than the calls unlucky."""
+"""So many failures of one model and not one answer between them say that its endpoint is broken."""
 
+Booked = list[tuple[RankDraw, Answer]]
 End = Literal["usd", "minutes", "interrupted"]
 
 
@@ -38,6 +42,28 @@ class Voice:
     results: dict[int, float | None]
     drawn: int
     spent: tuple[Answer, ...] = ()
+    held: Booked = field(default_factory=list)
+    """Failures since the last success of this round: the next success makes them final."""
+    due: Booked = field(default_factory=list)
+    """To be written, also after a write that failed."""
+    failing: int = 0
+    """Failures since the last success, also those of earlier rounds."""
+    priced: bool = field(init=False)
+    """Whether it has answered, so that what its calls cost is known."""
+
+    def __post_init__(self) -> None:
+        self.priced = any(score is not None for score in self.results.values())
+
+    def arrived(self, draw: RankDraw, answer: Answer) -> None:
+        """Failures are held back until this model answers: if it never does, its endpoint failed, not the items."""
+        self.held.append((draw, answer))
+        self.failing += 1
+        if answer.failure is None:
+            self.failing, self.priced = 0, True
+            self.let_go()
+
+    def let_go(self) -> None:
+        self.due, self.held = [*self.due, *self.held], []
 
 
 def ranked_plan(plan: Plan) -> Plan:
@@ -81,8 +107,8 @@ class RankingLoop:
         self.recalled = self.spending.calls
         self._on_round = on_round
         self._error: Exception | None = None
-        self._held: list[tuple[RankDraw, Answer]] = []
         self._pending = 0
+        self._news = Bell()
         self._slots = asyncio.Semaphore(limits.connections)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="cereval-store")
         self._started = time.monotonic()
@@ -94,6 +120,7 @@ class RankingLoop:
                 await self._round(self.session.ask(self.session.n_items * len(self.voices)))
                 self._on_round(self.session)
         finally:
+            await self._write_what_is_due()
             self._writer.shutdown()
         if self._error is not None:
             raise self._error
@@ -112,7 +139,7 @@ class RankingLoop:
                 fresh.append(draw)
         await self._announce(fresh)
         await asyncio.gather(*(self._ask(draw) for draw in fresh))
-        if self._held and not (self._error or self.end):
+        if not (self._error or self.end):
             await self._give_up_on_held()
 
     async def _announce(self, fresh: Sequence[RankDraw]) -> None:
@@ -129,58 +156,82 @@ class RankingLoop:
         return Draw(place, draw.item, 1 / (self.session.n_items - place))
 
     async def _ask(self, draw: RankDraw) -> None:
+        one = self.voices[draw.model]
         async with self._slots:
-            if not self._may_ask():
-                return
-            self._pending += 1
             try:
-                answer = await self.voices[draw.model].caller.answer(self._draw(draw))
-                await self._book(draw, answer)
+                while self._may_ask(one) and not self._affordable(one):
+                    await self._news.wait()
+                if self._may_ask(one):
+                    await self._answered(one, draw)
             except Exception as error:
                 self._error = self._error or error
-            finally:
-                self._pending -= 1
 
-    def _may_ask(self) -> bool:
+    async def _answered(self, one: Voice, draw: RankDraw) -> None:
+        self._pending += 1
+        try:
+            await self._book(one, draw, await one.caller.answer(self._draw(draw)))
+        finally:
+            self._pending -= 1
+            self._news.ring()
+
+    def _may_ask(self, one: Voice) -> bool:
         minutes = self.limits.max_minutes
         if minutes is not None and time.monotonic() - self._started >= 60 * minutes:
             self.stop("minutes")
-        if self.end is None and self._error is None and not self._affordable():
+        if self.end is None and self._error is None and not (self._pending or self._affordable(one)):
             self.stop("usd")
         return self.end is None and self._error is None
 
-    def _affordable(self) -> bool:
-        return self.spending.room(self.limits.max_usd, self._pending) > 0 or self._pending > 0
+    def _affordable(self, one: Voice) -> bool:
+        """Calls under way count as dear as the dearest so far; a model whose price is unknown is asked alone."""
+        if self.limits.max_usd is not None and self._pending and not one.priced:
+            return False
+        return self.spending.room(self.limits.max_usd, self._pending) > 0
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    async def _book(self, draw: RankDraw, answer: Answer) -> None:
-        """Failures are held back until a call succeeds: if none does, the endpoint failed, not the items."""
-        self._held.append((draw, answer))
-        if answer.failure is None:
-            await self._store_held()
-        elif len(self._held) >= max(HOPELESS, self.limits.connections):
-            raise self._hopeless()
+    async def _book(self, one: Voice, draw: RankDraw, answer: Answer) -> None:
+        # Counted on arrival: a failure that is held back may have cost money too.
+        self.spending.add(answer.cost_usd, failed=answer.failure is not None)
+        one.arrived(draw, answer)
+        await self._write(one)
+        if one.failing >= max(HOPELESS, self.limits.connections):
+            raise self._hopeless(one)
 
     async def _give_up_on_held(self) -> None:
-        if self.spending.calls == self.spending.failures:
-            raise self._hopeless()
-        await self._store_held()
+        for one in self.voices:
+            if one.held and not one.priced:
+                raise self._hopeless(one)
+            one.let_go()
+            await self._write(one)
 
-    async def _store_held(self) -> None:
-        booked, self._held = self._held, []
+    async def _write(self, one: Voice) -> None:
+        """All or none; what could not be written stays due."""
+        booked, one.due = one.due, []
+        if not booked:
+            return
+        try:
+            await self._written(self.store.add_answers, one.run_id, [answer for _, answer in booked])
+        except Exception:
+            one.due = [*booked, *one.due]
+            raise
         for draw, answer in booked:
-            one = self.voices[draw.model]
-            await self._written(self.store.add_answers, one.run_id, [answer])
             one.results[answer.draw] = answer.score
-            self.spending.add(answer.cost_usd, failed=answer.failure is not None)
             self._tell(draw, answer.score)
+
+    async def _write_what_is_due(self) -> None:
+        """Once more at the end: the store may be back, and these answers have been paid for."""
+        for one in self.voices:
+            # Why it could not be written the first time is what `run` raises.
+            with suppress(StoreError):
+                await self._write(one)
 
     async def _written(
         self, write: Callable[[str, Sequence[Any]], None], run_id: str, rows: list[Any]
     ) -> None:
-        """One thread writes all: SQLite has one writer at a time."""
-        await asyncio.get_running_loop().run_in_executor(self._writer, write, run_id, rows)
+        """One thread writes all: SQLite has one writer at a time. A cancelled caller takes nothing back."""
+        events = asyncio.get_running_loop()
+        await asyncio.shield(events.run_in_executor(self._writer, write, run_id, rows))
 
     def _tell(self, draw: RankDraw, score: float | None) -> None:
         if score is None:
@@ -188,9 +239,9 @@ class RankingLoop:
         else:
             self.session.tell(draw, score)
 
-    def _hopeless(self) -> CallError:
-        reason = self._held[-1][1].failure
+    def _hopeless(self, one: Voice) -> CallError:
+        draw, answer = one.held[-1]
         return CallError(
-            f"the last {len(self._held)} calls all failed, so the ranking stopped; nothing is lost: "
-            f"the same command goes on from here ({reason})"
+            f"{self.session.models[draw.model]}: the last {one.failing} calls all failed, so the ranking stopped; "
+            f"nothing is lost: the same command goes on from here ({answer.failure})"
         )

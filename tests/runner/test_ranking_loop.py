@@ -1,0 +1,143 @@
+"""The ranking's loop: money is kept to, each model fails for itself, what could not be written is not dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runner.runs import data, key, plan_for, stored
+
+from cereval.datasets.prompts import Prompt
+from cereval.errors import CallError, StoreError
+from cereval.goals.ranking import Order
+from cereval.models.base import Messages, Reply
+from cereval.models.scripted import ScriptedModel
+from cereval.rank.session import RankSession
+from cereval.runner.caller import Caller
+from cereval.runner.limits import Limits
+from cereval.runner.ranking import RankingLoop, ranked_plan, voice
+from cereval.scorers.build import build_scorer
+from cereval.store.base import Store
+
+POOL = data(60)
+
+
+@dataclass
+class Made:
+    """Costs `usd` a call, and fails on the calls whose numbers, from 1, are in `fails`."""
+
+    name: str
+    accuracy: float = 0.5
+    usd: float = 0.01
+    fails: Sequence[int] = ()
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        self.inner = ScriptedModel(key(POOL), self.accuracy)
+
+    async def answer(self, messages: Messages, **_: int) -> Reply:
+        self.asked += 1
+        number = self.asked
+        await asyncio.sleep(0.001)
+        if number in self.fails:
+            raise CallError("server error")
+        return replace(await self.inner.answer(messages), cost_usd=self.usd)
+
+    async def close(self) -> None:
+        pass
+
+
+def ranked(store: Store, models: Sequence[Made], connections: int = 8, **limits: Any) -> RankingLoop:
+    session = RankSession(len(POOL.items), [model.name for model in models], goal=Order(tie=0.2))
+
+    async def go() -> RankingLoop:
+        voices = []
+        for model in models:
+            plan = ranked_plan(plan_for(POOL, model={"name": model.name}))
+            caller = Caller(POOL.items, Prompt(), model, build_scorer("exact"))
+            voices.append(voice(plan, POOL.items, caller, store, session.items.tolist()))
+        loop = RankingLoop(session, voices, store, Limits(connections, **limits))
+        await loop.run()
+        return loop
+
+    return asyncio.run(go())
+
+
+def kept(store: Store) -> dict[str, tuple[int, int]]:
+    return {run.model: (run.answers, run.failures) for run in store.runs()}
+
+
+def test_money_is_not_overspent(tmp_path: Path) -> None:
+    models = [Made(f"m{i}") for i in range(20)]
+    loop = ranked(stored(tmp_path), models, max_usd=0.5)
+    assert loop.end == "usd"
+    assert sum(model.asked for model in models) == 50
+    assert loop.spending.cost_usd == pytest.approx(0.5)
+
+
+def test_a_cheap_model_says_nothing_about_the_price_of_a_dear_one(tmp_path: Path) -> None:
+    models = [Made("cheap", usd=0.001), Made("dear", usd=0.1), Made("free", usd=0.0)]
+    loop = ranked(stored(tmp_path), models, max_usd=0.5)
+    assert loop.end == "usd"
+    assert loop.spending.cost_usd is not None
+    assert 0.3 < loop.spending.cost_usd <= 0.5 + 1e-9
+
+
+def test_free_failures_tell_no_price(tmp_path: Path) -> None:
+    models = [Made("a", fails=[1, 2], usd=0.1), Made("b", usd=0.1)]
+    loop = ranked(stored(tmp_path), models, max_usd=0.35)
+    assert loop.spending.cost_usd == pytest.approx(0.3)
+
+
+def test_a_dead_model_stops_the_ranking_and_none_of_its_failures_is_final(tmp_path: Path) -> None:
+    store = stored(tmp_path)
+    with pytest.raises(CallError, match="dead: the last 8 calls all failed"):
+        ranked(store, [Made("dead", fails=range(1, 1000)), Made("good", 0.9), Made("poor", 0.1)])
+    assert kept(store)["dead"] == (0, 0)
+    assert kept(store)["good"][0] > 0
+    loop = ranked(store, [Made("dead"), Made("good", 0.9), Made("poor", 0.1)])
+    assert (loop.session.result().stopped, loop.session.result().failures) == ("goal", 0)
+
+
+def test_with_many_connections_a_dead_model_is_found_at_the_end_of_the_round(tmp_path: Path) -> None:
+    store = stored(tmp_path)
+    with pytest.raises(CallError, match="dead: the last 8 calls all failed"):
+        ranked(store, [Made("good", 0.9), Made("dead", fails=range(1, 1000))], connections=32)
+    assert kept(store) == {"good": (8, 0), "dead": (0, 0)}
+
+
+def test_a_model_that_dies_on_the_way_stops_the_ranking_although_rounds_are_short(tmp_path: Path) -> None:
+    store = stored(tmp_path)
+    with pytest.raises(CallError, match="dying: the last 8 calls all failed"):
+        ranked(store, [Made("dying", 0.6, fails=range(9, 1000)), Made("other", 0.5)])
+    assert kept(store)["dying"][1] < 8
+
+
+def test_single_failures_of_a_model_that_answers_are_final(tmp_path: Path) -> None:
+    store = stored(tmp_path)
+    loop = ranked(store, [Made("a", 0.9, fails=[3, 8]), Made("b", 0.1)])
+    assert (loop.session.result().stopped, kept(store)["a"][1]) == ("goal", 2)
+
+
+@pytest.mark.parametrize("connections", [1, 8])
+def test_what_could_not_be_written_is_written_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: int
+) -> None:
+    store = stored(tmp_path)
+    add, attempts = type(store).add_answers, []
+
+    def locked_once(self: Any, run_id: str, answers: Any) -> None:
+        attempts.append(run_id)
+        if len(attempts) == 5:
+            raise StoreError("the database is locked")
+        add(self, run_id, answers)
+
+    monkeypatch.setattr(type(store), "add_answers", locked_once)
+    models = [Made("a", 0.9, fails=[2]), Made("b", 0.1)]
+    with pytest.raises(StoreError, match="locked"):
+        ranked(store, models, connections)
+    assert sum(answers for answers, _ in kept(store).values()) == sum(model.asked for model in models)
