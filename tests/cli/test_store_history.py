@@ -55,6 +55,22 @@ def test_earlier_runs_are_history_and_its_own_is_not(folder: Path, url: str, cap
     assert "1 runs of 'm0' itself were left out" in notes[1]
 
 
+def test_neither_the_rival_nor_comparisons_are_history(folder: Path, url: str, capsys: Capture) -> None:
+    store = open_store(url)
+    pair = {"name": "openai/m0 against m1", "first": {"name": "openai/m0"}, "second": {"name": "m1"}}
+    store.create_run("run-pair", {"model": pair}, "sha256:data", str(pair["name"]))
+    store.add_draws("run-pair", [Draw(0, 5, 1 / SIZE)])
+    store.add_answers("run-pair", [Answer(0, score=1.0)])
+    store.close()
+    table = str(folder / "scores.parquet")
+    command = ["compare", table, "--model", "m0", "--model", "m1", "--history", "store", "--store", url]
+    main([*command, "--json"])
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert "1 earlier runs from the store, 300 answers" in notes[0]
+    assert "2 runs of 'm0' or 'm1' itself were left out" in notes[1]
+    assert "1 comparisons were left out" in notes[2]
+
+
 def test_it_is_the_history_of_the_same_columns(
     folder: Path, url: str, capsys: Capture, tmp_path: Path
 ) -> None:

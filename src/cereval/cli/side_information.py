@@ -68,7 +68,7 @@ def past_scores(
         if name == "others" and name not in table.models:
             parts.append(table.history([name for name in table.others(model) if name != rival]))
         elif name == "store" and name not in table.models:
-            parts.append(_from_store(store, table.items, model, notes))
+            parts.append(_from_store(store, table.items, (model, rival), notes))
         elif name not in table.models and Path(name).suffix in (".csv", ".parquet"):
             parts.append(_from_file(name, table.items, (model, rival), notes))
         elif name in (model, rival):
@@ -107,9 +107,11 @@ def _from_file(
     return np.where(order[:, None] < 0, np.nan, past.history(others)[order])
 
 
-def _from_store(url: str | None, items: Sequence[str], model: str, notes: list[str]) -> NDArray[np.float64]:
+def _from_store(
+    url: str | None, items: Sequence[str], evaluated: Sequence[str | None], notes: list[str]
+) -> NDArray[np.float64]:
     from cereval.cli.store_history import stored_scores
 
-    found = stored_scores(url, items, model)
+    found = stored_scores(url, items, [model for model in evaluated if model is not None])
     notes.extend(found.notes)
     return found.scores
