@@ -10,6 +10,7 @@ from benchmarks.coverage import most_misses
 from benchmarks.pair_scenes import SCENES, Scene, allowed, useful_history, watch
 
 import cereval
+from cereval.certificate.comparison import issue_comparison, verify
 from cereval.compare import CompareSession, Comparison, compare, drive_pair
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import goal_from_spec
@@ -95,6 +96,18 @@ def test_the_regression_check_passes_at_the_very_limit() -> None:
     first, second = np.zeros(50), np.array([1.0] + [0.0] * 49)
     assert compare(first, second, goal=NotWorse(0.02)).decision == "not-worse"
     assert compare(first, second, goal=NotWorse(0.019)).decision == "worse"
+
+
+def test_what_may_be_the_very_limit_is_not_called_worse() -> None:
+    """All items were asked; with the failed score at its best the first is worse by exactly eps."""
+    session = CompareSession(4, goal=NotWorse(0.25))
+    pairs: list[tuple[float | None, float]] = [(0.0, 1.0), (0.0, 0.0), (0.0, 0.0), (None, 1.0)]
+    while not session.done:
+        (draw,) = session.ask()
+        session.tell(draw, *pairs[draw.item])
+    result = session.result()
+    assert (result.n_evaluated, result.upper, result.decision) == (4, -0.25, "undecided")
+    assert verify(issue_comparison(session, {"first": "a", "second": "b"})).valid
 
 
 def test_failed_calls_only_widen() -> None:

@@ -176,7 +176,7 @@ class _Recomputed:
         low, high = found.interval.lower, found.interval.upper
         if spec["goal"] == "not-worse":
             limit = (1 - spec["eps"]) / 2
-            return "not-worse" if low >= limit - slack else "worse" if high <= limit else "undecided"
+            return "not-worse" if low >= limit - slack else "worse" if high <= limit - slack else "undecided"
         if low >= EQUAL + slack or high <= EQUAL - slack:
             return "first" if low >= EQUAL + slack else "second"
         tie = spec["tie"] if spec["goal"] == "sign" else spec["eps"]

@@ -116,9 +116,11 @@ class NotWorse:
     def decision(self, method: Method) -> str | None:
         """ "not-worse", also where the first is worse by exactly eps, or "worse"."""
         interval = method.interval
-        if interval.lower >= self.limit - (ROUNDING if method.complete else 0.0):
+        # The bets exclude an end that they set, the scores of all items only what lies beyond it.
+        beyond = ROUNDING if method.complete else 0.0
+        if interval.lower >= self.limit - beyond:
             return NOT_WORSE
-        return WORSE if interval.upper <= self.limit else None
+        return WORSE if interval.upper <= self.limit - beyond else None
 
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, "eps": self.eps}
