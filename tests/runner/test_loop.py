@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,63 @@ def test_a_store_that_breaks_loses_nothing_committed(
     monkeypatch.setattr(type(store), "add_answers", kept)
     assert store.runs()[0].answers == len(written) >= 10
     assert finish(pool, store, model_for(pool)).result.stopped == "goal"
+
+
+@pytest.mark.parametrize("connections", [1, 8])
+def test_what_could_not_be_written_is_written_at_the_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: int
+) -> None:
+    pool, store = data(), stored(tmp_path)
+    add, attempts = type(store).add_answers, []
+
+    def locked_once(self: Any, run_id: str, answers: Any) -> None:
+        attempts.append(run_id)
+        if len(attempts) == 5:
+            raise StoreError("the database is locked")
+        add(self, run_id, answers)
+
+    monkeypatch.setattr(type(store), "add_answers", locked_once)
+    model = model_for(pool)
+    with pytest.raises(StoreError, match="locked"):
+        finish(pool, store, model, connections=connections)
+    (run,) = store.runs()
+    assert (run.status, run.answers) == ("failed", len(model.asked))
+    again = model_for(pool)
+    assert finish(pool, store, again).result.stopped == "goal"
+    assert not set(again.asked) & set(model.asked)
+
+
+@pytest.mark.parametrize("cancellations", [1, 3])
+def test_a_cancelled_run_keeps_what_has_arrived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancellations: int
+) -> None:
+    pool, store = data(), stored(tmp_path)
+    add, answered = type(store).add_answers, []
+
+    def slow_add(self: Any, run_id: str, answers: Any) -> None:
+        time.sleep(0.05)
+        add(self, run_id, answers)
+
+    async def cancelled() -> None:
+        async def note(_: str, number: int) -> None:
+            if number > 20:
+                await asyncio.sleep(60)
+            answered.append(number)
+
+        model = model_for(pool)
+        model.before = note
+        task = asyncio.create_task(go(begin(pool, store, plan_for(pool)), pool, store, model, connections=12))
+        while len(answered) < 20:
+            await asyncio.sleep(0.001)
+        for _ in range(cancellations):
+            task.cancel()
+            await asyncio.sleep(0.005)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    monkeypatch.setattr(type(store), "add_answers", slow_add)
+    asyncio.run(cancelled())
+    assert store.runs()[0].answers == len(answered) == 20
 
 
 def test_the_first_stop_waits_for_calls_in_flight_and_the_second_does_not(tmp_path: Path) -> None:

@@ -1,8 +1,14 @@
-"""The loop: draws are stored, then asked; answers are stored, then told. Nothing paid for is ever lost.
+"""The loop: draws are stored, then asked; answers are stored, then told. What is stored is never lost.
 
 One supplier keeps a few stored draws ready and one bookkeeper stores what has arrived, many at a time, so that no
 connection waits for the disk; as many workers as connections put the draws to the model. The session consumes in
 draw order, whatever the order of arrival.
+
+A `kill -9` loses the calls in flight and the answers that have arrived but are not yet written, in all at most
+`1 + MOST_AHEAD` = 4 times as many as connections (`Window`): as a rule, what arrives during one commit. Failures that
+are held back are not written either; like all of these they are asked again. A write that fails ends the run and is
+tried once more at its close; only if that fails too are its answers lost. A run that is stopped or cancelled loses
+none that have arrived.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from cereval.runner.caller import Caller
 from cereval.runner.forecast import expected_calls
 from cereval.runner.limits import Limits
 from cereval.runner.start import Start
+from cereval.runner.waiting import Bell, finished
 from cereval.runner.window import Window
 from cereval.store.base import Answer
 from cereval.store.writer import AnswerWriter
@@ -42,20 +49,6 @@ TICK_S = 0.2
 End = Literal["goal", "error", "minutes", "usd", "interrupted"]
 
 
-class Bell:
-    """Wakes everyone who waits."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def ring(self) -> None:
-        self._event.set()
-        self._event = asyncio.Event()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-
-
 class Loop:
     """Drives one session to its end, from where it stands."""
 
@@ -73,6 +66,7 @@ class Loop:
         self._arrived: list[tuple[Draw, Answer]] = []
         self._unbooked = 0
         self._held: list[tuple[Draw, Answer]] = []
+        self._unwritten: list[tuple[Draw, Answer]] = []
         self._succeeded = spending.calls > spending.failures
         self._window = Window(limits.connections)
         self._news, self._orders, self._post = Bell(), Bell(), Bell()
@@ -133,11 +127,14 @@ class Loop:
             await asyncio.wait(workers, timeout=GRACE_S[self.end or "error"])
         finally:
             self._abandon()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            # Also what arrived last has been paid for.
-            self._closed = True
-            self._post.ring()
-            await bookkeeper
+            await finished(asyncio.create_task(self._close(bookkeeper)))
+
+    async def _close(self, bookkeeper: asyncio.Task[None]) -> None:
+        """Also what arrived last has been paid for."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._closed = True
+        self._post.ring()
+        await bookkeeper
 
     def _abandon(self) -> None:
         for task in self._tasks:
@@ -188,6 +185,7 @@ class Loop:
                 self._break(error)
             self._unbooked -= len(batch)
             self._news.ring()
+        await self._write_again()
 
     async def _next(self) -> Draw | None:
         while self.end is None:
@@ -234,17 +232,41 @@ class Loop:
         self._check_hope()
 
     async def _store(self, booked: Sequence[tuple[Draw, Answer]]) -> None:
-        if len(booked) == 1:
-            # The usual case, without the cost of a task for it.
-            await self.writer.add(booked[0][1])
-        else:
-            await asyncio.gather(*(self.writer.add(answer) for _, answer in booked))
-        for draw, answer in booked:
+        """Tells what is written; keeps what could not be written, and raises why."""
+        errors = await self._written([answer for _, answer in booked])
+        for (draw, answer), error in zip(booked, errors, strict=True):
+            if error is not None:
+                self._unwritten.append((draw, answer))
+                continue
             self.spending.add(answer.cost_usd, failed=answer.failure is not None)
             tell(self.session, draw, answer.score)
         if self.session.done:
             self.stop("goal")
         self._orders.ring()
+        for error in filter(None, errors):
+            raise error
+
+    async def _written(self, answers: Sequence[Answer]) -> list[Exception | None]:
+        if len(answers) == 1:
+            # The usual case, without the cost of a task for it.
+            return [await self._add(answers[0])]
+        return await asyncio.gather(*map(self._add, answers))
+
+    async def _add(self, answer: Answer) -> Exception | None:
+        try:
+            await self.writer.add(answer)
+        except Exception as error:
+            return error
+        return None
+
+    async def _write_again(self) -> None:
+        """The store may be back, and these answers have been paid for."""
+        booked, self._unwritten = self._unwritten, []
+        try:
+            if booked:
+                await self._store(booked)
+        except Exception as error:
+            self._break(error)
 
     def _check_hope(self) -> None:
         limit = max(HOPELESS, self.limits.connections) if self._succeeded else HOPELESS

@@ -23,7 +23,7 @@ from cereval.rank.session import RankDraw, RankSession
 from cereval.records import Draw
 from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits, Spending
-from cereval.runner.loop import Bell
+from cereval.runner.waiting import Bell
 from cereval.store.base import Answer, Store
 
 HOPELESS = 8
