@@ -7,9 +7,15 @@ import json
 
 import pytest
 
+from cereval.datasets.base import Item
+from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError
 from cereval.models.base import EndpointError, Messages, Reply
 from cereval.models.pair import PairModel, texts_of
+from cereval.records import Draw
+from cereval.runner.caller import Caller
+from cereval.scorers.build import build_scorer
+from cereval.scorers.pair import PairScorer
 
 
 class Fake:
@@ -36,11 +42,32 @@ def test_both_answers_in_order_whoever_is_faster() -> None:
     assert json.loads(reply.text)
 
 
-@pytest.mark.parametrize("error", [CallError("no answer"), EndpointError("wrong key")])
-def test_the_error_of_one_is_the_error_of_the_call(error: CallError) -> None:
-    for pair in (PairModel(Fake("a", error), Fake("b")), PairModel(Fake("a"), Fake("b", error))):
-        with pytest.raises(type(error), match=str(error)):
-            asyncio.run(pair.answer([]))
+LATE = CallError("no answer")
+CLOSED = EndpointError("wrong key")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "raised"),
+    [(CLOSED, None, CLOSED), (None, CLOSED, CLOSED), (LATE, CLOSED, CLOSED), (LATE, LATE, LATE)],
+)
+def test_errors_that_end_the_call(
+    first: Exception | None, second: Exception | None, raised: Exception
+) -> None:
+    with pytest.raises(type(raised), match=str(raised)):
+        asyncio.run(PairModel(Fake("a", first), Fake("b", second)).answer([]))
+
+
+@pytest.mark.parametrize(("first", "second"), [(LATE, None), (None, LATE)])
+def test_half_a_comparison_is_a_failure_that_cost_money(
+    first: Exception | None, second: Exception | None
+) -> None:
+    item = Item(id="1", input="2+2", answers=("4",))
+    pair = PairModel(Fake("a", first), Fake("b", second))
+    caller = Caller([item], Prompt(), pair, PairScorer(build_scorer("exact")))
+    answer = asyncio.run(caller.answer(Draw(0, 0, 1.0)))
+    assert (answer.score, answer.cost_usd, answer.input_tokens) == (None, 0.5, 3)
+    assert answer.failure is not None
+    assert "no answer" in answer.failure
 
 
 def test_an_unknown_price_makes_the_sum_unknown_and_both_are_closed() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cereval.models.base import Messages, Model, Reply
+from cereval.errors import CallError
+from cereval.models.base import EndpointError, Messages, Model, Reply
 from cereval.models.prices import Price
 
 
@@ -14,7 +15,8 @@ from cereval.models.prices import Price
 class PairModel:
     """Asks both at the same time. The reply's text is a JSON list of the two texts; costs and tokens add up.
 
-    If one of the two fails for good, so does the call: half a comparison is none.
+    Half a comparison is none: where one call fails for good, the reply says so in place of the texts, which the scorer
+    of pairs makes a failure, and still has what the other call cost. Where all calls would fail, so does this one.
     """
 
     first: Model
@@ -37,12 +39,9 @@ class PairModel:
                 for model in (self.first, self.second)
             ]
         first, second = (call.result() for call in calls)
-        for failed in (first, second):
-            if isinstance(failed, Exception):
-                raise failed
-        assert isinstance(first, Reply)
-        assert isinstance(second, Reply)
-        return joined(first, second)
+        if isinstance(first, Reply) and isinstance(second, Reply):
+            return joined(first, second)
+        return _half(first, second)
 
     async def close(self) -> None:
         await self.first.close()
@@ -55,6 +54,14 @@ async def _outcome(model: Model, messages: Messages, top_logprobs: int) -> Reply
         return await model.answer(messages, top_logprobs=top_logprobs)
     except Exception as error:
         return error
+
+
+def _half(first: Reply | Exception, second: Reply | Exception) -> Reply:
+    error, other = (first, second) if isinstance(first, Exception) else (second, first)
+    assert isinstance(error, Exception)
+    if isinstance(other, Exception) or isinstance(error, EndpointError) or not isinstance(error, CallError):
+        raise other if isinstance(other, EndpointError) else error
+    return replace(other, text=json.dumps({"failure": str(error)}, ensure_ascii=False))
 
 
 def joined(first: Reply, second: Reply) -> Reply:

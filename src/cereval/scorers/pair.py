@@ -6,12 +6,15 @@ import json
 from dataclasses import dataclass
 from typing import ClassVar
 
+from cereval.errors import CallError
 from cereval.scorers.base import Question, Score, Scorer
 
 
 @dataclass(frozen=True, slots=True)
 class PairScorer:
     """Both answers, a JSON list of two texts, are scored by the same scorer; `detail` holds the two scores.
+
+    Where one of the two models failed (`models.pair`), so does the score.
 
     >>> import asyncio
     >>> from cereval.scorers.build import build_scorer
@@ -25,7 +28,10 @@ class PairScorer:
     each: Scorer
 
     async def score(self, question: Question, answer: str) -> Score:
-        first, second = [await self.each.score(question, str(text)) for text in json.loads(answer)]
+        texts = json.loads(answer)
+        if isinstance(texts, dict):
+            raise CallError(texts["failure"])
+        first, second = [await self.each.score(question, str(text)) for text in texts]
         costs = first.cost_usd, second.cost_usd
         return Score(
             (1 + first.value - second.value) / 2,
