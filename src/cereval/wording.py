@@ -9,6 +9,8 @@ from cereval.records import Result
 
 SIDES = {"above": "certified pass", "below": "certified fail", None: "undecided"}
 
+MORE_DIGITS = 2
+
 
 def percent(share: float) -> str:
     """A share with the digits it has, and no more.
@@ -72,14 +74,26 @@ class Bounded(Protocol):
 def plus_minus(result: Bounded, digits: int = 2) -> str:
     """The estimate with a radius that still holds the whole interval after rounding.
 
+    The estimate gets more digits where its rounding alone would make the radius longer than half the interval.
+
     >>> numbers = 0.82, 0.802, 0.8381, 0.0181, 0.95, 9, 99, 0.9
     >>> plus_minus(Result(*numbers, "goal", "uniform", "anytime", "benchmark", seed=0), digits=1)
     '82.0% ± 1.9%'
     """
+    lower, upper = result.lower * 100, result.upper * 100
+    shown = digits
+    while True:
+        middle = round(result.estimate * 100, shown)
+        radius = _up(max(middle - lower, upper - middle), digits)
+        exact = _up(max(result.estimate * 100 - lower, upper - result.estimate * 100), digits)
+        if radius <= exact or shown == digits + MORE_DIGITS:
+            return f"{middle:.{shown}f}% ± {radius:.{digits}f}%"
+        shown += 1
+
+
+def _up(value: float, digits: int) -> float:
     scale = 10.0**digits
-    middle = round(result.estimate * 100 * scale) / scale
-    reach = max(middle - result.lower * 100, result.upper * 100 - middle)
-    return f"{middle:.{digits}f}% ± {math.ceil(reach * scale - 1e-6) / scale:.{digits}f}%"
+    return math.ceil(value * scale - 1e-6) / scale
 
 
 def confidence_of(result: Result) -> str:

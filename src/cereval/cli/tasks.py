@@ -142,10 +142,17 @@ def _print(result: TasksResult, goal: TasksGoal, model: str, table: TaskTable, a
 
 
 def _headline(result: TasksResult, goal: TasksGoal) -> str:
+    from cereval.goals.tasks import WhichFail
+
     count, threshold = len(result.tasks), goal.aims.threshold
     answer = f"macro mean of {count} tasks {plus_minus(result.macro)}"
     if threshold is not None:
         named = f": {', '.join(result.failing)}" if result.failing else ""
-        answer = f"all {count} tasks at least {percent(threshold)}: {ANSWERS[result.decision]}{named}"
+        if isinstance(goal, WhichFail):
+            below = ", ".join(result.failing) or "none"
+            so_far = "" if result.stopped == "goal" else ", so far"
+            answer = f"below {percent(threshold)}{so_far}: {below}"
+        else:
+            answer = f"all {count} tasks at least {percent(threshold)}: {ANSWERS[result.decision]}{named}"
     asked = f"{result.n_evaluated:,} of {result.n_items:,} questions asked"
     return f"{answer}, {percent(result.confidence)} confidence, {asked} ({result.saved:.1%} saved)"

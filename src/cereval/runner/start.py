@@ -111,8 +111,9 @@ def _notes(plan: Plan, spending: Spending) -> tuple[str, ...]:
         many = len(plan.history) > 1
         runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
         helps = "help" if many else "helps"
+        without = "--history none" if "second" in plan.model else "--no-history"
         notes.append(
-            f"history: {runs} on the same data {helps} to choose questions (--no-history to do without)"
+            f"history: {runs} on the same data {helps} to choose questions ({without} to do without)"
         )
     if "groups" in plan.side_information:
         notes.append("categories help to choose questions")
