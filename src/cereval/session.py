@@ -103,6 +103,8 @@ class Session(AskTell):
     def result(self) -> Result:
         """The state of the certificate now, whether or not the session has ended."""
         interval, method = self.interval, self._method
+        # Items of weight 0 are never asked: not asking them saves nothing.
+        counted = self._limit or self.n_items
         return Result(
             estimate=self.estimate,
             lower=interval.lower,
@@ -110,8 +112,8 @@ class Session(AskTell):
             half_width=self._half_width(),
             confidence=self.confidence,
             n_evaluated=self._consumed,
-            n_items=self.n_items,
-            saved=1 - self._consumed / self.n_items,
+            n_items=counted,
+            saved=1 - self._consumed / counted,
             stopped=self._stopped,
             method=method.name,
             guarantee=method.guarantee,
