@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isclose
-from typing import Any
+from typing import Any, Protocol
 
 from cereval import __version__
-from cereval.certificate.base import Verdict
+from cereval.certificate.base import Verdict, chained, digest
 from cereval.errors import CerevalError, shown
+from cereval.plan import digest_of
 
 TOLERANCE = 1e-9
 HASHES = DIGEST, RUN_ID, CHAIN = "digest", "run id", "hash chain of the log"
 
 Check = tuple[str, Callable[[], None]]
 """What is checked, in words, and a function that raises `WrongError` where it does not hold."""
+
+
+class Recomputed(Protocol):
+    """The session behind a certificate, told its log once more."""
+
+    def check_draws(self) -> None: ...
+    def check_result(self) -> None: ...
+    def check_audit(self) -> None: ...
 
 
 class WrongError(Exception):
@@ -70,6 +79,39 @@ def check_fields(certificate: Any, kind: str, fields: frozenset[str]) -> None:
     if set(certificate) != fields:
         odd = sorted(set(certificate) ^ fields)
         raise WrongError(f"it has other fields than a certificate: {', '.join(map(str, odd))}")
+
+
+def check_digest(certificate: Mapping[str, Any]) -> None:
+    """The hash of everything but itself."""
+    if certificate["digest"] != digest(certificate):
+        raise WrongError("the digest does not fit the content: something was changed")
+
+
+def check_chain(certificate: Mapping[str, Any], start: str = "settings") -> None:
+    """The chain of the log, which begins with the hash of the field `start`."""
+    if certificate["chain"] != chained(digest_of(certificate[start]), certificate["log"]):
+        raise WrongError(f"the hash chain does not fit the log: an entry or the {start} were changed")
+
+
+def check_recorded(
+    certificate: Any,
+    kind: str,
+    fields: frozenset[str],
+    recomputed: Recomputed,
+    audited: str,
+    *,
+    explain: bool,
+) -> Verdict:
+    """The checks of every kind that is made from recorded scores; `audited`: what the slow path recomputes."""
+    checks: list[Check] = [
+        ("format", lambda: check_fields(certificate, kind, fields)),
+        (DIGEST, lambda: check_digest(certificate)),
+        (CHAIN, lambda: check_chain(certificate)),
+        ("draws decided again from the seed", recomputed.check_draws),
+        ("every field of the result", recomputed.check_result),
+        (audited, recomputed.check_audit),
+    ]
+    return conclude(certificate, checks, explain=explain)
 
 
 def equal(name: str, stated: Any, found: Any) -> None:

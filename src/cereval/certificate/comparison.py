@@ -12,7 +12,7 @@ from typing import Any
 from cereval.certificate.audit import Audited, audit
 from cereval.certificate.base import Verdict, chained, digest
 from cereval.certificate.case import Case, Forecast, Seen
-from cereval.certificate.checking import CHAIN, DIGEST, WrongError, check_fields, close, conclude, equal
+from cereval.certificate.checking import WrongError, check_recorded, close, equal
 from cereval.certificate.issue import ordered, versions
 from cereval.certificate.verify import aim_of
 from cereval.compare import CompareSession
@@ -56,28 +56,9 @@ def issue_comparison(session: CompareSession, about: Mapping[str, Any]) -> dict[
 def verify(certificate: Any, stored: object = None, *, explain: bool = False) -> Verdict:  # noqa: ARG001
     """Every check in turn: see `checking`. Comparisons of recorded scores are not kept in a store."""
     again = _Recomputed(certificate)
-    return conclude(
-        certificate,
-        [
-            ("format", lambda: check_fields(certificate, FORMAT, FIELDS)),
-            (DIGEST, lambda: _check_digest(certificate)),
-            (CHAIN, lambda: _check_chain(certificate)),
-            ("draws decided again from the seed", again.check_draws),
-            ("every field of the result", again.check_result),
-            ("interval and decision recomputed by the audit", again.check_audit),
-        ],
-        explain=explain,
+    return check_recorded(
+        certificate, FORMAT, FIELDS, again, "interval and decision recomputed by the audit", explain=explain
     )
-
-
-def _check_digest(certificate: Mapping[str, Any]) -> None:
-    if certificate["digest"] != digest(certificate):
-        raise WrongError("the digest does not fit the content: something was changed")
-
-
-def _check_chain(certificate: Mapping[str, Any]) -> None:
-    if certificate["chain"] != chained(digest_of(certificate["settings"]), certificate["log"]):
-        raise WrongError("the hash chain does not fit the log: an entry or a setting was changed")
 
 
 def session_from(certificate: Mapping[str, Any]) -> CompareSession:

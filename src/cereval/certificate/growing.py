@@ -12,7 +12,7 @@ from typing import Any
 from cereval.certificate.audit import audit
 from cereval.certificate.base import Verdict, chained, digest
 from cereval.certificate.case import Seen
-from cereval.certificate.checking import CHAIN, DIGEST, WrongError, check_fields, close, conclude, equal
+from cereval.certificate.checking import WrongError, check_recorded, close, equal
 from cereval.certificate.growing_audit import Left, audit_version, uniform_case
 from cereval.certificate.issue import ordered, versions
 from cereval.goals import Estimate
@@ -62,28 +62,14 @@ def log_of(session: Growing) -> list[dict[str, Any]]:
 def verify(certificate: Any, stored: object = None, *, explain: bool = False) -> Verdict:  # noqa: ARG001
     """Every check in turn: see `checking`. Growing sessions are not kept in a store."""
     again = _Recomputed(certificate)
-    return conclude(
+    return check_recorded(
         certificate,
-        [
-            ("format", lambda: check_fields(certificate, FORMAT, FIELDS)),
-            (DIGEST, lambda: _check_digest(certificate)),
-            (CHAIN, lambda: _check_chain(certificate)),
-            ("draws decided again from the seed", again.check_draws),
-            ("every field of the result", again.check_result),
-            ("the interval of every version recomputed by the audit", again.check_audit),
-        ],
+        FORMAT,
+        FIELDS,
+        again,
+        "the interval of every version recomputed by the audit",
         explain=explain,
     )
-
-
-def _check_digest(certificate: Mapping[str, Any]) -> None:
-    if certificate["digest"] != digest(certificate):
-        raise WrongError("the digest does not fit the content: something was changed")
-
-
-def _check_chain(certificate: Mapping[str, Any]) -> None:
-    if certificate["chain"] != chained(digest_of(certificate["settings"]), certificate["log"]):
-        raise WrongError("the hash chain does not fit the log: an entry or a setting was changed")
 
 
 class _Recomputed:

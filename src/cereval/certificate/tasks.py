@@ -16,7 +16,7 @@ from cereval.certificate.audit import Audited, audit
 from cereval.certificate.base import Entry, Verdict, chained, digest
 from cereval.certificate.book import Book
 from cereval.certificate.case import Aim, Case, Forecast, Seen
-from cereval.certificate.checking import CHAIN, DIGEST, WrongError, check_fields, close, conclude, equal
+from cereval.certificate.checking import WrongError, check_recorded, close, equal
 from cereval.certificate.clock import SlowClock
 from cereval.certificate.games import Test
 from cereval.certificate.issue import ordered, versions
@@ -55,28 +55,9 @@ def issue_tasks(
 def verify(certificate: Any, stored: object = None, *, explain: bool = False) -> Verdict:  # noqa: ARG001
     """Every check in turn: see `checking`. Runs with many tasks are not kept in a store."""
     again = _Recomputed(certificate)
-    return conclude(
-        certificate,
-        [
-            ("format", lambda: check_fields(certificate, FORMAT, FIELDS)),
-            (DIGEST, lambda: _check_digest(certificate)),
-            (CHAIN, lambda: _check_chain(certificate)),
-            ("draws decided again from the seed", again.check_draws),
-            ("every field of the result", again.check_result),
-            ("intervals and verdicts recomputed by the audit", again.check_audit),
-        ],
-        explain=explain,
+    return check_recorded(
+        certificate, FORMAT, FIELDS, again, "intervals and verdicts recomputed by the audit", explain=explain
     )
-
-
-def _check_digest(certificate: Mapping[str, Any]) -> None:
-    if certificate["digest"] != digest(certificate):
-        raise WrongError("the digest does not fit the content: something was changed")
-
-
-def _check_chain(certificate: Mapping[str, Any]) -> None:
-    if certificate["chain"] != chained(digest_of(certificate["settings"]), certificate["log"]):
-        raise WrongError("the hash chain does not fit the log: an entry or a setting was changed")
 
 
 def session_from(settings: Mapping[str, Any], known: Known) -> TaskSession:

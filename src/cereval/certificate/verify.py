@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cereval.certificate.audit import audit
-from cereval.certificate.base import FORMAT, Verdict, chained, digest
+from cereval.certificate.base import FORMAT, Verdict
 from cereval.certificate.case import Aim, Case, Forecast, Seen
 from cereval.certificate.checking import (
     CHAIN,
@@ -17,6 +17,8 @@ from cereval.certificate.checking import (
     RUN_ID,
     Check,
     WrongError,
+    check_chain,
+    check_digest,
     check_fields,
     close,
     conclude,
@@ -68,9 +70,9 @@ def _checks(certificate: Any, stored: Stored | None) -> list[Check]:
     recomputed = _Recomputed(certificate)
     checks: list[Check] = [
         ("format", lambda: check_fields(certificate, FORMAT, FIELDS)),
-        (DIGEST, lambda: _check_digest(certificate)),
+        (DIGEST, lambda: check_digest(certificate)),
         (RUN_ID, lambda: _check_run_id(certificate)),
-        (CHAIN, lambda: _check_chain(certificate)),
+        (CHAIN, lambda: check_chain(certificate, "plan")),
         ("draws decided again from the seed", recomputed.check_draws),
         ("every field of the result", recomputed.check_result),
         ("interval recomputed by the audit", recomputed.check_audit),
@@ -80,18 +82,8 @@ def _checks(certificate: Any, stored: Stored | None) -> list[Check]:
     return checks
 
 
-def _check_digest(certificate: Mapping[str, Any]) -> None:
-    if certificate["digest"] != digest(certificate):
-        raise WrongError("the digest does not fit the content: something was changed")
-
-
 def _check_run_id(certificate: Mapping[str, Any]) -> None:
     equal("run_id", certificate["run_id"], Plan.from_dict(certificate["plan"]).run_id)
-
-
-def _check_chain(certificate: Mapping[str, Any]) -> None:
-    if certificate["chain"] != chained(digest_of(certificate["plan"]), certificate["log"]):
-        raise WrongError("the hash chain does not fit the log: an entry or the plan was changed")
 
 
 class _Recomputed:

@@ -79,13 +79,12 @@ def draw_weights(
     eps: float | None,
     shares: Floats | None = None,
     least: float = MIN_REACH,
-    per_variance: float = REACH,
 ) -> Floats:
     """Weights of the unseen items, share-weighted mean 1; draw item i with probability ~ shares_i weights_i.
 
     mean, spread: the forecast of each unseen item. shares: their parts in the target (None: equal parts of all of
     it). eps: the half-width aimed at (None: keep the range within twice that of uniform draws).
-    least: the reach that is allowed in any case. per_variance: what is allowed in units of variance / eps.
+    least: the reach that is allowed in any case.
 
     >>> draw_weights(np.array([0.5, 0.99]), np.array([0.5, 0.1]), eps=0.01).round(2).tolist()
     [1.67, 0.33]
@@ -97,7 +96,7 @@ def draw_weights(
     weights = np.ones(len(mean))
     for _ in range(3):
         # Of an unseen part u the variance counts u^2 and the range u: as if the goal were eps / u.
-        reach = 2.0 if eps is None else max(per_variance * unseen * variance / eps, least)
+        reach = 2.0 if eps is None else max(REACH * unseen * variance / eps, least)
         weights = _fill(spread, worst / reach, part)
         variance = float(part @ (spread**2 / weights))
     return weights

@@ -35,9 +35,6 @@ NEAR = 0.3
 apart, 100 pairs: 269, 251, 249, 249, 256 items on average for .5, .35, .3, .25, .18; 235 with the blocks above."""
 
 LEAST_NEAR = 0.005
-SIDE_REACH = 0.42
-"""The range allowed in units of variance / distance; tuned, like NEAR, for distances that do not shrink with what is
-unseen: 241 items in the median there, 246 with the range of estimates."""
 
 
 CAUTIOUS = Tuning(caution=1.2, rescue=0.1, cap=0.85)
@@ -145,8 +142,8 @@ class Active(CertifiedMethod):
             mean, parts = forecast.mean[drawable], left[drawable]
             # One confident item may not make the range longer than uniform draws have it, unless that pays.
             least = float(np.maximum(mean, 1 - mean).max())
-            spread, near = forecast.spread[drawable], (self._nears[block - 1] or 0.25) * float(parts.sum())
-            weights[drawable] = parts * draw_weights(mean, spread, near, parts, least, SIDE_REACH)
+            near = self._nears[block - 1]
+            weights[drawable] = parts * draw_weights(mean, forecast.spread[drawable], near, parts, least)
         elif drawable.any():
             mean, spread, parts = forecast.mean[drawable], forecast.spread[drawable], left[drawable]
             weights[drawable] = parts * draw_weights(mean, spread, self.aim.eps, parts)
@@ -184,10 +181,7 @@ class Active(CertifiedMethod):
         forecast = self._predictor.fit(items, scores, relative)
         self._nears.append(self._near())
         left = np.where(self.tally.left, self.tally.shares, 0.0)
-        near = self._nears[-1]
-        if near is not None and self._bets_aim.marks:
-            near *= max(float(left.sum()), LEAST_NEAR)
-        held = temper(forecast.mean, forecast.spread, near, left)
+        held = temper(forecast.mean, forecast.spread, self._nears[-1], left)
         self._forecasts[self._fitted] = replace(forecast, mean=held.mean, spread=held.spread)
         self._fitted += 1
 
