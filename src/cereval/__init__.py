@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from cereval.goals.tasks import Macro as Macro
     from cereval.goals.tasks import WhichFail as WhichFail
     from cereval.growing import Growing as Growing
-    from cereval.growing import GrowingResult as GrowingResult
     from cereval.growing import growing as growing
+    from cereval.growing_result import GrowingResult as GrowingResult
     from cereval.rank import Ranking as Ranking
     from cereval.rank import RankSession as RankSession
     from cereval.rank import rank as rank
@@ -60,7 +60,7 @@ _HOMES = {
     "EachWithin": "cereval.goals.tasks",
     "Estimate": "cereval.goals",
     "Growing": "cereval.growing",
-    "GrowingResult": "cereval.growing",
+    "GrowingResult": "cereval.growing_result",
     "Interval": "cereval.records",
     "Macro": "cereval.goals.tasks",
     "NotWorse": "cereval.goals.compare",

@@ -6,7 +6,6 @@ With probability at least the confidence, the certificates of *all* versions hol
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,66 +16,16 @@ from cereval.asktell import AskTell, whole
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate
 from cereval.goals.estimate import in_open_unit_interval
+from cereval.growing_result import GrowingResult, Version
 from cereval.methods.base import Method
 from cereval.methods.grown import Grown, Standing, Terms
 from cereval.methods.sampled import Sampled
 from cereval.methods.stream import Stream
-from cereval.records import Draw, Guarantee, Interval, Stopped
+from cereval.records import Draw, Interval, Stopped
 from cereval.replay import checked_scores
 
 STATE_FORMAT = "cereval-growing-state/1"
 TARGETS = ("benchmark", "population")
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version and what is certified of it: its first `n_items` items, of which it added `n_new`.
-
-    calls: results that it took by itself. n_evaluated: those of all versions so far.
-    """
-
-    version: int
-    n_items: int
-    n_new: int
-    calls: int
-    n_evaluated: int
-    estimate: float
-    lower: float
-    upper: float
-    half_width: float
-    stopped: Stopped
-    failures: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class GrowingResult:
-    """All versions; with the stated confidence everything in it holds at once. Top fields: the last version."""
-
-    versions: tuple[Version, ...]
-    estimate: float
-    lower: float
-    upper: float
-    half_width: float
-    confidence: float
-    n_evaluated: int
-    n_items: int
-    saved: float
-    stopped: Stopped
-    method: str
-    guarantee: Guarantee
-    target: str
-    seed: int
-    failures: int = 0
-    decision: str | None = None
-    notes: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON-able values, in declaration order."""
-        versions = [version.as_dict() for version in self.versions]
-        return {**asdict(self), "versions": versions, "notes": list(self.notes)}
 
 
 class Growing:

@@ -16,7 +16,8 @@ from cereval.certificate.checking import WrongError, check_recorded, close, equa
 from cereval.certificate.growing_audit import Left, audit_version, uniform_case
 from cereval.certificate.issue import ordered, versions
 from cereval.goals import Estimate
-from cereval.growing import Growing, Version
+from cereval.growing import Growing
+from cereval.growing_result import Version
 from cereval.plan import digest_of
 
 FORMAT = "cereval-growing/1"

@@ -12,7 +12,8 @@ from cereval.cli.output import PASSED, UNDECIDED, interval, percent, plus_minus,
 
 if TYPE_CHECKING:
     from cereval.cli.growing_tables import GrowingTable
-    from cereval.growing import Growing, GrowingResult
+    from cereval.growing import Growing
+    from cereval.growing_result import GrowingResult
 
 
 @click.command()

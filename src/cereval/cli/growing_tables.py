@@ -17,7 +17,7 @@ from cereval.growing import checked_sizes
 
 if TYPE_CHECKING:
     from cereval.cli.growing_state import Kept
-    from cereval.growing import GrowingResult
+    from cereval.growing_result import GrowingResult
 
 Floats = NDArray[np.float64]
 
