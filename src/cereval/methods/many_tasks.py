@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.items.spread import draw_weights
-from cereval.methods.active import FIRST_BLOCK, UNIFORM_BLOCKS, Active
+from cereval.methods.active import Active
 from cereval.methods.base import Setting
 from cereval.methods.certified import moved_inside
 from cereval.methods.follower import Follower
@@ -123,11 +123,11 @@ class ManyTasks(Active):
 
     def _block_size(self, block: int) -> int:
         size, rates = super()._block_size(block), self._rates_of(block)
-        return size if rates is None else max(min(size, int(rates.sum())), FIRST_BLOCK)
+        return size if rates is None else max(min(size, int(rates.sum())), self._pace.first)
 
     def _rates_of(self, block: int) -> Floats | None:
         """What the forecast's results left wanted, less the draws of the block that is still in flight."""
-        wanted = self._rates[block - 1] if block >= UNIFORM_BLOCKS else None
+        wanted = self._rates[block - 1] if block >= self._pace.uniform_blocks else None
         if wanted is None:
             return None
         pending = self.groups[self._order[self._starts[block - 1] : self._starts[block]]]

@@ -26,7 +26,7 @@ class PrintedMethod(Method):
     def __init__(self, setting: Setting) -> None:
         if setting.pool.weights is not None:
             raise InvalidInput(
-                "weights", f"None for the method {self.name}: its theorem is for equal weights", "weights"
+                "weights", f"left out for the method {self.name}: its theorem is for equal weights", "weights"
             )
         if setting.target not in self.targets:
             raise InvalidInput(
