@@ -401,10 +401,11 @@ def test_money_cannot_be_limited_where_prices_are_unknown(tmp_path: Path) -> Non
         finish(pool, store, free, limits={"max_usd": 0.25})
 
 
-def test_time_is_limited(tmp_path: Path) -> None:
+@pytest.mark.parametrize("goal", [{"goal": "estimate", "eps": 0.02}, {"goal": "sign", "tie": 0.001}])
+def test_time_is_limited(tmp_path: Path, goal: dict[str, Any]) -> None:
     pool, store = data(), stored(tmp_path)
-    model = model_for(pool, delay_s=0.05)
-    outcome = finish(pool, store, model, connections=2, goal=estimate(0.02), limits={"max_minutes": 0.01})
+    model = model_for(pool, accuracy=0.5, delay_s=0.05)
+    outcome = finish(pool, store, model, connections=2, goal=goal, limits={"max_minutes": 0.01})
     assert outcome.result.stopped == "budget"
     assert 2 <= outcome.calls < 60
 

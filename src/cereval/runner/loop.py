@@ -210,12 +210,15 @@ class Loop:
         return affordable > 0 and ahead < self._window.size(self.session)
 
     async def _tick(self) -> None:
-        while self.end is None:
-            await asyncio.sleep(TICK_S)
-            self.observer.on_progress(self.progress())
-            minutes = self.limits.max_minutes
-            if minutes is not None and time.monotonic() - self._started >= 60 * minutes:
-                self.stop("minutes")
+        try:
+            while self.end is None:
+                await asyncio.sleep(TICK_S)
+                minutes = self.limits.max_minutes
+                if minutes is not None and time.monotonic() - self._started >= 60 * minutes:
+                    self.stop("minutes")
+                self.observer.on_progress(self.progress())
+        except Exception as error:
+            self._break(error)
 
     # -- answers ---------------------------------------------------------------------------------------------
 
