@@ -240,13 +240,18 @@ def _checked_goal(goal: object) -> Goal:
     return goal
 
 
-def _checked_target(target: str, weights: ArrayLike | None) -> str:
+def known_target(target: str) -> str:
+    """The target, if it is one."""
     if target not in TARGETS:
         raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
-    if target == "weighted" and weights is None:
+    return target
+
+
+def _checked_target(target: str, weights: ArrayLike | None) -> str:
+    if known_target(target) == "weighted" and weights is None:
         raise InvalidInput("weights", "given for the target weighted", None)
     if target == "population" and weights is not None:
-        raise InvalidInput("weights", "None for the target population", "weights")
+        raise InvalidInput("weights", "left out for the target population", "weights")
     return "weighted" if target == "benchmark" and weights is not None else target
 
 

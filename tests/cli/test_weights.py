@@ -185,7 +185,10 @@ def test_gate_and_dry_run_know_weights(
         (("--weights", "question"), "numbers >= 0"),
         (("--mix", "lo=1"), "did you mean 'low'"),
         (("--mix", "low"), "name=share"),
-        (("--weights", "w", "--target", "population"), "weights must be None for the target population"),
+        (
+            ("--weights", "w", "--target", "population"),
+            "--weights must be left out for the target population",
+        ),
     ],
 )
 def test_errors_are_one_line(

@@ -32,20 +32,24 @@ def check_flags(context: click.Context, *, all_models: bool) -> None:
 
 def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
     """Every model, with all the others as history; prints the table or one JSON object."""
+    from cereval.asktell import whole
     from cereval.experiments.leave_one_out import total
+    from cereval.goals.estimate import in_open_unit_interval
 
     if set(flags["history"]) - {"others"}:
         raise InvalidInput("--history", "`others` (the default) with --all-models", flags["history"][0])
     price = flags["price"]
     if price is not None and not 0 <= price < float("inf"):
         raise InvalidInput("--price", "a number >= 0", price)
+    in_open_unit_interval("confidence", flags["confidence"])
+    whole("seed", flags["seed"], 0)
     parts = _savings(Path(scores), flags, quiet=as_json)
-    whole = total(parts)
+    sum_of_all = total(parts)
     delta = 1 - flags["confidence"]
     if as_json:
-        print_json(_as_dict(parts, whole, delta, price))
+        print_json(_as_dict(parts, sum_of_all, delta, price))
     else:
-        _print_for_people(parts, whole, delta, price)
+        _print_for_people(parts, sum_of_all, delta, price)
     return 0
 
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import click
 
 from cereval import __version__
-from cereval.errors import CerevalError
+from cereval.errors import CerevalError, InvalidInput
 from cereval.printable import printable
 
 COULD_NOT_RUN = 1
@@ -78,13 +78,16 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code; errors made by users are one line on stderr."""
+    typed = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        code = cli.main(args=typed, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return COULD_NOT_RUN
     except click.ClickException as error:
         return _refused(error.format_message())
+    except InvalidInput as error:
+        return _refused(str(_named(error, typed)))
     except CerevalError as error:
         return _refused(str(error))
     except (click.Abort, KeyboardInterrupt):
@@ -95,6 +98,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return COULD_NOT_RUN
     return code if isinstance(code, int) else 0
+
+
+def _named(error: InvalidInput, typed: Sequence[str]) -> InvalidInput:
+    from cereval.cli.spelling import in_flags
+
+    command = COMMANDS[typed[0]].load() if typed and typed[0] in COMMANDS else None
+    return (
+        error if command is None or isinstance(command, click.Group) else in_flags(error, command, typed[1:])
+    )
 
 
 def _refused(message: str) -> int:

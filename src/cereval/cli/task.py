@@ -123,4 +123,22 @@ def _complete(task: Task) -> Task:
         raise InvalidInput("--model", "given, such as openai/NAME or python:module:function", None)
     if task.eps is not None and task.at_least is not None:
         raise InvalidInput("--eps", "left out when --at-least is given", task.eps)
+    return _checked(task)
+
+
+def _checked(task: Task) -> Task:
+    """What can be refused without the data is refused before a run is created."""
+    from cereval.asktell import whole
+    from cereval.goals.estimate import in_open_unit_interval
+    from cereval.methods.registry import known_method
+    from cereval.session import known_target
+
+    in_open_unit_interval("confidence", task.confidence)
+    whole("seed", task.seed, 0)
+    if task.max_calls is not None:
+        whole("budget", task.max_calls, 1)
+    if not 0 < task.timeout < float("inf"):
+        raise InvalidInput("timeout", "a number of seconds > 0", task.timeout)
+    known_method(task.method)
+    known_target(task.target)
     return task

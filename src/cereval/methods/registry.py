@@ -29,12 +29,17 @@ def resolve(name: str, setting: Setting) -> str:
     if name == "auto":
         useful = setting.pool.has_side_information and setting.target != "population"
         return Active.name if useful else Uniform.name
-    if name not in METHODS:
+    if known_method(name) in (Active.name, Partition.name) and setting.target == "population":
+        raise InvalidInput("method", "uniform or a method of the paper for the target population", name)
+    return name
+
+
+def known_method(name: str) -> str:
+    """The name, if it is that of a method."""
+    if name != "auto" and name not in METHODS:
         close = difflib.get_close_matches(str(name), [*METHODS, "auto"], n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise InvalidInput("method", "one of auto, " + ", ".join(METHODS) + hint, name)
-    if name in (Active.name, Partition.name) and setting.target == "population":
-        raise InvalidInput("method", "uniform or a method of the paper for the target population", name)
     return name
 
 

@@ -24,10 +24,9 @@ def parsed(url: str) -> URL:
         return made
     if made.get_backend_name() in ("postgresql", "postgres"):
         return made.set(drivername="postgresql+psycopg")
-    # What was received is not shown: it may hold a password.
-    raise InvalidInput(
-        "store", "a URL such as sqlite:///cereval.db or postgresql://user@host/name", "another text"
-    )
+    # A text with an @ is not shown: it may hold a password.
+    received = "another text" if "@" in url else url
+    raise InvalidInput("store", "a URL such as sqlite:///cereval.db or postgresql://user@host/name", received)
 
 
 def connected(url: URL) -> Engine:
