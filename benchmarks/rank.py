@@ -5,7 +5,8 @@
 Quick: 5 runs of each; full: 200. "Ordered": the share of all model x item calls at the moment when every pair that is
 truly further apart than the tie is in certified order, which only a replay can know. "Stopped": the share at which the
 session stops by itself, because what is left unordered is unlikely to be further apart. Uniform: all models are asked
-every item until the same holds; a tenth of the runs.
+every item until the same holds; a tenth of the runs. Floor: the same sessions with claims by a z-test of the same level
+that looks after every item for free. That is not valid; what it needs is a limit for methods that are.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from typing import Any
 import click
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
+from benchmarks.rank_families import family_rows
+from benchmarks.rank_floor import peeking
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import read_scores
 from cereval.goals.ranking import Claims, Order, RankGoal, Top
@@ -158,6 +160,19 @@ def doubt_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
     return rows
 
 
+def floor_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
+    """What claims that cost nothing to look at would need, with the same schedule."""
+    with peeking():
+        found = [run(scores, Order(TIE), seed) for seed in range(max(runs // 10, 2))]
+    complete = [one.ordered for one in found if one.missing == 0]
+    missing = np.mean([one.missing for one in found])
+    return [
+        [name, "floor (not valid): calls when all pairs further apart were ordered", _share(complete), ""],
+        [name, "floor (not valid): calls at the stop", _share([one.stopped for one in found]), ""],
+        [name, "floor (not valid): pairs further apart left unordered, mean", f"{missing:.2f}", ""],
+    ]
+
+
 def _ratio(mine: list[Run], every: list[Run]) -> float:
     return float(np.mean([one.stopped for one in mine]) / np.mean([one.stopped for one in every]))
 
@@ -175,73 +190,6 @@ def _share(shares: list[float]) -> str:
     if not shares:
         return "none"
     return f"{np.mean(shares):.1%} (90% of runs: {np.quantile(shares, 0.9):.1%})"
-
-
-# -- populations made to deceive ---------------------------------------------------------------------------------------
-
-
-def identical(rng: np.random.Generator) -> Floats:
-    """Eight models with exactly the same mean on different items."""
-    return np.column_stack([rng.permutation(np.arange(200) < 140).astype(float) for _ in range(8)])
-
-
-def skewed(rng: np.random.Generator) -> Floats:
-    """Means from .97 to .985, in steps of one item."""
-    return np.column_stack([rng.permutation(np.arange(200) < 194 + k % 4).astype(float) for k in range(8)])
-
-
-def copies(rng: np.random.Generator) -> Floats:
-    """One model and seven that copy it but for one item, lost or won."""
-    base = (rng.uniform(size=200) < 0.6).astype(float)
-    found = np.tile(base[:, None], (1, 8))
-    for model in range(1, 8):
-        item = rng.integers(200)
-        found[item, model] = 1 - found[item, model]
-    return found
-
-
-def graded(rng: np.random.Generator) -> Floats:
-    """Graded scores, mostly near 0 with a heavy tail, close means."""
-    return rng.beta(0.1, 0.9 - 0.01 * np.arange(8), size=(200, 8))
-
-
-FAMILIES: dict[str, Callable[[np.random.Generator], Floats]] = {
-    "identical": identical,
-    "skewed": skewed,
-    "copies": copies,
-    "graded": graded,
-}
-
-
-def wrong_claims(family: str, runs: int, first_seed: int = 0) -> int:
-    """Runs to the end of a tiny tie, with any wrong claim: a reversed order, or any order of equal means."""
-    wrong = 0
-    for seed in range(first_seed, first_seed + runs):
-        scores = FAMILIES[family](np.random.default_rng(10_000 + seed))
-        names = [str(i) for i in range(scores.shape[1])]
-        session = RankSession(
-            len(scores), names, goal=Order(0.002), confidence=1 - DELTA, seed=seed, budget=1440
-        )
-        while not session.done:
-            for draw in session.ask(4096):
-                session.tell(draw, float(scores[draw.item, draw.model]))
-        means = scores.mean(axis=0)
-        order = session.result().order
-        wrong += any(means[int(one)] <= means[int(other)] for one, other in order)
-    return wrong
-
-
-def allowed(runs: int, delta: float = DELTA) -> int:
-    """More wrong runs than this have probability below .001 if the chance of one is delta."""
-    return int(binom.ppf(0.999, runs, delta))
-
-
-def family_rows(runs: int) -> list[list[object]]:
-    rows: list[list[object]] = []
-    for family in FAMILIES:
-        wrong = wrong_claims(family, runs)
-        rows.append([family, f"wrong runs of {runs}", wrong, f"<= {allowed(runs)}"])
-    return rows
 
 
 # -- size --------------------------------------------------------------------------------------------------------------
@@ -269,7 +217,7 @@ def alone(work: Callable[..., list[list[object]]], *arguments: Any) -> list[list
         return pool.submit(work, *arguments).result()
 
 
-PARTS = ("size", "families", "top", "order", "doubt")
+PARTS = ("size", "families", "top", "order", "floor", "doubt")
 
 
 def measured(part: str, runs: int) -> list[list[object]]:
@@ -278,7 +226,7 @@ def measured(part: str, runs: int) -> list[list[object]]:
         return alone(large)
     if part == "families":
         return family_rows(2 * runs)
-    rows = {"top": top_rows, "order": order_rows, "doubt": doubt_rows}[part]
+    rows = {"top": top_rows, "order": order_rows, "floor": floor_rows, "doubt": doubt_rows}[part]
     chosen = {name: scores for name, scores in tables().items() if part == "top" or name != "MATH-L5"}
     return [row for name, scores in chosen.items() for row in rows(name, scores, runs)]
 

@@ -6,7 +6,7 @@ from math import log
 
 import numpy as np
 import pytest
-from benchmarks.rank import FAMILIES, allowed, wrong_claims
+from benchmarks.rank_families import FAMILIES, allowed, wrong_claims
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
