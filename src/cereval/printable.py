@@ -18,6 +18,18 @@ def printable(text: str, limit: int = 400, *, lines: bool = False) -> str:
     return kept if more <= 0 else f"{kept}… ({more:,} more characters)"
 
 
+def shortened(name: str, width: int) -> str:
+    """A name of at most so many characters, cut in its middle: versions differ at the end.
+
+    >>> shortened("claude-3-5-sonnet-20241022", 15), shortened("gpt-4o", 15)
+    ('claude-…0241022', 'gpt-4o')
+    """
+    if len(name) <= width:
+        return name
+    end = width // 2
+    return f"{name[: width - 1 - end]}…{name[-end:]}"
+
+
 def _shown(letter: str, lines: bool) -> str:
     if letter in "\n\t":
         return letter if lines else " "

@@ -171,8 +171,17 @@ def test_both_answers_are_kept_and_resume_shows_a_comparison(
     code = main(["resume", facts["run_id"], "--max-calls", "150", "--display", "none"])
     assert code == 0
     assert "scripted/0.95 is better than scripted/0.5" in capsys.readouterr().out
-    assert main(["runs"]) == 0
-    assert "against" in capsys.readouterr().out
+    assert main(["runs", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)
+    assert " against " in run["model"]
+    assert run["calls"] == 2 * run["items"] > 12
+
+
+def test_a_comparison_counts_the_calls_of_both_models(
+    questions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, facts = printed(["compare", str(questions), *LIVE, "--budget", "6"], capsys)
+    assert (facts["n_evaluated"], facts["calls"]) == (6, 12)
 
 
 def test_the_regression_check_of_asked_models(questions: Path, capsys: pytest.CaptureFixture[str]) -> None:

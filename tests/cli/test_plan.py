@@ -92,7 +92,7 @@ def test_questions_are_stated_back(capsys: pytest.CaptureFixture[str]) -> None:
         (["--items", "10", "--explained", "1"], "explained must be a share in [0, 1), got 1.0"),
         (["--items", "10", "--price", "-1"], "--price must be a number >= 0, got -1.0"),
         (["--items", "10", "--groups", "a:b"], "--groups must be mass:variance pairs"),
-        (["--items", "10", "--groups", "0.1:0.1"], "masses must be >= 0 with sum 1"),
+        (["--items", "10", "--groups", "0.1:0.1"], "masses in --groups must be >= 0 with sum 1"),
         (["--items", "10", "--threshold", "0.5"], "mean must be given"),
         (["--items", "10", "--threshold", "0.5", "--mean", "0.6", "--eps", "0.1"], "--eps must be left out"),
     ],

@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from cereval.cli.main import main
+from cereval.goals.ranking import Top
 
 SIZE = 300
 MEANS = {"good": 0.95, "fair": 0.7, "also <b>fair</b>": 0.69, "poor": 0.3}
@@ -57,6 +58,40 @@ def test_top_and_baseline(table: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert (code, top["winners"]) == (0, ["good"])
     code, beats = run(capsys, str(table), "--baseline", "fair", "--tie", "0.15")
     assert (code, beats["winners"], beats["eliminated"]) == (0, ["good"], ["poor"])
+
+
+def test_a_top_k_in_words(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rank", str(table), "--top", "1"]) == 0
+    words = capsys.readouterr().out
+    assert "1 of 1 models named right, 2 of 2 models ruled out right" in words
+    rows = [line.split()[:2] for line in words.splitlines() if "[" in line]
+    assert rows[0] == ["yes", "good"]
+    assert [row[0] for row in rows[1:]] == ["open", "no", "no"]
+
+
+def test_a_wrong_top_k_is_called_wrong() -> None:
+    from cereval.cli.ranked import ScoredModels, truth_in_words
+    from cereval.rank import rank
+
+    scores = np.tile([[1.0, 0.0, 0.0]], (100, 1))
+    told = rank(scores, goal=Top(1), models=["a", "b", "c"])
+    turned = ScoredModels(("a", "b", "c"), scores[:, ::-1])
+    truth = turned.truth(told)
+    assert (truth["wrong_winners"], truth["wrongly_eliminated"]) == (["a"], ["c"])
+    assert "0 of 1 models named right, 1 WRONG, 1 of 2 models ruled out right, 1 WRONG" in truth_in_words(
+        told, truth
+    )
+
+
+def test_every_row_is_one_line(
+    table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    assert main(["rank", str(table), "--top", "1"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if "[" in line and "%" in line]
+    assert len(rows) == len(MEANS)
+    assert {len(row) for row in rows} == {56}, "no narrower than names of 11 characters allow"
+    assert sum("also …" in row for row in rows) == 1
 
 
 def test_models_seed_confidence_and_budget(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,7 +73,14 @@ def test_answers_come_back_in_draw_order_with_their_counts(store: Store) -> None
     assert {answer.text for answer in store.answers("r", texts=False)} == {""}
     run = store.run("r")
     assert (run.draws, run.answers, run.failures) == (3, 3, 1)
-    assert run.cost_usd == pytest.approx(0.3)
+    assert run.cost_usd is None, "the price of one answer is not known"
+
+
+def test_known_costs_are_added_up(store: Store) -> None:
+    drawn(store, "r", [7, 8])
+    assert store.run("r").cost_usd == 0
+    store.add_answers("r", [Answer(0, score=1.0, cost_usd=0.1), Answer(1, score=1.0, cost_usd=0.2)])
+    assert store.run("r").cost_usd == pytest.approx(0.3)
 
 
 def test_no_answer_without_a_draw_and_none_twice_and_all_or_nothing(store: Store) -> None:

@@ -95,10 +95,10 @@ def _with_money(one: Saving, price: float | None) -> dict[str, Any]:
 def _print_for_people(parts: Sequence[Saving], whole: Saving, delta: float, price: float | None) -> None:
     from cereval.experiments.leave_one_out import most_misses
 
-    header = ["model", "all", "uniform", "auto", "ratio", "saved", "", "miss"]
-    header += [] if price is None else ["cost", "saved"]
+    saved = ["saved"] if price is None else ["cost", "saved"]
+    header = ["model", "all", "uniform", "auto", "ratio", *saved, "", "miss"]
     rows = [_row(one, price) for one in (*parts, whole)]
-    print_table(rows, header, numbers=range(1, len(header)))
+    print_table(rows, header, numbers=range(1, len(header)), names=(0,))
     bound = most_misses(whole.runs, delta)
     click.echo(
         "Calls for all items, for uniform draws, and for auto with the other models as history; "
@@ -112,11 +112,14 @@ def _print_for_people(parts: Sequence[Saving], whole: Saving, delta: float, pric
 
 def _row(one: Saving, price: float | None) -> list[str]:
     calls = [f"{value:,.0f}" for value in (one.items, one.uniform, one.auto)]
-    saved = [
+    saved = [f"{one.saved:,.0f}"]
+    if price is not None:
+        saved = [f"${price * one.auto:,.2f}", f"${price * one.saved:,.2f}"]
+    return [
+        one.model,
+        *calls,
         f"{one.ratio:.2f}",
-        f"{one.saved:,.0f}",
+        *saved,
         f"{one.saved / one.items:.1%}",
         f"{one.misses}/{one.runs}",
     ]
-    money = [] if price is None else [f"${price * one.auto:,.2f}", f"${price * one.saved:,.2f}"]
-    return [one.model, *calls, *saved, *money]

@@ -75,7 +75,8 @@ def show_comparison(outcome: Outcome, path: Path, plan: Plan, *, as_json: bool) 
     result = Comparison.of(outcome.result)
     names = {which: str(plan.model[which]["name"]) for which in ("first", "second")}
     extra = {**names, **goals[-1], "data": plan.data_name}
-    facts = {"run_id": outcome.run_id, "calls": outcome.calls, "cost_usd": outcome.cost_usd}
+    # The run counts items: each was put to both models.
+    facts = {"run_id": outcome.run_id, "calls": 2 * outcome.calls, "cost_usd": outcome.cost_usd}
     facts |= {"interrupted": outcome.interrupted, "certificate": str(path)}
     if as_json:
         print_json({**result.as_dict(), **extra, **facts})

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cereval.printable import printable
+from cereval.printable import printable, shortened
 from cereval.records import Result
 from cereval.wording import SIDES, confidence_of, interval, percent, plus_minus
 
@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 LONGEST_CELL = 4000
+SHORTEST_NAME = 11
 PASSED, FAILED, UNDECIDED = 0, 2, 3
 
 
@@ -42,23 +43,61 @@ def print_json(values: Mapping[str, Any]) -> None:
 
 
 def print_table(
-    rows: Sequence[Sequence[str]], header: Sequence[str] = (), *, numbers: Sequence[int] = ()
+    rows: Sequence[Sequence[str]],
+    header: Sequence[str] = (),
+    *,
+    numbers: Sequence[int] = (),
+    names: Sequence[int] = (),
+    extra: int | None = None,
 ) -> None:
-    """Rows of text in aligned columns; the columns in `numbers` are aligned to the right."""
+    """Rows of text in aligned columns; the columns in `numbers` are aligned to the right, long cells are folded.
+
+    With `names` every row is one line: if need be without the column `extra`, then with names cut in their middle.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD if header else None, show_header=bool(header), pad_edge=False)
-    for column in range(max(map(len, rows))):
-        title = header[column] if header else ""
+    console = Console()
+    # Names and prompts of strangers are among the cells.
+    cells = [[printable(cell, LONGEST_CELL, lines=not names) for cell in row] for row in (header, *rows)]
+    if names:
+        cells = _fitted(cells, names, console.width, extra)
+        console.width = max(console.width, _width(cells))
+    style = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0)} if header else {"box": None}
+    table = Table(show_header=bool(header), pad_edge=False, **style)
+    for column in range(max(map(len, cells))):
         right = column in numbers
-        table.add_column(title, justify="right" if right else "left", overflow="fold", no_wrap=right)
-    for row in rows:
-        # Names and prompts of strangers are among the cells.
-        table.add_row(*(Text(printable(cell, LONGEST_CELL, lines=True)) for cell in row))
-    Console().print(table)
+        title = cells[0][column] if header else ""
+        table.add_column(
+            title, justify="right" if right else "left", overflow="fold", no_wrap=right or bool(names)
+        )
+    for row in cells[1:]:
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def _fitted(rows: list[list[str]], names: Sequence[int], width: int, extra: int | None) -> list[list[str]]:
+    """The rows, their longest names shortened until they fit."""
+    if extra is not None and _width(rows) > width:
+        return _fitted([row[:extra] + row[extra + 1 :] for row in rows], names, width, None)
+    longest = max(len(row[column]) for row in rows for column in names)
+    while _width(rows) > width and longest > SHORTEST_NAME:
+        longest -= 1
+        rows = [
+            [shortened(cell, longest) if column in names else cell for column, cell in enumerate(row)]
+            for row in rows
+        ]
+    return rows
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    """Of a table with a header: two spaces between columns, one at each edge."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    return sum(widths) + 2 * len(widths)
 
 
 def headline(result: Result, threshold: float | None = None) -> str:

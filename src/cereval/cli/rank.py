@@ -15,6 +15,10 @@ from cereval.cli.run_options import OUTPUT, STORE, apply
 if TYPE_CHECKING:
     from cereval.goals.ranking import RankGoal
     from cereval.rank import ModelInterval, Ranking
+    from cereval.report.hasse import Diagram
+
+Table = tuple[tuple[str, ...], list[list[str]]]
+"""A header and its rows."""
 
 
 @click.command()
@@ -84,7 +88,7 @@ def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flag
 
 
 def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> int:
-    from cereval.cli.ranked import read_models
+    from cereval.cli.ranked import read_models, truth_in_words
     from cereval.rank import RankSession, drive
 
     table = read_models(scores, models, flags["baseline"])
@@ -100,7 +104,7 @@ def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> in
     if flags["as_json"]:
         print_json({**result.as_dict(), **truth, "notes": notes})
     else:
-        print_for_people(result, [("truth", _checked(result, truth["wrong_orders"]))], notes)
+        print_for_people(result, [("truth", truth_in_words(result, truth))], notes)
     return exit_code(result)
 
 
@@ -162,22 +166,39 @@ def print_for_people(result: Ranking, facts: list[tuple[str, str]], notes: list[
     headline = f"{answer_of_ranking(result.as_dict())}, {percent(result.confidence)} confidence, {asked}"
     click.echo(printable(headline, 1000))
     diagram = Diagram.of(result.as_dict())
+    header, rows = _ranks(result, diagram) if result.goal["goal"] != "top" else _places(result, diagram)
+    print_table(rows, header, numbers=(0, 2, 3, 4), names=(1,), extra=5)
+    for line in diagram.text():
+        click.echo(printable(line, 1000))
+    print_table([("stopped", result.stopped), *facts, *(("note", note) for note in notes)])
+
+
+def _ranks(result: Ranking, diagram: Diagram) -> Table:
+    """The models from top to bottom, each with the ranks that the certified order leaves to it."""
+    return _table("ranks", {name: diagram.ranks(name) for name in diagram.rows}, result)
+
+
+def _places(result: Ranking, diagram: Diagram) -> Table:
+    """The models named first; `no`: certified not to be among the k best; `open`: not needed for the answer."""
+    found = dict.fromkeys(diagram.rows, "open") | dict.fromkeys(result.eliminated, "no")
+    found |= dict.fromkeys(result.winners, "yes")
+    order = sorted(found, key=lambda name: ("yes", "open", "no").index(found[name]))
+    return _table(f"top {result.goal['k']}", {name: found[name] for name in order}, result)
+
+
+def _table(title: str, places: Mapping[str, str], result: Ranking) -> Table:
     rows = [
         [
-            diagram.ranks(name),
-            printable(name, 60),
+            place,
+            name,
             f"{result.intervals[name].estimate:.1%}",
             interval(result.intervals[name].lower, result.intervals[name].upper),
             f"{result.intervals[name].n:,}",
             bar(result.intervals[name]),
         ]
-        for name in diagram.rows
+        for name, place in places.items()
     ]
-    header = ("ranks", "model", "estimate", "interval", "items", "0% to 100%")
-    print_table(rows, header, numbers=(0, 2, 3, 4, 5))
-    for line in diagram.text():
-        click.echo(printable(line, 1000))
-    print_table([("stopped", result.stopped), *facts, *(("note", note) for note in notes)])
+    return (title, "model", "estimate", "interval", "items", "0% to 100%"), rows
 
 
 def bar(limits: ModelInterval, width: int = 16) -> str:
@@ -192,9 +213,3 @@ def bar(limits: ModelInterval, width: int = 16) -> str:
     marks = ["─" if low <= place <= high else "·" for place in range(width)]
     marks[middle] = "●"
     return "".join(marks)
-
-
-def _checked(result: Ranking, wrong: list[list[str]]) -> str:
-    if wrong:
-        return f"{len(wrong)} of {len(result.order):,} certified pairs are WRONG"
-    return f"all {len(result.order):,} certified pairs are right" if result.order else "no pair is in order"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from typing import Any
@@ -15,6 +15,7 @@ from cereval.errors import InvalidInput
 from cereval.rank import Ranking
 
 Floats = NDArray[np.float64]
+EXACT = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +35,14 @@ class ScoredModels:
         missed = [
             name
             for name, interval in result.intervals.items()
-            if not interval.lower - 1e-9 <= means[name] <= interval.upper + 1e-9
+            if not interval.lower - EXACT <= means[name] <= interval.upper + EXACT
         ]
-        return {"truth": means, "wrong_orders": wrong, "intervals_missed": missed}
+        return {
+            "truth": means,
+            "wrong_orders": wrong,
+            "intervals_missed": missed,
+            **_wrong_top(result, means),
+        }
 
 
 def read_models(path: str, wanted: Sequence[str], baseline: str | None = None) -> ScoredModels:
@@ -59,3 +65,36 @@ def read_models(path: str, wanted: Sequence[str], baseline: str | None = None) -
     if not kept.all():
         notes.append(f"{int((~kept).sum()):,} items that one of the models lacks are not part of the ranking")
     return ScoredModels(tuple(names), columns[kept], tuple(notes))
+
+
+def _wrong_top(result: Ranking, means: Mapping[str, float]) -> dict[str, Any]:
+    """Of a top k: models named that are not within reach of the k-th best, and models ruled out that belong to it."""
+    if result.goal["goal"] != "top":
+        return {}
+    k, within = result.goal["k"], result.goal["within"]
+    needed = sorted(means.values(), reverse=True)[k - 1] - within
+    wrong = [name for name in result.winners if means[name] < needed - EXACT]
+    betters = {name: sum(mean > means[name] + EXACT for mean in means.values()) for name in result.eliminated}
+    return {
+        "wrong_winners": wrong,
+        "wrongly_eliminated": [name for name, count in betters.items() if count < k],
+    }
+
+
+def truth_in_words(result: Ranking, truth: Mapping[str, Any]) -> str:
+    """How many of the claims of a ranking the recorded scores bear out."""
+    made = {"certified pairs": len(result.order)}
+    wrong = {"certified pairs": len(truth["wrong_orders"])}
+    if result.goal["goal"] == "top":
+        made = {"models named": len(result.winners), "models ruled out": len(result.eliminated)} | made
+        wrong |= {
+            "models named": len(truth["wrong_winners"]),
+            "models ruled out": len(truth["wrongly_eliminated"]),
+        }
+    said = [
+        f"{count - wrong[what]:,} of {count:,} {what} right"
+        + (f", {wrong[what]:,} WRONG" if wrong[what] else "")
+        for what, count in made.items()
+        if count
+    ]
+    return ", ".join(said) or "nothing was certified"

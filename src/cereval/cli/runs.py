@@ -29,15 +29,18 @@ def runs(store: str | None, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(found, allow_nan=False, ensure_ascii=False))
     elif found:
-        names = ("run_id", "status", "model", "goal", "calls", "changed")
-        print_table([[str(_shown(facts)[name]) for name in names] for facts in found], names, numbers=(4,))
+        names = ("run_id", "status", "model", "goal", "calls", "cost", "changed")
+        rows = [[_shown(facts)[name] for name in names] for facts in found]
+        print_table(rows, names, numbers=(4, 5), names=(2, 3), extra=6)
     else:
         click.echo("no runs yet")
     return 0
 
 
-def _shown(facts: dict[str, Any]) -> dict[str, Any]:
-    return {**facts, "changed": facts["changed_at"][:16].replace("T", " ")}
+def _shown(facts: dict[str, Any]) -> dict[str, str]:
+    cost = "-" if facts["cost_usd"] is None else f"${facts['cost_usd']:.2f}"
+    changed = facts["changed_at"][:16].replace("T", " ")
+    return {name: str(value) for name, value in facts.items()} | {"cost": cost, "changed": changed}
 
 
 def _facts(run: Run) -> dict[str, Any]:
@@ -52,7 +55,9 @@ def _facts(run: Run) -> dict[str, Any]:
         "n_items": run.plan["n_items"],
         "goal": in_words(goal)
         or (f"eps {goal['eps']:g}" if "eps" in goal else f"at least {goal['value']:g}"),
-        "calls": run.answers,
+        "items": run.answers,
+        # In a comparison an item goes to both models.
+        "calls": run.answers * (2 if "second" in run.plan["model"] else 1),
         "failures": run.failures,
         "cost_usd": run.cost_usd,
         "created_at": run.created_at,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from cereval.printable import printable
+from cereval.printable import printable, shortened
 
 TOP, LEFT, LABEL = 18, 20, 190
 LOWEST_ROW, HIGHEST_ROW, USUAL_HEIGHT = 24, 44, 480
@@ -132,14 +132,8 @@ def _line(start: Sequence[float], end: Sequence[float]) -> str:
 
 
 def _mark(name: str, x: float, y: float) -> str:
-    label = escape(printable(name, LONGEST_NAME)) if len(name) <= LONGEST_NAME else _cut(name)
+    label = escape(printable(shortened(name, LONGEST_NAME), LONGEST_NAME))
     return (
         f'<circle class="dot" cx="{x:.1f}" cy="{y}" r="4"/>'
         f'<text class="model" x="{x + 9:.1f}" y="{y + 4}">{label}</text>'
     )
-
-
-def _cut(name: str) -> str:
-    """The start and the end of a long name: versions differ at the end."""
-    half = LONGEST_NAME // 2 - 1
-    return escape(printable(f"{name[:half]}…{name[-half:]}", LONGEST_NAME))

@@ -29,7 +29,10 @@ DEFAULT_URL = "sqlite:///cereval.db"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as the store knows it; the counts are those at the time of reading."""
+    """A run as the store knows it; the counts are those at the time of reading.
+
+    cost_usd: None where an answer's price is not known.
+    """
 
     run_id: str
     plan: Mapping[str, Any]
@@ -41,7 +44,7 @@ class Run:
     draws: int = 0
     answers: int = 0
     failures: int = 0
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)

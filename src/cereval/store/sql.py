@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, Table, func, insert, select
+from sqlalchemy import Connection, Engine, Select, Table, case, func, insert, select
 from sqlalchemy.engine import URL
 
 from cereval.errors import StoreError
@@ -204,11 +204,18 @@ def _summaries() -> Select[Any]:
             of_run(draws, func.count(draws.c.draw)).label("draws"),
             of_run(answers, func.count(answers.c.draw)).label("answers"),
             of_run(answers, func.count(answers.c.failure)).label("failures"),
-            of_run(answers, func.coalesce(func.sum(answers.c.cost_usd), 0.0)).label("cost_usd"),
+            of_run(answers, _cost()).label("cost_usd"),
         )
         .join(events, (events.c.run_id == runs.c.run_id) & (events.c.number == newest))
         .order_by(runs.c.created_at, runs.c.run_id)
     )
+
+
+def _cost() -> Any:
+    """What the answers cost together; NULL from the first one on whose price is not known."""
+    cost = schema.answers.c.cost_usd
+    known = func.count() == func.count(cost)
+    return case((known, func.coalesce(func.sum(cost), 0.0)), else_=None)
 
 
 def _append(connection: Connection, table: Table, run_id: str, **values: str) -> None:
