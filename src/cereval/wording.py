@@ -80,14 +80,27 @@ def plus_minus(result: Bounded, digits: int = 2) -> str:
     >>> plus_minus(Result(*numbers, "goal", "uniform", "anytime", "benchmark", seed=0), digits=1)
     '82.0% ± 1.9%'
     """
-    lower, upper = result.lower * 100, result.upper * 100
+    return _plus_minus(result.estimate, result.lower, result.upper, digits, "")
+
+
+def signed_plus_minus(difference: float, lower: float, upper: float) -> str:
+    """`plus_minus` for a difference.
+
+    >>> signed_plus_minus(0.0275, -0.0215, 0.0765)
+    '+2.75% ± 4.90%'
+    """
+    return _plus_minus(difference, lower, upper, 2, "+")
+
+
+def _plus_minus(estimate: float, lower: float, upper: float, digits: int, sign: str) -> str:
+    estimate, lower, upper = estimate * 100, lower * 100, upper * 100
+    exact = _up(max(estimate - lower, upper - estimate), digits)
     shown = digits
     while True:
-        middle = round(result.estimate * 100, shown)
+        middle = round(estimate, shown)
         radius = _up(max(middle - lower, upper - middle), digits)
-        exact = _up(max(result.estimate * 100 - lower, upper - result.estimate * 100), digits)
         if radius <= exact or shown == digits + MORE_DIGITS:
-            return f"{middle:.{shown}f}% ± {radius:.{digits}f}%"
+            return f"{middle:{sign}.{shown}f}% ± {radius:.{digits}f}%"
         shown += 1
 
 

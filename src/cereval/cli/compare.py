@@ -187,7 +187,7 @@ def print_for_people(result: Comparison, extra: dict[str, Any], notes: list[str]
     from cereval.report.wording import answer_of_comparison, signed_interval
 
     click.echo(
-        f"{answer_of_comparison(result.decision, extra)}, {percent(result.confidence)} confidence, "
+        f"{answer_of_comparison(result.as_dict(), extra)}, {percent(result.confidence)} confidence, "
         f"{result.n_evaluated:,} of {result.n_items:,} items put to both ({result.saved:.1%} saved)"
     )
     rows = [

@@ -63,7 +63,7 @@ def _variables(content: Mapping[str, Any], steps: Sequence[Step], markup: Any) -
         "result": result,
         "about": settings["about"],
         "goal": settings["goal"],
-        "answer": wording.answer_of_comparison(result["decision"], {**settings["about"], **settings["goal"]}),
+        "answer": wording.answer_of_comparison(result, {**settings["about"], **settings["goal"]}),
         "confidence": f"{round(result['confidence'] * 100, 6):g}% confidence",
         "difference": f"{result['difference'] * 100:+.2f}%",
         "interval": wording.signed_interval(result["lower"], result["upper"]),

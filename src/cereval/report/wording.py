@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from cereval.records import Result
-from cereval.wording import SIDES, confidence_of, duration, money, outwards, plus_minus, signed_interval
+from cereval.wording import (
+    SIDES,
+    confidence_of,
+    duration,
+    money,
+    outwards,
+    plus_minus,
+    signed_interval,
+    signed_plus_minus,
+)
 from cereval.wording import percent as exact_percent
 from cereval.wording import rounded as percent
 
@@ -37,13 +46,17 @@ def answer_of(result: Result, goal: dict[str, object]) -> str:
     return plus_minus(result, digits=1)
 
 
-def answer_of_comparison(decision: str, about: Mapping[str, Any]) -> str:
-    """The headline of a comparison; `about` has the goal's spec and the two models' names.
+def answer_of_comparison(result: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    """The headline of a comparison, from its fields; `about` has the goal's spec and the two models' names.
 
-    >>> answer_of_comparison("first", {"goal": "sign", "first": "a", "second": "b"})
+    >>> answer_of_comparison({"decision": "first"}, {"goal": "sign", "first": "a", "second": "b"})
     'a is better than b'
     """
-    first, second, goal = about["first"], about["second"], about["goal"]
+    first, second, goal, decision = about["first"], about["second"], about["goal"], result["decision"]
+    if goal == "difference":
+        size = signed_plus_minus(*(result[name] for name in ("difference", "lower", "upper")))
+        sign = {"first": f", {first} is better", "second": f", {second} is better"}.get(decision, "")
+        return f"{first} minus {second}: {size}{sign}"
     if goal == "not-worse":
         answer = {"not-worse": "certified", "worse": "refuted"}.get(decision, "undecided")
         return f"{first} is not worse than {second} by more than {about['eps'] * 100:g} points: {answer}"
@@ -51,10 +64,7 @@ def answer_of_comparison(decision: str, about: Mapping[str, Any]) -> str:
         better, other = (first, second) if decision == "first" else (second, first)
         return f"{better} is better than {other}"
     if decision == "no-difference":
-        size = about["tie"] if goal == "sign" else about["eps"]
-        return f"{first} and {second} differ by no more than {size * 100:g} points"
-    if goal == "difference":
-        return f"the difference of {first} and {second}"
+        return f"{first} and {second} differ by no more than {about['tie'] * 100:g} points"
     return f"{first} against {second}: undecided"
 
 
