@@ -223,3 +223,25 @@ def test_all_models_take_no_weights(folder: Path, capsys: pytest.CaptureFixture[
     flags = ["--all-models", "--weights", str(folder / "ones.csv")]
     assert main(["replay", str(folder / "scores.csv"), *flags]) == 1
     assert "--weights must be given without --all-models" in capsys.readouterr().err
+
+
+def test_relative_shares_are_said_to_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replay = ["replay", str(folder / "scores.csv"), "--items", str(folder / "items.jsonl"), "--model", "m"]
+    assert main([*replay, "--mix", "low=2,high=1", "--json"]) == 0
+    assert "the shares of --mix sum to 3" in printed(capsys)["notes"][0]
+    assert main([*replay, "--mix", "low=0.33,high=0.67", "--json"]) == 0
+    assert not any("--mix" in note for note in printed(capsys)["notes"])
+    plan = ["plan", "--items", str(folder / "items.jsonl"), "--mix", "low=2,high=1"]
+    assert main(plan) == 0
+    assert "sum to 3" in capsys.readouterr().err
+
+
+def test_a_wrong_mix_is_refused_before_texts_are_embedded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "cereval.cli.side_information.embedded", lambda *_: pytest.fail("texts were embedded")
+    )
+    replay = ["replay", str(folder / "scores.csv"), "--items", str(folder / "items.jsonl"), "--model", "m"]
+    assert main([*replay, "--mix", "low=0.5,hihg=0.5"]) == 1
+    assert "--mix must be made of the data's categories (did you mean 'high'?)" in capsys.readouterr().err

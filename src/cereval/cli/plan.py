@@ -58,7 +58,8 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
 
     if price is not None and not 0 <= price < float("inf"):
         raise InvalidInput("--price", "a number >= 0", price)
-    size, shares = _pool(flags.pop("items"), flags.pop("weights"), flags.pop("mix"))
+    mix = flags.pop("mix")
+    size, shares = _pool(flags.pop("items"), flags.pop("weights"), mix)
     outlook, shift = _outlook(size, **flags), None
     if shares is not None:
         outlook, shift = _weighted(outlook, shares)
@@ -67,6 +68,8 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     else:
         _print_for_people(outlook, flags["threshold"], price)
         _print_shift(shift)
+        for note in weighting.mix_notes(mix):
+            click.echo(note, err=True)
     return 0
 
 

@@ -131,7 +131,9 @@ def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -
     goal = _goal(flags["eps"], flags["threshold"])
     table = read_scores(scores)
     column = table.model(model)
-    side, weights = _side_information(table, model, flags), _weights(table, model, flags)
+    # Quick and strict first: texts may take a while to embed.
+    weights = _weights(table, model, flags)
+    side = _side_information(table, model, flags)
     result = run_replay(
         column,
         goal=goal,
@@ -145,7 +147,7 @@ def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -
         "model": model,
         **goal.spec(),
         **_truth(column, weights, result),
-        "notes": [*side.notes, *result.notes],
+        "notes": [*weighting.mix_notes(flags["mix"]), *side.notes, *result.notes],
     }
     if as_json:
         print_json({**result.as_dict(), **extra})

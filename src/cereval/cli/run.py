@@ -41,12 +41,15 @@ def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
     from cereval.cli.preparing import prepared
     from cereval.cli.running import Showing, carry_out, opened_store
     from cereval.cli.task import task_from
+    from cereval.cli.weighting import mix_notes
     from cereval.runner.start import planned
 
     showing = Showing(flags.pop("display"), flags.pop("output"), flags.pop("as_json"))
     dry_run = flags.pop("dry_run")
     task = task_from(data, config, flags)
     work = prepared(task)
+    for note in mix_notes(task.mix):
+        click.echo(note, err=True)
     if dry_run:
         return _shown(task, work, showing.as_json)
     store = opened_store(task.store)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Option = Callable[[Any], Any]
 
 WEIGHTS, SHARE = "weight", "share"
+ROUNDING = 0.005
+"""Shares such as 1/3 that were rounded by hand still make a whole."""
 TABLES = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson")
 
 OPTIONS: tuple[Option, ...] = (
@@ -30,7 +32,8 @@ OPTIONS: tuple[Option, ...] = (
     click.option(
         "--mix",
         metavar="NAME=SHARE,...|FILE",
-        help="Target mix of categories, such as law=0.7,art=0.3, or a file with `category` and `share`.",
+        help="Target mix of categories, such as law=0.7,art=0.3, or a file with `category` and `share`; shares are "
+        "relative.",
     ),
 )
 
@@ -79,6 +82,18 @@ def mix_of(value: str) -> dict[str, float]:
         return parsed_mix(value)
     rows = [row.values for row in read_rows(Path(value))]
     return mix_from([(str(row.get("category", "")), row.get(SHARE, "")) for row in rows], value)
+
+
+def mix_notes(value: str | None) -> tuple[str, ...]:
+    """Says so where the shares of a mix are not those of a whole.
+
+    >>> mix_notes("law=2,art=1"), mix_notes("law=0.7,art=0.3"), mix_notes(None)
+    (('the shares of --mix sum to 3: they count relative to one another',), (), ())
+    """
+    total = 1.0 if value is None else sum(mix_of(value).values())
+    if abs(total - 1) < ROUNDING:
+        return ()
+    return (f"the shares of --mix sum to {total:g}: they count relative to one another",)
 
 
 def mixed(value: str, categories: Sequence[str | None] | None) -> Floats:
