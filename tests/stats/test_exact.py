@@ -7,12 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput
 from cereval.records import Interval
 from cereval.stats.exact import (
+    SLACK,
     clopper_pearson,
     clopper_pearson_items,
     exact_test_items,
@@ -27,7 +28,8 @@ def chance(count: int, n: int, size: int, ones: int) -> Fraction:
 
 
 def slow_interval(right: int, n: int, size: int, delta: float) -> Interval:
-    tail, kept = Fraction(delta) / 2, []
+    """Values whose tails exceed delta/2, each counted as larger by SLACK: so one that equals it is kept."""
+    tail, kept = Fraction(delta) / 2 / (1 + Fraction(SLACK)), []
     for ones in range(right, size - n + right + 1):
         at_least = sum((chance(x, n, size, ones) for x in range(right, n + 1)), Fraction(0))
         at_most = sum((chance(x, n, size, ones) for x in range(right + 1)), Fraction(0))
@@ -43,9 +45,14 @@ def samples(draw: st.DrawFn) -> tuple[int, int, int]:
     return draw(st.integers(0, n)), n, size
 
 
+@example(sample=(0, 1, 4), delta=0.5)  # with 3 ones of 4 the lower tail is exactly delta/2
 @given(sample=samples(), delta=st.floats(0.001, 0.6))
 def test_the_fast_interval_is_the_slow_one(sample: tuple[int, int, int], delta: float) -> None:
     assert hypergeometric_interval(*sample, delta) == slow_interval(*sample, delta)
+
+
+def test_a_tail_of_exactly_half_delta_is_kept() -> None:
+    assert hypergeometric_interval(0, 1, 4, 0.5) == Interval(0.0, 0.75)
 
 
 @given(size=st.integers(1, 25), delta=st.floats(0.01, 0.4), data=st.data())
