@@ -23,6 +23,7 @@ from cereval.models.retries import Retries
 from cereval.models.scripted import Faults, ScriptedModel
 from cereval.models.server import Handler, serving
 from cereval.plan import Plan
+from cereval.records import Result
 from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits
 from cereval.runner.run import Outcome, run
@@ -75,6 +76,7 @@ class Tally:
 
     def add(self, outcome: Outcome, kept: Kept, truth: float) -> None:
         result = outcome.result
+        assert isinstance(result, Result)
         self.received += kept.received
         self.stored += kept.stored
         self.runs += 1

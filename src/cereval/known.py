@@ -9,10 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.errors import InvalidInput
+from cereval.errors import InvalidInput, Misuse
+from cereval.goals.tasks import tasks_goal_from_spec
 from cereval.packing import packed, unpacked
 from cereval.plan import Plan, digest_of
 from cereval.session import Session
+from cereval.sessions import AnySession
+from cereval.tasks import TaskSession, named_groups
+
+UNNAMED = "(none)"
+"""The task of items without a category."""
 
 MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
@@ -58,8 +64,27 @@ class Known:
         return cls(**tables)
 
 
+def any_session_for(plan: Plan, known: Known) -> AnySession:
+    """The session that a plan of any kind describes, before its first draw."""
+    return tasks_session_for(plan, known) if plan.tasks else session_for(plan, known)
+
+
+def tasks_session_for(plan: Plan, known: Known) -> TaskSession:
+    """The session of a plan with many tasks."""
+    if known.groups is None:
+        raise InvalidInput("side information", "the number of each item's task", "none")
+    return TaskSession(
+        np.array(plan.tasks)[known.groups],
+        goal=tasks_goal_from_spec(plan.goal),
+        confidence=plan.confidence,
+        history=known.history,
+        budget=plan.max_calls,
+        seed=plan.seed,
+    )
+
+
 def session_for(plan: Plan, known: Known) -> Session:
-    """The session that a plan describes, before its first draw."""
+    """The session of a plan that asks for one mean."""
     return Session(
         plan.n_items,
         goal=plan.first_goal,
@@ -72,6 +97,19 @@ def session_for(plan: Plan, known: Known) -> Session:
         budget=plan.max_calls,
         seed=plan.seed,
     )
+
+
+def task_of(category: str | None) -> str:
+    """The name of an item's task."""
+    return category or UNNAMED
+
+
+def task_groups(plan: Plan, categories: Sequence[str | None]) -> NDArray[np.int64]:
+    """The number of each item's task, as a plan names the tasks."""
+    names, codes = named_groups([task_of(category) for category in categories])
+    if names != plan.tasks:
+        raise Misuse("the items have other tasks than their plan")
+    return codes
 
 
 def groups_of(categories: Sequence[str | None]) -> NDArray[np.int64] | None:

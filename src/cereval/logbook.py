@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from cereval.errors import Misuse
 from cereval.goals import goal_from_spec
 from cereval.records import Draw
-from cereval.session import Session
+from cereval.sessions import AnySession
+from cereval.tasks import TaskSession
 
 CHUNK = 256
 
-Teller = Callable[[Session, Draw, float | None], None]
-"""Tells a session one result."""
+S = TypeVar("S", bound=AnySession)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ class Log:
     changes: Sequence[Change] = ()
 
 
-def replayed(session: Session, log: Log, teller: Teller | None = None) -> tuple[Draw, ...]:
+def replayed(
+    session: S, log: Log, teller: Callable[[S, Draw, float | None], None] | None = None
+) -> tuple[Draw, ...]:
     """Asks and tells a fresh session again, up to where the log ends; returns the draws it decided.
 
     Draws are asked as early as the session gives them, so that none is asked after it has ended; a change
@@ -69,13 +71,18 @@ def replayed(session: Session, log: Log, teller: Teller | None = None) -> tuple[
     return tuple(draws)
 
 
-def apply(session: Session, change: Change) -> None:
+def apply(session: AnySession, change: Change) -> None:
     """Sets the goal and the budget of a change; the goal's setter looks at both."""
+    if isinstance(session, TaskSession):
+        if dict(change.goal) != session.goal.spec():
+            raise Misuse("a session with many tasks keeps its goal: start a new run for another")
+        session.limit_to(change.max_calls)
+        return
     session.budget = change.max_calls
     session.goal = goal_from_spec(change.goal)
 
 
-def tell(session: Session, draw: Draw, score: float | None) -> None:
+def tell(session: AnySession, draw: Draw, score: float | None) -> None:
     """A score, or a failed call."""
     if score is None:
         session.fail(draw)
@@ -84,10 +91,10 @@ def tell(session: Session, draw: Draw, score: float | None) -> None:
 
 
 def _advance(
-    session: Session,
+    session: S,
     draws: list[Draw],
     results: Mapping[int, float | None],
-    told: Teller,
+    told: Callable[[S, Draw, float | None], None],
     drawn: int,
     consumed: int,
 ) -> None:

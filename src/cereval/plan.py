@@ -16,6 +16,9 @@ from cereval.goals import Goal, goal_from_spec
 from cereval.packing import unpacked
 
 PLAN_FORMAT = 1
+LATER = ("weights", "tasks")
+"""Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
+
 WIDEN = "widen"
 """A call that failed for good counts as unknown: score 0 from below, 1 from above."""
 
@@ -27,7 +30,8 @@ class Plan:
     data_hash: of the pool's items, in order. model: name, address and generation settings. prompt: template,
     system prompt and worked examples. scorer: as a spec. side_information: which of `groups` and `history`
     steer the draws. history: how much of which earlier run was known at the start (run id -> first draw left
-    out). weights: of the items in the target, packed, and where they came from; empty: all alike.
+    out). weights: of the items in the target, packed, and where they came from; empty: all alike. tasks: the names
+    of the tasks that the items' categories stand for, in the order of their numbers; empty: one mean is asked for.
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -50,6 +54,7 @@ class Plan:
     side_information: tuple[str, ...] = ()
     history: Mapping[str, int] = field(default_factory=dict)
     weights: Mapping[str, Any] = field(default_factory=dict)
+    tasks: tuple[str, ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -69,11 +74,10 @@ class Plan:
         return str(self.model["name"])
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able, with a format number so that later versions can tell; `weights` only where there are some."""
-        values = {"format": PLAN_FORMAT, **asdict(self), "side_information": list(self.side_information)}
-        if not self.weights:
-            del values["weights"]
-        return values
+        """JSON-able, with a format number so that later versions can tell; `LATER` fields only where there are some."""
+        lists = {"side_information": list(self.side_information), "tasks": list(self.tasks)}
+        values = {"format": PLAN_FORMAT, **asdict(self), **lists}
+        return {name: value for name, value in values.items() if value or name not in LATER}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Plan:
@@ -85,7 +89,9 @@ class Plan:
         if unknown:
             raise InvalidInput("plan", "made of the fields of Plan", unknown[0])
         given = {key: value for key, value in values.items() if key in known}
-        return cls(**{**given, "side_information": tuple(given.get("side_information", ()))})
+        return cls(
+            **{**given, **{name: tuple(given.get(name, ())) for name in ("side_information", "tasks")}}
+        )
 
     @property
     def request(self) -> str:

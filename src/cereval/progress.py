@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cereval.plan import Plan
-from cereval.records import Interval, Result
+from cereval.records import Interval
+from cereval.sessions import AnyResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Observer(Protocol):
     def on_note(self, note: str) -> None:
         """A line for whoever watches, such as what Ctrl-C led to."""
 
-    def on_end(self, result: Result) -> None:
+    def on_end(self, result: AnyResult) -> None:
         """After the last call, also when the run was interrupted; not when it could not run."""
 
 
@@ -60,5 +61,5 @@ class Silent:
     def on_note(self, note: str) -> None:
         """See `Observer`."""
 
-    def on_end(self, result: Result) -> None:
+    def on_end(self, result: AnyResult) -> None:
         """See `Observer`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -112,6 +112,8 @@ class TaskSession(AskTell):
             groups=codes if len(sizes) > 1 else None,
             history=history,
         )
+        self.budgets: tuple[tuple[int, int | None], ...] = ((0, self.budget),)
+        """The budgets so far, each with the number of draws that were decided before it."""
         aims, delta = self.goal.aims, 1 - self.confidence
         aim = Aim(eps=macro_eps(aims, len(sizes)), budget=self.budget)
         setting = Setting(pool, "benchmark", aims.parts[0] * delta, self.seed, aim)
@@ -121,12 +123,20 @@ class TaskSession(AskTell):
     def _goal_reached(self) -> bool:
         return self.goal.reached(self.engine)
 
+    def limit_to(self, budget: int | None) -> None:
+        """A new budget; bets on draws already decided stay as they were."""
+        self.budget = None if budget is None else whole("budget", budget, 1)
+        self.budgets = (*self.budgets, (len(self._draws), self.budget))
+        self.engine.aim_at(replace(self.engine.aim, budget=self.budget), drawn=len(self._draws))
+        self._check_stop()
+        self._consume()
+
     def settings(self) -> dict[str, Any]:
-        """All that decides draws and bets but the history, JSON-able; `tasks` in the order of their numbers."""
+        """All that decides draws and bets at the start but the history, JSON-able; `tasks` by their numbers."""
         return {
             "goal": self.goal.spec(),
             "confidence": self.confidence,
-            "budget": self.budget,
+            "budget": self.budgets[0][1],
             "seed": self.seed,
             "n_items": self.n_items,
             "tasks": list(self.names),

@@ -140,4 +140,4 @@ def test_one_file_needs_items_and_several_need_different_names(
 ) -> None:
     assert "--items must be given" in run(capsys, folder / "first.csv", "--model", "m")[2]
     twice = run(capsys, folder / "first.csv", folder / "first.csv", "--model", "m")
-    assert "different names" in twice[2]
+    assert "of different names" in twice[2]

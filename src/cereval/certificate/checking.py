@@ -100,16 +100,20 @@ def check_recorded(
     recomputed: Recomputed,
     audited: str,
     *,
+    hashes: Sequence[Check] = (),
+    more: Sequence[Check] = (),
     explain: bool,
 ) -> Verdict:
-    """The checks of every kind that is made from recorded scores; `audited`: what the slow path recomputes."""
+    """The checks of every kind that has settings. audited: what the slow path recomputes. `more` come last."""
     checks: list[Check] = [
         ("format", lambda: check_fields(certificate, kind, fields)),
         (DIGEST, lambda: check_digest(certificate)),
+        *hashes,
         (CHAIN, lambda: check_chain(certificate)),
         ("draws decided again from the seed", recomputed.check_draws),
         ("every field of the result", recomputed.check_result),
         (audited, recomputed.check_audit),
+        *more,
     ]
     return conclude(certificate, checks, explain=explain)
 

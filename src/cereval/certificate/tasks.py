@@ -1,5 +1,7 @@
 """The certificate of a session with many tasks (`cereval-tasks/1`), and its check.
 
+That of a run, whose model was asked, also has the run's id, its plan and the changes of its budget.
+
 Checking decides every draw again from the seed, then recomputes the interval of the macro mean, that of every task
 and every verdict with the slow audit (`audit`, `book`, `games`), from the log and the forecasts alone.
 """
@@ -7,6 +9,7 @@ and every verdict with the slow audit (`audit`, `book`, `games`), from the log a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import exp, fsum, log
 from typing import Any
 
@@ -16,22 +19,25 @@ from cereval.certificate.audit import Audited, audit
 from cereval.certificate.base import Entry, Verdict, chained, digest
 from cereval.certificate.book import Book
 from cereval.certificate.case import Aim, Case, Forecast, Seen
-from cereval.certificate.checking import WrongError, check_recorded, close, equal
+from cereval.certificate.checking import RUN_ID, Check, WrongError, check_recorded, close, equal
 from cereval.certificate.clock import SlowClock
 from cereval.certificate.games import Test
 from cereval.certificate.issue import ordered, versions
+from cereval.certificate.stored import Stored, check_run_id, check_stored
 from cereval.goals.tasks import tasks_goal_from_spec
-from cereval.known import Known
+from cereval.known import Known, tasks_session_for
+from cereval.logbook import Change, Log, replayed, tell
 from cereval.methods.certified import LOGICAL_SLACK, CertifiedMethod
 from cereval.methods.follower import Follower
-from cereval.plan import digest_of
-from cereval.records import Interval
+from cereval.plan import Plan, digest_of
+from cereval.records import Draw, Interval
 from cereval.stats.betting import ROUNDING
 from cereval.stats.evidence import holm
-from cereval.tasks import TaskSession
+from cereval.tasks import TaskSession, TasksResult
 
 FORMAT = "cereval-tasks/1"
 FIELDS = frozenset(("format", "settings", "result", "side_information", "versions", "log", "chain", "digest"))
+RUN_FIELDS = FIELDS | {"run_id", "plan", "changes"}
 
 
 def issue_tasks(
@@ -52,11 +58,50 @@ def issue_tasks(
     return {**certificate, "digest": digest(certificate)}
 
 
-def verify(certificate: Any, stored: object = None, *, explain: bool = False) -> Verdict:  # noqa: ARG001
-    """Every check in turn: see `checking`. Runs with many tasks are not kept in a store."""
+def issue_tasks_run(
+    plan: Plan, known: Known, result: TasksResult, log: Sequence[Entry], changes: Sequence[Change] = ()
+) -> dict[str, Any]:
+    """The certificate of a run in the store, from the results consumed so far, in draw order."""
+    settings = ordered(settings_of(plan, known))
+    entries = [entry.as_dict() for entry in log]
+    certificate: dict[str, Any] = {
+        "format": FORMAT,
+        "run_id": plan.run_id,
+        "settings": settings,
+        "result": ordered(result.as_dict()),
+        "plan": ordered(plan.as_dict()),
+        "changes": [ordered(change.as_dict()) for change in changes],
+        "side_information": known.as_dict(),
+        "versions": versions(),
+        "log": entries,
+        "chain": chained(digest_of(settings), entries),
+    }
+    return {**certificate, "digest": digest(certificate)}
+
+
+def settings_of(plan: Plan, known: Known) -> dict[str, Any]:
+    """The settings of the session that a plan describes, and what they are about."""
+    about = {"model": plan.model_name, "data": [plan.data_name], "items": plan.data_hash}
+    return {**tasks_session_for(plan, known).settings(), "about": about}
+
+
+def verify(certificate: Any, stored: Stored | None = None, *, explain: bool = False) -> Verdict:
+    """Every check in turn: see `checking`. The certificate of a run is compared with its plan and the store too."""
     again = _Recomputed(certificate)
+    run = isinstance(certificate, Mapping) and "run_id" in certificate
+    hashes: list[Check] = [(RUN_ID, lambda: check_run_id(certificate))] if run else []
+    more: list[Check] = [("plan", again.check_plan)] if run else []
+    if run and stored is not None:
+        more.append(("log in the store", lambda: check_stored(certificate, stored)))
     return check_recorded(
-        certificate, FORMAT, FIELDS, again, "intervals and verdicts recomputed by the audit", explain=explain
+        certificate,
+        FORMAT,
+        RUN_FIELDS if run else FIELDS,
+        again,
+        "intervals and verdicts recomputed by the audit",
+        hashes=hashes,
+        more=more,
+        explain=explain,
     )
 
 
@@ -81,44 +126,51 @@ class _Recomputed:
 
     def check_draws(self) -> None:
         settings, entries = self.certificate["settings"], self.certificate["log"]
-        known = Known.from_dict(self.certificate["side_information"], settings["n_items"])
-        self.session = session_from(settings, known)
+        self.known = Known.from_dict(self.certificate["side_information"], settings["n_items"])
+        self.session = session_from(settings, self.known)
         equal("settings", settings, {**ordered(self.session.settings()), "about": settings["about"]})
         engine = self.session.engine
         self.macro = Watched(engine)
         self.tasks = [Watched(follower) for follower in engine.followers]
-        for number, entry in enumerate(entries):
-            self._tell(number, entry)
+        changes = tuple(Change(**change) for change in self.certificate.get("changes", ()))
+        drawn = max([len(entries), *(change.drawn for change in changes)])
+        results = {number: entry["score"] for number, entry in enumerate(entries)}
+        draws = replayed(self.session, Log(results, drawn, changes), self._tell)
+        for draw, entry in zip(draws, entries, strict=False):
+            if draw.item != entry["item"] or not close(entry["probability"], draw.probability):
+                raise WrongError(
+                    f"draw {draw.index} would have been item {draw.item} with probability "
+                    f"{draw.probability:.6g}; the log has item {entry['item']}, {entry['probability']:.6g}"
+                )
+        equal("consumed results", len(entries), self.session.n_evaluated)
 
-    def _tell(self, number: int, entry: Mapping[str, Any]) -> None:
-        session = self.session
-        fresh = session.ask(1)
-        if not fresh:
-            raise WrongError(f"there would have been no draw {number}")
-        draw, engine = fresh[0], session.engine
-        if draw.item != entry["item"] or not close(entry["probability"], draw.probability):
-            raise WrongError(
-                f"draw {number} would have been item {draw.item} with probability {draw.probability:.6g}; "
-                f"the log has item {entry['item']}, {entry['probability']:.6g}"
-            )
-        if entry["score"] is None:
-            session.fail(draw)
-        else:
-            session.tell(draw, entry["score"])
+    def _tell(self, session: TaskSession, draw: Draw, score: float | None) -> None:
+        before, engine = session.n_evaluated, session.engine
+        tell(session, draw, score)
+        if session.n_evaluated == before:
+            raise WrongError(f"the result of draw {draw.index} would not have counted")
         if not engine.paused:
-            self.macro.note(draw.item, entry["score"])
+            self.macro.note(draw.item, score)
         task = int(engine.groups[draw.item])
         place = int(np.searchsorted(engine.followers[task].members, draw.item))
-        self.tasks[task].note(place, entry["score"])
+        self.tasks[task].note(place, score)
+
+    def check_plan(self) -> None:
+        plan = Plan.from_dict(self.certificate["plan"])
+        equal("side_information", list(self.known.names), list(plan.side_information))
+        equal("settings of the plan", self.certificate["settings"], ordered(settings_of(plan, self.known)))
 
     def check_result(self) -> None:
-        found = ordered(self.session.result().as_dict())
-        equal_deep("result", self.certificate["result"], found)
+        stated, found = self.certificate["result"], self.session.result()
+        if "run_id" in self.certificate and stated.get("stopped") == "budget" and found.stopped == "running":
+            # Money and time are limits that a log does not show.
+            found = replace(found, stopped="budget")
+        equal_deep("result", stated, ordered(found.as_dict()))
 
     def check_audit(self) -> None:
         engine, stated = self.session.engine, self.certificate["result"]
         audits = [
-            audit(watched.case(follower.aims))
+            audit(watched.case([Aim(since, eps, None, None) for since, eps in follower.aims]))
             for watched, follower in zip(self.tasks, engine.followers, strict=True)
         ]
         self._check_verdicts(audits)
@@ -128,7 +180,8 @@ class _Recomputed:
 
     def _check_macro(self, audits: Sequence[Audited]) -> None:
         engine, stated, logical = self.session.engine, self.certificate["result"]["macro"], self._logical()
-        own = audit(self.macro.case([(0, float(engine.aim.eps or 0.0))], engine.aim.budget))
+        eps = float(engine.aim.eps or 0.0)
+        own = audit(self.macro.case([Aim(since, eps, None, limit) for since, limit in self.session.budgets]))
         for number, chance in enumerate(own.chances):
             equal(f"probability of draw {number}", self.certificate["log"][number]["probability"], chance)
         lower = fsum(one.interval.lower for one in audits) / len(audits)
@@ -203,7 +256,7 @@ class Watched:
             self.forecasts = [one for one in self.forecasts if one.since < number]
             self.forecasts.append(Forecast(number, outlook.mean, outlook.spread, outlook.weights))
 
-    def case(self, aims: Sequence[tuple[int, float]], budget: int | None = None) -> Case:
+    def case(self, aims: Sequence[Aim]) -> Case:
         """What the audit of this game needs."""
         setting, shares = self.method.setting, self.method.tally.shares
         return Case(
@@ -211,7 +264,7 @@ class Watched:
             equal=setting.pool.weights is None,
             replacement=False,
             delta=setting.delta,
-            aims=[Aim(since, eps, None, budget) for since, eps in aims],
+            aims=aims,
             seen=self.seen,
             forecasts=self.forecasts,
             given_up=False,
@@ -221,7 +274,7 @@ class Watched:
 
 def slow_evidence(watched: Watched, threshold: float) -> tuple[float, float]:
     """The largest log-wealth against "at most" and "at least" the threshold, straight from the formulas."""
-    case = watched.case([(0, 0.5)])
+    case = watched.case([Aim(0, 0.5, None, None)])
     book, clock, test = Book(case), SlowClock(), Test(threshold, case.delta)
     best = [-np.inf, -np.inf]
     for number, result in enumerate(case.seen):

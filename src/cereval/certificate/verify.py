@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,13 @@ from cereval.certificate.checking import (
     conclude,
     equal,
 )
+from cereval.certificate.stored import Stored, check_run_id, check_stored
 from cereval.goals import Goal, goal_from_spec
 from cereval.known import Known, session_for
 from cereval.logbook import Change, Log, replayed, tell
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Hedged
-from cereval.plan import Plan, digest_of
+from cereval.plan import Plan
 from cereval.records import Draw, Result
 from cereval.session import Session
 
@@ -49,18 +50,6 @@ FIELDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stored:
-    """What a store has of the run: its plan, draws and results, the data's hash, and what was known."""
-
-    plan: Mapping[str, Any]
-    draws: tuple[Draw, ...]
-    results: Mapping[int, float | None]
-    changes: tuple[Mapping[str, Any], ...]
-    known: Known
-    data_hash: str
-
-
 def verify(certificate: Any, stored: Stored | None = None, *, explain: bool = False) -> Verdict:
     """Every check in turn: see `checking`."""
     return conclude(certificate, _checks(certificate, stored), explain=explain)
@@ -71,19 +60,15 @@ def _checks(certificate: Any, stored: Stored | None) -> list[Check]:
     checks: list[Check] = [
         ("format", lambda: check_fields(certificate, FORMAT, FIELDS)),
         (DIGEST, lambda: check_digest(certificate)),
-        (RUN_ID, lambda: _check_run_id(certificate)),
+        (RUN_ID, lambda: check_run_id(certificate)),
         (CHAIN, lambda: check_chain(certificate, "plan")),
         ("draws decided again from the seed", recomputed.check_draws),
         ("every field of the result", recomputed.check_result),
         ("interval recomputed by the audit", recomputed.check_audit),
     ]
     if stored is not None:
-        checks.append(("log in the store", lambda: _check_stored(certificate, stored)))
+        checks.append(("log in the store", lambda: check_stored(certificate, stored)))
     return checks
-
-
-def _check_run_id(certificate: Mapping[str, Any]) -> None:
-    equal("run_id", certificate["run_id"], Plan.from_dict(certificate["plan"]).run_id)
 
 
 class _Recomputed:
@@ -189,22 +174,6 @@ class Recorder:
             if self.forecasts and self.forecasts[-1].since == number:
                 self.forecasts.pop()
             self.forecasts.append(Forecast(number, outlook.mean, outlook.spread, outlook.weights))
-
-
-def _check_stored(certificate: Mapping[str, Any], stored: Stored) -> None:
-    log = certificate["log"]
-    equal("plan in the store", digest_of(dict(stored.plan)), digest_of(certificate["plan"]))
-    equal("data hash in the store", stored.data_hash, certificate["plan"]["data_hash"])
-    equal(
-        "side information in the store", stored.known.fingerprint, digest_of(certificate["side_information"])
-    )
-    equal("changes in the store", list(stored.changes)[: len(certificate["changes"])], certificate["changes"])
-    for number, entry in enumerate(log):
-        if number >= len(stored.draws) or number not in stored.results:
-            raise WrongError(f"the store has no answer to draw {number}")
-        draw = stored.draws[number]
-        there = {"item": draw.item, "probability": draw.probability, "score": stored.results[number]}
-        equal(f"draw {number} in the store", there, dict(entry))
 
 
 def _seen(entry: Mapping[str, Any]) -> Seen:

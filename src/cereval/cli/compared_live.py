@@ -14,6 +14,7 @@ from cereval.compare import Comparison
 from cereval.errors import InvalidInput
 from cereval.goals.compare import CompareGoal
 from cereval.plan import Plan
+from cereval.records import Result
 from cereval.runner.run import Outcome
 
 TASK_FLAGS = (
@@ -72,6 +73,7 @@ def compare_live(data: str, models: tuple[str, ...], goal: CompareGoal, flags: M
 def show_comparison(outcome: Outcome, path: Path, plan: Plan, *, as_json: bool) -> int:
     """The answer of a run of a pair; returns the exit code."""
     goals = [plan.goal, *(change["goal"] for change in outcome.certificate["changes"])]
+    assert isinstance(outcome.result, Result)
     result = Comparison.of(outcome.result)
     names = {which: str(plan.model[which]["name"]) for which in ("first", "second")}
     extra = {**names, **goals[-1], "data": plan.data_name}

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import click
 
-from cereval.goals.compare import in_words
+from cereval.goals.words import in_words
 from cereval.plan import Plan
 from cereval.printable import printable
 from cereval.progress import Progress
-from cereval.records import Result
+from cereval.sessions import AnyResult
 from cereval.wording import interval, percent
 
 EVERY_S = 5.0
@@ -45,7 +45,7 @@ class PlainDisplay:
     def on_note(self, note: str) -> None:
         click.echo(printable(note), err=True)
 
-    def on_end(self, result: Result) -> None:
+    def on_end(self, result: AnyResult) -> None:
         """The answer itself goes to stdout."""
 
 

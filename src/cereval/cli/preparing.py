@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cereval.cli.task import Task, read_text
+from cereval.cli.task_data import joined, named
 from cereval.cli.weighting import check_one, is_table, mixed, weights_of_items
 from cereval.datasets.base import DataSet, Item, content_hash
 from cereval.datasets.fields import Fields
@@ -17,6 +18,8 @@ from cereval.datasets.read import read_dataset
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.goals import Estimate, Goal, Threshold
 from cereval.goals.compare import CompareGoal
+from cereval.goals.tasks import TasksGoal
+from cereval.known import task_of
 from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url
@@ -31,6 +34,7 @@ from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import build_scorer
 from cereval.scorers.pair import PairScorer
 from cereval.store.base import Store
+from cereval.tasks import named_groups
 
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
 """Scorers that need the right answer."""
@@ -55,19 +59,18 @@ class Prepared:
 
 def prepared(task: Task) -> Prepared:
     """Reads the data, opens the model, and checks all that can be checked before the first call."""
-    plan, items = _plan(task)
+    plan, items = _plan(task, *_data(task))
     return _opened(plan, items, circumstances_of(task))
 
 
-def _plan(task: Task) -> tuple[Plan, tuple[Item, ...]]:
-    data, examples = _data(task)
+def _plan(task: Task, data: DataSet, examples: tuple[Item, ...]) -> tuple[Plan, tuple[Item, ...]]:
     scorer = task.scorer or ("choice" if data.items[0].choices else "exact")
     prompt = {"template": _text(task.template), "system": _text(task.system)}
     plan = Plan(
         goal=_goal(task).spec(),
         data_hash=data.content_hash,
         n_items=len(data.items),
-        data_name=data.source if data.source.startswith("hf:") else Path(data.source).name,
+        data_name=named(data.source),
         model={
             "name": task.model,
             "base_url": _address(task),
@@ -132,10 +135,24 @@ def _opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any
 
 def against(task: Task, second: str, goal: CompareGoal) -> Prepared:
     """A task's model and a second one on the same items: one run, whose score is (1 + first - second)/2."""
-    plan, items = _plan(task)
+    plan, items = _plan(task, *_data(task))
     rival = {**plan.model, "name": second, "base_url": _address(replace(task, model=second))}
     model = {"name": f"{plan.model_name} against {second}", "first": dict(plan.model), "second": rival}
     return _opened(replace(plan, model=model, goal=goal.spec()), items, circumstances_of(task))
+
+
+def divided(task: Task, files: Sequence[str], goal: TasksGoal) -> Prepared:
+    """One run on many tasks: the categories of one data set, or one task for each of several."""
+    if len(files) > 1 and task.few_shot:
+        raise InvalidInput("--few-shot", "left out where each of several files is a task", task.few_shot)
+    parts = [_data(replace(task, data=file)) for file in files]
+    data = joined([part for part, _ in parts])
+    if task.scorer is None and len({bool(item.choices) for item in data.items}) > 1:
+        raise InvalidInput("--scorer", "given where some questions have choices and some have none", None)
+    plan, items = _plan(task, data, parts[0][1])
+    names, _ = named_groups([task_of(item.category) for item in items])
+    many = replace(plan, goal=goal.spec(), tasks=names, data_name=", ".join(map(named, files)))
+    return _opened(many, items, circumstances_of(task))
 
 
 def _pair(plan: Plan, options: ModelOptions, scorer: Scorer) -> tuple[Model, Scorer]:

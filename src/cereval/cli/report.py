@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cereval.cli.run_options import STORE
+
+if TYPE_CHECKING:
+    from cereval.store.base import Run, Store
 
 
 @click.command()
@@ -21,22 +26,38 @@ def report(run: str, store: str | None, output: str | None, as_json: bool) -> in
     """
     from cereval.cli.output import print_json
     from cereval.cli.stores import existing_store
+
+    opened = existing_store(store)
+    try:
+        found = opened.run(run)
+        result, page = _tasks_page(opened, found) if found.plan.get("tasks") else _page(opened, found)
+    finally:
+        opened.close()
+    path = Path(output or f"{found.run_id}.html")
+    write_page(path, page)
+    if as_json:
+        print_json({**result, "run_id": found.run_id, "report": str(path)})
+    else:
+        click.echo(f"wrote {path}")
+    return 0
+
+
+def _page(store: Store, run: Run) -> tuple[Mapping[str, Any], str]:
+    """The fields of the result, and the page."""
     from cereval.report.comparison import render_pair_run
     from cereval.report.page import render
     from cereval.report.story import read_story
 
-    opened = existing_store(store)
-    try:
-        story = read_story(opened, run)
-    finally:
-        opened.close()
-    path = Path(output or f"{story.run.run_id}.html")
-    write_page(path, render_pair_run(story) if "second" in story.plan.model else render(story))
-    if as_json:
-        print_json({**story.result.as_dict(), "run_id": story.run.run_id, "report": str(path)})
-    else:
-        click.echo(f"wrote {path}")
-    return 0
+    story = read_story(store, run.run_id)
+    page = render_pair_run(story) if "second" in story.plan.model else render(story)
+    return story.result.as_dict(), page
+
+
+def _tasks_page(store: Store, run: Run) -> tuple[Mapping[str, Any], str]:
+    from cereval.report.tasks import certificate_of_run, render_tasks
+
+    certificate = certificate_of_run(store, run)
+    return certificate["result"], render_tasks(certificate)
 
 
 def write_page(path: Path, page: str) -> None:

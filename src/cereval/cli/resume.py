@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -12,7 +13,9 @@ from cereval.cli.run_options import LIMITS, OUTPUT, PRICES, STORE, apply
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.option(
-    "--eps", type=float, help="A new half-width, not for comparisons; the change becomes part of the record."
+    "--eps",
+    type=float,
+    help="A new half-width, not for comparisons or many tasks; the change becomes part of the record.",
 )
 @click.option("--base-url", metavar="URL", help="The server's address, if it has moved.")
 @apply(LIMITS, PRICES, STORE, OUTPUT)
@@ -32,9 +35,15 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
     opened = existing_store(store)
     try:
         goal = {} if eps is None else Estimate(eps).spec()
-        if goal and "second" in opened.run(run_id).plan["model"]:
-            raise InvalidInput("--eps", "left out for a comparison, which keeps its question", eps)
+        if goal and _keeps_its_question(opened.run(run_id).plan):
+            raise InvalidInput(
+                "--eps", "left out for a comparison or many tasks, which keep their question", eps
+            )
         work = recalled(run_id, opened, flags)
         return carry_out(work, work.plan, opened, showing, Change(0, 0, goal, max_calls))
     finally:
         opened.close()
+
+
+def _keeps_its_question(plan: Mapping[str, Any]) -> bool:
+    return "second" in plan["model"] or bool(plan.get("tasks"))

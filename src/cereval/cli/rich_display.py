@@ -11,11 +11,11 @@ from rich.live import Live
 from rich.text import Text
 
 from cereval.cli.funnel import Moment, funnel, value_range
-from cereval.goals.compare import in_words
+from cereval.goals.words import in_words
 from cereval.plan import Plan
 from cereval.printable import printable
 from cereval.progress import Progress
-from cereval.records import Result
+from cereval.sessions import AnyResult
 from cereval.wording import duration, interval, percent
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class RichDisplay:
         """Above the picture: what is written past the console would tear it."""
         self.console.print(Text(printable(note), style=QUIET))
 
-    def on_end(self, result: Result) -> None:  # noqa: ARG002
+    def on_end(self, result: AnyResult) -> None:  # noqa: ARG002
         """The answer itself goes to stdout; the last picture stays above it."""
         self._live.stop()
         atexit.unregister(self._live.stop)

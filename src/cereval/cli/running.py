@@ -20,6 +20,7 @@ from cereval.errors import BadFile
 from cereval.logbook import Change
 from cereval.plan import Plan
 from cereval.progress import Observer, Silent
+from cereval.records import Result
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import Start, changed, start
 from cereval.store.base import DEFAULT_URL, Store, open_store
@@ -58,11 +59,18 @@ def carry_out(
         from cereval.cli.compared_live import show_comparison
 
         return show_comparison(outcome, path, plan, as_json=showing.as_json)
+    if plan.tasks:
+        from cereval.cli.tasks_live import show_tasks
+
+        return show_tasks(outcome, path, plan, store, as_json=showing.as_json)
+    result = outcome.result
+    assert isinstance(result, Result)
     if showing.as_json:
-        print_json(as_dict(outcome, path))
+        print_json({**result.as_dict(), **run_facts(outcome, path)})
     else:
-        print_for_people(outcome, path, plan, store)
-    return exit_code(outcome.result)
+        print_for_people(outcome, result, path, plan)
+        suggest_resuming(outcome, store)
+    return exit_code(result)
 
 
 async def _run(work: Prepared, plan: Plan, store: Store, showing: Showing, change: Change | None) -> Outcome:
@@ -117,10 +125,9 @@ def write_certificate(path: Path, certificate: Mapping[str, Any]) -> None:
         raise BadFile(f"the certificate cannot be written to {path} ({error.strerror}); {advice}") from None
 
 
-def as_dict(outcome: Outcome, path: Path) -> dict[str, Any]:
-    """The result's fields, and what scripts want besides."""
+def run_facts(outcome: Outcome, path: Path) -> dict[str, Any]:
+    """What scripts want besides the result's fields."""
     return {
-        **outcome.result.as_dict(),
         "run_id": outcome.run_id,
         "calls": outcome.calls,
         "surplus": outcome.surplus,
@@ -130,22 +137,32 @@ def as_dict(outcome: Outcome, path: Path) -> dict[str, Any]:
     }
 
 
-def print_for_people(outcome: Outcome, path: Path, plan: Plan, store: Store) -> None:
-    result = outcome.result
+def print_for_people(outcome: Outcome, result: Result, path: Path, plan: Plan) -> None:
     goals = [plan.goal, *(change["goal"] for change in outcome.certificate["changes"])]
     click.echo(headline(result, goals[-1].get("value")))
-    cost = "unknown" if outcome.cost_usd is None else f"${outcome.cost_usd:.4f}"
     rows = [
         ("model", plan.model_name),
         ("interval", interval(result.lower, result.upper)),
         ("method", f"{result.method} ({result.guarantee})"),
+        *run_rows(outcome, path),
+    ]
+    print_table([*rows, *(("note", note) for note in result.notes)])
+
+
+def run_rows(outcome: Outcome, path: Path) -> list[tuple[str, str]]:
+    """How a run of any kind ended, what it took, and where it is kept."""
+    result, cost = outcome.result, "unknown" if outcome.cost_usd is None else f"${outcome.cost_usd:.4f}"
+    return [
         ("stopped", "interrupted" if outcome.interrupted else result.stopped),
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {outcome.surplus} not needed), cost {cost}"),
         ("certificate", str(path)),
         ("run", outcome.run_id),
     ]
-    print_table([*rows, *(("note", note) for note in result.notes)])
-    if result.stopped in ("running", "budget"):
+
+
+def suggest_resuming(outcome: Outcome, store: Store) -> None:
+    """Says how to go on, where that is possible."""
+    if outcome.result.stopped in ("running", "budget"):
         where = "" if store.url == DEFAULT_URL else f" --store {store.url}"
         click.echo(f"`cereval resume {outcome.run_id}{where}` goes on from here", err=True)
 

@@ -44,7 +44,7 @@ def _shown(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    from cereval.goals.compare import in_words
+    from cereval.goals.words import in_words
 
     goal = run.plan["goal"]
     return {

@@ -6,19 +6,19 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cereval.cli.side_information import past_scores
+from cereval.cli.task_data import names_of
 from cereval.datasets.tables import ScoresTable, read_column, read_scores
 from cereval.errors import InvalidInput
+from cereval.known import UNNAMED
 from cereval.tasks import TasksResult
 
 Floats = NDArray[np.float64]
-UNNAMED = "(none)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,7 @@ def read_task_table(
 
 def _joined(files: Sequence[str], model: str) -> tuple[ScoresTable, NDArray[np.str_]]:
     """Several tables below one another; a model that one of them lacks was not asked there."""
-    names = _names(files)
+    names = names_of(files)
     tables = [read_scores(file) for file in files]
     for file, table in zip(files, tables, strict=True):
         if np.isnan(table.model(model)).all():
@@ -90,18 +90,3 @@ def _joined(files: Sequence[str], model: str) -> tuple[ScoresTable, NDArray[np.s
     items = tuple(f"{name}/{item}" for name, table in zip(names, tables, strict=True) for item in table.items)
     groups = np.repeat(np.array(names), [len(table.items) for table in tables])
     return ScoresTable(items, models), groups
-
-
-def _names(files: Sequence[str]) -> list[str]:
-    """A file's own name, or its folder's where the files are called alike.
-
-    >>> _names(["a/scores.csv", "b/scores.csv"]), _names(["x.csv", "y.csv"])
-    (['a', 'b'], ['x', 'y'])
-    """
-    stems = [Path(file).stem for file in files]
-    if len(set(stems)) == len(stems):
-        return stems
-    folders = [Path(file).absolute().parent.name for file in files]
-    if len(set(folders)) < len(folders):
-        raise InvalidInput("SCORES", "files with different names, or in different folders", list(files))
-    return folders

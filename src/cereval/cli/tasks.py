@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cereval.cli.compare import ASKING, asked
 from cereval.cli.output import (
     FAILED,
     PASSED,
@@ -17,9 +18,10 @@ from cereval.cli.output import (
     print_json,
     print_table,
 )
+from cereval.cli.rank import refuse_asking
+from cereval.cli.run_options import OUTPUT, STORE, apply
 
 if TYPE_CHECKING:
-    from cereval.cli.task_tables import TaskTable
     from cereval.goals.tasks import TasksGoal
     from cereval.tasks import TasksResult
 
@@ -27,42 +29,77 @@ ANSWERS = {"all-pass": "certified pass", "some-fail": "certified fail", None: "u
 
 
 @click.command()
-@click.argument("scores", nargs=-1, required=True)
-@click.option("--model", required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
+@click.argument("files", nargs=-1, metavar="[SCORES|DATA]...")
+@click.option(
+    "--data", multiple=True, metavar="DATA", help="A question file, the same as DATA; may be repeated."
+)
+@click.option(
+    "--model",
+    required=True,
+    metavar="COLUMN|NAME",
+    help="The column of SCORES to evaluate, or the model to ask, such as openai/NAME.",
+)
 @click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item` and the column of --by.")
-@click.option("--by", metavar="COLUMN", help="The column of ITEMS that names the task.  [default: category]")
+@click.option(
+    "--by",
+    metavar="COLUMN",
+    help="The column of ITEMS, or the field of DATA, that names the task.  [default: category]",
+)
 @click.option(
     "--history",
     multiple=True,
-    metavar="others|COLUMNS|FILE",
-    help="Scores of past models: all other columns, some of them, or another scores file. May be repeated.",
+    metavar="others|COLUMNS|FILE|store|none",
+    help="Scores of past models: all other columns, some of them, or another scores file. May be repeated. "
+    "Where the model is asked: `store` (the default) or `none`.",
 )
 @click.option("--eps", type=float, help="Stop when the macro mean is known within this.  [default: 0.02]")
 @click.option("--each-eps", type=float, metavar="EPS", help="And, or instead: every task within this.")
 @click.option("--at-least", type=float, metavar="C", help="Instead: is every task's mean >= C?")
 @click.option("--which-fail", type=float, metavar="C", help="Instead: which tasks' means are < C?")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="For everything at once.")
-@click.option("--budget", type=int, metavar="N", help="Ask at most N questions.")
+@click.option("--budget", "--max-calls", type=int, metavar="N", help="Ask at most N questions.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes.")
+@click.option(
+    "-o", "--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes."
+)
 @click.option("--report", metavar="FILE", help="Write a page about the result.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def tasks(scores: tuple[str, ...], as_json: bool, **flags: Any) -> int:
-    """Replay recorded SCORES as many tasks: the macro mean, every task, or a threshold for all of them.
+@apply(ASKING, STORE, OUTPUT[1])
+@click.pass_context
+def tasks(context: click.Context, /, files: tuple[str, ...], data: tuple[str, ...], **flags: Any) -> int:
+    """Evaluate one model on many tasks: the macro mean, every task, or a threshold for all of them.
 
-    One SCORES file with --items: each category is a task. Several SCORES files: each file is one. Draws go where
-    they help the goal most, and what is learnt in one task helps to forecast the next. All intervals and
-    decisions hold at once with the stated confidence.
+    SCORES is a table of recorded scores (`item` and one column per model). With --items each category is a task;
+    of several SCORES files each is one. Or DATA is a question file, as for `run`, and the model is asked: the
+    categories (--by) of one file are the tasks, or each of several files is one. The options from --base-url on
+    are those of `run`. A repeated command, or `cereval resume RUN`, goes on where it ended, and `cereval report RUN`
+    writes the page.
+
+    Draws go where they help the goal most, and what is learnt in one task helps to forecast the next. All intervals
+    and decisions hold at once with the stated confidence.
 
     Exit codes: 0 goal reached or all pass, 1 could not run, 2 some task certainly fails, 3 undecided.
     """
+    from cereval.errors import InvalidInput
+
+    if bool(files) == bool(data):
+        raise InvalidInput("SCORES or DATA", "given, as arguments or with --data", ", ".join(data) or None)
+    goal = goal_of(*(flags[name] for name in ("eps", "each_eps", "at_least", "which_fail")))
+    if data or asked(files[0], (flags["model"],)):
+        from cereval.cli.tasks_live import tasks_live
+
+        return tasks_live(data or files, goal, flags)
+    refuse_asking(context, flags)
+    return _recorded(files, goal, flags)
+
+
+def _recorded(scores: tuple[str, ...], goal: TasksGoal, flags: dict[str, Any]) -> int:
     from cereval.certificate.base import Entry
     from cereval.certificate.tasks import issue_tasks
     from cereval.cli.task_tables import read_task_table
     from cereval.known import Known
     from cereval.tasks import TaskSession
 
-    goal = _goal(*(flags[name] for name in ("eps", "each_eps", "at_least", "which_fail")))
     table = read_task_table(scores, flags["model"], flags["items"], flags["by"], flags["history"])
     settings = {name: flags[name] for name in ("confidence", "budget", "seed")}
     session = TaskSession(table.groups, goal=goal, history=table.history, **settings)
@@ -76,7 +113,13 @@ def tasks(scores: tuple[str, ...], as_json: bool, **flags: Any) -> int:
     certificate = issue_tasks(session, Known(session.engine.groups, table.history), log, about)
     _write(flags["certificate"], flags["report"], certificate)
     result = session.result()
-    _print(result, goal, flags["model"], table, as_json)
+    truth = table.truth(result)
+    if flags["as_json"]:
+        print_json({**result.as_dict(), "model": flags["model"], **goal.spec(), **truth})
+    else:
+        inside = "inside" if truth["truth_inside"] else "NOT all inside"
+        true = ("truth", f"macro {truth['truth']:.2%}; it and all tasks are {inside} their intervals")
+        print_for_people(result, goal, flags["model"], [true, ("stopped", result.stopped)])
     return exit_code(result)
 
 
@@ -87,7 +130,8 @@ def exit_code(result: TasksResult) -> int:
     return PASSED if result.stopped == "goal" else UNDECIDED
 
 
-def _goal(eps: float | None, each: float | None, at_least: float | None, which: float | None) -> TasksGoal:
+def goal_of(eps: float | None, each: float | None, at_least: float | None, which: float | None) -> TasksGoal:
+    """The goal that the flags ask for."""
     from cereval.errors import InvalidInput
     from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, WhichFail
 
@@ -116,11 +160,8 @@ def _write(certificate: str | None, report: str | None, content: dict[str, Any])
         write_page(Path(report), render_tasks(content))
 
 
-def _print(result: TasksResult, goal: TasksGoal, model: str, table: TaskTable, as_json: bool) -> None:
-    truth = table.truth(result)
-    if as_json:
-        print_json({**result.as_dict(), "model": model, **goal.spec(), **truth})
-        return
+def print_for_people(result: TasksResult, goal: TasksGoal, model: str, facts: list[tuple[str, str]]) -> None:
+    """A headline, a row for every task, and a small table that ends with `facts` and the notes."""
     click.echo(_headline(result, goal))
     verdict = goal.aims.threshold is not None
     rows = [
@@ -130,15 +171,12 @@ def _print(result: TasksResult, goal: TasksGoal, model: str, table: TaskTable, a
     ]
     header = ["task", "asked", "estimate", "interval", *(["verdict"] if verdict else [])]
     print_table(rows, header, numbers=(1, 2, 3))
-    inside = "inside" if truth["truth_inside"] else "NOT all inside"
-    facts = [
+    first = [
         ("model", model),
         ("macro mean", interval(result.macro.lower, result.macro.upper)),
         ("guarantee", f"{result.guarantee}, all rows at once"),
-        ("truth", f"macro {truth['truth']:.2%}; it and all tasks are {inside} their intervals"),
-        ("stopped", result.stopped),
     ]
-    print_table([*facts, *(("note", note) for note in result.notes)])
+    print_table([*first, *facts, *(("note", note) for note in result.notes)])
 
 
 def _headline(result: TasksResult, goal: TasksGoal) -> str:

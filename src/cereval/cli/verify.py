@@ -13,7 +13,7 @@ from cereval.errors import BadFile
 
 if TYPE_CHECKING:
     from cereval.certificate.base import Verdict
-    from cereval.certificate.verify import Stored
+    from cereval.certificate.stored import Stored
     from cereval.store.base import Store
 
 VALID, COULD_NOT_CHECK, INVALID = 0, 1, 2
@@ -109,7 +109,7 @@ def holds_run(file: Path, run_id: str) -> bool:
 
 
 def _evidence(store: Store, run_id: str) -> Stored:
-    from cereval.certificate.verify import Stored
+    from cereval.certificate.stored import Stored
     from cereval.cli.preparing import item_from
     from cereval.datasets.base import content_hash
     from cereval.plan import Plan

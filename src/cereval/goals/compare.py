@@ -7,7 +7,6 @@ off the certified interval of the mean of y, so that whatever they say holds tog
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -128,21 +127,6 @@ class NotWorse:
 
 CompareGoal = Sign | Difference | NotWorse
 COMPARE_GOALS = {goal.name: goal for goal in (Sign, Difference, NotWorse)}
-
-
-def in_words(spec: Mapping[str, Any]) -> str | None:
-    """The question of a comparison or ranking; None for the goals of one model.
-
-    >>> in_words(Sign().spec())
-    'which is better, or within 0.02'
-    """
-    if spec.get("goal") == Sign.name:
-        return f"which is better, or within {spec['tie']:g}"
-    if spec.get("goal") == Difference.name:
-        return f"difference within {spec['eps']:g}"
-    if spec.get("goal") == "ranked":
-        return "part of a ranking"
-    return f"not worse by more than {spec['eps']:g}?" if spec.get("goal") == NotWorse.name else None
 
 
 def _sign_or_tie(method: Method, tie: float) -> str | None:

@@ -8,13 +8,13 @@ from scipy.special import ndtri
 
 from cereval.goals import Estimate, Threshold
 from cereval.methods.certified import CertifiedMethod
-from cereval.session import Session
+from cereval.sessions import AnySession
 from cereval.stats.planning import SHARE
 
 SMALLEST_GAP = 0.005
 
 
-def expected_calls(session: Session) -> int | None:
+def expected_calls(session: AnySession) -> int | None:
     """Results that will have been consumed at the end: when the goal is reached or the budget is spent.
 
     None for methods and goals that do not tell.
@@ -23,7 +23,7 @@ def expected_calls(session: Session) -> int | None:
     return total if total is None or session.budget is None else min(total, session.budget)
 
 
-def calls_to_goal(session: Session) -> int | None:
+def calls_to_goal(session: AnySession) -> int | None:
     """Results that will have been consumed when the goal is reached, whatever the budget.
 
     The information that a fixed-n test would need, times the price of looking all the time, less what is

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cereval.certificate.base import Entry
 from cereval.certificate.issue import issue
+from cereval.certificate.tasks import issue_tasks_run
 from cereval.errors import StoreError
 from cereval.progress import Observer, Silent
-from cereval.records import Result
 from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
 from cereval.runner.start import Start
+from cereval.sessions import AnyResult
 from cereval.store.base import Store
 from cereval.store.writer import AnswerWriter
+from cereval.tasks import TasksResult
 
 STATUS: Mapping[End, str] = {
     "goal": "finished",
@@ -35,7 +37,7 @@ class Outcome:
     """What a run came to. calls: all that came back, also those before a resume and those not needed."""
 
     run_id: str
-    result: Result
+    result: AnyResult
     certificate: Mapping[str, Any]
     calls: int
     cost_usd: float | None
@@ -84,7 +86,7 @@ def _outcome(begun: Start, store: Store, loop: Loop) -> Outcome:
     result, end = begun.session.result(), loop.end or "goal"
     if end in ("usd", "minutes") and not begun.session.done:
         result = replace(result, stopped="budget")
-    certificate = issue(begun.plan, begun.known, result, stored_log(store, begun, result), begun.changes)
+    certificate = _certificate(begun, result, stored_log(store, begun, result))
     earlier = store.certificates(begun.plan.run_id)
     if not earlier or earlier[-1] != certificate:
         store.finish(begun.plan.run_id, certificate, _status(result, end))
@@ -93,14 +95,20 @@ def _outcome(begun: Start, store: Store, loop: Loop) -> Outcome:
     return Outcome(begun.plan.run_id, result, certificate, spending.calls, spending.cost_usd, interrupted)
 
 
-def stored_log(store: Store, begun: Start, result: Result) -> list[Entry]:
+def _certificate(begun: Start, result: AnyResult, log: Sequence[Entry]) -> dict[str, Any]:
+    if isinstance(result, TasksResult):
+        return issue_tasks_run(begun.plan, begun.known, result, log, begun.changes)
+    return issue(begun.plan, begun.known, result, log, begun.changes)
+
+
+def stored_log(store: Store, begun: Start, result: AnyResult) -> list[Entry]:
     """The consumed results as the store has them: what is certified is what is kept."""
     draws = store.draws(begun.plan.run_id)[: result.n_evaluated]
     scores = {answer.draw: answer.score for answer in store.answers(begun.plan.run_id, texts=False)}
     return [Entry(draw.item, draw.probability, scores[draw.index]) for draw in draws]
 
 
-def _status(result: Result, end: End) -> str:
+def _status(result: AnyResult, end: End) -> str:
     """A run that can go on no further, or has what it wanted, is finished, whatever ended the loop."""
     if result.stopped in ("goal", "exhausted", "contradiction"):
         return "finished"

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cereval.datasets.base import Item
 from cereval.errors import StoreError
-from cereval.goals.compare import in_words
-from cereval.known import Known, groups_of, session_for
+from cereval.goals.words import in_words
+from cereval.known import Known, any_session_for, groups_of, task_groups
 from cereval.logbook import Change, Log, apply, replayed
 from cereval.plan import PLAN_FORMAT, Plan
 from cereval.records import Draw
 from cereval.runner.limits import Spending
-from cereval.session import Session
+from cereval.sessions import AnySession
 from cereval.store.base import Store
 
 CHANGED = "changed"
@@ -26,7 +29,7 @@ class Start:
 
     plan: Plan
     known: Known
-    session: Session
+    session: AnySession
     changes: tuple[Change, ...]
     waiting: tuple[Draw, ...]
     spending: Spending
@@ -42,7 +45,7 @@ def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -
     if not learns(plan):
         return plan
     past = store.past_scores(plan.data_hash).cutoffs if history else {}
-    names = ["groups"] if groups_of([item.category for item in items]) is not None else []
+    names = ["groups"] if _groups(plan, items) is not None else []
     names += ["history"] if past else []
     return replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))
 
@@ -56,11 +59,17 @@ def learns(plan: Plan) -> bool:
 
 def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:
     """What a plan says is known, taken from the items and the store, as it was when the run started."""
-    groups = groups_of([item.category for item in items]) if "groups" in plan.side_information else None
+    groups = _groups(plan, items) if "groups" in plan.side_information else None
     if "history" not in plan.side_information:
         return Known(groups)
     cutoffs = dict(sorted(plan.history.items()))
     return Known(groups, store.past_scores(plan.data_hash, cutoffs=cutoffs).table(plan.n_items))
+
+
+def _groups(plan: Plan, items: Sequence[Item]) -> NDArray[np.int64] | None:
+    """The items' tasks, or the categories that may help where one mean is asked for."""
+    categories = [item.category for item in items]
+    return task_groups(plan, categories) if plan.tasks else groups_of(categories)
 
 
 def start(plan: Plan, items: Sequence[Item], store: Store) -> Start:
@@ -68,7 +77,7 @@ def start(plan: Plan, items: Sequence[Item], store: Store) -> Start:
     store.add_items(plan.data_hash, (item.as_dict() for item in items))
     store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, plan.model_name)
     known = known_items(plan, items, store)
-    session = session_for(plan, known)
+    session = any_session_for(plan, known)
     stored, answers = store.draws(plan.run_id), store.answers(plan.run_id, texts=False)
     changes = changes_of(store, plan.run_id)
     results = {answer.draw: answer.score for answer in answers}
@@ -107,15 +116,17 @@ def _notes(plan: Plan, spending: Spending) -> tuple[str, ...]:
         )
     if "second" in plan.model:
         notes.append("progress shows (1 + first - second)/2: 50% where the two models are equal")
+    if plan.tasks:
+        notes.append(f"progress shows the macro mean of {len(plan.tasks):,} tasks")
     if plan.history:
         many = len(plan.history) > 1
         runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
         helps = "help" if many else "helps"
-        without = "--history none" if "second" in plan.model else "--no-history"
+        without = "--history none" if "second" in plan.model or plan.tasks else "--no-history"
         notes.append(
             f"history: {runs} on the same data {helps} to choose questions ({without} to do without)"
         )
-    if "groups" in plan.side_information:
+    if "groups" in plan.side_information and not plan.tasks:
         notes.append("categories help to choose questions")
     return tuple(notes)
 

@@ -6,7 +6,7 @@ from math import sqrt
 
 from cereval.goals import Estimate
 from cereval.runner.forecast import calls_to_goal
-from cereval.session import Session
+from cereval.sessions import AnySession
 
 SURE = 1 / 3
 """Of the calls still expected, less the root of all that are: a run has never been seen to end sooner.
@@ -28,6 +28,7 @@ class Window:
     a minute would idle the others for a minute. So far from an estimate's goal, where none of the next calls can
     be the last, answers may pile up behind a slow one. A threshold can be decided by the very next answers.
 
+    >>> from cereval.session import Session
     >>> Window(4).size(Session(100))
     4
     """
@@ -36,7 +37,7 @@ class Window:
         self.connections = connections
         self._at, self._size = -1, connections
 
-    def size(self, session: Session) -> int:
+    def size(self, session: AnySession) -> int:
         """Draws that may have been sent and not consumed."""
         at = session.n_evaluated
         if self._at < 0 or at >= self._at + self.connections // 2 or at < self._at:
@@ -44,7 +45,7 @@ class Window:
         # The end has come nearer since the size was worked out.
         return max(self._size - (at - self._at), self.connections)
 
-    def _ahead(self, session: Session) -> int:
+    def _ahead(self, session: AnySession) -> int:
         if session.n_evaluated < FEWEST or not isinstance(session.goal, Estimate):
             return 0
         # A budget ends the draws by itself: only the goal can come while calls are out.
