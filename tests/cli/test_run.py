@@ -116,7 +116,25 @@ def test_people_read_a_headline_and_progress_goes_to_stderr(
     assert "95% confidence" in shown.out.splitlines()[0]
     assert "within 15% at 95% confidence" in shown.err
     assert main(["runs", "--store", f"sqlite:///{tmp_path / 'runs.db'}"]) == 0
-    assert "finished" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "finished" in told
+    assert " - " in told, "the server's price is not known"
+
+
+def test_a_resumed_run_is_shown_with_its_new_goal_and_a_dry_run_in_words(
+    folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = run_flags(folder / "questions.jsonl", url, tmp_path / "runs.db", max_calls=20)
+    assert main(["run", *flags[:-1], "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert "within 5% at 95% confidence" in told
+    assert "{" not in told
+    assert main(["run", *flags]) == 3
+    resumed = ["resume", printed(capsys)["run_id"], "--store", f"sqlite:///{tmp_path / 'runs.db'}"]
+    assert main([*resumed, "--max-calls", "0"]) == 1
+    assert "--max-calls must be a whole number >= 1, got 0" in capsys.readouterr().err
+    assert main([*resumed, "--eps", "0.2", "--max-calls", "90"]) == 0
+    assert "within 20% at 95% confidence" in capsys.readouterr().err.splitlines()[0]
 
 
 def test_a_task_file_and_flags_that_win_over_it(
@@ -281,6 +299,26 @@ def test_verify_says_when_it_cannot_check(
     for bad in ("{", text.replace('"lower"', '"lower": 0.1, "lower"', 1), text.replace("null", "NaN", 1)):
         Path(path).write_text(bad)
         assert main(["verify", path, "--json"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "says"),
+    [
+        ("hello", 2, "invalid: this is no certificate of cereval: it is not JSON"),
+        ("[1]", 2, "invalid: this is no certificate of cereval: it names no format"),
+        ('{"format": ["x"]}', 2, "invalid: this is no certificate of cereval: its format is ['x']"),
+        ('{"format": "other/1"}', 2, "invalid: this is no certificate of cereval: its format is 'other/1'"),
+        ('{"format": "cereval-certificate/9"}', 1, "does not know the format 'cereval-certificate/9'"),
+        ('{"format": "cereval-certificate/1"}', 2, "invalid: it has other fields than a certificate"),
+    ],
+)
+def test_verify_says_what_is_no_certificate(
+    content: str, code: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(content)
+    assert main(["verify", str(path)]) == code
+    assert says in capsys.readouterr().out
 
 
 SECRET = "sk-verysecret-0123456789abcdef"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -18,20 +19,17 @@ EVERY_S = 5.0
 
 
 class PlainDisplay:
-    """An `Observer` that writes to stderr."""
+    """An `Observer` that writes to stderr. goal: the one now pursued, where it is not that of the plan."""
 
-    def __init__(self, every_s: float = EVERY_S) -> None:
-        self._every_s = every_s
+    def __init__(self, every_s: float = EVERY_S, goal: Mapping[str, Any] | None = None) -> None:
+        self._every_s, self._goal = every_s, goal
         self._last = time.monotonic()
 
     def on_start(self, plan: Plan, n_items: int, notes: Sequence[str] = ()) -> None:
-        goal = plan.goal.get("eps")
-        one = f"at least {percent(plan.goal.get('value', 0))}?" if goal is None else f"within {percent(goal)}"
-        wanted = in_words(plan.goal) or one
         click.echo(
             f"run {plan.run_id}: {printable(plan.model_name, 80)} on {n_items:,} items of "
             f"{printable(plan.data_name or 'data', 80)}, "
-            f"{wanted} at {percent(plan.confidence)} confidence",
+            f"{in_words(self._goal or plan.goal)} at {percent(plan.confidence)} confidence",
             err=True,
         )
         for note in notes:

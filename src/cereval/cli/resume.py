@@ -24,6 +24,7 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
 
     Data, prompt, model and scorer come from the store. Exit codes as for `run`.
     """
+    from cereval.asktell import whole
     from cereval.cli.preparing import recalled
     from cereval.cli.running import Showing, carry_out
     from cereval.cli.stores import existing_store
@@ -32,6 +33,8 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
     from cereval.logbook import Change
 
     showing = Showing(flags.pop("display"), flags.pop("output"), flags.pop("as_json"))
+    if max_calls is not None:
+        whole("budget", max_calls, 1)
     opened = existing_store(store)
     try:
         goal = {} if eps is None else Estimate(eps).spec()

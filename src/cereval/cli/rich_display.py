@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -28,16 +28,17 @@ BAND, ESTIMATE, QUIET = "cyan", "bold white on cyan", "dim"
 
 
 class RichDisplay:
-    """An `Observer` that redraws a few lines on stderr."""
+    """An `Observer` that redraws a few lines on stderr. goal: the one now pursued, where it is not that of the plan."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, goal: Mapping[str, Any] | None = None) -> None:
+        self._goal = goal
         self.console = console or Console(stderr=True, highlight=False)
         self._live = Live(console=self.console, auto_refresh=False)
         self._title = Text()
         self._moments: list[Moment] = []
 
     def on_start(self, plan: Plan, n_items: int, notes: Sequence[str] = ()) -> None:
-        self._title = title(plan, n_items)
+        self._title = title(plan, n_items, self._goal)
         for note in notes:
             self.on_note(note)
         # Also when the run breaks: the cursor is hidden while the display lives.
@@ -66,14 +67,13 @@ class RichDisplay:
             self._moments = [*self._moments[:-1:2], self._moments[-1]]
 
 
-def title(plan: Plan, n_items: int) -> Text:
+def title(plan: Plan, n_items: int, goal: Mapping[str, Any] | None = None) -> Text:
     """Who is asked what, and to which end."""
-    eps = plan.goal.get("eps")
-    one = f"at least {percent(plan.goal.get('value', 0))}?" if eps is None else f"within {percent(eps)}"
-    goal = in_words(plan.goal) or one
     text = Text(printable(plan.model_name, 40), style="bold")
     text.append(f" on {n_items:,} items of {printable(plan.data_name or 'data', 40)}, ", style="not bold")
-    return text.append(f"{goal} at {percent(plan.confidence)} confidence", style="not bold")
+    return text.append(
+        f"{in_words(goal or plan.goal)} at {percent(plan.confidence)} confidence", style="not bold"
+    )
 
 
 def picture(title: Text, moments: Sequence[Moment], progress: Progress, width: int) -> RenderableType:

@@ -62,7 +62,8 @@ def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
 
 def _shown(task: Task, work: Any, as_json: bool) -> int:
     """The plan, the first prompt and the calls to expect, without asking anything."""
-    from cereval.cli.output import print_json, print_table
+    from cereval.cli.output import percent, print_json, print_table
+    from cereval.goals.words import in_words
 
     first = [dict(turn) for turn in work.caller.prompt.messages(work.items[0])]
     calls = _expected(task, work.plan)
@@ -70,10 +71,17 @@ def _shown(task: Task, work: Any, as_json: bool) -> int:
     if as_json:
         print_json(facts)
         return 0
-    rows = [("model", str(task.model)), ("items", f"{work.plan.n_items:,} ({work.plan.data_hash[:23]}...)")]
-    rows += [("scorer", str(work.plan.scorer["spec"]["name"])), ("goal", str(dict(work.plan.goal)))]
+    plan = work.plan
+    rows = [
+        ("model", str(task.model)),
+        ("items", f"{plan.n_items:,} ({plan.data_hash[:23]}...)"),
+        ("scorer", str(plan.scorer["spec"]["name"])),
+        ("goal", f"{in_words(plan.goal)} at {percent(plan.confidence)} confidence"),
+        ("target", f"{plan.target}, method {plan.method}, seed {plan.seed}"),
+    ]
     rows += [("calls", f"about {calls:,} at worst")] if calls else []
-    print_table([*rows, *((turn["role"], turn["content"]) for turn in first)])
+    click.echo("nothing is asked; this would be:")
+    print_table([*rows, *((f"first prompt, {turn['role']}", turn["content"]) for turn in first)])
     return 0
 
 

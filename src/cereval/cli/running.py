@@ -37,15 +37,16 @@ class Showing:
     output: str | None = None
     as_json: bool = False
 
-    def observer(self) -> Observer:
+    def observer(self, goal: Mapping[str, Any] | None = None) -> Observer:
+        """Shows the run; `goal` is the one pursued, which may have changed since the run was planned."""
         from cereval.cli.plain_display import PlainDisplay
 
         kind = self.display or ("rich" if sys.stderr.isatty() else "plain")
         if kind == "rich":
             from cereval.cli.rich_display import RichDisplay
 
-            return RichDisplay()
-        return Silent() if kind == "none" else PlainDisplay()
+            return RichDisplay(goal=goal)
+        return Silent() if kind == "none" else PlainDisplay(goal=goal)
 
 
 def carry_out(
@@ -77,7 +78,7 @@ async def _run(work: Prepared, plan: Plan, store: Store, showing: Showing, chang
     try:
         with store.hold(plan.run_id):
             begun = _begun(start(plan, work.items, store), store, change)
-            watcher = showing.observer()
+            watcher = showing.observer(begun.session.goal.spec())
             return await run(
                 begun,
                 store,

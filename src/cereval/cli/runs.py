@@ -46,15 +46,13 @@ def _shown(facts: dict[str, Any]) -> dict[str, str]:
 def _facts(run: Run) -> dict[str, Any]:
     from cereval.goals.words import in_words
 
-    goal = run.plan["goal"]
     return {
         "run_id": run.run_id,
         "status": run.status,
         "model": run.model,
         "data": run.plan["data_name"],
         "n_items": run.plan["n_items"],
-        "goal": in_words(goal)
-        or (f"eps {goal['eps']:g}" if "eps" in goal else f"at least {goal['value']:g}"),
+        "goal": in_words(run.plan["goal"]),
         "items": run.answers,
         # In a comparison an item goes to both models.
         "calls": run.answers * (2 if "second" in run.plan["model"] else 1),

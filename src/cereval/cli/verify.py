@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cereval.cli.run_options import STORE
-from cereval.errors import BadFile
+from cereval.errors import BadFile, shown
 
 if TYPE_CHECKING:
     from cereval.certificate.base import Verdict
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cereval.store.base import Store
 
 VALID, COULD_NOT_CHECK, INVALID = 0, 1, 2
+OURS = "cereval-"
 
 
 @click.command()
@@ -28,13 +29,14 @@ def verify(certificate: str, store: str | None, as_json: bool) -> int:
 
     The log in the store is compared too: in --store, or in a database beside the certificate.
 
-    Exit codes: 0 valid, 1 could not check, 2 invalid.
+    Exit codes: 0 valid, 1 could not check, 2 invalid, or no certificate at all.
     """
     from cereval.certificate.kinds import checker
 
     content = read_certificate(Path(certificate))
-    if content is None:
-        return _printed(_unreadable(), as_json)
+    refused = _refused_at_sight(content)
+    if refused is not None:
+        return _printed(refused, as_json)
     stored = _stored(content, Path(certificate), store)
     return _printed(checker(content)(content, stored, explain=True), as_json)
 
@@ -64,10 +66,25 @@ def _refused(constant: str) -> None:
     raise ValueError(f"{constant} is no number of a certificate")
 
 
-def _unreadable() -> Verdict:
+def _refused_at_sight(content: Any) -> Verdict | None:
+    """The verdict on what is no certificate, or one of a kind that only a later version knows."""
+    from cereval import __version__
     from cereval.certificate.base import Verdict
+    from cereval.certificate.kinds import CHECKERS
 
-    return Verdict("invalid", ("it is not JSON, or a key is there twice",))
+    if content is None:
+        reason = "it is not JSON, or has a key twice or a number that is not finite"
+        return Verdict("invalid", (f"this is no certificate of cereval: {reason}",))
+    kind = content.get("format") if isinstance(content, dict) else None
+    if isinstance(kind, str) and kind in CHECKERS:
+        return None
+    if isinstance(kind, str) and kind.startswith(OURS):
+        advice = "check it with the version that made it"
+        return Verdict(
+            "unchecked", (f"cereval {__version__} does not know the format {shown(kind)}: {advice}",)
+        )
+    reason = "it names no format" if kind is None else f"its format is {shown(kind)}"
+    return Verdict("invalid", (f"this is no certificate of cereval: {reason}",))
 
 
 def _stored(content: Any, path: Path, url: str | None) -> Stored | None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cereval.wording import percent
+
 Spec = Mapping[str, Any]
 
 
-def in_words(spec: Spec) -> str | None:
-    """The question of a comparison, a ranking or many tasks; None for the goals of one mean.
+def in_words(spec: Spec) -> str:
+    """The question of a run of any kind.
 
+    >>> in_words({"goal": "estimate", "eps": 0.02}), in_words({"goal": "threshold", "value": 0.8})
+    ('within 2%', 'at least 80%?')
     >>> in_words({"goal": "sign", "tie": 0.02}), in_words({"goal": "macro", "eps": 0.01, "each": 0.05})
     ('which is better, or within 0.02', 'macro mean within 0.01, every task within 0.05')
     """
-    words = WORDS.get(str(spec.get("goal")))
-    return None if words is None else words(spec)
+    return WORDS[spec["goal"]](spec)
 
 
 def _macro(spec: Spec) -> str:
@@ -24,6 +27,8 @@ def _macro(spec: Spec) -> str:
 
 
 WORDS: Mapping[str, Callable[[Spec], str]] = {
+    "estimate": lambda spec: f"within {percent(spec['eps'])}",
+    "threshold": lambda spec: f"at least {percent(spec['value'])}?",
     "sign": lambda spec: f"which is better, or within {spec['tie']:g}",
     "difference": lambda spec: f"difference within {spec['eps']:g}",
     "not-worse": lambda spec: f"not worse by more than {spec['eps']:g}?",
