@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Certified evaluation of language models: the fewest calls that prove the answer.
 
-    Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided.
+    Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided, 130 interrupted.
     """
 
 
