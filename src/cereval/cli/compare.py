@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cereval.cli.output import FAILED, PASSED, UNDECIDED, percent, print_json, print_table
-from cereval.cli.run_options import FIELDS, LIMITS, MODEL, OUTPUT, PRICES, SCORING, STORE, Option, apply
+from cereval.cli.run_options import (
+    FIELDS,
+    LIMITS,
+    MODEL,
+    OUTPUT,
+    PRICES,
+    SCORING,
+    STORE,
+    Option,
+    apply,
+    names_of,
+)
 
 if TYPE_CHECKING:
     from cereval.compare import Comparison
@@ -17,6 +29,16 @@ if TYPE_CHECKING:
 
 ASKING: tuple[Option, ...] = (*MODEL[1:], *SCORING, *FIELDS, LIMITS[0], *LIMITS[2:], *PRICES)
 """The options of `run` that make sense only where models are asked; none has a default."""
+
+
+def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
+    """Options that only make sense where models are asked are no mistake to pass over in silence."""
+    from cereval.errors import InvalidInput
+
+    asking = names_of(ASKING)
+    for name in (str(parameter.name) for parameter in context.command.params):
+        if name in asking and flags[name] is not None:
+            raise InvalidInput(name, "given only where models are asked", flags[name])
 
 
 @click.command()
@@ -82,10 +104,7 @@ def compare(context: click.Context, /, scores: str, models: tuple[str, ...], **f
         from cereval.cli.compared_live import compare_live
 
         return compare_live(scores, models, goal, flags)
-    for parameter in context.command.params[-len(ASKING) - 2 :]:
-        name = str(parameter.name)
-        if name not in ("store", "display") and flags[name] is not None:
-            raise InvalidInput(parameter.opts[-1], "given only where models are asked", flags[name])
+    refuse_asking(context, flags)
     return _recorded(scores, models, goal, flags)
 
 

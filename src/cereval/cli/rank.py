@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cereval.cli.compare import ASKING, asked
+from cereval.cli.compare import refuse_asking as refuse_asking
 from cereval.cli.output import PASSED, UNDECIDED, interval, percent, print_json, print_table
 from cereval.cli.run_options import OUTPUT, STORE, apply
 
@@ -106,16 +107,6 @@ def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> in
     else:
         print_for_people(result, [("truth", truth_in_words(result, truth))], notes)
     return exit_code(result)
-
-
-def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
-    """Options that only make sense where models are asked are no mistake to pass over in silence."""
-    from cereval.errors import InvalidInput
-
-    for parameter in context.command.params[-len(ASKING) - 2 :]:
-        name = str(parameter.name)
-        if name not in ("store", "display") and flags[name] is not None:
-            raise InvalidInput(parameter.opts[-1], "given only where models are asked", flags[name])
 
 
 def exit_code(result: Ranking) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
@@ -98,6 +98,20 @@ def apply(*groups: Option | tuple[Option, ...]) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def names_of(options: Iterable[Option]) -> tuple[str, ...]:
+    """The parameters that options set, in their order.
+
+    >>> names_of(LIMITS)
+    ('connections', 'max_calls', 'max_usd', 'max_minutes')
+    """
+
+    @apply(tuple(options))
+    def probe() -> None:
+        """Takes the options."""
+
+    return tuple(str(parameter.name) for parameter in click.command()(probe).params)
 
 
 TASK: tuple[Option, ...] = (

@@ -80,13 +80,3 @@ def joined(first: Reply, second: Reply) -> Reply:
         attempts=first.attempts + second.attempts - 1,
         finish_reason=f"{first.finish_reason}, {second.finish_reason}",
     )
-
-
-def texts_of(text: str) -> tuple[str, str]:
-    """The two texts of a joined reply.
-
-    >>> texts_of(joined(Reply("4"), Reply("5")).text)
-    ('4', '5')
-    """
-    first, second = json.loads(text)
-    return str(first), str(second)

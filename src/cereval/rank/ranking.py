@@ -65,8 +65,3 @@ class Ranking:
         lists = {name: list(plain[name]) for name in ("models", "winners", "eliminated", "notes")}
         intervals = {name: interval.as_dict() for name, interval in self.intervals.items()}
         return {**plain, **pairs, **lists, "goal": dict(self.goal), "intervals": intervals}
-
-    @property
-    def standings(self) -> tuple[str, ...]:
-        """The models by estimate, the best first; the certified order never contradicts it for long."""
-        return tuple(sorted(self.models, key=lambda name: -self.intervals[name].estimate))
