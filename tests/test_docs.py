@@ -43,16 +43,21 @@ def test_the_commands_of_the_walk_through_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "python -m cereval.datasets.bank > bank.jsonl" in LIVE
-    Path("bank.jsonl").write_text("\n".join(as_jsonl()) + "\n", encoding="utf-8")
+    lines = [f"{line}\n" for line in as_jsonl()]
+    Path("bank.jsonl").write_text("".join(lines), encoding="utf-8")
+    assert "head -n 1500 bank.jsonl > first.jsonl" in LIVE
+    Path("first.jsonl").write_text("".join(lines[:1500]), encoding="utf-8")
     for arguments, code in commands():
-        run = first_run(capsys)
+        run = first_run(arguments, capsys)
         assert main([part.replace("RUN", run) for part in arguments]) == code, arguments
     assert Path("report.html").exists()
 
 
-def first_run(capsys: pytest.CaptureFixture[str]) -> str:
-    if not Path("cereval.db").exists():
+def first_run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The first run in the store that a command names."""
+    store = arguments[arguments.index("--store") + 1] if "--store" in arguments else "sqlite:///cereval.db"
+    if not Path(store.removeprefix("sqlite:///")).exists():
         return "none"
     capsys.readouterr()
-    assert main(["runs", "--json"]) == 0
+    assert main(["runs", "--json", "--store", store]) == 0
     return str(json.loads(capsys.readouterr().out)[0]["run_id"])

@@ -139,6 +139,11 @@ class Growing:
         return sum(part.n_evaluated for part in self._parts)
 
     @property
+    def last(self) -> AskTell:
+        """Ask/tell for the last version alone: its results are counted from its beginning."""
+        return self._last
+
+    @property
     def _last(self) -> _Part:
         return self._parts[-1]
 

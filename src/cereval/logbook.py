@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from cereval.errors import Misuse
 from cereval.goals import goal_from_spec
+from cereval.growing_version import LastVersion
 from cereval.records import Draw
 from cereval.sessions import AnySession
 from cereval.tasks import TaskSession
@@ -78,6 +79,8 @@ def apply(session: AnySession, change: Change) -> None:
             raise Misuse("a session with many tasks keeps its goal: start a new run for another")
         session.limit_to(change.max_calls)
         return
+    if isinstance(session, LastVersion):
+        raise Misuse("a version of growing data keeps its goal, and has no budget of calls")
     session.budget = change.max_calls
     session.goal = goal_from_spec(change.goal)
 

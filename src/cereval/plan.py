@@ -16,7 +16,7 @@ from cereval.goals import Goal, goal_from_spec
 from cereval.packing import unpacked
 
 PLAN_FORMAT = 1
-LATER = ("weights", "tasks")
+LATER = ("weights", "tasks", "growth")
 """Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
 
 WIDEN = "widen"
@@ -32,6 +32,8 @@ class Plan:
     steer the draws. history: how much of which earlier run was known at the start (run id -> first draw left
     out). weights: of the items in the target, packed, and where they came from; empty: all alike. tasks: the names
     of the tasks that the items' categories stand for, in the order of their numbers; empty: one mean is asked for.
+    growth: of growing data, how many items each version so far added (`sizes`) and the run of the version before
+    (`after`).
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -55,6 +57,7 @@ class Plan:
     history: Mapping[str, int] = field(default_factory=dict)
     weights: Mapping[str, Any] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
+    growth: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:

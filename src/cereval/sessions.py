@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cereval.growing_result import GrowingResult
+from cereval.growing_version import LastVersion
 from cereval.records import Result
 from cereval.session import Session
 from cereval.tasks import TaskSession, TasksResult
 
-AnySession = Session | TaskSession
-AnyResult = Result | TasksResult
+AnySession = Session | TaskSession | LastVersion
+AnyResult = Result | TasksResult | GrowingResult

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.certificate.test_audit import forge
+from tests.cli.live import answered, content, process, run, slow_model, write
 
 from cereval.certificate.base import chained, digest
 from cereval.certificate.tasks import verify
@@ -25,8 +22,9 @@ from cereval.models.scripted import ScriptedModel
 from cereval.plan import digest_of
 from cereval.tasks import tasks
 
+__all__ = ["slow_model"]
+
 SIZE = 300
-QUIET = ("--display", "none", "--json")
 MODEL = ("--model", "scripted/0.7")
 
 
@@ -41,21 +39,6 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path / "even.jsonl", rows[::2])
     write(tmp_path / "odd.jsonl", rows[1::2])
     return tmp_path / "sums.jsonl"
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any]]:
-    code = main([*map(str, arguments), *QUIET])
-    captured = capsys.readouterr()
-    return code, json.loads(captured.out) if captured.out else {"error": captured.err}
-
-
-def content(facts: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(facts["certificate"]).read_text())
-    return found
 
 
 def test_a_run_is_what_a_replay_of_the_models_scores_is(
@@ -130,29 +113,25 @@ def test_time_ends_a_run_and_its_certificate_says_so(
     assert main(["verify", facts["certificate"]]) == 0
 
 
-SLOW = """
-import time
-from pathlib import Path
-
-def answer(text):
-    with Path("asked.txt").open("a") as file:
-        file.write(text + "\\n")
-    time.sleep(0.003)
-    number = int(text.split()[0])
-    if number % 17 == 0:
-        raise ValueError("a question that breaks the model")
-    return str(number + 4 if number % 5 else 0)
-"""
-
-
+@pytest.mark.usefixtures("slow_model")
 def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
-    data: Path, capsys: pytest.CaptureFixture[str]
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = [str(data), "--model", "python:slow:answer", "--eps", "0.06", "-j", "4", "--display", "none"]
-    for name in ("whole", "killed"):
-        Path(name).mkdir()
-        Path(name, "slow.py").write_text(SLOW)
-    assert process("whole", "tasks", *flags).wait() == 0
+    flags = [
+        str(data),
+        "--model",
+        "python:slow_model:answer",
+        "--eps",
+        "0.06",
+        "-j",
+        "4",
+        "--display",
+        "none",
+    ]
+    with monkeypatch.context() as there:
+        there.chdir("whole")
+        assert main(["tasks", *flags]) == 0
+    capsys.readouterr()
     for answers in (0, 40):
         at_work = process("killed", "tasks", *flags)
         while at_work.poll() is None and len(answered("killed")) <= answers:
@@ -176,26 +155,6 @@ def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
     assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes()
     assert content({"certificate": Path("whole", name)})["result"]["failures"] > 0
     assert main(["verify", str(Path("killed", name))]) == 0
-
-
-def process(folder: str, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "cereval", *arguments]
-    environment = {**os.environ, "PYTHONPATH": "."}
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
-
-
-def answered(folder: str) -> set[str]:
-    """The numbers in the questions that the store has an answer to."""
-    query = "select content from items, draws, answers where items.item = draws.item and draws.draw = answers.draw"
-    if not Path(folder, "cereval.db").exists():
-        return set()
-    connection = sqlite3.connect(Path(folder, "cereval.db"), timeout=30)
-    try:
-        return {json.loads(row[0])["input"].split()[0] for row in connection.execute(query)}
-    except sqlite3.OperationalError:
-        return set()
-    finally:
-        connection.close()
 
 
 def test_history_of_the_store_helps_and_can_be_left_out(
@@ -270,7 +229,7 @@ def test_what_does_not_fit_many_files_is_refused(data: Path, capsys: pytest.Capt
     assert "--by must be" in run(capsys, "tasks", "bare.jsonl", *MODEL)[1]["error"]
     _, facts = run(capsys, *both, "--max-calls", "5")
     assert main(["resume", facts["run_id"], "--eps", "0.3"]) == 1
-    assert "many tasks, which keep their question" in capsys.readouterr().err
+    assert "many tasks or growing data, which keep their question" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("data")

@@ -1,5 +1,7 @@
 """The certificate of a growing data set (`cereval-growing/1`), and its check.
 
+That of a run, whose model was asked, also has the run's id and its plan, which names the run of the version before.
+
 Checking decides every draw again from the seed, recomputes every field of the result, and then the interval and the
 estimate of every version with the slow audit (`growing_audit`, or `audit` for the target population).
 """
@@ -12,32 +14,52 @@ from typing import Any
 from cereval.certificate.audit import audit
 from cereval.certificate.base import Verdict, chained, digest
 from cereval.certificate.case import Seen
-from cereval.certificate.checking import WrongError, check_recorded, close, equal
+from cereval.certificate.checking import RUN_ID, Check, WrongError, check_recorded, close, equal
 from cereval.certificate.growing_audit import Left, audit_version, uniform_case
 from cereval.certificate.issue import ordered, versions
+from cereval.certificate.stored import Stored, check_log, check_run_id
 from cereval.goals import Estimate
 from cereval.growing import Growing
-from cereval.growing_result import Version
-from cereval.plan import digest_of
+from cereval.growing_result import GrowingResult, Version
+from cereval.plan import Plan, digest_of
 
 FORMAT = "cereval-growing/1"
 FIELDS = frozenset(("format", "settings", "result", "versions", "log", "chain", "digest"))
+RUN_FIELDS = FIELDS | {"run_id", "plan"}
 STATED = ("lower", "upper", "estimate")
 
 
 def issue_growing(session: Growing, about: Mapping[str, Any]) -> dict[str, Any]:
     """The certificate of all versions so far; `about` names the model and the data."""
+    return _issued(session, session.result(), about, {})
+
+
+def issue_growing_run(plan: Plan, session: Growing, result: GrowingResult) -> dict[str, Any]:
+    """The certificate of a run in the store: that of its version and of all before it."""
+    run = {"run_id": plan.run_id, "plan": ordered(plan.as_dict())}
+    return _issued(session, result, about_plan(plan), run)
+
+
+def _issued(
+    session: Growing, result: GrowingResult, about: Mapping[str, Any], run: Mapping[str, Any]
+) -> dict[str, Any]:
     settings = ordered({**settings_of(session), "about": dict(about)})
     log = log_of(session)
     certificate: dict[str, Any] = {
         "format": FORMAT,
+        **run,
         "settings": settings,
-        "result": ordered(session.result().as_dict()),
+        "result": ordered(result.as_dict()),
         "versions": versions(),
         "log": log,
         "chain": chained(digest_of(settings), log),
     }
     return {**certificate, "digest": digest(certificate)}
+
+
+def about_plan(plan: Plan) -> dict[str, Any]:
+    """The model and the data of a run."""
+    return {"model": plan.model_name, "data": plan.data_name, "items": plan.data_hash}
 
 
 def settings_of(session: Growing) -> dict[str, Any]:
@@ -60,15 +82,22 @@ def log_of(session: Growing) -> list[dict[str, Any]]:
     ]
 
 
-def verify(certificate: Any, stored: object = None, *, explain: bool = False) -> Verdict:  # noqa: ARG001
-    """Every check in turn: see `checking`. Growing sessions are not kept in a store."""
+def verify(certificate: Any, stored: Stored | None = None, *, explain: bool = False) -> Verdict:
+    """Every check in turn: see `checking`. The certificate of a run is compared with its plan and the store too."""
     again = _Recomputed(certificate)
+    run = isinstance(certificate, Mapping) and "run_id" in certificate
+    hashes: list[Check] = [(RUN_ID, lambda: check_run_id(certificate))] if run else []
+    more: list[Check] = [("plan", again.check_plan)] if run else []
+    if run and stored is not None:
+        more.append(("log in the store", lambda: check_log(certificate, stored)))
     return check_recorded(
         certificate,
         FORMAT,
-        FIELDS,
+        RUN_FIELDS if run else FIELDS,
         again,
         "the interval of every version recomputed by the audit",
+        hashes=hashes,
+        more=more,
         explain=explain,
     )
 
@@ -111,9 +140,20 @@ class _Recomputed:
         else:
             self.session.tell(draw, entry["score"])
 
+    def check_plan(self) -> None:
+        plan, settings = Plan.from_dict(self.certificate["plan"]), self.certificate["settings"]
+        equal("plan.growth.sizes", list(plan.growth["sizes"]), settings["sizes"])
+        equal("plan.n_items", plan.n_items, sum(settings["sizes"]))
+        for name in ("goal", "confidence", "target", "seed"):
+            equal(f"plan.{name}", getattr(plan, name), settings[name])
+        equal("settings.about", settings["about"], ordered(about_plan(plan)))
+
     def check_result(self) -> None:
         found = ordered(self.session.result().as_dict())
         stated = self.certificate["result"]
+        if "run_id" in self.certificate and (stated["stopped"], found["stopped"]) == ("budget", "running"):
+            # Money and time are limits that a log does not show.
+            found["stopped"] = "budget"
         equal("fields of the result", sorted(stated), sorted(found))
         for name in set(found) - {"versions"}:
             equal(f"result.{name}", stated[name], found[name])

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cereval.cli.compare import ASKING, asked
 from cereval.cli.output import PASSED, UNDECIDED, interval, percent, plus_minus, print_json, print_table
+from cereval.cli.rank import refuse_asking
+from cereval.cli.run_options import OUTPUT, STORE, apply
 
 if TYPE_CHECKING:
     from cereval.cli.growing_tables import GrowingTable
@@ -17,8 +20,17 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("scores")
-@click.option("--model", required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
+@click.argument("source", required=False, metavar="[SCORES|DATA|RUN]")
+@click.option(
+    "--data",
+    metavar="DATA",
+    help="A question file for the model to be asked: the first version, or with RUN the items that are new.",
+)
+@click.option(
+    "--model",
+    metavar="COLUMN|NAME",
+    help="The column of SCORES to evaluate, or the model to ask, such as openai/NAME. With RUN: the run's.",
+)
 @click.option(
     "--versions",
     metavar="LIST",
@@ -42,23 +54,50 @@ if TYPE_CHECKING:
 @click.option(
     "--seed",
     type=int,
-    help="Unknown to whoever chooses new items; certificates and --state reveal it.  [default: drawn at random]",
+    help="Unknown to whoever chooses new items; certificates, --state and the store reveal it.  "
+    "[default: drawn at random]",
 )
-@click.option("--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes.")
+@click.option(
+    "-o", "--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes."
+)
 @click.option("--report", metavar="FILE", help="Write a page about the result.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def extend(scores: str, as_json: bool, **flags: Any) -> int:
-    """Replay recorded SCORES as a data set that grew: what each version takes, and what is proven of it.
+@apply(ASKING, STORE, OUTPUT[1])
+@click.pass_context
+def extend(context: click.Context, /, source: str | None, data: str | None, **flags: Any) -> int:
+    """Evaluate a model on data that grow: what each version takes, and what is proven of it.
 
     Earlier certificates stay valid, and all versions hold at once with the stated confidence. Only new items are
-    asked; what was learnt before is kept. Without --versions or --items the file is one version: with --state FILE
-    run it now, and again when the file has grown.
+    asked; what was learnt before is kept.
+
+    SCORES is a table of recorded scores, replayed as data that grew. Without --versions or --items the file is one
+    version: with --state FILE run it now, and again when the file has grown.
+
+    Or DATA is a question file, as for `run`, and the model is asked: each version is a run in the store. `cereval
+    extend RUN --data DATA` adds the items of DATA that RUN does not have, as a new run, with the model, the prompt
+    and the goal of RUN. The options from --base-url on are those of `run`. A repeated command, or `cereval resume RUN`,
+    goes on where it ended.
 
     New items may be chosen by somebody who knows every result, as long as the seed is unknown to him: show him
-    neither a certificate nor the file of --state, and no seed that was printed.
+    no certificate, no page, neither the file of --state nor the store, and no seed that was printed.
 
     Exit codes: 0 goal reached, 1 could not run, 3 the last version is not certified within eps.
     """
+    from cereval.errors import InvalidInput
+
+    if source is None and data is None:
+        raise InvalidInput("SCORES or DATA", "given", None)
+    if data is not None or asked(str(source), (flags["model"] or "",)):
+        from cereval.cli.extend_live import extend_live
+
+        return extend_live(source if data is not None else None, data or str(source), context, flags)
+    refuse_asking(context, flags)
+    if flags["model"] is None:
+        raise InvalidInput("--model", "given: a column of SCORES, or a model to ask", None)
+    return _recorded(str(source), flags)
+
+
+def _recorded(scores: str, flags: dict[str, Any]) -> int:
     from cereval.cli.growing_state import load, save
     from cereval.cli.growing_tables import read_growing_table
     from cereval.growing import drive_version
@@ -74,13 +113,23 @@ def extend(scores: str, as_json: bool, **flags: Any) -> int:
         drive_version(session, table.scores)
     save(flags["state"], session, flags["model"], table)
     _write(session, table, scores, flags)
-    _print(session.result(), flags["model"], session.goal.eps, table, as_json)
-    return PASSED if session.result().stopped == "goal" else UNDECIDED
+    _print(session.result(), flags["model"], session.goal.eps, table, flags["as_json"])
+    return exit_code(session.result())
+
+
+def exit_code(result: GrowingResult) -> int:
+    """0 goal reached, 3 not."""
+    return PASSED if result.stopped == "goal" else UNDECIDED
 
 
 DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
 SEED_BITS = 53
 """Too many seeds to be tried one by one against the draws seen so far, and whole in every reader of JSON."""
+
+
+def new_seed() -> int:
+    """A seed that nobody knows."""
+    return randbits(SEED_BITS)
 
 
 def _opened(first: int, flags: dict[str, Any]) -> Growing:
@@ -89,7 +138,7 @@ def _opened(first: int, flags: dict[str, Any]) -> Growing:
 
     goal = Estimate() if flags["eps"] is None else Estimate(flags["eps"])
     given = {name: value if flags[name] is None else flags[name] for name, value in DEFAULTS.items()}
-    seed = randbits(SEED_BITS) if flags["seed"] is None else flags["seed"]
+    seed = new_seed() if flags["seed"] is None else flags["seed"]
     return Growing(first, goal=goal, seed=seed, **given)
 
 
@@ -125,6 +174,17 @@ def _print(result: GrowingResult, model: str, eps: float, table: GrowingTable, a
         named = {"model": model, "goal": "estimate", "eps": eps, "truth_inside": all(inside)}
         print_json({**result.as_dict(), "versions": versions, **named})
         return
+    shown = [
+        "unknown" if truth is None else f"{truth:.2%}{'' if right else ' OUTSIDE'}"
+        for truth, right in zip(truths, inside, strict=True)
+    ]
+    print_for_people(result, model, [("stopped", result.stopped)], shown)
+
+
+def print_for_people(
+    result: GrowingResult, model: str, facts: list[tuple[str, str]], truths: list[str] | None = None
+) -> None:
+    """A headline, a row for every version, and a small table that ends with `facts` and the notes."""
     click.echo(_headline(result))
     rows = [
         [
@@ -133,21 +193,20 @@ def _print(result: GrowingResult, model: str, eps: float, table: GrowingTable, a
             f"{version.calls:,}",
             plus_minus(version),
             interval(version.lower, version.upper),
-            "unknown" if truth is None else f"{truth:.2%}{'' if right else ' OUTSIDE'}",
         ]
-        for version, truth, right in zip(result.versions, truths, inside, strict=True)
+        for version in result.versions
     ]
-    print_table(
-        rows, ["version", "items", "asked", "estimate", "interval", "truth"], numbers=(0, 1, 2, 3, 4, 5)
-    )
-    facts = [
+    header = ["version", "items", "asked", "estimate", "interval"]
+    if truths is not None:
+        header, rows = [*header, "truth"], [[*row, truth] for row, truth in zip(rows, truths, strict=True)]
+    print_table(rows, header, numbers=range(len(header)))
+    first = [
         ("model", model),
         ("guarantee", f"{result.guarantee}, all versions at once"),
         ("target", result.target),
         ("seed", str(result.seed)),
-        ("stopped", result.stopped),
     ]
-    print_table([*facts, *(("note", note) for note in result.notes)])
+    print_table([*first, *facts, *(("note", note) for note in result.notes)])
 
 
 def _headline(result: GrowingResult) -> str:

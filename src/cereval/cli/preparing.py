@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cereval.cli.task import Task, read_text
-from cereval.cli.task_data import joined, named
+from cereval.cli.task_data import joined, named, new_items
 from cereval.cli.weighting import check_one, is_table, mixed, weights_of_items
 from cereval.datasets.base import DataSet, Item, content_hash
 from cereval.datasets.fields import Fields
@@ -96,12 +96,21 @@ def recalled(run_id: str, store: Store, overrides: Mapping[str, Any]) -> Prepare
         raise InvalidInput(
             "RUN", "no part of a ranking: repeat `cereval rank`, which goes on from here", run.run_id
         )
+    return _opened(plan, _stored_items(plan, store), _circumstances(run.run_id, store, overrides))
+
+
+def _stored_items(plan: Plan, store: Store) -> tuple[Item, ...]:
     items = tuple(item_from(row) for row in store.items(plan.data_hash))
     if content_hash(items) != plan.data_hash:
-        raise StoreError(f"the items of run {run.run_id} in the store were changed; start a new run")
-    running = [event["detail"] for event in store.events(run.run_id) if event["status"] == "running"]
+        raise StoreError(f"the items of run {plan.run_id} in the store were changed; start a new run")
+    return items
+
+
+def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that a run last had, but for what is given now."""
+    running = [event["detail"] for event in store.events(run_id) if event["status"] == "running"]
     given = {key: value for key, value in overrides.items() if value is not None}
-    return _opened(plan, items, {**circumstances_of(Task()), **(running[-1] if running else {}), **given})
+    return {**circumstances_of(Task()), **(running[-1] if running else {}), **given}
 
 
 def circumstances_of(task: Task) -> dict[str, Any]:
@@ -153,6 +162,32 @@ def divided(task: Task, files: Sequence[str], goal: TasksGoal) -> Prepared:
     names, _ = named_groups([task_of(item.category) for item in items])
     many = replace(plan, goal=goal.spec(), tasks=names, data_name=", ".join(map(named, files)))
     return _opened(many, items, circumstances_of(task))
+
+
+def growing(task: Task) -> Prepared:
+    """The first version of a data set that will grow."""
+    plan, items = _plan(task, *_data(task))
+    growth = {"sizes": [plan.n_items], "after": None}
+    return _opened(replace(plan, method="growing", growth=growth), items, circumstances_of(task))
+
+
+def extended(run_id: str, store: Store, data: DataSet, overrides: Mapping[str, Any]) -> Prepared:
+    """The next version of a run's data: its items and those of `data` that it does not have."""
+    run = store.run(run_id)
+    plan = Plan.from_dict(run.plan)
+    if not plan.growth:
+        raise InvalidInput("RUN", "a run that `cereval extend` started", run.run_id)
+    items = _stored_items(plan, store)
+    examples = [str(example["id"]) for example in plan.prompt.get("examples", ())]
+    fresh = new_items(items, data, examples)
+    larger = replace(
+        plan,
+        data_hash=content_hash((*items, *fresh)),
+        n_items=len(items) + len(fresh),
+        data_name=f"{plan.data_name}, {named(data.source)}",
+        growth={"sizes": [*plan.growth["sizes"], len(fresh)], "after": run.run_id},
+    )
+    return _opened(larger, (*items, *fresh), _circumstances(run.run_id, store, overrides))
 
 
 def _pair(plan: Plan, options: ModelOptions, scorer: Scorer) -> tuple[Model, Scorer]:

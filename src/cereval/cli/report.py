@@ -30,7 +30,8 @@ def report(run: str, store: str | None, output: str | None, as_json: bool) -> in
     opened = existing_store(store)
     try:
         found = opened.run(run)
-        result, page = _tasks_page(opened, found) if found.plan.get("tasks") else _page(opened, found)
+        certified = found.plan.get("tasks") or found.plan.get("growth")
+        result, page = _certified_page(opened, found) if certified else _page(opened, found)
     finally:
         opened.close()
     path = Path(output or f"{found.run_id}.html")
@@ -53,11 +54,19 @@ def _page(store: Store, run: Run) -> tuple[Mapping[str, Any], str]:
     return story.result.as_dict(), page
 
 
-def _tasks_page(store: Store, run: Run) -> tuple[Mapping[str, Any], str]:
-    from cereval.report.tasks import certificate_of_run, render_tasks
+def _certified_page(store: Store, run: Run) -> tuple[Mapping[str, Any], str]:
+    """The same for runs whose page tells their certificate."""
+    from cereval.plan import Plan
+    from cereval.report.growing import render_growing
+    from cereval.report.story import item_from
+    from cereval.report.tasks import render_tasks
+    from cereval.runner.certify import newest_certificate
+    from cereval.runner.start import start
 
-    certificate = certificate_of_run(store, run)
-    return certificate["result"], render_tasks(certificate)
+    plan = Plan.from_dict(run.plan)
+    begun = start(plan, tuple(map(item_from, store.items(plan.data_hash))), store)
+    certificate = newest_certificate(begun, store)
+    return certificate["result"], (render_tasks if plan.tasks else render_growing)(certificate)
 
 
 def write_page(path: Path, page: str) -> None:

@@ -15,7 +15,7 @@ from cereval.cli.run_options import LIMITS, OUTPUT, PRICES, STORE, apply
 @click.option(
     "--eps",
     type=float,
-    help="A new half-width, not for comparisons or many tasks; the change becomes part of the record.",
+    help="A new half-width, only for runs of `run` and `gate`; the change becomes part of the record.",
 )
 @click.option("--base-url", metavar="URL", help="The server's address, if it has moved.")
 @apply(LIMITS, PRICES, STORE, OUTPUT)
@@ -38,9 +38,16 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
     opened = existing_store(store)
     try:
         goal = {} if eps is None else Estimate(eps).spec()
-        if goal and _keeps_its_question(opened.run(run_id).plan):
+        plan = opened.run(run_id).plan
+        if goal and _keeps_its_question(plan):
             raise InvalidInput(
-                "--eps", "left out for a comparison or many tasks, which keep their question", eps
+                "--eps",
+                "left out for a comparison, many tasks or growing data, which keep their question",
+                eps,
+            )
+        if max_calls is not None and plan.get("growth"):
+            raise InvalidInput(
+                "--max-calls", "left out for growing data (--max-usd, --max-minutes)", max_calls
             )
         work = recalled(run_id, opened, flags)
         return carry_out(work, work.plan, opened, showing, Change(0, 0, goal, max_calls))
@@ -49,4 +56,4 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
 
 
 def _keeps_its_question(plan: Mapping[str, Any]) -> bool:
-    return "second" in plan["model"] or bool(plan.get("tasks"))
+    return "second" in plan["model"] or bool(plan.get("tasks") or plan.get("growth"))

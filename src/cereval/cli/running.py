@@ -64,6 +64,10 @@ def carry_out(
         from cereval.cli.tasks_live import show_tasks
 
         return show_tasks(outcome, path, plan, store, as_json=showing.as_json)
+    if plan.growth:
+        from cereval.cli.extend_live import show_version
+
+        return show_version(outcome, path, plan, store, as_json=showing.as_json)
     result = outcome.result
     assert isinstance(result, Result)
     if showing.as_json:

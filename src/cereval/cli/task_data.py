@@ -1,4 +1,4 @@
-"""Questions of many tasks: the categories of one data set, or one task for each of several."""
+"""Data sets put together: one task for each of several, or a version and what was added to it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cereval.datasets.base import DataSet
-from cereval.errors import InvalidInput
+from cereval.datasets.base import DataSet, Item
+from cereval.errors import BadFile, InvalidInput, shown
 
 
 def joined(parts: Sequence[DataSet]) -> DataSet:
@@ -25,6 +25,21 @@ def joined(parts: Sequence[DataSet]) -> DataSet:
         for item in part.items
     ]
     return DataSet.of(parts[0].source, items)
+
+
+def new_items(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> tuple[Item, ...]:
+    """The items of `data` that are not known yet; one that is known must not have changed."""
+    before = {item.id: item for item in known}
+    for item in data.items:
+        if item.id in before and item != before[item.id]:
+            raise BadFile(
+                f"{data.source}: the item {shown(item.id)} is not what it was; a new version may only add items"
+            )
+    taken = {*before, *examples}
+    fresh = tuple(item for item in data.items if item.id not in taken)
+    if not fresh:
+        raise BadFile(f"{data.source} has no new item: all {len(data.items):,} are in the version already")
+    return fresh
 
 
 def named(source: str) -> str:

@@ -14,6 +14,8 @@ from cereval.errors import BadFile, shown
 if TYPE_CHECKING:
     from cereval.certificate.base import Verdict
     from cereval.certificate.stored import Stored
+    from cereval.plan import Plan
+    from cereval.records import Draw
     from cereval.store.base import Store
 
 VALID, COULD_NOT_CHECK, INVALID = 0, 1, 2
@@ -135,14 +137,26 @@ def _evidence(store: Store, run_id: str) -> Stored:
     run = store.run(run_id)
     plan = Plan.from_dict(run.plan)
     items = tuple(item_from(row) for row in store.items(plan.data_hash))
+    draws, results = _log(store, plan)
     return Stored(
         plan=run.plan,
-        draws=store.draws(run.run_id),
-        results={answer.draw: answer.score for answer in store.answers(run.run_id, texts=False)},
+        draws=draws,
+        results=results,
         changes=tuple(change.as_dict() for change in changes_of(store, run.run_id)),
         known=known_items(plan, items, store),
         data_hash=content_hash(items),
     )
+
+
+def _log(store: Store, plan: Plan) -> tuple[tuple[Draw, ...], dict[int, float | None]]:
+    """Draws, and results by their place; of growing data, those of all versions so far."""
+    if plan.growth:
+        from cereval.runner.growth import consumed
+
+        pairs = consumed(plan, store)
+        return tuple(draw for draw, _ in pairs), dict(enumerate(score for _, score in pairs))
+    answers = store.answers(plan.run_id, texts=False)
+    return store.draws(plan.run_id), {answer.draw: answer.score for answer in answers}
 
 
 def _printed(verdict: Verdict, as_json: bool) -> int:

@@ -6,30 +6,12 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from cereval.certificate.tasks import issue_tasks_run
-from cereval.plan import Plan
 from cereval.printable import printable
 from cereval.records import Interval
 from cereval.report import svg, wording
 from cereval.report.page import attachment
-from cereval.report.story import item_from
-from cereval.runner.run import stored_log
-from cereval.runner.start import start
-from cereval.store.base import Run, Store
-from cereval.tasks import TasksResult
 
 ANSWERS = {"all-pass": "certified pass", "some-fail": "certified fail", None: "undecided"}
-
-
-def certificate_of_run(store: Store, run: Run) -> Mapping[str, Any]:
-    """The newest certificate of a run, or that of what its log has come to since."""
-    plan = Plan.from_dict(run.plan)
-    begun = start(plan, tuple(map(item_from, store.items(plan.data_hash))), store)
-    result, issued = begun.session.result(), store.certificates(run.run_id)
-    if issued and issued[-1]["result"]["n_evaluated"] == result.n_evaluated:
-        return issued[-1]
-    assert isinstance(result, TasksResult)
-    return issue_tasks_run(plan, begun.known, result, stored_log(store, begun, result), begun.changes)
 
 
 def render_tasks(certificate: Mapping[str, Any]) -> str:

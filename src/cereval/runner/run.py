@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cereval.certificate.base import Entry
-from cereval.certificate.issue import issue
-from cereval.certificate.tasks import issue_tasks_run
 from cereval.errors import StoreError
 from cereval.progress import Observer, Silent
 from cereval.runner.caller import Caller
+from cereval.runner.certify import certificate_of
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
 from cereval.runner.start import Start
 from cereval.sessions import AnyResult
 from cereval.store.base import Store
 from cereval.store.writer import AnswerWriter
-from cereval.tasks import TasksResult
 
 STATUS: Mapping[End, str] = {
     "goal": "finished",
@@ -34,19 +31,18 @@ STATUS: Mapping[End, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to. calls: all that came back, also those before a resume and those not needed."""
+    """What a run came to.
+
+    calls: all that came back, also those before a resume. surplus: those that were not needed at the stop.
+    """
 
     run_id: str
     result: AnyResult
     certificate: Mapping[str, Any]
     calls: int
+    surplus: int
     cost_usd: float | None
     interrupted: bool
-
-    @property
-    def surplus(self) -> int:
-        """Calls answered but not needed at the stop."""
-        return self.calls - self.result.n_evaluated
 
 
 async def run(
@@ -86,26 +82,20 @@ def _outcome(begun: Start, store: Store, loop: Loop) -> Outcome:
     result, end = begun.session.result(), loop.end or "goal"
     if end in ("usd", "minutes") and not begun.session.done:
         result = replace(result, stopped="budget")
-    certificate = _certificate(begun, result, stored_log(store, begun, result))
+    certificate = certificate_of(begun, result, store)
     earlier = store.certificates(begun.plan.run_id)
     if not earlier or earlier[-1] != certificate:
         store.finish(begun.plan.run_id, certificate, _status(result, end))
-    interrupted = end == "interrupted" and not begun.session.done
-    spending = begun.spending
-    return Outcome(begun.plan.run_id, result, certificate, spending.calls, spending.cost_usd, interrupted)
-
-
-def _certificate(begun: Start, result: AnyResult, log: Sequence[Entry]) -> dict[str, Any]:
-    if isinstance(result, TasksResult):
-        return issue_tasks_run(begun.plan, begun.known, result, log, begun.changes)
-    return issue(begun.plan, begun.known, result, log, begun.changes)
-
-
-def stored_log(store: Store, begun: Start, result: AnyResult) -> list[Entry]:
-    """The consumed results as the store has them: what is certified is what is kept."""
-    draws = store.draws(begun.plan.run_id)[: result.n_evaluated]
-    scores = {answer.draw: answer.score for answer in store.answers(begun.plan.run_id, texts=False)}
-    return [Entry(draw.item, draw.probability, scores[draw.index]) for draw in draws]
+    calls, cost = begun.spending.calls, begun.spending.cost_usd
+    return Outcome(
+        begun.plan.run_id,
+        result,
+        certificate,
+        calls,
+        surplus=calls - begun.session.n_evaluated,
+        cost_usd=cost,
+        interrupted=end == "interrupted" and not begun.session.done,
+    )
 
 
 def _status(result: AnyResult, end: End) -> str:

@@ -15,6 +15,7 @@ from cereval.known import Known, any_session_for, groups_of, task_groups
 from cereval.logbook import Change, Log, apply, replayed
 from cereval.plan import PLAN_FORMAT, Plan
 from cereval.records import Draw
+from cereval.runner.growth import version_for
 from cereval.runner.limits import Spending
 from cereval.sessions import AnySession
 from cereval.store.base import Store
@@ -77,7 +78,7 @@ def start(plan: Plan, items: Sequence[Item], store: Store) -> Start:
     store.add_items(plan.data_hash, (item.as_dict() for item in items))
     store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, plan.model_name)
     known = known_items(plan, items, store)
-    session = any_session_for(plan, known)
+    session = version_for(plan, store) if plan.growth else any_session_for(plan, known)
     stored, answers = store.draws(plan.run_id), store.answers(plan.run_id, texts=False)
     changes = changes_of(store, plan.run_id)
     results = {answer.draw: answer.score for answer in answers}
@@ -118,6 +119,9 @@ def _notes(plan: Plan, spending: Spending) -> tuple[str, ...]:
         notes.append("progress shows (1 + first - second)/2: 50% where the two models are equal")
     if plan.tasks:
         notes.append(f"progress shows the macro mean of {len(plan.tasks):,} tasks")
+    if plan.growth:
+        *before, new = plan.growth["sizes"]
+        notes.append(f"version {len(before) + 1}: {new:,} new items, {sum(before):,} before")
     if plan.history:
         many = len(plan.history) > 1
         runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"

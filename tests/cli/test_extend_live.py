@@ -1,0 +1,224 @@
+"""`cereval extend` with a model that is asked: versions are runs, all hold at once, nothing is asked twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.certificate.test_audit import forge
+from tests.cli.live import answered, content, process, run, slow_model, write
+
+from cereval.certificate.base import chained, digest
+from cereval.certificate.growing import verify
+from cereval.cli.main import main
+from cereval.datasets.read import read_dataset
+from cereval.goals import Estimate
+from cereval.growing import growing
+from cereval.models.scripted import ScriptedModel
+from cereval.plan import digest_of
+
+__all__ = ["slow_model"]
+
+FIRST, ALL = 240, 400
+MODEL = ("--model", "scripted/0.7")
+SEEDED = ("--eps", "0.1", "--seed", "5")
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": f"{n} + 4?", "answer": str(n + 4)} for n in range(ALL)]
+    write(tmp_path / "first.jsonl", rows[:FIRST])
+    write(tmp_path / "new.jsonl", rows[FIRST:])
+    write(tmp_path / "all.jsonl", rows)
+    return tmp_path / "all.jsonl"
+
+
+def grown(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two versions."""
+    code, first = run(capsys, "extend", "--data", "first.jsonl", *MODEL, *SEEDED, *flags)
+    assert (code, first["stopped"]) == (0, "goal")
+    where = [*flags[flags.index("--store") :][:2]] if "--store" in flags else []
+    _, second = run(capsys, "extend", first["run_id"], "--data", "new.jsonl", *where)
+    return first, second
+
+
+@pytest.mark.parametrize("target", ["benchmark", "population"])
+def test_versions_are_what_a_replay_of_the_models_scores_is(
+    data: Path, capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    first, second = grown(capsys, "--target", target)
+    pool = read_dataset(data)
+    model = ScriptedModel({item.text: str(item.answer) for item in pool.items}, 0.7)
+    scores = [float(model.is_right(item.text)) for item in pool.items]
+    expected = growing(scores, [FIRST, ALL], goal=Estimate(0.1), seed=5, target=target).as_dict()
+    assert {name: second[name] for name in expected} == json.loads(json.dumps(expected))
+    assert second["versions"][0] == first["versions"][0]
+    assert (second["model"], second["goal"], second["eps"]) == ("scripted/0.7", "estimate", 0.1)
+    for facts in (first, second):
+        assert main(["verify", facts["certificate"]]) == 0
+        assert "log in the store" in capsys.readouterr().out
+    assert main(["report", second["run_id"], "-o", "page.html"]) == 0
+    assert "<b>2 versions</b>" in Path("page.html").read_text()
+
+
+@pytest.mark.usefixtures("data")
+def test_a_repeated_command_goes_on_and_a_whole_file_adds_what_is_new(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first, second = grown(capsys)
+    assert run(capsys, "extend", "first.jsonl", *MODEL, *SEEDED)[1] == first
+    assert run(capsys, "extend", first["run_id"], "--data", "new.jsonl")[1] == second
+    assert run(capsys, "resume", second["run_id"])[1] == second
+    other = ("--store", "sqlite:///other.db")
+    again, _ = grown(capsys, *other)
+    _, whole = run(capsys, "extend", again["run_id"], "--data", "all.jsonl", *other)
+    assert "error" in whole, "it was extended already"
+    Path("other.db").unlink()
+    assert run(capsys, "extend", "first.jsonl", *MODEL, *SEEDED, *other)[1]["run_id"] == first["run_id"]
+    _, whole = run(capsys, "extend", first["run_id"], "--data", "all.jsonl", *other)
+    assert whole["versions"] == second["versions"]
+
+
+@pytest.mark.usefixtures("data")
+def test_a_seed_that_nobody_knows_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    _, facts = run(capsys, "extend", "first.jsonl", *MODEL, "--eps", "0.1")
+    _, again = run(capsys, "extend", "first.jsonl", *MODEL, "--eps", "0.1")
+    assert again == facts
+    assert facts["seed"] > 1000
+
+
+@pytest.mark.usefixtures("data")
+def test_the_connections_change_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    _, one = grown(capsys, "-j", "1", "--store", "sqlite:///one.db")
+    one_certificate = content(one)
+    _, many = grown(capsys, "-j", "40", "--store", "sqlite:///many.db")
+    assert content(many) == one_certificate
+
+
+@pytest.mark.usefixtures("data")
+def test_a_larger_sample_of_one_population_asks_only_what_the_goal_lacks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, second = grown(capsys, "--target", "population")
+    assert (second["calls"], second["stopped"]) == (0, "goal")
+    _, first = run(capsys, "extend", "first.jsonl", *MODEL, "--eps", "0.06", "--target", "population")
+    assert first["stopped"] == "exhausted"
+    code, more = run(capsys, "extend", first["run_id"], "--data", "new.jsonl")
+    assert (code, more["stopped"]) == (0, "goal")
+    assert 0 < more["calls"] - more["surplus"] == more["versions"][1]["calls"] < ALL - FIRST
+
+
+@pytest.mark.usefixtures("slow_model")
+def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ("--model", "python:slow_model:answer", "-j", "4", "--eps", "0.12", "--seed", "3")
+    with monkeypatch.context() as there:
+        there.chdir("whole")
+        _, first = run(capsys, "extend", data.parent / "first.jsonl", *model)
+        Path("../killed/cereval.db").write_bytes(Path("cereval.db").read_bytes())
+        more = ["extend", first["run_id"], "--data", str(data.parent / "new.jsonl")]
+        assert run(capsys, *more)[0] == 0
+    before = len(answered("killed"))
+    more += ["--display", "none"]
+    at_work = process("killed", *more)
+    while at_work.poll() is None and len(answered("killed")) <= before + 10:
+        time.sleep(0.005)
+    at_work.kill()
+    at_work.wait()
+    kept = answered("killed")
+    Path("killed/asked.txt").write_text("")
+    assert main(["runs", "--store", "sqlite:///killed/cereval.db", "--json"]) == 0
+    second = json.loads(capsys.readouterr().out)[1]
+    assert second["status"] == "interrupted"
+    assert process("killed", "resume", second["run_id"], "--display", "none").wait() == 0
+    asked = Path("killed/asked.txt").read_text().splitlines()
+    assert asked
+    assert not kept & {line.split()[0] for line in asked}
+    name = f"{second['run_id']}.certificate.json"
+    assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes()
+    assert main(["verify", str(Path("killed", name))]) == 0
+    assert main(["verify", f"whole/{first['run_id']}.certificate.json"]) == 0
+
+
+def test_a_version_that_has_not_ended_is_resumed_before_it_is_extended(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("lazy_model.py").write_text(
+        "import time\n\ndef answer(text):\n    time.sleep(0.01)\n    return 'x'\n"
+    )
+    monkeypatch.syspath_prepend(str(data.parent))
+    flags = ("--model", "python:lazy_model:answer", "--max-minutes", "0.005", "-j", "1", "--eps", "0.02")
+    code, facts = run(capsys, "extend", "first.jsonl", *flags)
+    assert (code, facts["stopped"]) == (3, "budget")
+    assert main(["verify", facts["certificate"]]) == 0
+    capsys.readouterr()
+    assert "has not ended" in run(capsys, "extend", facts["run_id"], "--data", "new.jsonl")[1]["error"]
+    code, facts = run(capsys, "resume", facts["run_id"], "--max-minutes", "1", "-j", "20")
+    assert (code, facts["stopped"]) == (0, "goal")
+    assert run(capsys, "extend", facts["run_id"], "--data", "new.jsonl")[0] == 0
+
+
+@pytest.mark.usefixtures("data")
+def test_worked_examples_do_not_become_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    _, first = run(capsys, "extend", "first.jsonl", *MODEL, *SEEDED, "--few-shot", "3")
+    _, second = run(capsys, "extend", first["run_id"], "--data", "all.jsonl")
+    assert [version["n_items"] for version in second["versions"]] == [FIRST - 3, ALL - 3]
+
+
+@pytest.mark.usefixtures("data")
+def test_a_forger_who_repairs_the_hashes_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    _, facts = grown(capsys)
+    places = ("result", "draws", "settings", "plan.growth.sizes", "plan.goal", "plan.seed")
+    for number in range(12):
+        forged = content(facts)
+        where = forge(forged, random.Random(number), only=places[number % len(places)])
+        forged["run_id"] = digest_of(forged["plan"])[:12]
+        forged["chain"] = chained(digest_of(forged["settings"]), forged["log"])
+        forged["digest"] = digest(forged)
+        assert verify(forged).status == "invalid", where
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("first.jsonl", *MODEL, "--state", "s.json"), "--state must be left out"),
+        (("first.jsonl", *MODEL, "--versions", "0.5,1"), "--versions must be left out"),
+        (("first.jsonl", *MODEL, "--eps", "7"), "eps must be"),
+        ((*MODEL,), "SCORES or DATA must be given"),
+        (("--data", "first.jsonl"), "--model must be given"),
+        (("first.jsonl",), "--model must be given"),
+        (("RUN", "--data", "first.jsonl"), "has no new item"),
+        (("RUN", "--data", "new.jsonl", "--eps", "0.2"), "--eps must be left out for a new version"),
+        (("RUN", "--data", "new.jsonl", *MODEL), "--model must be left out for a new version"),
+        (("RUN", "--data", "changed.jsonl"), "is not what it was"),
+        (("OTHER", "--data", "new.jsonl"), "a run that `cereval extend` started"),
+        (("nothing", "--data", "new.jsonl"), "nothing"),
+    ],
+)
+@pytest.mark.usefixtures("data")
+def test_errors_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    rows = [{"id": str(n), "question": f"{n} + 4?", "answer": str(n + 4)} for n in range(60)]
+    write(Path("named.jsonl"), rows)
+    write(Path("changed.jsonl"), [{**rows[0], "answer": "5"}])
+    named = "named.jsonl" if "changed.jsonl" in arguments else "first.jsonl"
+    _, first = run(capsys, "extend", named, *MODEL, "--eps", "0.2")
+    _, other = run(capsys, "run", "first.jsonl", *MODEL, "--eps", "0.2")
+    ids = {"RUN": first["run_id"], "OTHER": other["run_id"]}
+    code, found = run(capsys, "extend", *(ids.get(part, part) for part in arguments))
+    assert (code, found["error"].count("\n")) == (1, 1)
+    assert words in found["error"]
+
+
+@pytest.mark.usefixtures("data")
+def test_a_version_keeps_its_question(capsys: pytest.CaptureFixture[str]) -> None:
+    first, _ = grown(capsys)
+    for flag, value in (("--eps", "0.3"), ("--max-calls", "20")):
+        assert f"{flag} must be left out" in run(capsys, "resume", first["run_id"], flag, value)[1]["error"]
