@@ -162,7 +162,7 @@ def _holds(holds: bool) -> str:
 
 @click.command(help=__doc__)
 @click.option("--quick", is_flag=True, help="60 pairs and 40 runs of each scene.")
-@click.option("--pairs", type=int, default=500, show_default=True)
+@click.option("--pairs", type=int, default=2000, show_default=True)
 @click.option("--runs", type=int, default=400, show_default=True, help="Of each scene.")
 @click.option("--seed", type=int, default=2026, show_default=True, help="Of the choice of pairs.")
 @click.option("--cores", type=int, default=2, show_default=True)

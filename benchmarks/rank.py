@@ -15,7 +15,9 @@ import resource
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.parallel import run_all
 from benchmarks.rank_families import family_rows
 from benchmarks.rank_floor import peeking
 from benchmarks.tables import markdown, publish
@@ -62,6 +65,7 @@ class Run:
     short: float
 
 
+@lru_cache(maxsize=1)
 def tables() -> dict[str, Floats]:
     """Items x models, complete columns; of AlpacaEval 50 drawn with seed 0."""
     found = {}
@@ -94,6 +98,27 @@ def run(scores: Floats, goal: RankGoal, seed: int) -> Run:
     return judged(session.result(), means, ordered, apart)
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run; peek: with claims that cost nothing to look at."""
+
+    data: str
+    goal: RankGoal
+    seed: int
+    peek: bool = False
+
+
+def play(job: Job) -> Run:
+    with peeking() if job.peek else nullcontext():
+        return run(tables()[job.data], job.goal, job.seed)
+
+
+def runs_of(name: str, goal: RankGoal, count: int, peek: bool = False) -> list[Run]:
+    return run_all(
+        play, [Job(name, goal, seed, peek) for seed in range(count)], f"{name}, {goal.spec()['goal']}"
+    )
+
+
 def judged(result: Ranking, means: Floats, ordered: float, apart: Bools) -> Run:
     pairs = np.array([[int(one), int(other)] for one, other in result.order], dtype=int).reshape(-1, 2)
     certain = np.zeros_like(apart)
@@ -111,9 +136,9 @@ def judged(result: Ranking, means: Floats, ordered: float, apart: Bools) -> Run:
     )
 
 
-def order_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
-    mine = [run(scores, Order(TIE), seed) for seed in range(runs)]
-    every = [run(scores, Everyone(TIE), seed) for seed in range(max(runs // 10, 2))]
+def order_rows(name: str, runs: int) -> list[list[object]]:
+    mine = runs_of(name, Order(TIE), runs)
+    every = runs_of(name, Everyone(TIE), max(runs // 10, 2))
     complete = [one.ordered for one in mine if one.missing == 0]
     at = float(np.mean([one.ordered for one in every]))
     return [
@@ -140,13 +165,13 @@ def order_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
     ]
 
 
-def doubt_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
+def doubt_rows(name: str, runs: int) -> list[list[object]]:
     """What giving pairs up earlier saves, and what it leaves unordered."""
-    means = scores.mean(axis=0)
+    means = tables()[name].mean(axis=0)
     apart = int((means[:, None] - means[None, :] > TIE).sum())
     rows: list[list[object]] = []
     for doubt in DOUBTS:
-        found = [run(scores, Order(TIE, doubt), seed) for seed in range(runs)]
+        found = runs_of(name, Order(TIE, doubt), runs)
         left = np.mean([one.missing for one in found]) / apart
         shares = _share([one.stopped for one in found])
         rows.append(
@@ -160,10 +185,9 @@ def doubt_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
     return rows
 
 
-def floor_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
+def floor_rows(name: str, runs: int) -> list[list[object]]:
     """What claims that cost nothing to look at would need, with the same schedule."""
-    with peeking():
-        found = [run(scores, Order(TIE), seed) for seed in range(max(runs // 10, 2))]
+    found = runs_of(name, Order(TIE), max(runs // 10, 2), peek=True)
     complete = [one.ordered for one in found if one.missing == 0]
     missing = np.mean([one.missing for one in found])
     return [
@@ -177,8 +201,8 @@ def _ratio(mine: list[Run], every: list[Run]) -> float:
     return float(np.mean([one.stopped for one in mine]) / np.mean([one.stopped for one in every]))
 
 
-def top_rows(name: str, scores: Floats, runs: int) -> list[list[object]]:
-    found = [run(scores, Top(1, WITHIN), seed) for seed in range(runs)]
+def top_rows(name: str, runs: int) -> list[list[object]]:
+    found = runs_of(name, Top(1, WITHIN), runs)
     wrong = float(np.mean([one.short > WITHIN for one in found]))
     return [
         [name, "top-1: calls", _share([one.stopped for one in found]), f"{ALLOWED_TOP[name]:.0%}"],
@@ -227,8 +251,8 @@ def measured(part: str, runs: int) -> list[list[object]]:
     if part == "families":
         return family_rows(2 * runs)
     rows = {"top": top_rows, "order": order_rows, "floor": floor_rows, "doubt": doubt_rows}[part]
-    chosen = {name: scores for name, scores in tables().items() if part == "top" or name != "MATH-L5"}
-    return [row for name, scores in chosen.items() for row in rows(name, scores, runs)]
+    chosen = [name for name in tables() if part == "top" or name != "MATH-L5"]
+    return [row for name in chosen for row in rows(name, runs)]
 
 
 @click.command(help=__doc__)
