@@ -35,6 +35,7 @@ LINES = {
     ],
     "tasks DATA": [f"tasks {ASKED} --model scripted/0.5"],
     "extend SCORES": ["extend s.csv --model a --eps 0.2 --seed 1"],
+    "extend DATA": [f"extend {ASKED} --model scripted/0.5 --seed 1"],
     "plan": ["plan --items 100", "plan --items 100 --mean 0.5 --at-least 0.4"],
 }
 

@@ -31,6 +31,7 @@ NAMES: Mapping[str, str] = {
     "tasks SCORES": f"tasks macro decision {SHARED} failing model goal eps|value [each] truth truth_inside",
     "tasks DATA": f"tasks macro decision {SHARED} failing model goal eps|value [each] {RUN}",
     "extend SCORES": f"versions {RESULT} model goal eps truth_inside",
+    "extend DATA": f"versions {RESULT} model goal eps {RUN}",
     "plan": (
         "n_items target confidence eps threshold mean variance explained methods bounds partition warnings weights"
     ),
@@ -65,5 +66,6 @@ HEAD = """## JSON
 
 `--json` prints one JSON object on stdout, and nothing else there. Names stay; new ones may come. `a|b`: one of the two,
 by the goal; `[a b]`: not for every goal. Shares and scores are numbers in [0, 1]; `null` says that something is not
-known (`cost_usd` without prices) or not decided (`decision`).
+known (`cost_usd` without prices) or not decided (`decision`). `resume` prints what the command that began the run does, and
+`report` has the names of that run's result.
 """
