@@ -17,7 +17,8 @@ import pytest
 
 import cereval
 from cereval.errors import CallError, InvalidInput
-from cereval.evaluate import HOPELESS, EvaluationInterrupted, unit_number
+from cereval.evaluate import HOPELESS, EvaluationInterrupted
+from cereval.ledger import unit_score
 
 ITEMS = [f"question {i}" for i in range(600)]
 GOAL = cereval.Estimate(0.1)
@@ -123,7 +124,7 @@ def test_the_same_bad_score_is_met_whatever_the_order_of_completion() -> None:
     [(True, 1.0), (np.bool_(False), 0.0), (np.float32(0.5), 0.5), (np.array(0.25), 0.25), (1, 1.0)],
 )
 def test_what_counts_as_a_number(value: object, number: float) -> None:
-    assert unit_number(value) == number
+    assert unit_score(value) == number
 
 
 def test_calls_in_flight_and_calls_too_many_are_bounded() -> None:

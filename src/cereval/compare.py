@@ -15,6 +15,7 @@ from cereval.goals.compare import CompareGoal, Difference, NotWorse, Sign
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.items.pair_predictor import PairPredictor
 from cereval.items.pool import Pool
+from cereval.ledger import unit_score
 from cereval.methods.active import Active
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod
@@ -269,11 +270,7 @@ def _checked_goal(goal: object) -> CompareGoal:
 def _score(which: str, score: float | None, draw: Draw) -> float | None:
     if score is None:
         return None
-    if isinstance(score, bool | np.bool_):
-        return float(score)
-    if not isinstance(score, int | float | np.integer | np.floating) or not 0.0 <= float(score) <= 1.0:
-        raise InvalidInput(f"score of the {which} model", f"in [0, 1], or None (item {draw.item})", score)
-    return float(score)
+    return unit_score(score, f"score of the {which} model", f"in [0, 1], or None (item {draw.item})")
 
 
 def _kept(field: str, values: ArrayLike | None, size: int, kept: NDArray[np.int64]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import numbers
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from cereval.errors import CallError, InvalidInput, shown
 from cereval.goals import Goal
+from cereval.ledger import unit_score, whole
 from cereval.records import Draw, Result
 from cereval.session import Session
 
@@ -135,7 +135,7 @@ class _Evaluation:
         if not self.running:
             return
         try:
-            score = unit_number(value)
+            score = unit_score(value)
         except InvalidInput:
             # Held back until the session wants it, so that it is met whatever the order of completion.
             what = f"a number in [0, 1] (item {draw.item}: {shown(self.items[draw.item], 40)})"
@@ -252,20 +252,6 @@ async def _cancelled(calls: Iterable[asyncio.Future[Any]]) -> None:
     await asyncio.gather(*pending, return_exceptions=True)
 
 
-def unit_number(value: object) -> float:
-    """A score as a float: any real number, bool or single-element array scalar in [0, 1].
-
-    >>> unit_number(True), unit_number(0.25)
-    (1.0, 0.25)
-    """
-    plain: Any = value
-    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
-        plain = plain.item()
-    if not isinstance(plain, numbers.Real) or not 0.0 <= float(plain) <= 1.0:
-        raise InvalidInput("score", "a number in [0, 1]", value)
-    return float(plain)
-
-
 def _not_awaitable(value: object, score: object) -> object:
     if not inspect.isawaitable(value):
         return value
@@ -296,6 +282,4 @@ def _checked_score(score: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _checked_connections(value: int | None, is_async: bool) -> int:
     if value is None:
         return ASYNC_CONNECTIONS if is_async else 1
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise InvalidInput("max_connections", "a whole number >= 1", value)
-    return int(value)
+    return whole("max_connections", value, 1)

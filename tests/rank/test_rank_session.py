@@ -15,8 +15,9 @@ import cereval
 from cereval.certificate.ranking_audit import SlowGame
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals.ranking import Beats, Order, RankGoal, Top, rank_goal_from_spec
-from cereval.rank.session import RankSession, checkpoints
-from cereval.rank.standing import closed, covers
+from cereval.rank.claims import closed, covers
+from cereval.rank.rounds import checkpoints
+from cereval.rank.session import RankSession
 from cereval.stats.pairs import PairGames, PairTuning
 
 Floats = NDArray[np.float64]

@@ -1,6 +1,6 @@
 """A ranking's claims proven a second time, slowly: one pair after the other, in plain numbers.
 
-It shares no code with `stats.pairs`, `stats.means` and `rank.standing`: the games are played in the increments
+It shares no code with `stats.pairs`, `stats.means` and `rank.claims`: the games are played in the increments
 X = S/N + (1 - t/N) D of the pair's mean difference, as `stats.increments` derives them, and with the standard library's
 normal distribution. A pair's evidence may be taken over all items that both models answered: the session may have
 stopped looking earlier, and more of a game can only show more.

@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from cereval.errors import InvalidInput
 from cereval.goals.ranking import Beats, Order, RankGoal, Top
+from cereval.ledger import whole
 from cereval.rank.ranking import ModelInterval, Ranking
-from cereval.rank.session import RankDraw, RankSession, whole
+from cereval.rank.rounds import RankDraw
+from cereval.rank.session import RankSession
 
 __all__ = ["Beats", "ModelInterval", "Order", "RankDraw", "RankSession", "Ranking", "Top", "rank"]
 

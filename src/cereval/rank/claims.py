@@ -37,7 +37,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class PairClaims:
     """above: certified better, transitively closed. near: certified worse by less than the margin (or better).
 
     `order` is what may be listed as certified order beside the goal's own answer. `gap` and `error` are the
@@ -65,7 +65,7 @@ class Standing:
 
 def read(
     games: PairGames, pairs: Pairs, *, margin: float | None, needed: float, order_needed: float
-) -> Standing:
+) -> PairClaims:
     """The claims that the evidence supports.
 
     A wrong "above" against a pair that is further apart than the margin has to pass "near" as well: so the two
@@ -82,7 +82,7 @@ def read(
         wins &= passed
     above = closed(wins)
     gap, error = games.estimates, games.errors
-    return Standing(
+    return PairClaims(
         above=above,
         near=near | above,
         order=closed(wins & (lead >= order_needed)),
