@@ -66,6 +66,6 @@ HEAD = """## JSON
 
 `--json` prints one JSON object on stdout, and nothing else there. Names stay; new ones may come. `a|b`: one of the two,
 by the goal; `[a b]`: not for every goal. Shares and scores are numbers in [0, 1]; `null` says that something is not
-known (`cost_usd` without prices) or not decided (`decision`). `resume` prints what the command that began the run does, and
-`report` has the names of that run's result.
+known (`cost_usd` without prices) or not decided (`decision`). `resume` prints what the command that began the run
+does, and `report` has the names of that run's result.
 """
