@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from statistics import median
 from typing import Any
 
-from cereval.printable import printable
 from cereval.records import Interval
 from cereval.report import svg, wording
 from cereval.report.categories import CategoryEstimate
 from cereval.report.favours import category_favours
+from cereval.report.rendering import attachment, drawing, rendered
 from cereval.report.story import Asked, Story
 
 WIDE, NARROW = 720, 340
 COMPARED, SAME = ("estimate", "lower", "upper", "n_evaluated"), 1e-9
 SAMPLES = {"right": 4, "wrong": 6, "failed": 3}
-LARGEST_CERTIFICATE = 4 * 2**20
-"""Bytes of a certificate that is attached to the page; a larger one is only named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +35,10 @@ class Totals:
 
 def render(story: Story) -> str:
     """The page. Everything that a model or a data file wrote is made printable, cut and escaped."""
-    import jinja2
-    from markupsafe import Markup
-
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters |= {
-        "percent": wording.percent,
-        "money": wording.money,
-        "duration": wording.duration,
-        "text": lambda value, limit=400: printable(str(value), limit, lines=True),
-    }
-    template = environment.from_string((files(__package__) / "page.html").read_text(encoding="utf-8"))
-    style = Markup((files(__package__) / "page.css").read_text(encoding="utf-8"))
-    page: str = template.render(style=style, **_variables(story, Markup))
-    return page
+    return rendered("page.html", **_variables(story))
 
 
-def _variables(story: Story, markup: Any) -> dict[str, Any]:
+def _variables(story: Story) -> dict[str, Any]:
     result, goal = story.result, current_goal(story)
     low, high = wording.outwards(result.lower, result.upper)
     return {
@@ -70,19 +51,19 @@ def _variables(story: Story, markup: Any) -> dict[str, Any]:
         "asked": wording.asked_of(result),
         "low": low,
         "high": high,
-        "overall": markup(svg.interval_bar(result.estimate, Interval(result.lower, result.upper))),
+        "overall": drawing(svg.interval_bar(result.estimate, Interval(result.lower, result.upper))),
         "charts": [
-            (name, markup(svg.narrowing(story.steps, width)))
+            (name, drawing(svg.narrowing(story.steps, width)))
             for name, width in (("wide", WIDE), ("narrow", NARROW))
             if len(story.steps) > 1
         ],
-        "categories": [_category_row(one, markup) for one in by_estimate(story.categories)],
+        "categories": [_category_row(one) for one in by_estimate(story.categories)],
         "favours": category_favours(story.asked),
         "samples": {kind: samples(story.asked, kind, most) for kind, most in SAMPLES.items()},
         "totals": totals(story.asked),
         "settings": settings(story),
         "differing": differing(story),
-        "attachment": markup(attachment(story.certificate)),
+        "attachment": attachment(story.certificate),
     }
 
 
@@ -101,11 +82,11 @@ def differing(story: Story) -> str:
     return f"{low} to {high} after {stated['n_evaluated']:,} calls"
 
 
-def _category_row(one: CategoryEstimate, markup: Any) -> dict[str, Any]:
+def _category_row(one: CategoryEstimate) -> dict[str, Any]:
     return {
         "category": one,
         "ends": None if one.interval is None else wording.outwards(one.interval.lower, one.interval.upper, 0),
-        "bar": markup(svg.interval_bar(one.estimate, one.interval)),
+        "bar": drawing(svg.interval_bar(one.estimate, one.interval)),
     }
 
 
@@ -181,13 +162,3 @@ def _flat(values: Any) -> str:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def attachment(certificate: Any) -> str:
-    """The certificate as a `data:` address, so that the page alone is enough to verify it."""
-    if certificate is None:
-        return ""
-    content = json.dumps(certificate, indent=1).encode()
-    if len(content) > LARGEST_CERTIFICATE:
-        return ""
-    return "data:application/json;base64," + base64.b64encode(content).decode()
