@@ -56,3 +56,11 @@ class AskTell(Ledger[Draw]):
     @property
     def method(self) -> Method:
         return self._method
+
+
+def rejection(confidence: float) -> str:
+    """What is said where the evidence has rejected every value."""
+    return (
+        "the evidence rejects every value: this has probability at most "
+        f"{1 - confidence:.3g}; shown is only what the seen scores prove by themselves"
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cereval.asktell import AskTell, whole
+from cereval.asktell import AskTell, rejection, whole
 from cereval.errors import InvalidInput
 from cereval.goals.compare import CompareGoal, Difference, NotWorse, Sign
 from cereval.goals.estimate import in_open_unit_interval
@@ -22,6 +22,7 @@ from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Uniform
 from cereval.records import Draw, Guarantee, Result, Stopped
 from cereval.replay import checked_scores
+from cereval.session import embedded
 
 Floats = NDArray[np.float64]
 UNDECIDED = "undecided"
@@ -116,7 +117,7 @@ class CompareSession(AskTell):
         self.n_items = whole("n_items", n_items, 1)
         budget = None if budget is None else whole("budget", budget, 1)
         if texts is not None and embeddings is None:
-            embeddings = _embedded(texts, self.n_items)
+            embeddings = embedded(texts, self.n_items)
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
@@ -201,11 +202,7 @@ class CompareSession(AskTell):
         notes = self._predictor.notes if self._predictor is not None else ()
         if not self._method.contradiction:
             return notes
-        warning = (
-            "the evidence rejects every value: this has probability at most "
-            f"{1 - self.confidence:.3g}; shown is only what the seen scores prove by themselves"
-        )
-        return (warning, *notes)
+        return (rejection(self.confidence), *notes)
 
 
 def compare(
@@ -284,11 +281,3 @@ def _kept(field: str, values: ArrayLike | None, size: int, kept: NDArray[np.int6
 def _check_rows(field: str, rows: int, size: int) -> None:
     if rows != size:
         raise InvalidInput(field, f"one row for each of the {size} scores", f"{rows} rows")
-
-
-def _embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
-    from cereval.items.embeddings import text_features
-
-    _check_rows("texts", len(texts), n_items)
-    features: ArrayLike = text_features(texts)
-    return features

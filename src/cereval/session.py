@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cereval.asktell import AskTell, whole
+from cereval.asktell import AskTell, rejection, whole
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate, Goal, Threshold, goal_from_spec
 from cereval.goals.compare import Difference, NotWorse, Sign
@@ -65,7 +65,7 @@ class Session(AskTell):
         self.n_items = whole("n_items", n_items, 1)
         self.budget = None if budget is None else whole("budget", budget, 1)
         if texts is not None and embeddings is None:
-            embeddings = _embedded(texts, self.n_items)
+            embeddings = embedded(texts, self.n_items)
         pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
@@ -153,11 +153,7 @@ class Session(AskTell):
     def _method_notes(self) -> tuple[str, ...]:
         if not self._method.contradiction:
             return self._method.notes
-        warning = (
-            "the evidence rejects every value: this has probability at most "
-            f"{1 - self.confidence:.3g}; shown is only what the seen scores prove by themselves"
-        )
-        return (warning, *self._method.notes)
+        return (rejection(self.confidence), *self._method.notes)
 
     # -- save and restore ---------------------------------------------------------------------------------------------
 
@@ -255,7 +251,8 @@ def _checked_target(target: str, weights: ArrayLike | None) -> str:
     return "weighted" if target == "benchmark" and weights is not None else target
 
 
-def _embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
+def embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
+    """The texts of the items as features."""
     from cereval.items.embeddings import text_features
 
     if len(texts) != n_items:

@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from cereval.certificate.audit import Audited, audit
-from cereval.certificate.base import Verdict, chained, digest
+from cereval.certificate.base import Verdict
 from cereval.certificate.case import Case, Forecast, Seen
 from cereval.certificate.checking import WrongError, check_recorded, close, equal
-from cereval.certificate.issue import ordered, versions
+from cereval.certificate.issue import ordered, sealed
 from cereval.certificate.verify import aim_of
 from cereval.compare import CompareSession
 from cereval.errors import InvalidInput
 from cereval.goals.compare import COMPARE_GOALS, EQUAL, ROUNDING
 from cereval.packing import packed, unpacked
-from cereval.plan import digest_of
 
 FORMAT = "cereval-comparison/1"
 FIELDS = frozenset(("format", "settings", "result", "side_information", "versions", "log", "chain", "digest"))
@@ -41,16 +40,14 @@ def issue_comparison(session: CompareSession, about: Mapping[str, Any]) -> dict[
         "groups": pool.groups,
         "history": pool.history,
     }
-    certificate: dict[str, Any] = {
-        "format": FORMAT,
-        "settings": settings,
-        "result": session.result().as_dict(),
-        "side_information": {name: packed(array) for name, array in arrays.items() if array is not None},
-        "versions": versions(),
-        "log": entries,
-        "chain": chained(digest_of(settings), entries),
-    }
-    return {**certificate, "digest": digest(certificate)}
+    return sealed(
+        FORMAT,
+        settings,
+        entries,
+        settings=settings,
+        result=session.result().as_dict(),
+        side_information={name: packed(array) for name, array in arrays.items() if array is not None},
+    )
 
 
 def verify(certificate: Any, stored: object = None, *, explain: bool = False) -> Verdict:  # noqa: ARG001

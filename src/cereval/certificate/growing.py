@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cereval.certificate.audit import audit
-from cereval.certificate.base import Verdict, chained, digest
+from cereval.certificate.base import Verdict
 from cereval.certificate.case import Seen
 from cereval.certificate.checking import RUN_ID, Check, WrongError, check_recorded, close, equal
 from cereval.certificate.growing_audit import Left, audit_version, uniform_case
-from cereval.certificate.issue import ordered, versions
+from cereval.certificate.issue import ordered, sealed
 from cereval.certificate.stored import Stored, check_log, check_run_id
 from cereval.goals import Estimate
 from cereval.growing import Growing
 from cereval.growing_result import GrowingResult, Version
-from cereval.plan import Plan, digest_of
+from cereval.plan import Plan
 
 FORMAT = "cereval-growing/1"
 FIELDS = frozenset(("format", "settings", "result", "versions", "log", "chain", "digest"))
@@ -44,17 +44,9 @@ def _issued(
     session: Growing, result: GrowingResult, about: Mapping[str, Any], run: Mapping[str, Any]
 ) -> dict[str, Any]:
     settings = ordered({**settings_of(session), "about": dict(about)})
-    log = log_of(session)
-    certificate: dict[str, Any] = {
-        "format": FORMAT,
-        **run,
-        "settings": settings,
-        "result": ordered(result.as_dict()),
-        "versions": versions(),
-        "log": log,
-        "chain": chained(digest_of(settings), log),
-    }
-    return {**certificate, "digest": digest(certificate)}
+    return sealed(
+        FORMAT, settings, log_of(session), settings=settings, result=ordered(result.as_dict()), **run
+    )
 
 
 def about_plan(plan: Plan) -> dict[str, Any]:

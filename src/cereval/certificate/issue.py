@@ -20,17 +20,26 @@ def issue(
     plan: Plan, known: Known, result: Result, log: Sequence[Entry], changes: Sequence[Change] = ()
 ) -> dict[str, Any]:
     """The certificate of the results consumed so far, in draw order."""
-    entries = [entry.as_dict() for entry in log]
-    certificate: dict[str, Any] = {
-        "format": FORMAT,
-        "run_id": plan.run_id,
-        "result": result.as_dict(),
-        "plan": ordered(plan.as_dict()),
-        "changes": [ordered(change.as_dict()) for change in changes],
-        "side_information": known.as_dict(),
+    return sealed(
+        FORMAT,
+        plan.as_dict(),
+        [entry.as_dict() for entry in log],
+        run_id=plan.run_id,
+        result=result.as_dict(),
+        plan=ordered(plan.as_dict()),
+        changes=[ordered(change.as_dict()) for change in changes],
+        side_information=known.as_dict(),
+    )
+
+
+def sealed(kind: str, start: Mapping[str, Any], log: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
+    """A certificate of any kind: its fields, the log chained to what it starts from, and the digest of it all."""
+    certificate = {
+        "format": kind,
+        **fields,
         "versions": versions(),
-        "log": entries,
-        "chain": chained(digest_of(plan.as_dict()), entries),
+        "log": log,
+        "chain": chained(digest_of(start), log),
     }
     return {**certificate, "digest": digest(certificate)}
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cereval.certificate.base import Verdict, chained, digest
+from cereval.certificate.base import Verdict
 from cereval.certificate.checking import WrongError, check_recorded, close, equal
-from cereval.certificate.issue import ordered, versions
+from cereval.certificate.issue import ordered, sealed
 from cereval.certificate.ranking_audit import RankingAudit
 from cereval.errors import shown
 from cereval.goals.ranking import rank_goal_from_spec
-from cereval.plan import digest_of
 from cereval.rank.session import RankSession
 
 FORMAT = "cereval-ranking/1"
@@ -38,15 +37,7 @@ def issue_ranking(session: RankSession, data: str = "") -> dict[str, Any]:
         }
     )
     entries = [{"model": draw.model, "item": draw.item, "score": score} for draw, score in session.log]
-    certificate: dict[str, Any] = {
-        "format": FORMAT,
-        "settings": settings,
-        "result": session.result().as_dict(),
-        "versions": versions(),
-        "log": entries,
-        "chain": chained(digest_of(settings), entries),
-    }
-    return {**certificate, "digest": digest(certificate)}
+    return sealed(FORMAT, settings, entries, settings=settings, result=session.result().as_dict())
 
 
 def verify(certificate: Any, stored: object = None, *, explain: bool = False) -> Verdict:  # noqa: ARG001

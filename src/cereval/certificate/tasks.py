@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 
 from cereval.certificate.audit import Audited, audit
-from cereval.certificate.base import Entry, Verdict, chained, digest
+from cereval.certificate.base import Entry, Verdict
 from cereval.certificate.book import Book
 from cereval.certificate.case import Aim, Case, Forecast, Seen
 from cereval.certificate.checking import RUN_ID, Check, WrongError, check_recorded, close, equal
 from cereval.certificate.clock import SlowClock
 from cereval.certificate.games import Test
-from cereval.certificate.issue import ordered, versions
+from cereval.certificate.issue import ordered, sealed
 from cereval.certificate.stored import Stored, check_run_id, check_stored
 from cereval.goals.tasks import tasks_goal_from_spec
 from cereval.known import Known, tasks_session_for
 from cereval.logbook import Change, Log, replayed, tell
 from cereval.methods.certified import LOGICAL_SLACK, CertifiedMethod
 from cereval.methods.follower import Follower
-from cereval.plan import Plan, digest_of
+from cereval.plan import Plan
 from cereval.records import Draw, Interval
 from cereval.stats.betting import ROUNDING
 from cereval.stats.evidence import holm
@@ -45,17 +45,14 @@ def issue_tasks(
 ) -> dict[str, Any]:
     """The certificate of the results consumed so far; `about` names the model and the data."""
     settings = ordered({**session.settings(), "about": dict(about)})
-    entries = [entry.as_dict() for entry in log]
-    certificate: dict[str, Any] = {
-        "format": FORMAT,
-        "settings": settings,
-        "result": ordered(session.result().as_dict()),
-        "side_information": known.as_dict(),
-        "versions": versions(),
-        "log": entries,
-        "chain": chained(digest_of(settings), entries),
-    }
-    return {**certificate, "digest": digest(certificate)}
+    return sealed(
+        FORMAT,
+        settings,
+        [entry.as_dict() for entry in log],
+        settings=settings,
+        result=ordered(session.result().as_dict()),
+        side_information=known.as_dict(),
+    )
 
 
 def issue_tasks_run(
@@ -63,20 +60,17 @@ def issue_tasks_run(
 ) -> dict[str, Any]:
     """The certificate of a run in the store, from the results consumed so far, in draw order."""
     settings = ordered(settings_of(plan, known))
-    entries = [entry.as_dict() for entry in log]
-    certificate: dict[str, Any] = {
-        "format": FORMAT,
-        "run_id": plan.run_id,
-        "settings": settings,
-        "result": ordered(result.as_dict()),
-        "plan": ordered(plan.as_dict()),
-        "changes": [ordered(change.as_dict()) for change in changes],
-        "side_information": known.as_dict(),
-        "versions": versions(),
-        "log": entries,
-        "chain": chained(digest_of(settings), entries),
-    }
-    return {**certificate, "digest": digest(certificate)}
+    return sealed(
+        FORMAT,
+        settings,
+        [entry.as_dict() for entry in log],
+        run_id=plan.run_id,
+        settings=settings,
+        result=ordered(result.as_dict()),
+        plan=ordered(plan.as_dict()),
+        changes=[ordered(change.as_dict()) for change in changes],
+        side_information=known.as_dict(),
+    )
 
 
 def settings_of(plan: Plan, known: Known) -> dict[str, Any]:
