@@ -25,6 +25,7 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
 PARTS: Mapping[str, str] = {
     "pattern": "scorer",
     "tolerance": "scorer",
+    "accuracy": "model",
     "examples": "few_shot",
     "masses": "groups",
     "variances": "groups",

@@ -137,8 +137,6 @@ def _checked(task: Task) -> Task:
     whole("seed", task.seed, 0)
     if task.max_calls is not None:
         whole("budget", task.max_calls, 1)
-    if not 0 < task.timeout < float("inf"):
-        raise InvalidInput("timeout", "a number of seconds > 0", task.timeout)
     known_method(task.method)
     known_target(task.target)
     return task

@@ -31,6 +31,10 @@ class ModelOptions:
     answer_key: Mapping[str, str] | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not 0 < self.timeout_s < float("inf"):
+            raise InvalidInput("timeout", "a number of seconds > 0", self.timeout_s)
+
 
 def open_model(name: str, options: ModelOptions | None = None) -> Model:
     """The model that `openai/NAME`, `python:...`, `gguf:PATH`, `local/NAME` or `scripted/P` stands for.

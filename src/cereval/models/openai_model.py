@@ -93,8 +93,6 @@ def open_openai(
     key_variable: str = "OPENAI_API_KEY",
 ) -> OpenAIModel:
     """Opens a client; servers of one's own (a `base_url`) need no key."""
-    if not 0 < timeout_s < float("inf"):
-        raise InvalidInput("timeout", "a number of seconds > 0", timeout_s)
     client = _client(base_url or os.environ.get("OPENAI_BASE_URL") or None, timeout_s, key_variable)
     endpoint = str(client.base_url).rstrip("/")
     if price is None and OPENAI in endpoint:
