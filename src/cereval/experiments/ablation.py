@@ -8,7 +8,7 @@ from typing import Any
 
 from cereval.experiments.base import Rows, Task
 from cereval.experiments.benchmarks import replicate
-from cereval.experiments.plots import STYLES
+from cereval.experiments.plots import STYLES, panels
 from cereval.experiments.recorded import Benchmark, folders, load, saved_embeddings
 from cereval.experiments.summaries import grouped, markdown, means, methods_of
 
@@ -77,11 +77,7 @@ class Ablation:
         )
 
     def plot(self, rows: Rows, figure: Any) -> None:
-        panels = grouped(rows, "benchmark")
-        figure.set_size_inches(3.7 * len(panels), 3.6)
-        for axes, ((benchmark,), inside) in zip(
-            figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True
-        ):
+        for axes, benchmark, inside in panels(figure, rows, 3.7):
             _bars(axes, [row for row in inside if abs(row["multiple"] - 2) < 1e-4])
             axes.set(title=f"{benchmark}, 2 ε*", ylabel="share of items saved")
         figure.axes[0].legend(fontsize=7)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cereval.experiments.base import Rows, Task
-from cereval.experiments.plots import line, saved_axes
+from cereval.experiments.plots import line, panels, saved_axes
 from cereval.experiments.recorded import folders, load, load_embeddings, saved_embeddings
 from cereval.experiments.summaries import curve, grouped, markdown, means, methods_of, pivot
 from cereval.experiments.traces import PRINTED, Reached, certified_reaches, printed_reaches
@@ -123,11 +123,7 @@ class Benchmarks:
         return Task(key, replicate, settings)
 
     def plot(self, rows: Rows, figure: Any) -> None:
-        panels = grouped(rows, "benchmark")
-        figure.set_size_inches(3.7 * len(panels), 3.6)
-        for axes, ((benchmark,), inside) in zip(
-            figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True
-        ):
+        for axes, benchmark, inside in panels(figure, rows, 3.7):
             for method in methods_of(inside):
                 line(axes, method, *curve(inside, method, "multiple", "saved"))
             saved_axes(axes, f"{benchmark}, {len(grouped(inside, 'model'))} models")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from cereval.experiments.base import Figure, Rows
+from cereval.experiments.summaries import grouped
 from cereval.imports import optional
 
 STYLES: dict[str, tuple[str, str]] = {
@@ -34,6 +35,15 @@ def save(figure: Figure, rows: Rows, out: Path) -> tuple[Path, Path]:
         canvas.savefig(png, dpi=150)
         canvas.savefig(svg, metadata={"Date": None})
     return png, svg
+
+
+def panels(figure: Any, rows: Rows, width: float, *, sharey: bool = True) -> Iterator[tuple[Any, str, Rows]]:
+    """Axes side by side, one for each benchmark, with its name and rows."""
+    found = grouped(rows, "benchmark")
+    figure.set_size_inches(width * len(found), 3.6)
+    beside = figure.subplots(1, len(found), sharey=sharey, squeeze=False)[0]
+    for axes, ((benchmark,), inside) in zip(beside, found.items(), strict=True):
+        yield axes, str(benchmark), inside
 
 
 def line(axes: Any, method: str, x: Sequence[float], y: Sequence[float], **options: Any) -> None:

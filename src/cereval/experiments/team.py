@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.experiments.base import Row, Rows, Task
+from cereval.experiments.plots import panels
 from cereval.experiments.recorded import Benchmark, folders, load
 from cereval.experiments.summaries import grouped, markdown
 from cereval.goals import Estimate
@@ -113,11 +114,7 @@ class Team:
         ]
 
     def plot(self, rows: Rows, figure: Any) -> None:
-        panels = grouped(rows, "benchmark")
-        figure.set_size_inches(4.5 * len(panels), 3.6)
-        for axes, ((benchmark,), inside) in zip(
-            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
-        ):
+        for axes, benchmark, inside in panels(figure, rows, 4.5, sharey=False):
             places = sorted({int(row["position"]) for row in inside})
             for way in WAYS:
                 axes.plot(places, [mean_calls(inside, way, place) for place in places], label=way)
