@@ -12,7 +12,7 @@ from cereval.experiments.populations import bernoulli, clusters
 from cereval.goals import Estimate
 from cereval.items.pool import Pool
 from cereval.items.predictors import Forecast, build_predictor
-from cereval.methods.active import COLD, Active
+from cereval.methods.active import PLAIN, Active
 from cereval.methods.base import Aim, Setting, Target
 from cereval.records import Draw
 from cereval.replay import replay
@@ -59,12 +59,12 @@ def test_a_block_is_drawn_before_the_results_of_the_one_before_it() -> None:
     waiting = []
     while (draw := method.next_draw()) is not None:
         waiting.append(draw)
-    assert len(waiting) == 2 * COLD.first
+    assert len(waiting) == 2 * PLAIN.first
     first = len(waiting)
-    for draw in waiting[: COLD.first - 1]:
+    for draw in waiting[: PLAIN.first - 1]:
         method.observe(draw, 1.0, 1.0)
         assert method.next_draw() is None
-    method.observe(waiting[COLD.first - 1], 1.0, 1.0)
+    method.observe(waiting[PLAIN.first - 1], 1.0, 1.0)
     assert next_of(method).index == first
 
 

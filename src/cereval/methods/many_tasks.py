@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.items.spread import draw_weights
-from cereval.methods.active import Active
+from cereval.methods.active import UNIFORM_BLOCKS, Active
 from cereval.methods.base import Setting
 from cereval.methods.certified import moved_inside
 from cereval.methods.follower import Follower
@@ -127,7 +127,7 @@ class ManyTasks(Active):
 
     def _rates_of(self, block: int) -> Floats | None:
         """What the forecast's results left wanted, less the draws of the block that is still in flight."""
-        wanted = self._rates[block - 1] if block >= self._pace.uniform_blocks else None
+        wanted = self._rates[block - 1] if block >= UNIFORM_BLOCKS else None
         if wanted is None:
             return None
         pending = self.groups[self._order[self._starts[block - 1] : self._starts[block]]]
