@@ -210,7 +210,7 @@ def test_the_truth_of_a_population_is_not_claimed(folder: Path, capsys: pytest.C
         (["--budget", "0"], "budget must be a whole number >= 1, got 0"),
         (["--seed", "-1"], "seed must be a whole number >= 0, got -1"),
         (["--history", "good"], "--history must be columns other than the model's own, got 'good'"),
-        (["--history", "nobody"], "model must be a column of the scores table"),
+        (["--history", "nobody"], "--history must be a column of the scores table"),
         (["--history", "nowhere.csv"], "nowhere.csv"),
         (["--items", "nowhere.csv"], "nowhere.csv"),
         (["--embeddings", "tfidf"], "--embeddings must be given with --items that have a column `text`"),

@@ -76,9 +76,10 @@ def _groups(plan: Plan, items: Sequence[Item]) -> NDArray[np.int64] | None:
 def start(plan: Plan, items: Sequence[Item], store: Store) -> Start:
     """Creates the run, or replays what the store has of it."""
     store.add_items(plan.data_hash, (item.as_dict() for item in items))
-    store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, plan.model_name)
     known = known_items(plan, items, store)
+    # The session first: a request that it refuses leaves no empty run behind.
     session = version_for(plan, store) if plan.growth else any_session_for(plan, known)
+    store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, plan.model_name)
     stored, answers = store.draws(plan.run_id), store.answers(plan.run_id, texts=False)
     changes = changes_of(store, plan.run_id)
     results = {answer.draw: answer.score for answer in answers}
