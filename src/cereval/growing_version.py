@@ -18,7 +18,7 @@ class LastVersion:
     >>> whole.extend(5)
     >>> version = LastVersion(whole)
     >>> version.n_items, version.n_evaluated, version.done
-    (15, 0, True)
+    (15, 0, False)
     """
 
     budget: int | None = None

@@ -56,6 +56,7 @@ def replayed(
     Draws are asked as early as the session gives them, so that none is asked after it has ended; a change
     comes at the same draw and the same result as it did.
 
+    >>> from cereval.session import Session
     >>> session = Session(100, seed=1)
     >>> [draw.index for draw in replayed(session, Log({0: 1.0, 2: None}, drawn=3))], session.n_evaluated
     ([0, 1, 2], 1)

@@ -20,6 +20,7 @@ from cereval.goals import Estimate
 from cereval.growing import growing
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import digest_of
+from cereval.store.base import open_store
 
 __all__ = ["slow_model"]
 
@@ -90,6 +91,35 @@ def test_a_seed_that_nobody_knows_is_kept(capsys: pytest.CaptureFixture[str]) ->
     _, again = run(capsys, "extend", "first.jsonl", *MODEL, "--eps", "0.1")
     assert again == facts
     assert facts["seed"] > 1000
+
+
+@pytest.mark.usefixtures("data")
+def test_a_run_with_a_known_seed_is_not_taken_for_one_without(capsys: pytest.CaptureFixture[str]) -> None:
+    _, known = run(capsys, "extend", "first.jsonl", *MODEL, "--eps", "0.2", "--seed", "0")
+    _, drawn = run(capsys, "extend", "first.jsonl", *MODEL, "--eps", "0.2")
+    assert (known["seed"], drawn["run_id"] == known["run_id"]) == (0, False)
+    assert drawn["seed"] > 1000
+
+
+@pytest.mark.usefixtures("data")
+def test_a_version_is_extended_by_one_process_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    _, first = run(capsys, "extend", "first.jsonl", *MODEL, *SEEDED, "--store", "sqlite:///a.db")
+    store = open_store("sqlite:///a.db")
+    with store.hold(first["run_id"]):
+        refused = process(".", "extend", first["run_id"], "--data", "new.jsonl", "--store", "sqlite:///a.db")
+        assert refused.wait() == 1
+    store.close()
+
+
+@pytest.mark.usefixtures("data")
+def test_new_questions_without_answers_do_not_block_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"question": f"{n} + 4?", "right": str(n + 4)} for n in range(FIRST, ALL)]
+    write(Path("bare.jsonl"), rows)
+    _, first = run(capsys, "extend", "first.jsonl", *MODEL, *SEEDED)
+    code, found = run(capsys, "extend", first["run_id"], "--data", "bare.jsonl")
+    assert (code, "name it with --answer" in found["error"]) == (1, True)
+    code, found = run(capsys, "extend", first["run_id"], "--data", "bare.jsonl", "--answer", "right")
+    assert (code, found["versions"][1]["n_items"]) == (0, ALL)
 
 
 @pytest.mark.usefixtures("data")
@@ -190,6 +220,7 @@ def test_a_forger_who_repairs_the_hashes_is_found(capsys: pytest.CaptureFixture[
         (("first.jsonl", *MODEL, "--state", "s.json"), "--state must be left out"),
         (("first.jsonl", *MODEL, "--versions", "0.5,1"), "--versions must be left out"),
         (("first.jsonl", *MODEL, "--eps", "7"), "eps must be"),
+        (("task.yaml", *MODEL), "not a task file"),
         ((*MODEL,), "SCORES or DATA must be given"),
         (("--data", "first.jsonl"), "--model must be given"),
         (("first.jsonl",), "--model must be given"),
@@ -207,6 +238,7 @@ def test_errors_are_one_line(
 ) -> None:
     rows = [{"id": str(n), "question": f"{n} + 4?", "answer": str(n + 4)} for n in range(60)]
     write(Path("named.jsonl"), rows)
+    Path("task.yaml").write_text("data: first.jsonl\nmix: a=1\n")
     write(Path("changed.jsonl"), [{**rows[0], "answer": "5"}])
     named = "named.jsonl" if "changed.jsonl" in arguments else "first.jsonl"
     _, first = run(capsys, "extend", named, *MODEL, "--eps", "0.2")

@@ -225,6 +225,12 @@ def test_what_does_not_fit_many_files_is_refused(data: Path, capsys: pytest.Capt
     assert "--by must be left out" in run(capsys, *both, "--by", "level")[1]["error"]
     assert "--few-shot must be left out" in run(capsys, *both, "--few-shot", "2")[1]["error"]
     assert "--scorer must be given" in run(capsys, *both, "--data", "chosen.jsonl")[1]["error"]
+    write(Path("silent.jsonl"), [{"question": "1 + 1?", "right": "2"}])
+    assert "silent" in run(capsys, *both, "--data", "silent.jsonl", "--scorer", "exact")[1]["error"]
+    four = {"choices": ["w", "x", "y", "z"]}
+    for name, answers in (("one", (1, 2, 4)), ("other", (1, 2, 3))):
+        write(Path(f"{name}.jsonl"), [{"question": f"{n}?", "answer": n, **four} for n in answers])
+    assert "from 0 or from 1" in run(capsys, "tasks", "one.jsonl", "other.jsonl", *MODEL)[1]["error"]
     assert "different names" in run(capsys, "tasks", data, data, *MODEL)[1]["error"]
     assert "--by must be" in run(capsys, "tasks", "bare.jsonl", *MODEL)[1]["error"]
     _, facts = run(capsys, *both, "--max-calls", "5")

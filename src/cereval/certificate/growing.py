@@ -136,6 +136,7 @@ class _Recomputed:
         plan, settings = Plan.from_dict(self.certificate["plan"]), self.certificate["settings"]
         equal("plan.growth.sizes", list(plan.growth["sizes"]), settings["sizes"])
         equal("plan.n_items", plan.n_items, sum(settings["sizes"]))
+        equal("plan.method, plan.weights", (plan.method, dict(plan.weights or {})), ("growing", {}))
         for name in ("goal", "confidence", "target", "seed"):
             equal(f"plan.{name}", getattr(plan, name), settings[name])
         equal("settings.about", settings["about"], ordered(about_plan(plan)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,15 +41,24 @@ def extend_live(run_id: str | None, data: str, context: click.Context, flags: Ma
             raise InvalidInput(f"--{name}", "left out where the model is asked", flags[name])
     if run_id is not None:
         _refuse_settings(context, flags)
+    if Path(data).suffix in (".yaml", ".yml"):
+        raise InvalidInput("DATA", "questions (jsonl, csv, parquet, hf:org/name), not a task file", data)
     store = _store(run_id, flags)
+    showing = Showing(flags["display"], flags["certificate"], flags["as_json"])
     try:
-        work, plan = _first(data, store, flags) if run_id is None else _next(run_id, data, store, flags)
-        code = carry_out(work, plan, store, Showing(flags["display"], flags["certificate"], flags["as_json"]))
+        with _alone(run_id, store):
+            work, plan = _first(data, store, flags) if run_id is None else _next(run_id, data, store, flags)
+            code = carry_out(work, plan, store, showing)
         if flags["report"] is not None:
             _write_page(flags["report"], store, plan.run_id)
         return code
     finally:
         store.close()
+
+
+def _alone(run_id: str | None, store: Store) -> AbstractContextManager[None]:
+    """Two versions at once that follow the same one would draw alike: what one shows foretells the other."""
+    return nullcontext() if run_id is None else store.hold(store.run(run_id).run_id)
 
 
 def _store(run_id: str | None, flags: Mapping[str, Any]) -> Store:
@@ -87,7 +97,7 @@ def _next(run_id: str, data: str, store: Store, flags: Mapping[str, Any]) -> tup
     from cereval.datasets.read import read_dataset
     from cereval.runner.growth import check_extension
 
-    added = read_dataset(data, Fields(**{name: flags[name] for name in READING}))
+    added = read_dataset(data, Fields(**{name: flags[name] for name in READING}), combined=True)
     work = extended(run_id, store, added, {name: flags[name] for name in NOW})
     check_extension(work.plan, store)
     return work, work.plan

@@ -154,11 +154,13 @@ def divided(task: Task, files: Sequence[str], goal: TasksGoal) -> Prepared:
     """One run on many tasks: the categories of one data set, or one task for each of several."""
     if len(files) > 1 and task.few_shot:
         raise InvalidInput("--few-shot", "left out where each of several files is a task", task.few_shot)
-    parts = [_data(replace(task, data=file)) for file in files]
+    parts = [_data(replace(task, data=file), combined=len(files) > 1) for file in files]
     data = joined([part for part, _ in parts])
     if task.scorer is None and len({bool(item.choices) for item in data.items}) > 1:
         raise InvalidInput("--scorer", "given where some questions have choices and some have none", None)
     plan, items = _plan(task, data, parts[0][1])
+    for part, _ in parts:
+        _need_answers(plan, part.items, named(part.source))
     names, _ = named_groups([task_of(item.category) for item in items])
     many = replace(plan, goal=goal.spec(), tasks=names, data_name=", ".join(map(named, files)))
     return _opened(many, items, circumstances_of(task))
@@ -166,7 +168,7 @@ def divided(task: Task, files: Sequence[str], goal: TasksGoal) -> Prepared:
 
 def growing(task: Task) -> Prepared:
     """The first version of a data set that will grow."""
-    plan, items = _plan(task, *_data(task))
+    plan, items = _plan(task, *_data(task, combined=True))
     growth = {"sizes": [plan.n_items], "after": None}
     return _opened(replace(plan, method="growing", growth=growth), items, circumstances_of(task))
 
@@ -180,6 +182,7 @@ def extended(run_id: str, store: Store, data: DataSet, overrides: Mapping[str, A
     items = _stored_items(plan, store)
     examples = [str(example["id"]) for example in plan.prompt.get("examples", ())]
     fresh = new_items(items, data, examples)
+    _need_answers(plan, fresh, named(data.source))
     larger = replace(
         plan,
         data_hash=content_hash((*items, *fresh)),
@@ -217,16 +220,22 @@ def _options(plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any]
 
 def _scorer(plan: Plan, items: Sequence[Item], options: ModelOptions) -> tuple[Scorer, Model | None]:
     spec, judge = plan.scorer.get("spec") or plan.scorer, None
-    name = str(spec).partition(":")[0] if isinstance(spec, str) else str(spec["name"])
-    if name in COMPARING and not any(item.answers for item in items):
-        raise BadFile(
-            f"the data has no field that looks like the right answer, which the scorer `{name}` needs; "
-            "name it with --answer"
-        )
+    _need_answers(plan, items, "the data")
     if plan.scorer.get("judge"):
         address = plan.scorer.get("judge_base_url") or options.base_url
         judge = open_model(plan.scorer["judge"], replace(options, base_url=address, price=None))
     return build_scorer(spec, judge), judge
+
+
+def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
+    """Refuses data, or a part of it, that the scorer has nothing to compare with."""
+    spec = plan.scorer.get("spec") or plan.scorer
+    name = str(spec).partition(":")[0] if isinstance(spec, str) else str(spec["name"])
+    if name in COMPARING and items and not any(item.answers for item in items):
+        raise BadFile(
+            f"{source} has no field that looks like the right answer, which the scorer `{name}` needs; "
+            "name it with --answer"
+        )
 
 
 def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
@@ -234,9 +243,10 @@ def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
     return {**plan.scorer, "spec": {key: value for key, value in spec_of(scorer).items() if key != "judge"}}
 
 
-def _data(task: Task) -> tuple[DataSet, tuple[Item, ...]]:
+def _data(task: Task, *, combined: bool = False) -> tuple[DataSet, tuple[Item, ...]]:
     parts = ("input", "answer", "choices", "category", "id")
-    data = read_dataset(str(task.data), Fields(**{part: getattr(task, part) for part in parts}))
+    fields = Fields(**{part: getattr(task, part) for part in parts})
+    data = read_dataset(str(task.data), fields, combined=combined)
     if not task.few_shot:
         return data, ()
     examples, left = split_examples(data.items, task.few_shot)

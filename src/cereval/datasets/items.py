@@ -11,7 +11,7 @@ from typing import Any
 from cereval.datasets.base import Item, canonical
 from cereval.datasets.fields import Fields, as_text, choices_of, question_of
 from cereval.datasets.files import Row
-from cereval.datasets.letters import MOST, first_number, letter_of
+from cereval.datasets.letters import MOST, first_number, letter_of, says_where_it_counts_from
 from cereval.errors import BadFile, shown
 
 
@@ -21,13 +21,20 @@ class _Choices:
     texts: tuple[str, ...] = ()
 
 
-def items_from(rows: Sequence[Row], fields: Fields, source: str) -> tuple[Item, ...]:
+def items_from(
+    rows: Sequence[Row], fields: Fields, source: str, *, combined: bool = False
+) -> tuple[Item, ...]:
     """The items that the rows describe; `fields` may leave parts to be recognised."""
     parts = fields.resolved(list(dict.fromkeys(name for row in rows for name in row.values)), source)
     choices = [_choices(row, parts, source) for row in rows]
-    first = first_number(
-        [row.values.get(parts.answer or "", "") for row in rows], [len(options.texts) for options in choices]
-    )
+    answers = [row.values.get(parts.answer or "", "") for row in rows]
+    counts = [len(options.texts) for options in choices]
+    if combined and not says_where_it_counts_from(answers, counts):
+        raise BadFile(
+            f"{source}: its numbers may count the choices from 0 or from 1, and neither the first nor the last is "
+            "among the answers; where files are combined, write letters or the choices' texts"
+        )
+    first = first_number(answers, counts)
     used = parts.used()
     items = [
         _item(row, options, parts, first, used, source) for row, options in zip(rows, choices, strict=True)

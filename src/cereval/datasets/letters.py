@@ -40,9 +40,23 @@ def first_number(answers: Sequence[Any], counts: Sequence[int]) -> int:
     >>> first_number([1, 4, 2], [4, 4, 4]), first_number([0, 3], [4, 4])
     (1, 0)
     """
-    numbers = [
+    numbers = _numbers(answers, counts)
+    return int(any(n == count for n, count in numbers) and all(n > 0 for n, _ in numbers))
+
+
+def says_where_it_counts_from(answers: Sequence[Any], counts: Sequence[int]) -> bool:
+    """Whether numbers that name choices include the first (0) or the last counted from 1; True if there are none.
+
+    >>> says_where_it_counts_from([1, 3], [4, 4]), says_where_it_counts_from([1, 4], [4, 4])
+    (False, True)
+    """
+    numbers = _numbers(answers, counts)
+    return not numbers or any(n == 0 or n == count for n, count in numbers)
+
+
+def _numbers(answers: Sequence[Any], counts: Sequence[int]) -> list[tuple[int, int]]:
+    return [
         (int(text), count)
         for text, count in zip(map(as_text, answers), counts, strict=True)
         if count and text.isascii() and text.isdigit()
     ]
-    return int(any(n == count for n, count in numbers) and all(n > 0 for n, _ in numbers))

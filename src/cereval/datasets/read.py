@@ -12,8 +12,13 @@ from cereval.datasets.hub import HubSource, read_hub
 from cereval.datasets.items import items_from
 
 
-def read_dataset(source: str | PathLike[str], fields: Fields | None = None) -> DataSet:
-    """The items of a JSONL, CSV or Parquet file, or of `hf:org/name[:config][@split]`."""
+def read_dataset(
+    source: str | PathLike[str], fields: Fields | None = None, *, combined: bool = False
+) -> DataSet:
+    """The items of a JSONL, CSV or Parquet file, or of `hf:org/name[:config][@split]`.
+
+    combined: it is read beside other files, so that nothing may be guessed that another file may tell otherwise.
+    """
     name = fspath(source)
     rows = read_hub(HubSource.parse(name)) if name.startswith("hf:") else read_rows(Path(name))
-    return DataSet.of(name, items_from(rows, fields or Fields(), name))
+    return DataSet.of(name, items_from(rows, fields or Fields(), name, combined=combined))

@@ -13,6 +13,9 @@ from cereval.plan import PLAN_FORMAT, Plan
 from cereval.records import Draw
 from cereval.store.base import Store
 
+LARGEST_TYPED = 2**32
+"""Seeds up to this are taken for chosen, not drawn: of 53 random bits, one in two million is as small."""
+
 
 def version_for(plan: Plan, store: Store) -> LastVersion:
     """The version that a plan describes, before its first draw; those before it are told their results again."""
@@ -49,10 +52,14 @@ def consumed(plan: Plan, store: Store) -> list[tuple[Draw, float | None]]:
 
 
 def begun_before(plan: Plan, store: Store) -> Plan:
-    """The first version of the same request that the store has, whatever its seed; else the plan."""
+    """The first version of the same request that the store has, if its seed was drawn too; else the plan."""
     for run in store.runs():
         earlier = Plan.from_dict(run.plan) if run.plan.get("format") == PLAN_FORMAT else None
-        if earlier and replace(earlier, seed=plan.seed).run_id == plan.run_id:
+        if (
+            earlier
+            and earlier.seed > LARGEST_TYPED
+            and replace(earlier, seed=plan.seed).run_id == plan.run_id
+        ):
             return earlier
     return plan
 
