@@ -15,6 +15,7 @@ from tests.cli.live import answered, content, process, run, slow_model, write
 from cereval.certificate.base import chained, digest
 from cereval.certificate.growing import verify
 from cereval.cli.main import main
+from cereval.cli.preparing import _last_circumstances
 from cereval.datasets.read import read_dataset
 from cereval.goals import Estimate
 from cereval.growing import growing
@@ -108,6 +109,24 @@ def test_a_version_is_extended_by_one_process_at_a_time(capsys: pytest.CaptureFi
     with store.hold(first["run_id"]):
         refused = process(".", "extend", first["run_id"], "--data", "new.jsonl", "--store", "sqlite:///a.db")
         assert refused.wait() == 1
+    store.close()
+
+
+@pytest.mark.usefixtures("data")
+def test_a_corrected_answer_is_no_new_question(capsys: pytest.CaptureFixture[str]) -> None:
+    _, first = run(capsys, "extend", "first.jsonl", *MODEL, *SEEDED)
+    write(Path("mended.jsonl"), [{"question": "7 + 4?", "answer": "12"}])
+    code, found = run(capsys, "extend", first["run_id"], "--data", "mended.jsonl")
+    assert (code, "is asked already" in found["error"]) == (1, True)
+
+
+@pytest.mark.usefixtures("data")
+def test_limits_outlive_a_version_that_needed_no_call(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--target", "population", "--max-usd", "5", "--price-in", "1", "--price-out", "1")
+    _, second = grown(capsys, *flags, "--store", "sqlite:///p.db")
+    store = open_store("sqlite:///p.db")
+    assert not store.draws(second["run_id"])
+    assert _last_circumstances(second["run_id"], store)["max_usd"] == 5
     store.close()
 
 

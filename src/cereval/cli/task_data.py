@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from cereval.datasets.base import DataSet, Item
 from cereval.errors import BadFile, InvalidInput, shown
+
+BY_CONTENT = re.compile(r"[0-9a-f]{16}(-[0-9]+)?")
+"""The ids that `datasets.items` gives where the data has none."""
 
 
 def joined(parts: Sequence[DataSet]) -> DataSet:
@@ -28,7 +32,11 @@ def joined(parts: Sequence[DataSet]) -> DataSet:
 
 
 def new_items(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> tuple[Item, ...]:
-    """The items of `data` that are not known yet; one that is known must not have changed."""
+    """The items of `data` that are not known yet; one that is known must not have changed.
+
+    Without ids of their own, items are named by their content: there a known question with another answer or
+    category would pass for a new one.
+    """
     before = {item.id: item for item in known}
     for item in data.items:
         if item.id in before and item != before[item.id]:
@@ -37,6 +45,13 @@ def new_items(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()
             )
     taken = {*before, *examples}
     fresh = tuple(item for item in data.items if item.id not in taken)
+    asked = {(item.input, item.choices) for item in known}
+    for item in fresh:
+        if BY_CONTENT.fullmatch(item.id) and (item.input, item.choices) in asked:
+            raise BadFile(
+                f"{data.source}: {shown(item.text)} is asked already, with another answer or category; a new "
+                "version may only add items (or name the field with ids by --id)"
+            )
     if not fresh:
         raise BadFile(f"{data.source} has no new item: all {len(data.items):,} are in the version already")
     return fresh
