@@ -15,7 +15,7 @@ from tests.cli.live import answered, content, process, run, slow_model, write
 from cereval.certificate.base import chained, digest
 from cereval.certificate.growing import verify
 from cereval.cli.main import main
-from cereval.cli.preparing import _last_circumstances
+from cereval.cli.preparing import last_circumstances
 from cereval.datasets.read import read_dataset
 from cereval.goals import Estimate
 from cereval.growing import growing
@@ -126,7 +126,7 @@ def test_limits_outlive_a_version_that_needed_no_call(capsys: pytest.CaptureFixt
     _, second = grown(capsys, *flags, "--store", "sqlite:///p.db")
     store = open_store("sqlite:///p.db")
     assert not store.draws(second["run_id"])
-    assert _last_circumstances(second["run_id"], store)["max_usd"] == 5
+    assert last_circumstances(second["run_id"], store)["max_usd"] == 5
     store.close()
 
 

@@ -14,10 +14,10 @@ from typing import Any
 from cereval.certificate.audit import audit
 from cereval.certificate.base import Verdict
 from cereval.certificate.case import Seen
-from cereval.certificate.checking import RUN_ID, Check, WrongError, check_recorded, close, equal
+from cereval.certificate.checking import WrongError, close, equal
 from cereval.certificate.growing_audit import Left, audit_version, uniform_case
 from cereval.certificate.issue import ordered, sealed
-from cereval.certificate.stored import Stored, check_log, check_run_id
+from cereval.certificate.stored import Kind, Stored, check_log, verify_kind
 from cereval.goals import Estimate
 from cereval.growing import Growing
 from cereval.growing_result import GrowingResult, Version
@@ -75,23 +75,11 @@ def log_of(session: Growing) -> list[dict[str, Any]]:
 
 
 def verify(certificate: Any, stored: Stored | None = None, *, explain: bool = False) -> Verdict:
-    """Every check in turn: see `checking`. The certificate of a run is compared with its plan and the store too."""
-    again = _Recomputed(certificate)
-    run = isinstance(certificate, Mapping) and "run_id" in certificate
-    hashes: list[Check] = [(RUN_ID, lambda: check_run_id(certificate))] if run else []
-    more: list[Check] = [("plan", again.check_plan)] if run else []
-    if run and stored is not None:
-        more.append(("log in the store", lambda: check_log(certificate, stored)))
-    return check_recorded(
-        certificate,
-        FORMAT,
-        RUN_FIELDS if run else FIELDS,
-        again,
-        "the interval of every version recomputed by the audit",
-        hashes=hashes,
-        more=more,
-        explain=explain,
+    """Every check in turn: see `stored.verify_kind`."""
+    kind = Kind(
+        FORMAT, FIELDS, RUN_FIELDS, "the interval of every version recomputed by the audit", check_log
     )
+    return verify_kind(kind, certificate, _Recomputed(certificate), stored, explain=explain)
 
 
 class _Recomputed:
@@ -136,7 +124,7 @@ class _Recomputed:
         plan, settings = Plan.from_dict(self.certificate["plan"]), self.certificate["settings"]
         equal("plan.growth.sizes", list(plan.growth["sizes"]), settings["sizes"])
         equal("plan.n_items", plan.n_items, sum(settings["sizes"]))
-        equal("plan.method, plan.weights", (plan.method, dict(plan.weights or {})), ("growing", {}))
+        equal("plan.method, plan.weights", (plan.method, dict(plan.weights)), ("growing", {}))
         for name in ("goal", "confidence", "target", "seed"):
             equal(f"plan.{name}", getattr(plan, name), settings[name])
         equal("settings.about", settings["about"], ordered(about_plan(plan)))

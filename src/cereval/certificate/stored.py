@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from cereval.certificate.checking import WrongError, equal
+from cereval.certificate.base import Verdict
+from cereval.certificate.checking import RUN_ID, Check, Recomputed, WrongError, check_recorded, equal
 from cereval.known import Known
 from cereval.plan import Plan, digest_of
 from cereval.records import Draw
@@ -22,6 +23,38 @@ class Stored:
     changes: tuple[Mapping[str, Any], ...]
     known: Known
     data_hash: str
+
+
+class Replayed(Recomputed, Protocol):
+    """What was recomputed of a run can be held against its plan too."""
+
+    def check_plan(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Certificates of one format, of a replay or of a run. audited: what the slow path recomputes."""
+
+    format: str
+    fields: frozenset[str]
+    run_fields: frozenset[str]
+    audited: str
+    against_store: Callable[[Mapping[str, Any], Stored], None]
+
+
+def verify_kind(
+    kind: Kind, certificate: Any, again: Replayed, stored: Stored | None, *, explain: bool
+) -> Verdict:
+    """Every check in turn: see `checking`. The certificate of a run is compared with its plan and the store too."""
+    run = isinstance(certificate, Mapping) and "run_id" in certificate
+    hashes: list[Check] = [(RUN_ID, lambda: check_run_id(certificate))] if run else []
+    more: list[Check] = [("plan", again.check_plan)] if run else []
+    if run and stored is not None:
+        more.append(("log in the store", lambda: kind.against_store(certificate, stored)))
+    fields = kind.run_fields if run else kind.fields
+    return check_recorded(
+        certificate, kind.format, fields, again, kind.audited, hashes=hashes, more=more, explain=explain
+    )
 
 
 def check_run_id(certificate: Mapping[str, Any]) -> None:

@@ -19,11 +19,11 @@ from cereval.certificate.audit import Audited, audit
 from cereval.certificate.base import Entry, Verdict
 from cereval.certificate.book import Book
 from cereval.certificate.case import Aim, Case, Forecast, Seen
-from cereval.certificate.checking import RUN_ID, Check, WrongError, check_recorded, close, equal
+from cereval.certificate.checking import WrongError, close, equal
 from cereval.certificate.clock import SlowClock
 from cereval.certificate.games import Test
 from cereval.certificate.issue import ordered, sealed
-from cereval.certificate.stored import Stored, check_run_id, check_stored
+from cereval.certificate.stored import Kind, Stored, check_stored, verify_kind
 from cereval.goals.tasks import tasks_goal_from_spec
 from cereval.known import Known, tasks_session_for
 from cereval.logbook import Change, Log, replayed, tell
@@ -80,23 +80,9 @@ def settings_of(plan: Plan, known: Known) -> dict[str, Any]:
 
 
 def verify(certificate: Any, stored: Stored | None = None, *, explain: bool = False) -> Verdict:
-    """Every check in turn: see `checking`. The certificate of a run is compared with its plan and the store too."""
-    again = _Recomputed(certificate)
-    run = isinstance(certificate, Mapping) and "run_id" in certificate
-    hashes: list[Check] = [(RUN_ID, lambda: check_run_id(certificate))] if run else []
-    more: list[Check] = [("plan", again.check_plan)] if run else []
-    if run and stored is not None:
-        more.append(("log in the store", lambda: check_stored(certificate, stored)))
-    return check_recorded(
-        certificate,
-        FORMAT,
-        RUN_FIELDS if run else FIELDS,
-        again,
-        "intervals and verdicts recomputed by the audit",
-        hashes=hashes,
-        more=more,
-        explain=explain,
-    )
+    """Every check in turn: see `stored.verify_kind`."""
+    kind = Kind(FORMAT, FIELDS, RUN_FIELDS, "intervals and verdicts recomputed by the audit", check_stored)
+    return verify_kind(kind, certificate, _Recomputed(certificate), stored, explain=explain)
 
 
 def session_from(settings: Mapping[str, Any], known: Known) -> TaskSession:
@@ -152,6 +138,8 @@ class _Recomputed:
     def check_plan(self) -> None:
         plan = Plan.from_dict(self.certificate["plan"])
         equal("side_information", list(self.known.names), list(plan.side_information))
+        stated = plan.target, dict(plan.weights), dict(plan.growth)
+        equal("plan.target, plan.weights, plan.growth", stated, ("benchmark", {}, {}))
         equal("settings of the plan", self.certificate["settings"], ordered(settings_of(plan, self.known)))
 
     def check_result(self) -> None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.compare import ASKING, asked
+from cereval.cli.compare import ASKING, asked, refuse_asking
 from cereval.cli.output import PASSED, UNDECIDED, interval, percent, plus_minus, print_json, print_table
-from cereval.cli.rank import refuse_asking
 from cereval.cli.run_options import OUTPUT, STORE, apply
 
 if TYPE_CHECKING:

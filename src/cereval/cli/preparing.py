@@ -109,17 +109,17 @@ def _stored_items(plan: Plan, store: Store) -> tuple[Item, ...]:
 def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Those that a run last had, but for what is given now."""
     given = {key: value for key, value in overrides.items() if value is not None}
-    return {**circumstances_of(Task()), **_last_circumstances(run_id, store), **given}
+    return {**circumstances_of(Task()), **last_circumstances(run_id, store), **given}
 
 
-def _last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:
+def last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:
     """Of the last calls; a version of growing data that needed none has those of the version before."""
     running: list[Mapping[str, Any]]
     running = [event["detail"] for event in store.events(run_id) if event["status"] == "running"]
     after = store.run(run_id).plan.get("growth", {}).get("after")
     if running or after is None:
         return running[-1] if running else {}
-    return _last_circumstances(after, store)
+    return last_circumstances(after, store)
 
 
 def circumstances_of(task: Task) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.compare import ASKING, asked
-from cereval.cli.compare import refuse_asking as refuse_asking
+from cereval.cli.compare import ASKING, asked, refuse_asking
 from cereval.cli.output import PASSED, UNDECIDED, interval, percent, print_json, print_table
 from cereval.cli.run_options import OUTPUT, STORE, apply
 

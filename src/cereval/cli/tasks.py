@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.compare import ASKING, asked
+from cereval.cli.compare import ASKING, asked, refuse_asking
 from cereval.cli.output import (
     FAILED,
     PASSED,
@@ -18,7 +18,6 @@ from cereval.cli.output import (
     print_json,
     print_table,
 )
-from cereval.cli.rank import refuse_asking
 from cereval.cli.run_options import OUTPUT, STORE, apply
 
 if TYPE_CHECKING:

@@ -137,7 +137,5 @@ def _notes(plan: Plan, spending: Spending) -> tuple[str, ...]:
 
 
 def _said(change: Change) -> str:
-    eps, budget = change.goal.get("eps"), change.max_calls
-    one = f"at least {change.goal.get('value', 0):g}?" if eps is None else f"within {eps:g}"
-    goal = in_words(change.goal) or one
+    goal, budget = in_words(change.goal), change.max_calls
     return goal if budget is None else f"{goal}, at most {budget:,} calls"
