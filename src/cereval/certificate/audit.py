@@ -46,9 +46,7 @@ def audit(case: Case) -> Audited:
         for game in (test, table):
             if game is not None:
                 game.play(number, position, clock, low, high)
-        clock.add(
-            (low + high) / 2, position.variance, (position.ceiling - position.floor) ** 2 / position.variance
-        )
+        clock.add((low + high) / 2, position.variance, position.largest_square, position.level)
         book.enter(result)
     bets = test.interval if test is not None else table.interval if table is not None else Interval(0.0, 1.0)
     return _concluded(book, bets, clock.mean, table is not None and table.crossed, tuple(chances))

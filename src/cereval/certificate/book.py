@@ -25,6 +25,12 @@ class Position:
     floor: float
     ceiling: float
     variance: float
+    level: float
+
+    @property
+    def largest_square(self) -> float:
+        """The squared length of the range in units of the stated variance."""
+        return (self.ceiling - self.floor) ** 2 / self.variance
 
 
 class Book:
@@ -61,6 +67,7 @@ class Book:
             floor=seen_low + expected - race * self.down * (1 + RANGE_SLACK) - SUM_SLACK,
             ceiling=seen_high + expected + race * self.up * (1 + RANGE_SLACK) + SUM_SLACK,
             variance=max(race * float(np.sum(share * share / weight * spread**2)), 1e-300),
+            level=current.level,
         )
 
     def increment(self, position: Position, result: Seen) -> tuple[float, float, float]:

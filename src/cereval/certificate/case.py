@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.methods.certified import Tuning
+from cereval.stats.increments import Outlook
 
 Floats = NDArray[np.float64]
 
@@ -35,12 +36,20 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forecast:
-    """g, the spread of z - g, and the draw weights w, for the results from number `since` on."""
+    """g, the spread of z - g, and the draw weights w, for the results from number `since` on.
+
+    level: the variance expected of an increment, in units of the one stated; 0: none is.
+    """
 
     since: int
     mean: Floats
     spread: Floats
     weights: Floats
+    level: float = 0.0
+
+    @classmethod
+    def of(cls, outlook: Outlook, since: int) -> Forecast:
+        return cls(since, outlook.mean, outlook.spread, outlook.weights, outlook.level)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

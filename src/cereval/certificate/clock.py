@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from cereval.stats.information import LARGEST_SQUARE, PRIOR_WEIGHT
+from cereval.stats.information import LARGEST_SQUARE, LEVEL_WEIGHT, PRIOR_WEIGHT
 
 
 @dataclass(slots=True)
@@ -28,8 +28,15 @@ class SlowClock:
     squares: float = 0.0
     fourths: float = 0.0
     largest_square: float = LARGEST_SQUARE
+    level: float = 0.0
 
-    def add(self, value: float, relative_variance: float, largest_square: float = LARGEST_SQUARE) -> None:
+    def add(
+        self,
+        value: float,
+        relative_variance: float,
+        largest_square: float = LARGEST_SQUARE,
+        level: float = 0.0,
+    ) -> None:
         weight, before = 1.0 / relative_variance, value - self.mean if self.count else 0.0
         self.count += 1
         self.total += weight
@@ -38,6 +45,7 @@ class SlowClock:
         self.squares += square
         self.fourths += square**2
         self.largest_square = largest_square
+        self.level = level
 
     @property
     def mean(self) -> float:
@@ -45,13 +53,17 @@ class SlowClock:
 
     @property
     def variance(self) -> float:
-        """sigma^2, shrunk towards the largest variance the range allows."""
-        return (self.squares + PRIOR_WEIGHT * self.largest_square / 4) / (self.count + PRIOR_WEIGHT)
+        """sigma^2, shrunk towards the level expected and the largest variance the range allows."""
+        priors = ((PRIOR_WEIGHT, self.largest_square / 4), (LEVEL_WEIGHT if self.level else 0.0, self.level))
+        weight = self.count + sum(weight for weight, _ in priors)
+        return (self.squares + sum(weight * value for weight, value in priors)) / weight
 
     def cautious_variance(self, caution: float, surprise: float) -> float:
         """sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen."""
         mean, fourth = self.squares / max(self.count, 1), self.fourths / max(self.count, 1)
         error = sqrt(max(fourth - mean**2, 0.0) / (self.count + 1))
+        if self.level and self.count:
+            error *= self.count / (self.count + LEVEL_WEIGHT)
         return (
             self.variance + caution * error + surprise * caution**2 / (self.count + 1) * self.largest_square
         )

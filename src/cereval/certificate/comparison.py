@@ -115,7 +115,7 @@ class _Recomputed:
         if outlook is not self._last:
             self._last = outlook
             self.forecasts = [one for one in self.forecasts if one.since < number]
-            self.forecasts.append(Forecast(number, outlook.mean, outlook.spread, outlook.weights))
+            self.forecasts.append(Forecast.of(outlook, number))
 
     def check_result(self) -> None:
         stated, found = self.certificate["result"], self.session.result().as_dict()

@@ -14,6 +14,7 @@ from cereval.certificate.clock import SlowClock
 from cereval.methods.certified import (
     DEFAULT_EPS,
     GRID_STEPS_PER_EPS,
+    NEARLY,
     RESERVE,
     SIDE_GAPS,
     SIDE_SHARE,
@@ -39,9 +40,15 @@ class Table:
         self.marked = bool(self.aim.marks)
         self.values = np.unique([*np.linspace(0.0, 1.0, steps + 1), *self.aim.marks])
         self.cap = self.tuning.side_cap if self.marked else self.tuning.cap
-        size, shares = len(self.values), self._shares()
-        self.wealth = [[np.full(size, log(share)) for _ in range(2)] for share in shares]
-        self.rejected = [np.zeros(size, dtype=bool) for _ in range(2)]
+        self.wealth = [[log(share) + start for start in self._starts()] for share in self._shares()]
+        self.rejected = [np.zeros(len(self.values), dtype=bool) for _ in range(2)]
+        self.refined_for: float | None = None
+
+    def _starts(self) -> list[Floats]:
+        """Log of the capital that K+ and K- of each value start with."""
+        tilt = 0.0 if self.marked else self.tuning.tilt
+        most = log(1 + tilt * float(np.max(self.values[1:] - self.values[:-1])))
+        return [np.log(1 + sign * tilt * (1 - 2 * self.values)) - most for sign in (-1, 1)]
 
     def _shares(self) -> list[float]:
         if self.marked:
@@ -68,6 +75,7 @@ class Table:
                 self.wealth[account][side][open_values] += np.log1p(np.minimum(stake, most) * gain)
             total = np.logaddexp.reduce([account[side] for account in self.wealth], axis=0)
             self.rejected[side] |= open_values & (total >= log(2 / self.delta) + ROUNDING)
+        self._refine_when_near()
 
     def _deadline(self, wealth: Floats, spread: Floats, position: Position, ahead: float | Floats) -> Floats:
         """The slope of the fixed-horizon test that an account of this wealth is worth."""
@@ -109,8 +117,16 @@ class Table:
             return DEFAULT_EPS
         return min(max(abs(mean - self.aim.threshold), 0.005), 0.25)
 
-    def _step(self, mean: float) -> float:
-        return max(self._eps(mean) / GRID_STEPS_PER_EPS, SMALLEST_GRID_STEP)
+    def _step(self, mean: float, steps: int = GRID_STEPS_PER_EPS) -> float:
+        return max(self._eps(mean) / steps, SMALLEST_GRID_STEP)
+
+    def _refine_when_near(self) -> None:
+        eps, interval = self.aim.eps, self.interval
+        if eps is None or self.marked or eps == self.refined_for:
+            return
+        if interval.upper - interval.lower <= NEARLY * eps:
+            self.refined_for = eps
+            self._refine(self._step(0.5, self.tuning.finest))
 
     def _refine(self, step: float) -> None:
         """New values between the old ones: K+ goes on with the account of the next value above, K- below."""

@@ -75,8 +75,7 @@ def audit_version(left: Left, new: int, seen: Sequence[Seen], eps: float, delta:
         proven = [game.proven() for game in games]
         for game, other in zip(games, reversed(proven), strict=True):
             game.cut(1 - other)
-        reach = (position.ceiling - position.floor) ** 2 / position.variance
-        clock.add((low + high) / 2, position.variance, reach)
+        clock.add((low + high) / 2, position.variance, position.largest_square)
         book.enter(result)
     return _concluded(left, new, seen, eps, games, clock, tuple(chances))
 

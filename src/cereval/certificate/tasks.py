@@ -236,7 +236,7 @@ class Watched:
         if outlook is not self._last:
             self._last = outlook
             self.forecasts = [one for one in self.forecasts if one.since < number]
-            self.forecasts.append(Forecast(number, outlook.mean, outlook.spread, outlook.weights))
+            self.forecasts.append(Forecast.of(outlook, number))
 
     def case(self, aims: Sequence[Aim]) -> Case:
         """What the audit of this game needs."""
@@ -264,8 +264,7 @@ def slow_evidence(watched: Watched, threshold: float) -> tuple[float, float]:
         _, low, high = book.increment(position, result)
         test.play(number, position, clock, low, high)
         best = [max(old, float(np.logaddexp.reduce(test.wealth[side]))) for side, old in enumerate(best)]
-        reach = (position.ceiling - position.floor) ** 2 / position.variance
-        clock.add((low + high) / 2, position.variance, reach)
+        clock.add((low + high) / 2, position.variance, position.largest_square, position.level)
         book.enter(result)
     return best[0], best[1]
 

@@ -173,7 +173,7 @@ class Recorder:
             outlook = self._last = method.tally.outlook
             if self.forecasts and self.forecasts[-1].since == number:
                 self.forecasts.pop()
-            self.forecasts.append(Forecast(number, outlook.mean, outlook.spread, outlook.weights))
+            self.forecasts.append(Forecast.of(outlook, number))
 
 
 def _seen(entry: Mapping[str, Any]) -> Seen:

@@ -49,7 +49,7 @@ def intercept(size: int) -> Design:
 
 
 def history_designs(table: Floats) -> dict[str, Design]:
-    """The past's easiness alone, bent, and with factors: from the most to the least prejudiced expert.
+    """The past's easiness alone, bent, and with factors or relatives: from the most to the least prejudiced expert.
 
     The slope's prior mean is 1 on the logit scale: a new model is an average past model, shifted.
     """
@@ -63,6 +63,7 @@ def history_designs(table: Floats) -> dict[str, Design]:
     designs = {"easiness": line, "bent": line.beside(bend)}
     designs["factors"] = line.beside(Design.of(traits.factors, 4.0))
     designs["bent factors"] = line.beside(bend).beside(Design.of(traits.factors, 10.0))
+    designs["relatives"] = line.beside(Design.of(traits.relatives, 10.0))
     return designs
 
 
@@ -127,7 +128,7 @@ def designs(pool: Pool) -> dict[str, Design]:
     """One design for each expert that the pool's side information supports, by name.
 
     >>> list(designs(Pool.build(4, groups=[0, 0, 1, 1], history=[0.0, 1.0, 0.0, 1.0])))
-    ['easiness', 'bent', 'factors', 'bent factors', 'groups', 'history and groups']
+    ['easiness', 'bent', 'factors', 'bent factors', 'relatives', 'groups', 'history and groups']
     """
     found = {} if pool.history is None else history_designs(pool.history)
     local: dict[str, Design] = {}

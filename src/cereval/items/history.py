@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 # Ranks 3 to 12 and 5 to 25 sweeps need the same calls, within 2%, on MMLU, MATH, GSM8K and AlpacaEval.
 MAX_RANK = 8
 SWEEPS = 8
+# More past models than this enter `relatives` as so many principal axes, which keeps the cost of a fit flat.
+MAX_RELATIVES = 100
 # Columns correlated beyond this count as copies, and a set of copies as one model.
 COPY = 0.9
 # Half a success and half a failure per item: finite logits for items that every past model solved, and on
@@ -37,10 +39,13 @@ class Traits:
 
     easiness: the logit of the expected score of an average reliable past model. factors: items x rank, the
     strongest first, scaled to variance 1, the others in proportion: a ridge on them is a ridge on the scores.
+    relatives: items x past models, their scores about their means, missing ones from the factors: what a new
+    model shares with one or two past ones of its family, which a few factors smooth away.
     """
 
     easiness: Floats
     factors: Floats
+    relatives: Floats
 
 
 def summarise(table: Floats) -> Traits:
@@ -53,7 +58,8 @@ def summarise(table: Floats) -> Traits:
     seen = np.isfinite(table)
     table, seen = table[:, seen.any(axis=0)], seen[:, seen.any(axis=0)]
     if table.shape[1] == 0:
-        return Traits(np.zeros(len(table)), np.zeros((len(table), 0)))
+        nothing = np.zeros((len(table), 0))
+        return Traits(np.zeros(len(table)), nothing, nothing)
     means = np.array([column[mask].mean() for column, mask in zip(table.T, seen.T, strict=True)])
     centred = np.where(seen, table - means, 0.0)
     # Pairwise, over the items that both models saw: needs no filling in.
@@ -62,7 +68,25 @@ def summarise(table: Floats) -> Traits:
     votes = _votes(covariance, together)
     loadings, scores = _principal_components(centred, seen.astype(np.float64), covariance, votes)
     filled = np.clip(means + np.where(seen, centred, scores @ loadings.T), 0.0, 1.0)
-    return Traits(_easiness(filled, loadings, votes), _ordered_factors(loadings, scores, votes))
+    return Traits(
+        _easiness(filled, loadings, votes),
+        _ordered_factors(loadings, scores, votes),
+        _relatives((filled - means) * np.sqrt(votes)),
+    )
+
+
+def grading(table: Floats) -> float:
+    """The variance of past models' scores as a share of mean (1 - mean): 1 for 0/1 scores, less for graded ones.
+
+    >>> grading(np.array([[0.0, 0.25], [1.0, 0.75]]))
+    0.625
+    """
+    seen = np.isfinite(table)
+    count = np.maximum(seen.sum(axis=0), 1)
+    filled = np.where(seen, table, 0.0)
+    means, squares = filled.sum(axis=0) / count, (filled**2).sum(axis=0) / count
+    largest = float((means - means**2).sum())
+    return float((squares - means**2).sum()) / largest if largest > 0.0 else 1.0
 
 
 def _votes(covariance: Floats, together: Floats) -> Floats:
@@ -132,6 +156,14 @@ def _ordered_factors(loadings: Floats, scores: Floats, votes: Floats) -> Floats:
     factors = (scores @ axes.T) * strengths
     scale = factors[:, 0].std() if factors.shape[1] else 0.0
     return np.asarray(factors / scale if scale > 0 else np.zeros_like(factors))
+
+
+def _relatives(deviations: Floats) -> Floats:
+    """The columns, or their leading principal axes: to a ridge, rotated columns are the same columns."""
+    if deviations.shape[1] <= MAX_RELATIVES:
+        return deviations
+    _, axes = np.linalg.eigh(deviations.T @ deviations)
+    return np.asarray(deviations @ axes[:, -MAX_RELATIVES:])
 
 
 def _axes(loadings: Floats, votes: Floats) -> tuple[Floats, Floats, Floats]:

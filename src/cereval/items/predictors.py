@@ -30,6 +30,9 @@ COST_RATE = 1.0
 SAFETY = 0.2
 # Log prior odds of a constant spread against the power law: right from the start on nearly all real data.
 SPREAD_PRIOR = -2.0
+# The same of an expert that knows nothing of the past against one that does.
+UNINFORMED = -1.0
+WITHOUT_PAST = ("constant", "groups", "embeddings", "neighbourhoods")
 LEAST_EXPLAINED = 0.02
 """A share of the variance that is not told apart from none."""
 
@@ -152,15 +155,14 @@ class Mixture:
     bound is a guide, the measured cost of useless experts is at most 2%. The first expert is the constant.
     """
 
-    def __init__(self, pool: Pool, experts: dict[str, Expert]) -> None:
+    def __init__(self, pool: Pool, experts: dict[str, Expert], log_odds: Floats | None = None) -> None:
         self._experts = experts
+        odds = np.zeros(len(experts)) if log_odds is None else log_odds
         self._relative_shares = pool.shares() * pool.size
         empty = np.zeros(0)
         none = np.zeros((0, pool.size))
         prior = np.array([SPREAD_PRIOR, 0.0])
-        self._past = _Past(
-            0, none, none, none, np.zeros(len(experts)), prior, empty, empty, np.zeros(2), PowerLaw()
-        )
+        self._past = _Past(0, none, none, none, odds, prior, empty, empty, np.zeros(2), PowerLaw())
 
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
         """See `Predictor`."""
@@ -228,4 +230,10 @@ def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Pre
     experts: dict[str, Expert] = {"constant": Constant(pool.size)}
     for name, design in (designs(pool) if made is None else made).items():
         experts[name] = LogisticRidge(design)
-    return Mixture(pool, experts)
+    return Mixture(pool, experts, _log_odds(list(experts)))
+
+
+def _log_odds(names: list[str]) -> Floats:
+    """What each expert is trusted before the first result; all alike where there is no history."""
+    informed = "easiness" in names
+    return np.array([UNINFORMED if informed and name in WITHOUT_PAST else 0.0 for name in names])

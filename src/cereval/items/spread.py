@@ -102,6 +102,23 @@ def draw_weights(
     return weights
 
 
+def expected_squares(mean: Floats, held: Floats, grading: float) -> Floats:
+    """E (z - held)^2 if the score z has this mean and the share `grading` of the variance of a 0/1 score."""
+    return np.asarray(np.maximum(grading * mean * (1.0 - mean), MIN_VARIANCE) + (mean - held) ** 2)
+
+
+def expected_level(squares: Floats, spread: Floats, shares: Floats, weights: Floats) -> float:
+    """The variance of an increment with these expected squares, in units of the one that `spread` states.
+
+    >>> items = np.ones(2)
+    >>> expected_level(np.array([0.1, 0.3]), 0.5 * items, items / 2, items)
+    0.8
+    """
+    open_items = (shares > 0) & (weights > 0)
+    leverage = shares[open_items] ** 2 / weights[open_items]
+    return float(leverage @ squares[open_items] / (leverage @ spread[open_items] ** 2))
+
+
 def _fill(spread: Floats, floor: Floats, part: Floats) -> Floats:
     """The weights max(c spread, floor) of mean 1: least variance among those above the floor."""
     if part @ floor >= 1.0:

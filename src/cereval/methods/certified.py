@@ -24,6 +24,8 @@ from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import Information, information_ahead
 
 GRID_STEPS_PER_EPS = 50
+NEARLY = 10.0
+"""Width of the interval, in units of eps, from which on the grid is at its finest."""
 DEFAULT_EPS = 0.02
 SMALLEST_GRID_STEP = 2e-5
 LOGICAL_SLACK = 1e-12
@@ -39,7 +41,9 @@ class Tuning:
 
     margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on
     Kelly bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest
-    share of an account that one bet of the table may lose; side_cap: the same where the goal has marks.
+    share of an account that one bet of the table may lose; side_cap: the same where the goal has marks. tilt: how
+    alpha is divided where scores are rare (see `stats.betting`). finest: steps of the grid per eps once the
+    interval is nearly as narrow as was asked for.
     """
 
     margin: float = 0.1
@@ -48,6 +52,8 @@ class Tuning:
     surprise: float = 0.2
     cap: float = CAP
     side_cap: float = 0.95
+    tilt: float = 0.0
+    finest: int = GRID_STEPS_PER_EPS
 
 
 SIDE_GAPS = (0.01, 0.05)
@@ -76,6 +82,7 @@ class CertifiedMethod(Method):
         self._drawable = int(np.count_nonzero(self.tally.shares > 0))
         self._bets_aim = setting.aim
         self._aims: list[tuple[int, Aim]] = []
+        self._refined_for: float | None = None
         self._test = self._new_test()
         self._table = self._new_table(setting.delta) if self._test is None else None
 
@@ -116,10 +123,12 @@ class CertifiedMethod(Method):
             self._increments.append(increment)
         if self._table is not None:
             self._table.settle(increment)
+            self._refine_when_near(self._table)
         self._tick(prospect, increment)
 
     def _tick(self, prospect: Prospect, increment: Increment) -> None:
-        self.clock.add((increment.low + increment.high) / 2, prospect.variance, prospect.largest_square)
+        value = (increment.low + increment.high) / 2
+        self.clock.add(value, prospect.variance, prospect.largest_square, prospect.level)
 
     # -- what the bets aim at -----------------------------------------------------------------------------------
 
@@ -168,13 +177,23 @@ class CertifiedMethod(Method):
         return None if threshold is None else ThresholdTest(threshold, (1 - RESERVE) * self.setting.delta)
 
     def _new_table(self, delta: float) -> BettingTable:
-        candidates, cap = grid(self._grid_step()), self.tuning.cap
+        candidates, accounts = grid(self._grid_step()), self._accounts(delta / 2)
         if self._bets_aim.marks:
-            candidates, cap = np.union1d(candidates, self._bets_aim.marks), self.tuning.side_cap
-        return BettingTable(candidates, delta / 2, self._accounts(delta / 2), cap)
+            candidates = np.union1d(candidates, self._bets_aim.marks)
+            return BettingTable(candidates, delta / 2, accounts, self.tuning.side_cap)
+        return BettingTable(candidates, delta / 2, accounts, self.tuning.cap, self.tuning.tilt)
 
-    def _grid_step(self) -> float:
-        return max(self._working_eps() / GRID_STEPS_PER_EPS, SMALLEST_GRID_STEP)
+    def _grid_step(self, steps: int = GRID_STEPS_PER_EPS) -> float:
+        return max(self._working_eps() / steps, SMALLEST_GRID_STEP)
+
+    def _refine_when_near(self, table: BettingTable) -> None:
+        """A coarse grid is quick while the interval is wide; a fine one loses less when it is narrow."""
+        eps = self._bets_aim.eps
+        if eps is None or self._bets_aim.marks or eps == self._refined_for:
+            return
+        if table.upper - table.lower <= NEARLY * eps:
+            self._refined_for = eps
+            table.refine(self._grid_step(self.tuning.finest))
 
     def _accounts(self, alpha: float) -> tuple[Account, ...]:
         rescue = self.tuning.rescue

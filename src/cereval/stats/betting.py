@@ -9,6 +9,11 @@ Corollary (a grid needs no monotonicity). Let m_1 < ... < m_G. The lower limit i
 prefix that K+ has rejected. If it exceeds R, then the smallest grid value >= R has been rejected while R <= it: one
 event of probability <= alpha. The same holds above. So [lower, upper] covers R at all times at once
 with probability >= 1 - 2 alpha, whatever the rules, at the price of one grid step on each side at most.
+
+Corollary (a tilt). Let K+(m) start with 1 - t(1 - 2m) and K-(m) with 1 + t(1 - 2m), 0 <= t < 1, both divided by
+1 + t step. If R lies between the grid values a <= b, a miss means that K+(b) or K-(a) has reached 1/alpha: the chance
+is at most alpha (2 + 2t(b - a)) / (1 + t step) <= 2 alpha. Where scores are rare, the few large ones limit the bets of
+K-, and those of K+ are fast: there K- has use for a larger part of alpha.
 """
 
 from __future__ import annotations
@@ -64,13 +69,15 @@ class BettingTable:
         alpha: float,
         accounts: tuple[Account, ...],
         cap: float = CAP,
+        tilt: float = 0.0,
     ) -> None:
         self.candidates = candidates
         self.accounts = accounts
         self.cap = cap
         self._needed = log(1 / alpha) + ROUNDING
         shape = (2, len(candidates))
-        self._wealth = [np.full(shape, log(account.share)) for account in accounts]
+        start = starting_capital(candidates, tilt)
+        self._wealth = [np.log(account.share * start) for account in accounts]
         self._rejected = np.zeros(shape, dtype=bool)
         self._first = 0
         self._last = len(candidates)
@@ -161,6 +168,16 @@ class BettingTable:
     def contradiction(self) -> bool:
         """Whether some value has been rejected from both sides: an event of probability at most 2 alpha."""
         return self._first > self._last
+
+
+def starting_capital(candidates: Floats, tilt: float) -> Floats:
+    """What K+ and K- of each candidate start with, shape (2, candidates): all 1 without a tilt.
+
+    >>> starting_capital(np.array([0.0, 0.5, 1.0]), 0.2).round(2).tolist()
+    [[0.73, 0.91, 1.09], [1.09, 0.91, 0.73]]
+    """
+    leaning = tilt * (1.0 - 2.0 * candidates)
+    return np.asarray(np.vstack((1.0 - leaning, 1.0 + leaning)) / (1.0 + tilt * np.diff(candidates).max(initial=0.0)))
 
 
 def grid(step: float) -> Floats:

@@ -39,7 +39,8 @@ STALE = 1 / 64
 class Prospect:
     """What is known of X before its score: the range, the relative variance and the logical state.
 
-    `variance` is the forecast variance of X up to one common factor, which the data calibrate.
+    `variance` is the forecast variance of X up to one common factor, which the data calibrate; `level` is what
+    that factor is expected to be, 0 where nothing is.
     """
 
     floor: float
@@ -48,6 +49,7 @@ class Prospect:
     seen_low: float
     seen_high: float
     unseen: float
+    level: float = 0.0
 
     @property
     def largest_square(self) -> float:
@@ -65,11 +67,15 @@ class Increment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlook:
-    """Forecast mean g, forecast spread s of z - g, and draw weights w, one entry for each item."""
+    """Forecast mean g, forecast spread s of z - g, and draw weights w, one entry for each item.
+
+    level: the variance of an increment that is expected, in units of the one that s states; 0: not known.
+    """
 
     mean: Floats
     spread: Floats
     weights: Floats
+    level: float = 0.0
 
 
 class Tally:
@@ -120,6 +126,7 @@ class Tally:
             seen_low=self.seen_low,
             seen_high=self.seen_high,
             unseen=max(self._unseen, 1e-300),
+            level=self.outlook.level,
         )
 
     def settle(self, item: int, low: float, high: float) -> Increment:

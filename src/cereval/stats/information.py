@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 PRIOR_WEIGHT = 1.0
+LEVEL_WEIGHT = 60.0
+"""Results that an expected variance counts for. AlpacaEval, 25 models, eps .02, .03, .05: 273, 177, 92 calls without,
+272, 174, 90 with a weight of 20, 272, 172, 89 with 60; MATH-L5, GPT-4o at eps*: .302, .300, .297 of the items."""
 LARGEST_SQUARE = 4.0
 """Of one increment in units of its stated variance: a score 1 away where spread 1/2 was stated."""
 
@@ -34,9 +37,19 @@ class Information:
     squares: float = 0.0
     fourths: float = 0.0
     largest_square: float = LARGEST_SQUARE
+    level: float = 0.0
 
-    def add(self, value: float, relative_variance: float, largest_square: float = LARGEST_SQUARE) -> None:
-        """Takes in one increment with its stated relative variance, and how large its square could have been."""
+    def add(
+        self,
+        value: float,
+        relative_variance: float,
+        largest_square: float = LARGEST_SQUARE,
+        level: float = 0.0,
+    ) -> None:
+        """Takes in one increment with its stated relative variance, and how large its square could have been.
+
+        level: the sigma^2 that is expected of the increments to come; 0: none is.
+        """
         weight = 1.0 / relative_variance
         before = value - self.mean if self.count else 0.0
         self.total += weight
@@ -46,11 +59,21 @@ class Information:
         self.squares += square
         self.fourths += square * square
         self.largest_square = largest_square
+        self.level = level
 
     @property
     def variance(self) -> float:
-        """sigma^2, shrunk towards the largest variance the range allows (a quarter of its square)."""
-        return (self.squares + PRIOR_WEIGHT * self.largest_square / 4) / (self.count + PRIOR_WEIGHT)
+        """sigma^2, shrunk towards what is expected and the largest variance the range allows (a quarter of its square).
+
+        An expectation comes from calibrated forecasts. Without one, the first few increments and the range state
+        a variance that is mostly far too large, and early bets are too small.
+        """
+        prior = self._level_weight * self.level + PRIOR_WEIGHT * self.largest_square / 4
+        return (self.squares + prior) / (self.count + self._level_weight + PRIOR_WEIGHT)
+
+    @property
+    def _level_weight(self) -> float:
+        return LEVEL_WEIGHT if self.level > 0.0 else 0.0
 
     def cautious_variance(self, caution: float, surprise: float) -> float:
         """sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen.
@@ -60,6 +83,7 @@ class Information:
         """
         mean_square = self.squares / max(self.count, 1)
         error = sqrt(max(self.fourths / max(self.count, 1) - mean_square**2, 0.0) / (self.count + 1))
+        error *= self.count / (self.count + self._level_weight) if self.count else 1.0
         unseen = surprise * caution * caution / (self.count + 1)
         return self.variance + caution * error + unseen * self.largest_square
 
