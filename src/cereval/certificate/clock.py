@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from cereval.stats.information import LARGEST_SQUARE, LEVEL_WEIGHT, PRIOR_WEIGHT
+from cereval.stats.information import LARGEST_SQUARE, LEVEL_WEIGHT, MISLED, MISLED_AFTER, PRIOR_WEIGHT
 
 
 @dataclass(slots=True)
@@ -56,13 +56,15 @@ class SlowClock:
         """sigma^2, shrunk towards the level expected and the largest variance the range allows."""
         priors = ((PRIOR_WEIGHT, self.largest_square / 4), (LEVEL_WEIGHT if self.level else 0.0, self.level))
         weight = self.count + sum(weight for weight, _ in priors)
-        return (self.squares + sum(weight * value for weight, value in priors)) / weight
+        shrunk = (self.squares + sum(weight * value for weight, value in priors)) / weight
+        own = MISLED * self.squares / (self.count + MISLED_AFTER)
+        return max(shrunk, own) if self.level else shrunk
 
     def cautious_variance(self, caution: float, surprise: float) -> float:
         """sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen."""
         mean, fourth = self.squares / max(self.count, 1), self.fourths / max(self.count, 1)
         error = sqrt(max(fourth - mean**2, 0.0) / (self.count + 1))
-        if self.level and self.count:
+        if self.level:
             error *= self.count / (self.count + LEVEL_WEIGHT)
         return (
             self.variance + caution * error + surprise * caution**2 / (self.count + 1) * self.largest_square

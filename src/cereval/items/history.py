@@ -75,20 +75,6 @@ def summarise(table: Floats) -> Traits:
     )
 
 
-def grading(table: Floats) -> float:
-    """The variance of past models' scores as a share of mean (1 - mean): 1 for 0/1 scores, less for graded ones.
-
-    >>> grading(np.array([[0.0, 0.25], [1.0, 0.75]]))
-    0.625
-    """
-    seen = np.isfinite(table)
-    count = np.maximum(seen.sum(axis=0), 1)
-    filled = np.where(seen, table, 0.0)
-    means, squares = filled.sum(axis=0) / count, (filled**2).sum(axis=0) / count
-    largest = float((means - means**2).sum())
-    return float((squares - means**2).sum()) / largest if largest > 0.0 else 1.0
-
-
 def _votes(covariance: Floats, together: Floats) -> Floats:
     """1 / the number of copies of each past model, itself included."""
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))

@@ -24,6 +24,8 @@ MAX_VARIANCE = 0.25
 # Prior of (log level, power): v = g (1 - g), as for calibrated forecasts of 0/1 scores.
 PRIOR_MEAN = np.array([0.0, 1.0])
 PRIOR_PRECISION = np.array([1.0, 10.0])
+# 0/1 scores that are taken for granted when the scores are found to be graded.
+DOUBT = 1.0
 # Range allowed, in units of variance / eps, and at least. With `benchmarks.side_information`: calls are flat from .45
 # to .6 and from 1.15 to 1.25; a longer range saves more variance and ruins more accounts.
 REACH = 0.55
@@ -100,6 +102,18 @@ def draw_weights(
         weights = _fill(spread, worst / reach, part)
         variance = float(part @ (spread**2 / weights))
     return weights
+
+
+def grading(scores: Floats) -> float:
+    """The variance of scores as a share of that of 0/1 scores with the same mean; 1 until a score says otherwise.
+
+    A score z in [0, 1] has E z^2 = E z - E z(1 - z), so its variance falls short of mean (1 - mean) by E z(1 - z).
+
+    >>> grading(np.array([0.0, 1.0, 1.0])), round(grading(np.full(99, 0.5)), 1)
+    (1.0, 0.0)
+    """
+    mean = (scores.sum() + 0.5) / (len(scores) + 1.0)
+    return float(max(1.0 - scores @ (1.0 - scores) / ((len(scores) + DOUBT) * mean * (1.0 - mean)), 0.0))
 
 
 def expected_squares(mean: Floats, held: Floats, grading: float) -> Floats:

@@ -10,10 +10,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.items.history import grading
 from cereval.items.pool import Pool
 from cereval.items.predictors import LEAST_EXPLAINED, Forecast, Predictor, build_predictor
-from cereval.items.spread import draw_weights, expected_level, expected_squares
+from cereval.items.spread import draw_weights, expected_level, expected_squares, grading
 from cereval.items.temper import temper
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
@@ -37,9 +36,9 @@ class Pace:
 
 
 PLAIN = Pace(first=16, growth=0.1)
-INFORMED = Pace(first=8, growth=0.1)
+INFORMED = Pace(first=8, growth=0.08)
 """With history the first results teach most. AlpacaEval, 31 models, eps .02, .03, .05: 280, 183, 97 calls; with blocks
-of 16 at first 280, 184, 102."""
+of 16 at first 280, 184, 102. Growth of .07 to .08 instead of .1: 1% less again."""
 
 SIDES = Pace(first=16, growth=0.07)
 """Where the goal has marks: few items decide, so that what they teach is used sooner."""
@@ -62,7 +61,8 @@ CAUTIOUS = Tuning(caution=1.2, rescue=0.1, cap=0.85)
 BOLD = Tuning(caution=0.5, surprise=0.2, rescue=0.05, cap=0.95, tilt=0.3, finest=200)
 """Forecasts from history make the increments small and their range long. There, steady margins do better than caution
 that fades, which begins with bets too small and ends with bets too large: 4 to 8% fewer calls on MMLU, GSM8K and
-AlpacaEval. Without history the scores are as skewed as they come, and rare ones punish boldness."""
+AlpacaEval. Without history the scores are as skewed as they come, and rare ones punish boldness. The tilt and the fine
+grid: .8% and .6% less on AlpacaEval at eps .02."""
 
 
 def tuning_for(pool: Pool) -> Tuning:
@@ -77,12 +77,6 @@ def entropy(setting: Setting) -> list[int]:
     """
     plain = [setting.seed, 2]
     return plain if setting.pool.history is None else [*plain, int(setting.pool.fingerprint()[:16], 16)]
-
-
-def _grading(setting: Setting) -> float | None:
-    """How far scores are from 0 or 1, judged by the past; None: no past, or marks, which are no scores."""
-    history = setting.pool.history
-    return None if history is None or setting.aim.marks else grading(history)
 
 
 class Active(CertifiedMethod):
@@ -107,7 +101,8 @@ class Active(CertifiedMethod):
         self._weights: dict[int, Floats] = {}
         self._forecasts: dict[int, Forecast] = {}
         self._squares: dict[int, Floats] = {}
-        self._grading = _grading(setting)
+        # Marks are on a scale of differences, of which a forecast of the mean says no variance.
+        self._calibrated = setting.pool.history is not None and not setting.aim.marks
         self._nears: list[float | None] = []
         self._fitted = 0
         self._blocks = 0
@@ -218,8 +213,8 @@ class Active(CertifiedMethod):
         left = np.where(self.tally.left, self.tally.shares, 0.0)
         held = temper(forecast.mean, forecast.spread, self._nears[-1], left)
         self._forecasts[self._fitted] = replace(forecast, mean=held.mean, spread=held.spread)
-        if self._grading is not None:
-            self._squares[self._fitted] = expected_squares(forecast.mean, held.mean, self._grading)
+        if self._calibrated:
+            self._squares[self._fitted] = expected_squares(forecast.mean, held.mean, grading(scores))
         self._fitted += 1
 
     def _near(self) -> float | None:

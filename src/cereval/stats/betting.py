@@ -177,7 +177,9 @@ def starting_capital(candidates: Floats, tilt: float) -> Floats:
     [[0.73, 0.91, 1.09], [1.09, 0.91, 0.73]]
     """
     leaning = tilt * (1.0 - 2.0 * candidates)
-    return np.asarray(np.vstack((1.0 - leaning, 1.0 + leaning)) / (1.0 + tilt * np.diff(candidates).max(initial=0.0)))
+    return np.asarray(
+        np.vstack((1.0 - leaning, 1.0 + leaning)) / (1.0 + tilt * np.diff(candidates).max(initial=0.0))
+    )
 
 
 def grid(step: float) -> Floats:

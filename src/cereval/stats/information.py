@@ -16,6 +16,11 @@ PRIOR_WEIGHT = 1.0
 LEVEL_WEIGHT = 60.0
 """Results that an expected variance counts for. AlpacaEval, 25 models, eps .02, .03, .05: 273, 177, 92 calls without,
 272, 174, 90 with a weight of 20, 272, 172, 89 with 60; MATH-L5, GPT-4o at eps*: .302, .300, .297 of the items."""
+MISLED = 1.1
+MISLED_AFTER = 10
+"""Where forecasts are surer than they should be, the increments themselves say so: a tenth more than their own variance
+is the least that is believed, less in the first few. MATH-L5 with copies of one model as history: 1.10 x the calls of
+uniform draws without, 1.00 with."""
 LARGEST_SQUARE = 4.0
 """Of one increment in units of its stated variance: a score 1 away where spread 1/2 was stated."""
 
@@ -68,12 +73,11 @@ class Information:
         An expectation comes from calibrated forecasts. Without one, the first few increments and the range state
         a variance that is mostly far too large, and early bets are too small.
         """
-        prior = self._level_weight * self.level + PRIOR_WEIGHT * self.largest_square / 4
-        return (self.squares + prior) / (self.count + self._level_weight + PRIOR_WEIGHT)
-
-    @property
-    def _level_weight(self) -> float:
-        return LEVEL_WEIGHT if self.level > 0.0 else 0.0
+        total, weight = self.squares + PRIOR_WEIGHT * self.largest_square / 4, self.count + PRIOR_WEIGHT
+        if not self.level:
+            return total / weight
+        expected = (total + LEVEL_WEIGHT * self.level) / (weight + LEVEL_WEIGHT)
+        return max(expected, MISLED * self.squares / (self.count + MISLED_AFTER))
 
     def cautious_variance(self, caution: float, surprise: float) -> float:
         """sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen.
@@ -83,7 +87,8 @@ class Information:
         """
         mean_square = self.squares / max(self.count, 1)
         error = sqrt(max(self.fourths / max(self.count, 1) - mean_square**2, 0.0) / (self.count + 1))
-        error *= self.count / (self.count + self._level_weight) if self.count else 1.0
+        if self.level:
+            error *= self.count / (self.count + LEVEL_WEIGHT)
         unseen = surprise * caution * caution / (self.count + 1)
         return self.variance + caution * error + unseen * self.largest_square
 
