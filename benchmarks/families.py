@@ -70,7 +70,7 @@ def _contrary(rng: np.random.Generator) -> Scene:
 
 
 def _hostile_history(rng: np.random.Generator) -> Scene:
-    """Past models that are constant, guess, copy the target upside down, or turn coats half-way; or all of them."""
+    """Past models that are constant, guess, copy the target upside down, turn coats half-way, copy one guesser; or all."""
     scores = bernoulli(rng, float(rng.choice([0.1, 0.5])), SIZE).scores
     half = rng.uniform(size=SIZE) < 0.5
     kinds = [
@@ -78,10 +78,22 @@ def _hostile_history(rng: np.random.Generator) -> Scene:
         rng.integers(2, size=(SIZE, 3)).astype(float),
         np.tile(1.0 - scores[:, None], 20),
         np.where(half, scores, 1.0 - scores)[:, None],
+        np.tile(rng.integers(2, size=(SIZE, 1)).astype(float), 20),
     ]
     chosen = int(rng.integers(len(kinds) + 1))
     history = np.hstack(kinds) if chosen == len(kinds) else kinds[chosen]
     return Scene(scores, float(scores.mean()), Estimate(EPS), {"history": history})
+
+
+def _history(rng: np.random.Generator, mean: float, graded: bool = False) -> Scene:
+    """Twelve past models that find the same items hard, some of them hardly asked; `mean`: of a typical item."""
+    easiness = np.log(mean / (1.0 - mean)) + rng.normal(scale=1.5, size=(SIZE, 1))
+    chances = 1.0 / (1.0 + np.exp(-(easiness + rng.normal(size=13))))
+    table = (rng.uniform(size=chances.shape) < chances).astype(float)
+    if graded:
+        table = np.clip(table * rng.beta(4.0, 1.0, size=table.shape), 0.0, 1.0)
+    history = np.where(rng.uniform(size=(SIZE, 12)) < np.linspace(0.05, 1.0, 12), table[:, 1:], np.nan)
+    return Scene(table[:, 0], float(table[:, 0].mean()), Estimate(0.06), {"history": history})
 
 
 def _heavy_weights(rng: np.random.Generator) -> Scene:
@@ -155,6 +167,11 @@ FAMILIES = (
     Family("constant", _constant),
     Family("adversarial predictor", _contrary, ("active",)),
     Family("adversarial history", _hostile_history, ("active",)),
+    *(
+        Family(f"history, a typical item {mean:g}", partial(_history, mean=mean), ("active",))
+        for mean in (0.03, 0.5, 0.97)
+    ),
+    Family("history, rare graded scores", partial(_history, mean=0.05, graded=True), ("active",)),
     Family("adversarial weights", _heavy_weights),
     *(Family(f"{count} in flight, shuffled", partial(_in_flight, count=count)) for count in (1, 16, 64)),
     Family("10% failed calls", _failing),

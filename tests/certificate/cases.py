@@ -53,6 +53,11 @@ SCENARIOS = [
     Scenario(
         "history, failures, budget", {"goal": estimate(0.03), "max_calls": 200}, history=True, failing=0.03
     ),
+    Scenario("history, graded and rare", {"goal": estimate(0.04)}, history=True, graded=True, mean=0.9),
+    Scenario("history, above", {"goal": threshold(0.6)}, history=True),
+    Scenario(
+        "history, then eps", {"goal": threshold(0.7)}, history=True, later=((30, estimate(0.08), None),)
+    ),
     Scenario("population", {"goal": estimate(0.07), "target": "population"}),
     Scenario("expected", {"goal": estimate(0.07), "target": "expected"}),
     Scenario("expected with groups", {"goal": estimate(0.07), "target": "expected"}, groups=True),

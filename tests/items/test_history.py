@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from cereval.items.history import MAX_RANK, summarise
+from cereval.items.features import history_designs
+from cereval.items.history import MAX_RANK, MAX_RELATIVES, summarise
+from cereval.items.predictors import LogisticRidge
 
 Floats = NDArray[np.float64]
 
@@ -45,6 +47,8 @@ def test_any_table_gives_finite_traits_and_the_same_twice(table: Floats, holes: 
     assert np.isfinite(traits.factors).all()
     np.testing.assert_array_equal(traits.easiness, again.easiness)
     np.testing.assert_array_equal(traits.factors, again.factors)
+    assert np.isfinite(traits.relatives).all()
+    np.testing.assert_array_equal(traits.relatives, again.relatives)
     np.testing.assert_array_equal(table, before)
 
 
@@ -104,3 +108,25 @@ def test_second_factor_finds_a_specialist_direction() -> None:
     chance = np.where(even[:, None] == (np.arange(30) < 15), 0.9, 0.4)
     factors = summarise((rng.random((1000, 30)) < chance).astype(np.float64)).factors
     assert max(abs(agreement(column, even.astype(np.float64))) for column in factors.T[:2]) > 0.9
+
+
+def test_many_past_models_keep_what_most_of_them_share() -> None:
+    table, _ = past(300, 250)
+    relatives, centred = summarise(table).relatives, table - table.mean(axis=0)
+    assert relatives.shape == (300, MAX_RELATIVES)
+    assert (relatives**2).sum() > 0.6 * (centred**2).sum()
+
+
+def test_a_relative_tells_more_than_the_factors() -> None:
+    """A new model that answers like one past model, which is unlike the others."""
+    rng = np.random.default_rng(5)
+    table, _ = past(800, 60)
+    loner = rng.integers(2, size=800).astype(np.float64)
+    scores = np.where(rng.random(800) < 0.1, 1 - loner, loner)
+    designs = history_designs(np.column_stack([table, loner]))
+    seen, rest = np.arange(200), np.arange(200, 800)
+    error = {
+        name: float(np.mean((scores - LogisticRidge(designs[name]).fit(seen, scores[seen]))[rest] ** 2))
+        for name in ("factors", "relatives")
+    }
+    assert error["relatives"] < 0.8 * error["factors"]

@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cereval.items.spread import MIN_REACH, PowerLaw, draw_weights, fit_power_law
+from cereval.items.spread import (
+    MIN_REACH,
+    PowerLaw,
+    draw_weights,
+    expected_level,
+    expected_squares,
+    fit_power_law,
+    grading,
+)
 
 Floats = NDArray[np.float64]
 Vector = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40)
@@ -80,3 +88,26 @@ def test_the_power_law_survives_any_errors(count: int, error: float, seed: int) 
         variance = fit_power_law(means, np.full(count, error**2), start).variance(np.linspace(0, 1, 5))
         assert np.isfinite(variance).all()
         assert (variance > 0).all()
+
+
+@given(st.lists(st.floats(0.0, 1.0), max_size=30))
+def test_grading_is_a_share_and_one_for_scores_of_0_and_1(scores: list[float]) -> None:
+    assert 0.0 <= grading(np.array(scores)) <= 1.0
+    assert grading(np.round(scores)) == 1.0
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+def test_the_expected_level_is_the_variance_of_the_increments(spread: float) -> None:
+    rng = np.random.default_rng(1)
+    size = 400
+    mean = rng.beta(0.5, 0.5, size=size)
+    shares, weights = np.full(size, 1 / size), 0.3 + rng.random(size)
+    stated = np.full(size, 0.5) + spread * rng.random(size)
+    squares = expected_squares(mean, np.full(size, 0.4), 1.0)
+    chance = weights / weights.sum()
+    drawn = rng.choice(size, size=200_000, p=chance)
+    scores = rng.random(len(drawn)) < mean[drawn]
+    increments = (scores - 0.4) * shares[drawn] / chance[drawn]
+    stated_variance = weights.sum() * (shares**2 / weights) @ stated**2
+    level = expected_level(squares, stated, shares, weights)
+    assert level == pytest.approx(np.mean(increments**2) / stated_variance, rel=0.02)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cereval.stats.bets import BetRule, DeadlineBets, HedgedBets, KellyBets, Position, null_variance
-from cereval.stats.betting import CAP, ROUNDING, Account, BettingTable, grid
+from cereval.stats.betting import CAP, ROUNDING, Account, BettingTable, grid, starting_capital
 from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import Information
 
@@ -23,11 +23,20 @@ ALPHA = 0.05
 class SlowTable:
     """The theorem word by word: one candidate, one side and one step at a time, wealth as a plain number."""
 
-    def __init__(self, candidates: Floats, alpha: float, accounts: tuple[Account, ...]) -> None:
+    def __init__(
+        self, candidates: Floats, alpha: float, accounts: tuple[Account, ...], tilt: float = 0.0
+    ) -> None:
         self.candidates = [float(m) for m in candidates]
         self.accounts = accounts
         self.needed = math.exp(math.log(1 / alpha) + ROUNDING)
-        self.wealth = [[[account.share for account in accounts] for _ in self.candidates] for _ in range(2)]
+        step = max(np.diff(candidates))
+        self.wealth = [
+            [
+                [account.share * (1 + sign * tilt * (1 - 2 * m)) / (1 + tilt * step) for account in accounts]
+                for m in self.candidates
+            ]
+            for sign in (-1, 1)
+        ]
         self.rejected = [[False] * len(self.candidates) for _ in range(2)]
 
     def step(self, prospect: Prospect, clock: Information, needed: float, eps: float, x: Increment) -> None:
@@ -101,12 +110,14 @@ MIXES = (
     st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=1, max_size=25),
     st.sampled_from(MIXES),
     st.sets(st.integers(0, 24), max_size=4),
+    st.sampled_from([0.0, 0.3]),
 )
 def test_the_fast_table_equals_the_slow_one(
-    scores: list[float], accounts: tuple[Account, ...], failed: set[int]
+    scores: list[float], accounts: tuple[Account, ...], failed: set[int], tilt: float
 ) -> None:
     candidates = grid(0.1)
-    fast, slow = BettingTable(candidates, ALPHA, accounts), SlowTable(candidates, ALPHA, accounts)
+    fast = BettingTable(candidates, ALPHA, accounts, tilt=tilt)
+    slow = SlowTable(candidates, ALPHA, accounts, tilt)
     tally, clock = Tally(np.full(len(scores), 1 / len(scores)), replacement=False), Information()
     for item, score in enumerate(scores):
         prospect = tally.prospect()
@@ -119,6 +130,21 @@ def test_the_fast_table_equals_the_slow_one(
         assert fast.lower == (slow.candidates[first - 1] if first else 0.0)
         assert fast.upper == (slow.candidates[last] if last < len(candidates) else 1.0)
         assert fast.contradiction == (first > last)
+
+
+@given(st.floats(0.0, 0.99), st.floats(0.001, 0.5), st.floats(0.0, 1.0))
+def test_a_tilt_gives_the_two_games_that_can_miss_no_more_than_two_together(
+    tilt: float, step: float, truth: float
+) -> None:
+    candidates = grid(step)
+    against_low, against_high = starting_capital(candidates, tilt)
+    assert (against_low > 0).all()
+    assert (against_high > 0).all()
+    above = against_low[np.searchsorted(candidates, truth)]
+    below = against_high[np.searchsorted(candidates, truth, side="right") - 1]
+    assert above + below <= 2 + 1e-12
+    if truth < 0.5:
+        assert tilt * step <= 1e-9 or below >= above - 2 * tilt * step
 
 
 def wealths(scores: list[float], order: tuple[int, ...], rule: BetRule, m: float) -> tuple[float, float]:

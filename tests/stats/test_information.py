@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cereval.stats.information import LARGEST_SQUARE, PRIOR_WEIGHT, Information, information_ahead
+from cereval.stats.information import (
+    LARGEST_SQUARE,
+    LEVEL_WEIGHT,
+    MISLED,
+    PRIOR_WEIGHT,
+    Information,
+    information_ahead,
+)
 
 RESULTS = st.lists(st.tuples(st.floats(-1, 2), st.floats(0.01, 10)), min_size=1, max_size=40)
 
@@ -32,6 +39,28 @@ def test_caution_only_adds(results: list[tuple[float, float]], caution: float, s
     for value, relative in results:
         clock.add(value, relative)
     assert clock.cautious_variance(caution, surprise) >= clock.variance
+
+
+def seen(values: list[float], level: float) -> Information:
+    clock = Information()
+    for value in values:
+        clock.add(value, 1.0, level=level)
+    return clock
+
+
+def test_an_expected_variance_counts_for_so_many_results() -> None:
+    values = [0.4, 0.6] * 50
+    own = seen(values, 0.0).squares
+    expected = (own + LEVEL_WEIGHT * 0.02 + PRIOR_WEIGHT * LARGEST_SQUARE / 4) / (
+        100 + LEVEL_WEIGHT + PRIOR_WEIGHT
+    )
+    assert seen(values, 0.02).variance == pytest.approx(expected)
+    assert seen(values, 0.01).cautious_variance(1.0, 0.0) < seen(values, 0.0).cautious_variance(1.0, 0.0)
+
+
+def test_increments_that_vary_more_than_expected_are_believed() -> None:
+    clock = seen([0.0, 1.0] * 200, 0.01)
+    assert clock.variance == pytest.approx(MISLED * 0.25, rel=0.05)
 
 
 def test_uniform_draws_give_the_finite_population_correction() -> None:
