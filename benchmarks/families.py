@@ -70,7 +70,7 @@ def _contrary(rng: np.random.Generator) -> Scene:
 
 
 def _hostile_history(rng: np.random.Generator) -> Scene:
-    """Past models that are constant, guess, copy the target upside down, turn coats half-way, copy one guesser; or all."""
+    """Past models that are constant, guess, copy the target upside down, turn coats or copy one guesser; or all."""
     scores = bernoulli(rng, float(rng.choice([0.1, 0.5])), SIZE).scores
     half = rng.uniform(size=SIZE) < 0.5
     kinds = [
