@@ -21,6 +21,7 @@ from cereval.cli.run_options import (
     apply,
     names_of,
 )
+from cereval.cli.written import CERTIFICATE, report_option
 
 if TYPE_CHECKING:
     from cereval.compare import Comparison
@@ -76,10 +77,8 @@ def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
 @click.option("--confidence", type=float, default=0.95, show_default=True)
 @click.option("--budget", "--max-calls", type=int, metavar="N", help="Put at most N items to the two models.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "-o", "--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes."
-)
-@click.option("--report", metavar="FILE", help="Write a page about the result (SCORES only).")
+@CERTIFICATE
+@report_option("Write a page about the result (SCORES only).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @apply(ASKING, STORE, OUTPUT[1])
 @click.pass_context

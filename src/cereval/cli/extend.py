@@ -11,6 +11,7 @@ import click
 from cereval.cli.compare import ASKING, asked, refuse_asking
 from cereval.cli.output import PASSED, UNDECIDED, interval, percent, plus_minus, print_json, print_table
 from cereval.cli.run_options import OUTPUT, STORE, apply
+from cereval.cli.written import CERTIFICATE, report_option
 
 if TYPE_CHECKING:
     from cereval.cli.growing_tables import GrowingTable
@@ -56,10 +57,8 @@ if TYPE_CHECKING:
     help="Unknown to whoever chooses new items; certificates, --state and the store reveal it.  "
     "[default: drawn at random]",
 )
-@click.option(
-    "-o", "--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes."
-)
-@click.option("--report", metavar="FILE", help="Write a page about the result.")
+@CERTIFICATE
+@report_option("Write a page about the result.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @apply(ASKING, STORE, OUTPUT[1])
 @click.pass_context

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from cereval.cli.task import Task, read_text
+from cereval.cli.task import Task
 from cereval.cli.task_data import joined, named, new_items
-from cereval.cli.weighting import check_one, is_table, mixed, weights_of_items
+from cereval.cli.task_parts import address_of, goal_of, read_data, text_of, weights_for
 from cereval.datasets.base import DataSet, Item, content_hash
-from cereval.datasets.fields import Fields
-from cereval.datasets.prompts import Prompt, split_examples
-from cereval.datasets.read import read_dataset
+from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, InvalidInput, StoreError
-from cereval.goals import Estimate, Goal, Threshold
 from cereval.goals.compare import CompareGoal
 from cereval.goals.tasks import TasksGoal
 from cereval.known import task_of
 from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
-from cereval.models.openai_model import checked_url
 from cereval.models.pair import PairModel
 from cereval.models.prices import Price
-from cereval.names import did_you_mean
-from cereval.packing import packed
 from cereval.plan import Plan
 from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits
@@ -59,21 +51,21 @@ class Prepared:
 
 def prepared(task: Task) -> Prepared:
     """Reads the data, opens the model, and checks all that can be checked before the first call."""
-    plan, items = _plan(task, *_data(task))
+    plan, items = _plan(task, *read_data(task))
     return _opened(plan, items, circumstances_of(task))
 
 
 def _plan(task: Task, data: DataSet, examples: tuple[Item, ...]) -> tuple[Plan, tuple[Item, ...]]:
     scorer = task.scorer or ("choice" if data.items[0].choices else "exact")
-    prompt = {"template": _text(task.template), "system": _text(task.system)}
+    prompt = {"template": text_of(task.template), "system": text_of(task.system)}
     plan = Plan(
-        goal=_goal(task).spec(),
+        goal=goal_of(task).spec(),
         data_hash=data.content_hash,
         n_items=len(data.items),
         data_name=named(data.source),
         model={
             "name": task.model,
-            "base_url": _address(task),
+            "base_url": address_of(task),
             "settings": {"temperature": task.temperature, "max_tokens": task.max_tokens},
         },
         scorer={"spec": scorer, "judge": task.judge, "judge_base_url": task.judge_base_url},
@@ -83,7 +75,7 @@ def _plan(task: Task, data: DataSet, examples: tuple[Item, ...]) -> tuple[Plan, 
         method=task.method,
         seed=task.seed,
         max_calls=task.max_calls,
-        weights=_weights(task, data.items),
+        weights=weights_for(task, data.items),
     )
     return plan, data.items
 
@@ -153,8 +145,8 @@ def _opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any
 
 def against(task: Task, second: str, goal: CompareGoal) -> Prepared:
     """A task's model and a second one on the same items: one run, whose score is (1 + first - second)/2."""
-    plan, items = _plan(task, *_data(task))
-    rival = {**plan.model, "name": second, "base_url": _address(replace(task, model=second))}
+    plan, items = _plan(task, *read_data(task))
+    rival = {**plan.model, "name": second, "base_url": address_of(replace(task, model=second))}
     model = {"name": f"{plan.model_name} against {second}", "first": dict(plan.model), "second": rival}
     return _opened(replace(plan, model=model, goal=goal.spec()), items, circumstances_of(task))
 
@@ -163,7 +155,7 @@ def divided(task: Task, files: Sequence[str], goal: TasksGoal) -> Prepared:
     """One run on many tasks: the categories of one data set, or one task for each of several."""
     if len(files) > 1 and task.few_shot:
         raise InvalidInput("--few-shot", "left out where each of several files is a task", task.few_shot)
-    parts = [_data(replace(task, data=file), combined=len(files) > 1) for file in files]
+    parts = [read_data(replace(task, data=file), combined=len(files) > 1) for file in files]
     data = joined([part for part, _ in parts])
     if task.scorer is None and len({bool(item.choices) for item in data.items}) > 1:
         raise InvalidInput("--scorer", "given where some questions have choices and some have none", None)
@@ -177,7 +169,7 @@ def divided(task: Task, files: Sequence[str], goal: TasksGoal) -> Prepared:
 
 def growing(task: Task) -> Prepared:
     """The first version of a data set that will grow."""
-    plan, items = _plan(task, *_data(task, combined=True))
+    plan, items = _plan(task, *read_data(task, combined=True))
     growth = {"sizes": [plan.n_items], "after": None}
     return _opened(replace(plan, method="growing", growth=growth), items, circumstances_of(task))
 
@@ -250,57 +242,3 @@ def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
 def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
     """The scorer in full, so that a default that changes later does not change the run."""
     return {**plan.scorer, "spec": {key: value for key, value in spec_of(scorer).items() if key != "judge"}}
-
-
-def _data(task: Task, *, combined: bool = False) -> tuple[DataSet, tuple[Item, ...]]:
-    parts = ("input", "answer", "choices", "category", "id")
-    fields = Fields(**{part: getattr(task, part) for part in parts})
-    data = read_dataset(str(task.data), fields, combined=combined)
-    if not task.few_shot:
-        return data, ()
-    examples, left = split_examples(data.items, task.few_shot)
-    return DataSet.of(data.source, left), examples
-
-
-def _goal(task: Task) -> Goal:
-    if task.at_least is not None:
-        return Threshold(task.at_least)
-    return Estimate() if task.eps is None else Estimate(task.eps)
-
-
-def _weights(task: Task, items: Sequence[Item]) -> dict[str, Any]:
-    """The items' weights in the target, for the plan: whole, so that a run needs no other file to go on."""
-    check_one(task.weights, task.mix)
-    if task.mix is not None:
-        found = mixed(task.mix, [item.category for item in items])
-        return {"source": f"mix {_named(task.mix)}", **packed(found)}
-    if task.weights is None:
-        return {}
-    found = weights_of_items(task.weights, [item.id for item in items], lambda name: _fields(items, name))
-    return {"source": _named(task.weights), **packed(found)}
-
-
-def _named(value: str) -> str:
-    """A file's name without its folder: a plan does not depend on where files lie."""
-    return Path(value).name if is_table(value) else value
-
-
-def _fields(items: Sequence[Item], name: str) -> list[Any]:
-    names = dict.fromkeys(key for item in items for key in item.metadata)
-    if name not in names:
-        raise InvalidInput("--weights", f"a file, or a field of the data ({did_you_mean(name, names)})", name)
-    return [item.metadata.get(name) for item in items]
-
-
-def _address(task: Task) -> str | None:
-    if not str(task.model).startswith("openai/"):
-        return task.base_url
-    address = task.base_url or os.environ.get("OPENAI_BASE_URL") or None
-    return None if address is None else checked_url(address)
-
-
-def _text(value: str | None) -> str | None:
-    """A text, or the content of the file that `@FILE` names."""
-    if value is None or not value.startswith("@"):
-        return value
-    return read_text(Path(value[1:]))

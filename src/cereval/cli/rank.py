@@ -11,6 +11,7 @@ import click
 from cereval.cli.compare import ASKING, asked, refuse_asking
 from cereval.cli.output import PASSED, UNDECIDED, interval, percent, print_json, print_table
 from cereval.cli.run_options import OUTPUT, STORE, apply
+from cereval.cli.written import CERTIFICATE, report_option
 
 if TYPE_CHECKING:
     from cereval.goals.ranking import RankGoal
@@ -58,10 +59,8 @@ Table = tuple[tuple[str, ...], list[list[str]]]
     "--budget", "--max-calls", type=int, metavar="N", help="At most N calls, of all models together."
 )
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "-o", "--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes."
-)
-@click.option("--report", metavar="FILE", help="Write a page: the order as a graph, and every interval.")
+@CERTIFICATE
+@report_option("Write a page: the order as a graph, and every interval.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @apply(ASKING, STORE, OUTPUT[1])
 @click.pass_context

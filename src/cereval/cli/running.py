@@ -121,6 +121,7 @@ def write_certificate(path: Path, certificate: Mapping[str, Any]) -> None:
     """Whole or not at all: a reader never meets half a certificate."""
     partial = path.with_name(path.name + ".partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         partial.replace(path)
     except OSError as error:

@@ -19,6 +19,7 @@ from cereval.cli.output import (
     print_table,
 )
 from cereval.cli.run_options import OUTPUT, STORE, apply
+from cereval.cli.written import CERTIFICATE, report_option
 
 if TYPE_CHECKING:
     from cereval.goals.tasks import TasksGoal
@@ -58,10 +59,8 @@ ANSWERS = {"all-pass": "certified pass", "some-fail": "certified fail", None: "u
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="For everything at once.")
 @click.option("--budget", "--max-calls", type=int, metavar="N", help="Ask at most N questions.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "-o", "--certificate", metavar="FILE", help="Write a certificate that `cereval verify` recomputes."
-)
-@click.option("--report", metavar="FILE", help="Write a page about the result.")
+@CERTIFICATE
+@report_option("Write a page about the result.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @apply(ASKING, STORE, OUTPUT[1])
 @click.pass_context
@@ -182,7 +181,7 @@ def _headline(result: TasksResult, goal: TasksGoal) -> str:
     from cereval.goals.tasks import WhichFail
 
     count, threshold = len(result.tasks), goal.aims.threshold
-    answer = f"macro mean of {count} tasks {plus_minus(result.macro)}"
+    answer = f"macro mean of {'1 task' if count == 1 else f'{count} tasks'} {plus_minus(result.macro)}"
     if threshold is not None:
         named = f": {', '.join(result.failing)}" if result.failing else ""
         if isinstance(goal, WhichFail):

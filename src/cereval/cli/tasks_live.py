@@ -14,6 +14,8 @@ from cereval.goals.tasks import TasksGoal, tasks_goal_from_spec
 from cereval.tasks import TasksResult
 
 if TYPE_CHECKING:
+    from cereval.cli.preparing import Prepared
+    from cereval.cli.task import Task
     from cereval.plan import Plan
     from cereval.runner.run import Outcome
     from cereval.store.base import Store
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
 def tasks_live(files: Sequence[str], goal: TasksGoal, flags: Mapping[str, Any]) -> int:
     """Asks where it helps most, through the store: a repeated command goes on where it ended."""
-    from cereval.cli.preparing import divided
     from cereval.cli.running import Showing, carry_out, opened_store
     from cereval.cli.task import task_from
     from cereval.runner.start import planned
@@ -29,7 +30,7 @@ def tasks_live(files: Sequence[str], goal: TasksGoal, flags: Mapping[str, Any]) 
     given = {name: flags[name] for name in TASK_FLAGS} | {"category": _field(files, flags)}
     given |= {"model": flags["model"], "max_calls": flags["budget"]}
     task = task_from(files[0], None, given)
-    work = divided(task, files, goal)
+    work = _divided(task, files, goal, flags["by"])
     store = opened_store(task.store)
     try:
         plan = planned(work.plan, work.items, store, history="none" not in flags["history"])
@@ -39,6 +40,18 @@ def tasks_live(files: Sequence[str], goal: TasksGoal, flags: Mapping[str, Any]) 
         return code
     finally:
         store.close()
+
+
+def _divided(task: Task, files: Sequence[str], goal: TasksGoal, by: str | None) -> Prepared:
+    """Complaints about the field of the tasks name the flag that was typed."""
+    from cereval.cli.preparing import divided
+
+    try:
+        return divided(task, files, goal)
+    except InvalidInput as error:
+        if by is None or error.field != "--category":
+            raise
+        raise InvalidInput("--by", error.allowed, error.received) from None
 
 
 def _field(files: Sequence[str], flags: Mapping[str, Any]) -> str | None:
