@@ -16,12 +16,13 @@ from cereval.asktell import AskTell, whole
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate
 from cereval.goals.estimate import in_open_unit_interval
+from cereval.growing_part import Part
 from cereval.growing_result import GrowingResult, Version
 from cereval.methods.base import Method
 from cereval.methods.grown import Grown, Standing, Terms
 from cereval.methods.sampled import Sampled
 from cereval.methods.stream import Stream
-from cereval.records import Draw, Interval, Stopped
+from cereval.records import Draw, Interval
 from cereval.replay import checked_scores
 
 STATE_FORMAT = "cereval-growing-state/1"
@@ -72,9 +73,9 @@ class Growing:
         self.goal, self.target = goal, target
         self.confidence = in_open_unit_interval("confidence", confidence)
         self.seed = whole("seed", seed, 0)
-        self._parts = [_Part(self._method(whole("n_items", n_items, 1)), int(n_items), goal)]
+        self._parts = [Part(self._method(whole("n_items", n_items, 1)), int(n_items), goal)]
 
-    def _method(self, new: int, last: _Part | None = None) -> Grown | Sampled:
+    def _method(self, new: int, last: Part | None = None) -> Grown | Sampled:
         number = 0 if last is None else len(self._parts)
         delta = 1 - self.confidence
         if self.target == "benchmark":
@@ -97,7 +98,7 @@ class Growing:
             raise Misuse("the evidence has rejected every value: nothing is certified that could be extended")
         method = self._method(count, self._last)
         self._last.freeze()
-        self._parts.append(_Part(method, count, self.goal))
+        self._parts.append(Part(method, count, self.goal))
 
     # -- ask and tell, for the last version -----------------------------------------------------------------
 
@@ -144,7 +145,7 @@ class Growing:
         return self._last
 
     @property
-    def _last(self) -> _Part:
+    def _last(self) -> Part:
         return self._parts[-1]
 
     # -- what is certified ------------------------------------------------------------------------------------
@@ -229,63 +230,6 @@ class Growing:
                 self.fail(draw)
             else:
                 self.tell(draw, score)
-
-
-class _Part(AskTell):
-    """Ask/tell for one version."""
-
-    def __init__(self, method: Grown | Sampled, new: int, goal: Estimate) -> None:
-        self.new, self.goal = new, goal
-        self._frozen: tuple[Interval, float] | None = None
-        super().__init__(method, method.limit, None)
-
-    def _goal_reached(self) -> bool:
-        return self.goal.reached(self._method)
-
-    def freeze(self) -> None:
-        """Keeps what is certified now: a later version goes on with the same evidence."""
-        self._frozen = self._method.interval, self._method.estimate
-
-    @property
-    def interval(self) -> Interval:
-        return self._method.interval if self._frozen is None else self._frozen[0]
-
-    @property
-    def estimate(self) -> float:
-        return self._method.estimate if self._frozen is None else self._frozen[1]
-
-    @property
-    def stopped(self) -> Stopped:
-        return self._stopped
-
-    @property
-    def scores(self) -> list[float | None]:
-        """The results consumed, in draw order."""
-        return [self._told[index] for index in range(self._consumed)]
-
-    @property
-    def draws(self) -> list[Draw]:
-        """The draws whose results were consumed."""
-        return self._draws[: self._consumed]
-
-    def as_version(self, number: int, items: int, evaluated: int) -> Version:
-        interval, estimate = self.interval, self.estimate
-        reach = max(estimate - interval.lower, interval.upper - estimate)
-        if interval.half_width <= self.goal.eps:
-            reach = min(reach, self.goal.eps)
-        return Version(
-            version=number,
-            n_items=items,
-            n_new=self.new,
-            calls=self._consumed,
-            n_evaluated=evaluated,
-            estimate=estimate,
-            lower=interval.lower,
-            upper=interval.upper,
-            half_width=reach,
-            stopped=self._stopped,
-            failures=self._failures,
-        )
 
 
 def growing(
