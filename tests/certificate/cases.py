@@ -58,6 +58,28 @@ SCENARIOS = [
     Scenario(
         "history, then eps", {"goal": threshold(0.7)}, history=True, later=((30, estimate(0.08), None),)
     ),
+    Scenario(
+        "history, given up late", {"goal": threshold(0.7)}, history=True, later=((300, estimate(0.04), None),)
+    ),
+    Scenario(
+        "history, marks later",
+        {"goal": {"goal": "difference", "eps": 0.08}},
+        mean=0.52,
+        history=True,
+        later=((100, {"goal": "sign", "tie": 0.05}, None),),
+    ),
+    Scenario(
+        "history, marks before",
+        {"goal": {"goal": "sign", "tie": 0.05}},
+        mean=0.5,
+        history=True,
+        later=((100, {"goal": "difference", "eps": 0.08}, None),),
+    ),
+    Scenario(
+        "more budget, then given up",
+        {"goal": threshold(0.7), "max_calls": 100},
+        later=((100, threshold(0.7), 200), (200, estimate(0.05), None)),
+    ),
     Scenario("population", {"goal": estimate(0.07), "target": "population"}),
     Scenario("expected", {"goal": estimate(0.07), "target": "expected"}),
     Scenario("expected with groups", {"goal": estimate(0.07), "target": "expected"}, groups=True),

@@ -7,6 +7,16 @@ from pathlib import Path
 import pytest
 
 from cereval.cli.main import main
+from cereval.cli.written import can_be_written
+
+
+@pytest.mark.parametrize("path", ["/", ".", "x" * 300, "/dev/null/x"])
+def test_what_is_no_place_for_a_file_cannot_be_written(path: str) -> None:
+    assert not can_be_written(Path(path))
+
+
+def test_missing_folders_are_made(tmp_path: Path) -> None:
+    assert can_be_written(tmp_path / "new" / "folder" / "page.html")
 
 
 @pytest.mark.parametrize("command", ["tasks", "rank", "compare", "extend"])

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from cereval.errors import InvalidInput
 from cereval.stats.bets import BetRule, DeadlineBets, HedgedBets, KellyBets, Position, null_variance
 from cereval.stats.betting import CAP, ROUNDING, Account, BettingTable, grid, starting_capital
 from cereval.stats.increments import Increment, Prospect, Tally
@@ -145,6 +146,12 @@ def test_a_tilt_gives_the_two_games_that_can_miss_no_more_than_two_together(
     assert above + below <= 2 + 1e-12
     if truth < 0.5:
         assert tilt * step <= 1e-9 or below >= above - 2 * tilt * step
+
+
+@pytest.mark.parametrize("tilt", [-0.1, 1.0, float("nan")])
+def test_a_tilt_outside_its_range_is_refused(tilt: float) -> None:
+    with pytest.raises(InvalidInput, match="tilt must be a number in"):
+        starting_capital(grid(0.1), tilt)
 
 
 def wealths(scores: list[float], order: tuple[int, ...], rule: BetRule, m: float) -> tuple[float, float]:

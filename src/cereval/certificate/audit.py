@@ -2,7 +2,8 @@
 
 The audit shares nothing with `stats.increments`, `stats.betting`, `stats.bets` and `stats.evidence` but their
 tuning constants: sums over the unseen items are taken anew at every step, and every value has its own wealth.
-The forecasts g and draw weights w are handed in: the theorem holds for any that depend on the past alone.
+The forecasts g, draw weights w and the variance expected of an increment are handed in: the theorem holds for any
+that depend on the past alone.
 
 With S the items seen, U those unseen, pi the target's weights, q = w / W on U, W = sum_U w:
 

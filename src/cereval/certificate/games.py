@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log, pi, sqrt
 
 import numpy as np
@@ -34,7 +35,7 @@ class Table:
         self.delta = RESERVE * case.delta if case.given_up else case.delta
         first = case.aims[0]
         self.aim = Aim(0, DEFAULT_EPS, None, first.budget) if case.given_up else first
-        self.coming = list(case.aims[1:])
+        self.coming = list(_for_the_table(case))
         self.drawable = int(np.count_nonzero(case.shares > 0))
         steps = int(np.ceil(1.0 / self._step(0.5)))
         self.marked = bool(self.aim.marks)
@@ -166,6 +167,14 @@ class Table:
         first, last = self._ends()
         lower = float(self.values[first - 1]) if first else 0.0
         return Interval(lower, float(self.values[last]) if last < len(self.values) else 1.0)
+
+
+def _for_the_table(case: Case) -> Sequence[Aim]:
+    """The aims after the first; if a test was given up, from the one that gave it up on."""
+    first, *later = case.aims
+    if not case.given_up:
+        return later
+    return later[next(number for number, aim in enumerate(later) if aim.threshold != first.threshold) :]
 
 
 class Test:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import click
 from cereval.cli.output import exit_code, headline, print_json, print_table
 from cereval.cli.preparing import Prepared
 from cereval.cli.stores import sqlite_file
+from cereval.cli.written import can_be_written
 from cereval.errors import BadFile
 from cereval.logbook import Change
 from cereval.plan import Plan
@@ -112,7 +112,7 @@ def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
     file = sqlite_file(store.url)
     folder = file.parent if file is not None else Path()
     path = Path(output) if output else folder / f"{run_id}.certificate.json"
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
+    if not can_be_written(path):
         raise BadFile(f"the certificate cannot be written to {path}; name a file in a writable folder")
     return path
 

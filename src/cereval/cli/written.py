@@ -11,13 +11,20 @@ from cereval.cli.run_options import Option
 from cereval.errors import InvalidInput
 
 
+def can_be_written(path: Path) -> bool:
+    """Whether a file can be made, or written over, at this path; folders on the way to it may be missing."""
+    try:
+        if path.exists():
+            return path.is_file() and os.access(path, os.W_OK)
+        folder = next(one for one in path.absolute().parents if one.exists())
+        return folder.is_dir() and os.access(folder, os.W_OK)
+    except OSError:  # such as a name that is too long, or a folder that may not be looked into
+        return False
+
+
 def writable(context: click.Context, option: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
-    """A path at which a file can be made; folders on the way to it may be missing."""
-    if value is None:
-        return None
-    path = Path(value)
-    folder = next(one for one in path.absolute().parents if one.exists())
-    if path.is_dir() or not (folder.is_dir() and os.access(folder, os.W_OK)):
+    """A callback for options that name such a file."""
+    if value is not None and not can_be_written(Path(value)):
         raise InvalidInput(option.opts[-1], "a file in a folder that can be written to", value)
     return value
 

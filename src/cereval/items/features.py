@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 MAX_DIMENSIONS = 48
 NEIGHBOURHOODS = 24
 SAMPLE = 4096
+JOINT = "history and "
 GOLDEN = 0.6180339887498949
 
 
@@ -124,6 +125,18 @@ def _squared_distances(rows: Floats, centres: Floats) -> Floats:
     return np.asarray(np.maximum(products, 0.0))
 
 
+FROM_THE_PAST = ("easiness", "bent", "factors", "bent factors", "relatives")
+
+
+def knows_the_past(name: str) -> bool:
+    """Whether the design of this name has past models' scores in it.
+
+    >>> [name for name in ("constant", "relatives", "groups", "history and groups") if knows_the_past(name)]
+    ['relatives', 'history and groups']
+    """
+    return name in FROM_THE_PAST or name.startswith(JOINT)
+
+
 def designs(pool: Pool) -> dict[str, Design]:
     """One design for each expert that the pool's side information supports, by name.
 
@@ -140,6 +153,6 @@ def designs(pool: Pool) -> dict[str, Design]:
     finest = "groups" if "groups" in local else "neighbourhoods"
     joint: dict[str, Design] = {}
     if found and finest in local:
-        joint[f"history and {finest}"] = found["bent factors"].beside(local[finest])
+        joint[JOINT + finest] = found["bent factors"].beside(local[finest])
     start = intercept(pool.size)
     return found | {name: start.beside(design) for name, design in local.items()} | joint

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.items.features import Design, designs
+from cereval.items.features import Design, designs, knows_the_past
 from cereval.items.pool import Pool
 from cereval.items.spread import PowerLaw, fit_power_law
 
@@ -32,7 +32,6 @@ SAFETY = 0.2
 SPREAD_PRIOR = -2.0
 # The same of an expert that knows nothing of the past against one that does.
 UNINFORMED = -1.0
-WITHOUT_PAST = ("constant", "groups", "embeddings", "neighbourhoods")
 LEAST_EXPLAINED = 0.02
 """A share of the variance that is not told apart from none."""
 
@@ -235,5 +234,5 @@ def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Pre
 
 def _log_odds(names: list[str]) -> Floats:
     """What each expert is trusted before the first result; all alike where there is no history."""
-    informed = "easiness" in names
-    return np.array([UNINFORMED if informed and name in WITHOUT_PAST else 0.0 for name in names])
+    informed = np.array([knows_the_past(name) for name in names])
+    return np.where(informed | ~informed.any(), 0.0, UNINFORMED)

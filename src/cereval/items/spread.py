@@ -108,6 +108,7 @@ def grading(scores: Floats) -> float:
     """The variance of scores as a share of that of 0/1 scores with the same mean; 1 until a score says otherwise.
 
     A score z in [0, 1] has E z^2 = E z - E z(1 - z), so its variance falls short of mean (1 - mean) by E z(1 - z).
+    All scores count alike, however likely they were drawn.
 
     >>> grading(np.array([0.0, 1.0, 1.0])), round(grading(np.full(99, 0.5)), 1)
     (1.0, 0.0)
@@ -122,7 +123,7 @@ def expected_squares(mean: Floats, held: Floats, grading: float) -> Floats:
 
 
 def expected_level(squares: Floats, spread: Floats, shares: Floats, weights: Floats) -> float:
-    """The variance of an increment with these expected squares, in units of the one that `spread` states.
+    """The mean square of (z - g) pi / q for these expected squares, in units of the one that `spread` states.
 
     >>> items = np.ones(2)
     >>> expected_level(np.array([0.1, 0.3]), 0.5 * items, items / 2, items)

@@ -101,7 +101,7 @@ class Active(CertifiedMethod):
         self._weights: dict[int, Floats] = {}
         self._forecasts: dict[int, Forecast] = {}
         self._squares: dict[int, Floats] = {}
-        # Marks are on a scale of differences, of which a forecast of the mean says no variance.
+        # Where the goal has marks, each value has a horizon of its own, for which no expectation was tried.
         self._calibrated = setting.pool.history is not None and not setting.aim.marks
         self._nears: list[float | None] = []
         self._fitted = 0
@@ -213,7 +213,7 @@ class Active(CertifiedMethod):
         left = np.where(self.tally.left, self.tally.shares, 0.0)
         held = temper(forecast.mean, forecast.spread, self._nears[-1], left)
         self._forecasts[self._fitted] = replace(forecast, mean=held.mean, spread=held.spread)
-        if self._calibrated:
+        if self._calibrated and self._fitted:
             self._squares[self._fitted] = expected_squares(forecast.mean, held.mean, grading(scores))
         self._fitted += 1
 

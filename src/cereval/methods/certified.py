@@ -37,7 +37,7 @@ up has had his chance of a wrong decision already, and the two chances add up.""
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The constants of the bets, none of which validity depends on; chosen in `benchmarks/`.
+    """The constants of the bets, none of which validity depends on in its range; chosen in `benchmarks/`.
 
     margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on
     Kelly bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest
@@ -142,6 +142,8 @@ class CertifiedMethod(Method):
         self.aim = aim
         self._aims.append((drawn, aim))
         if self._test is not None and aim.threshold != self._test.threshold:
+            # Aims on the way, which were for the test, do not concern the table.
+            self._aims = self._aims[-1:]
             self._table, self._test = self._replayed_table(), None
 
     def _turn_to_new_aims(self, index: int) -> None:
@@ -189,7 +191,7 @@ class CertifiedMethod(Method):
     def _refine_when_near(self, table: BettingTable) -> None:
         """A coarse grid is quick while the interval is wide; a fine one loses less when it is narrow."""
         eps = self._bets_aim.eps
-        if eps is None or self._bets_aim.marks or eps == self._refined_for:
+        if eps is None or self.setting.aim.marks or eps == self._refined_for:
             return
         if table.upper - table.lower <= NEARLY * eps:
             self._refined_for = eps
@@ -212,6 +214,7 @@ class CertifiedMethod(Method):
             eps = self._working_eps()
             table.stake(prospect, self.clock, self._information_needed(prospect, eps), eps)
             table.settle(increment)
+            self._refine_when_near(table)
             self._tick(prospect, increment)
         self.clock = clock
         self._prospects, self._increments = Records(Prospect), Records(Increment)

@@ -24,6 +24,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.errors import InvalidInput
 from cereval.stats.bets import BetRule, Position, null_variance
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import Information
@@ -176,10 +177,12 @@ def starting_capital(candidates: Floats, tilt: float) -> Floats:
     >>> starting_capital(np.array([0.0, 0.5, 1.0]), 0.2).round(2).tolist()
     [[0.73, 0.91, 1.09], [1.09, 0.91, 0.73]]
     """
+    if not 0.0 <= tilt < 1.0:
+        raise InvalidInput("tilt", "a number in [0, 1)", tilt)
     leaning = tilt * (1.0 - 2.0 * candidates)
-    return np.asarray(
-        np.vstack((1.0 - leaning, 1.0 + leaning)) / (1.0 + tilt * np.diff(candidates).max(initial=0.0))
-    )
+    widest = float(np.diff(candidates).max(initial=0.0))
+    capital: Floats = np.vstack((1.0 - leaning, 1.0 + leaning)) / (1.0 + tilt * widest)
+    return capital
 
 
 def grid(step: float) -> Floats:

@@ -53,7 +53,7 @@ class Information:
     ) -> None:
         """Takes in one increment with its stated relative variance, and how large its square could have been.
 
-        level: the sigma^2 that is expected of the increments to come; 0: none is.
+        level: the sigma^2 that was expected of increments like this one; 0: none was.
         """
         weight = 1.0 / relative_variance
         before = value - self.mean if self.count else 0.0
