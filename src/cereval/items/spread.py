@@ -24,8 +24,6 @@ MAX_VARIANCE = 0.25
 # Prior of (log level, power): v = g (1 - g), as for calibrated forecasts of 0/1 scores.
 PRIOR_MEAN = np.array([0.0, 1.0])
 PRIOR_PRECISION = np.array([1.0, 10.0])
-# 0/1 scores that are taken for granted when the scores are found to be graded.
-DOUBT = 1.0
 # Range allowed, in units of variance / eps, and at least. With `benchmarks.side_information`: calls are flat from .45
 # to .6 and from 1.15 to 1.25; a longer range saves more variance and ruins more accounts.
 REACH = 0.55
@@ -113,8 +111,9 @@ def grading(scores: Floats) -> float:
     >>> grading(np.array([0.0, 1.0, 1.0])), round(grading(np.full(99, 0.5)), 1)
     (1.0, 0.0)
     """
-    mean = (scores.sum() + 0.5) / (len(scores) + 1.0)
-    return float(max(1.0 - scores @ (1.0 - scores) / ((len(scores) + DOUBT) * mean * (1.0 - mean)), 0.0))
+    mean = (float(scores.sum()) + 0.5) / (len(scores) + 1.0)
+    missing = float(scores @ (1.0 - scores)) / max(len(scores), 1)
+    return max(1.0 - missing / (mean * (1.0 - mean)), 0.0)
 
 
 def expected_squares(mean: Floats, held: Floats, grading: float) -> Floats:

@@ -24,7 +24,7 @@ from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import Information, information_ahead
 
 GRID_STEPS_PER_EPS = 50
-NEARLY = 10.0
+NEARLY = 20.0
 """Width of the interval, in units of eps, from which on the grid is at its finest."""
 DEFAULT_EPS = 0.02
 SMALLEST_GRID_STEP = 2e-5
