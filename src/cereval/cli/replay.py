@@ -9,6 +9,7 @@ import click
 from cereval.cli import weighting
 from cereval.cli.output import exit_code, headline, print_json, print_table
 from cereval.cli.run_options import apply
+from cereval.cli.written import writable
 from cereval.wording import interval
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
+    callback=writable,
     metavar="CSV",
     help="With --all-models: every run goes here; an interrupted command goes on where it stopped.",
 )

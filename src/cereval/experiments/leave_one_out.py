@@ -6,7 +6,6 @@ other models' scores and whatever is known of the items. What a team needs to de
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.experiments.base import Rows, Task
+from cereval.experiments.recorded import digest as fingerprint
 from cereval.experiments.rows import RowFile
 from cereval.experiments.summaries import grouped
 from cereval.experiments.workers import run_tasks
@@ -41,7 +41,7 @@ class LeaveOneOut:
 
     def tasks(self) -> list[Task]:
         """One for each model and seed; keys name the contents of the files, not their places."""
-        digest = "-".join(_digest(path) for path in (self.scores, self.features) if path is not None)
+        digest = "-".join(fingerprint(path) for path in (self.scores, self.features) if path is not None)
         return [
             Task(
                 f"{digest}/{model}/{seed}/{self.eps:g}/{self.confidence:g}",
@@ -185,8 +185,3 @@ def _features(path: Path | None) -> dict[str, Any]:
         return {}
     with np.load(path) as saved:
         return dict(saved)
-
-
-@lru_cache(maxsize=4)
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

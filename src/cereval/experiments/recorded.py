@@ -72,6 +72,17 @@ def folders(data: Path) -> list[Path]:
     return found
 
 
+def named(folder: Path) -> str:
+    """A benchmark's name with a fingerprint of its scores: what was finished for other scores is not taken up."""
+    return f"{folder.name}-{digest(_file(folder, 'scores'))}"
+
+
+@lru_cache(maxsize=32)
+def digest(path: Path) -> str:
+    """The beginning of the hash of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
 def saved_embeddings(benchmark: Benchmark, embedder: str, dimensions: int, out: Path) -> Path:
     """The file with the benchmark's embeddings, computed at most once for the same texts."""
     return _stored(

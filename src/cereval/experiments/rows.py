@@ -25,7 +25,7 @@ class RowFile:
 
     def finished(self) -> frozenset[str]:
         """Keys of the complete tasks; what is left of incomplete ones is removed from the file."""
-        if not self.path.exists():
+        if self._empty:
             return frozenset()
         rows = self._read()
         counts = Counter(row[KEY] for row in rows)
@@ -34,17 +34,22 @@ class RowFile:
             self._rewrite(complete)
         return frozenset(row[KEY] for row in complete)
 
+    @property
+    def _empty(self) -> bool:
+        return not self.path.exists() or self.path.stat().st_size == 0
+
     def append(self, key: str, rows: Sequence[dict[str, Any]]) -> None:
         """Adds the rows of one finished task."""
         full = [{KEY: key, OF: len(rows), **row} for row in rows]
-        new = not self.path.exists()
+        new = self._empty
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", newline="", encoding="utf-8") as file:
             file.write(self._text(full, header=new))
 
     def rows(self, keys: Sequence[str]) -> list[dict[str, Any]]:
         """The rows of these tasks in the order of the tasks, whoever finished first; numbers as numbers."""
         place = {key: position for position, key in enumerate(keys)}
-        kept = [row for row in self._read() if row[KEY] in place] if self.path.exists() else []
+        kept = [] if self._empty else [row for row in self._read() if row[KEY] in place]
         kept.sort(key=lambda row: place[row[KEY]])
         return [{name: _value(text) for name, text in row.items() if name not in (KEY, OF)} for row in kept]
 
@@ -54,7 +59,7 @@ class RowFile:
             self._columns = list(reader.fieldnames or [])
             if self._columns and not {KEY, OF} <= set(self._columns):
                 raise BadFile(
-                    f"{self.path} is not a table of an experiment: move it away or choose another --out"
+                    f"{self.path} is not a table of an experiment: move it away or choose another file"
                 )
             return [row for row in reader if None not in row.values() and None not in row]
 

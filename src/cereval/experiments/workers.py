@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any
 
 from cereval.experiments.base import Task
@@ -40,6 +40,9 @@ def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[dict
                 yield running[done], done.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            # Whoever is impatient interrupts twice: nobody is left to wait for, and no worker outlives the command.
+            for worker in active_children():
+                worker.terminate()
             raise
 
 
