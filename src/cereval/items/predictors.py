@@ -157,6 +157,7 @@ class Mixture:
     def __init__(self, pool: Pool, experts: dict[str, Expert], log_odds: Floats | None = None) -> None:
         self._experts = experts
         odds = np.zeros(len(experts)) if log_odds is None else log_odds
+        self._informed = pool.has_side_information
         self._relative_shares = pool.shares() * pool.size
         empty = np.zeros(0)
         none = np.zeros((0, pool.size))
@@ -198,7 +199,7 @@ class Mixture:
         )
 
     def _notes(self, weights: Floats, explained: float) -> tuple[str, ...]:
-        if len(weights) == 1 or not self._past.seen:
+        if not (self._informed and self._past.seen):
             return ()
         if explained < LEAST_EXPLAINED:
             return ("nothing known beforehand helped: forecasts and draws fell back to nearly uniform ones",)
