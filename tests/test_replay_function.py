@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cereval import replay
 from cereval.experiments.populations import clusters
 from cereval.goals import Estimate, Threshold
+from cereval.items.pool import Pool
 from cereval.replay import drive
 from cereval.session import Session
 
@@ -108,3 +109,10 @@ def test_items_without_weight_do_not_count() -> None:
     scores = np.where(weights > 0, 1.0, 0.0)
     result = replay(scores, goal=Estimate(0.01), weights=weights)
     assert (result.n_evaluated, result.lower, result.upper) == (10, 1.0, 1.0)
+
+
+def test_a_masked_score_is_a_missing_one() -> None:
+    scores = np.ma.masked_array(np.tile([0.0, 1.0], 50), mask=np.arange(100) < 20)
+    history = np.ma.masked_array(np.ones((100, 1)), mask=np.ones((100, 1), dtype=bool))
+    assert replay(scores, goal=Estimate(0.01)).n_items == 80
+    assert np.isnan(Pool.build(100, history=history).history).all()

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cereval.errors import InvalidInput
 from cereval.goals import Goal
+from cereval.items.pool import numbers
 from cereval.records import Result
 from cereval.session import Session
 
@@ -77,7 +78,7 @@ def drive(session: Session, scores: Floats, batch: int = 1) -> Result:
 def checked_scores(scores: ArrayLike) -> Floats:
     """One number in [0, 1], or NaN, for each item."""
     try:
-        values = np.asarray(scores, dtype=np.float64)
+        values = numbers(scores)
     except (TypeError, ValueError) as error:
         raise InvalidInput("scores", "a list of numbers in [0, 1]", scores) from error
     if values.ndim != 1 or not len(values):

@@ -105,3 +105,16 @@ def test_scores_survive_the_file_exactly(
     written(path, "item,m\n" + "".join(f"{i},{'' if s is None else repr(s)}\n" for i, s in enumerate(scores)))
     read = read_scores(path).model("m")
     assert [None if np.isnan(value) else value for value in read] == scores
+
+
+@pytest.mark.parametrize("index", [None, "item"])
+def test_an_index_that_pandas_wrote_is_no_model(tmp_path: Path, index: str | None) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"item": ["c", "a", "b"], "m": [1.0, 0.5, 0.0]}, index=[8, 2, 5])
+    frame = frame if index is None else frame.set_index(index)
+    frame.to_csv(tmp_path / "s.csv")
+    frame.to_parquet(tmp_path / "s.parquet")
+    for name in ("s.csv", "s.parquet"):
+        table = read_scores(tmp_path / name)
+        assert list(table.models) == ["m"]
+        assert table.items == ("c", "a", "b")

@@ -82,7 +82,7 @@ def read_scores(path: str | PathLike[str]) -> ScoresTable:
     path = Path(path)
     table = read_table(path)
     items = _identities(path, _required(path, table.column_names, "item", table))
-    names = [name for name in table.column_names if name != "item"]
+    names = [name for name in table.column_names if name != "item" and not _is_index(name)]
     if not names:
         raise BadFile(f"{path} has no column of scores; it needs `item` and one column per model")
     return ScoresTable(items, {name: _scores(path, name, table.column(name), items) for name in names})
@@ -150,6 +150,11 @@ def _identities(path: Path, values: list[Any]) -> tuple[str, ...]:
     if count > 1:
         raise BadFile(f"{path}: item {shown(item)} stands on {count} rows; item ids must be unique")
     return items
+
+
+def _is_index(name: str) -> bool:
+    """Whether a column is what pandas writes of an index without a name."""
+    return name in ("", "Unnamed: 0") or name.startswith("__index_level_")
 
 
 def _scores(path: Path, name: str, column: Any, items: tuple[str, ...]) -> Floats:

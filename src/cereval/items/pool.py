@@ -78,9 +78,17 @@ class Pool:
         return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
 
 
+def numbers(values: ArrayLike) -> Floats:
+    """Floats, NaN where a masked array hides its value."""
+    if isinstance(values, np.ma.MaskedArray):
+        hidden = np.ma.getmaskarray(values)
+        return np.where(hidden, np.nan, np.asarray(values.data, dtype=np.float64))
+    return np.asarray(values, dtype=np.float64)
+
+
 def _numbers(field: str, values: ArrayLike, size: int, columns: str | None = None) -> Floats:
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = numbers(values)
     except (TypeError, ValueError) as error:
         raise InvalidInput(field, "an array of numbers", values) from error
     if array.ndim == 1 and columns is not None:
