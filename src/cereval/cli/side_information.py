@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.tables import ItemsTable, ScoresTable, read_items, read_scores
-from cereval.errors import InvalidInput
+from cereval.errors import InvalidInput, shown
 
 LEARNING_METHODS = ("auto", "active", "cer-eval")
 """The methods that look at embeddings; for the others no time is spent on making them."""
@@ -102,8 +102,12 @@ def _from_file(
     rows = {item: row for row, item in enumerate(past.items)}
     order = np.array([rows.get(item, -1) for item in items])
     if (order < 0).all():
-        raise InvalidInput("--history", "a table that shares items with the scores", path)
+        ids = f"its first item is {shown(past.items[0])}, that of the scores {shown(items[0])}"
+        raise InvalidInput("--history", f"a table that shares items with the scores ({ids})", path)
     others = [name for name in past.models if name not in evaluated]
+    if (order < 0).any() or len(past.items) > len(items):
+        matched = int((order >= 0).sum())
+        notes.append(f"history: {path} has {matched:,} of the {len(items):,} items")
     return np.where(order[:, None] < 0, np.nan, past.history(others)[order])
 
 

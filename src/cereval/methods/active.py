@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.items.pool import Pool
-from cereval.items.predictors import LEAST_EXPLAINED, Forecast, Predictor, build_predictor
+from cereval.items.predictors import Forecast, Predictor, build_predictor
 from cereval.items.spread import draw_weights, expected_level, expected_squares, grading
 from cereval.items.temper import temper
 from cereval.methods.base import Setting
@@ -25,6 +25,9 @@ Floats = NDArray[np.float64]
 
 
 UNIFORM_BLOCKS = 2
+
+LEAST_TOLD = 0.05
+"""Share of the variance explained from which on calls are said to be saved: below it, chance says as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,7 @@ class Active(CertifiedMethod):
         """What explained the scores, and how many calls that was worth against uniform draws."""
         forecast = self._forecasts[self._fitted - 1]
         notes, half_width = forecast.notes, self.interval.half_width
-        if forecast.explained < LEAST_EXPLAINED or self.complete or not 0.0 < half_width < 0.5:
+        if forecast.explained < LEAST_TOLD or self.complete or not 0.0 < half_width < 0.5:
             return notes
         items, scores, relative = (np.array(column) for column in zip(*self._known, strict=True))
         importance = self.tally.shares[items.astype(np.int64)] * self.setting.pool.size / relative
