@@ -105,7 +105,7 @@ def _from_file(
         ids = f"its first item is {shown(past.items[0])}, that of the scores {shown(items[0])}"
         raise InvalidInput("--history", f"a table that shares items with the scores ({ids})", path)
     others = [name for name in past.models if name not in evaluated]
-    if (order < 0).any() or len(past.items) > len(items):
+    if (order < 0).any():
         matched = int((order >= 0).sum())
         notes.append(f"history: {path} has {matched:,} of the {len(items):,} items")
     return np.where(order[:, None] < 0, np.nan, past.history(others)[order])

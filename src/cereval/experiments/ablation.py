@@ -9,7 +9,7 @@ from typing import Any
 from cereval.experiments.base import Rows, Task
 from cereval.experiments.benchmarks import replicate
 from cereval.experiments.plots import STYLES, panels
-from cereval.experiments.recorded import Benchmark, folders, load, named, saved_embeddings
+from cereval.experiments.recorded import Benchmark, folders, identity, load, saved_embeddings
 from cereval.experiments.summaries import grouped, markdown, means, methods_of
 
 WANTED = ("gpt-4o", "llama-3-8b", "llama3-8b", "mistral-7b", "qwen2-7b")
@@ -73,7 +73,7 @@ class Ablation:
         values = ",".join(f"{value:g}" for value in self.multiples)
         every = settings.get("repartition_every", "")
         return Task(
-            f"{named(folder)}/{model}/{method}/{replication}/{vectors.stem}/{every}/{values}",
+            f"{identity(folder)}/{model}/{method}/{replication}/{vectors.stem}/{every}/{values}",
             ablate,
             settings,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from cereval.experiments.base import Rows, Task
 from cereval.experiments.plots import line, panels, saved_axes
-from cereval.experiments.recorded import folders, load, load_embeddings, saved_embeddings
+from cereval.experiments.recorded import folders, identity, load, load_embeddings, saved_embeddings
 from cereval.experiments.summaries import curve, grouped, markdown, means, methods_of, pivot
 from cereval.experiments.traces import PRINTED, Reached, certified_reaches, printed_reaches
 
@@ -117,9 +117,7 @@ class Benchmarks:
             settings["repartition_every"] = self.repartition_every
         every = f"every {self.repartition_every}" if method.startswith("cer-eval") else ""
         values = ",".join(f"{value:g}" for value in self.multiples)
-        key = (
-            f"{folder.name}/{model}/{method}/{replication}/{self.embedder}-{self.dimensions}/{every}/{values}"
-        )
+        key = f"{identity(folder)}/{model}/{method}/{replication}/{self.embedder}-{self.dimensions}/{every}/{values}"
         return Task(key, replicate, settings)
 
     def plot(self, rows: Rows, figure: Any) -> None:

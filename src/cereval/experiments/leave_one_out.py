@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.experiments.base import Rows, Task
-from cereval.experiments.recorded import digest as fingerprint
+from cereval.experiments.recorded import fingerprint
 from cereval.experiments.rows import RowFile
 from cereval.experiments.summaries import grouped
 from cereval.experiments.workers import run_tasks

@@ -72,13 +72,13 @@ def folders(data: Path) -> list[Path]:
     return found
 
 
-def named(folder: Path) -> str:
+def identity(folder: Path) -> str:
     """A benchmark's name with a fingerprint of its scores: what was finished for other scores is not taken up."""
-    return f"{folder.name}-{digest(_file(folder, 'scores'))}"
+    return f"{folder.name}-{fingerprint(_file(folder, 'scores'))}"
 
 
 @lru_cache(maxsize=32)
-def digest(path: Path) -> str:
+def fingerprint(path: Path) -> str:
     """The beginning of the hash of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 

@@ -12,7 +12,7 @@ import numpy as np
 from cereval.experiments.base import Rows, Task
 from cereval.experiments.benchmarks import replicate
 from cereval.experiments.plots import STYLES
-from cereval.experiments.recorded import folders, load, named, saved_embeddings
+from cereval.experiments.recorded import folders, identity, load, saved_embeddings
 from cereval.experiments.summaries import Key, grouped, markdown, means, methods_of
 
 _SIZE = re.compile(r"(?<![\d.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
@@ -56,7 +56,7 @@ class ScalingLaw:
         vectors = saved_embeddings(load(folder), "tfidf", 256, self.out)
         return [
             Task(
-                f"{named(folder)}/{model}/{method}/{replication}/{self.eps}",
+                f"{identity(folder)}/{model}/{method}/{replication}/{self.eps}",
                 measure,
                 {
                     "folder": folder,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cereval.experiments.base import Row, Rows, Task
 from cereval.experiments.plots import panels
-from cereval.experiments.recorded import Benchmark, folders, load, named
+from cereval.experiments.recorded import Benchmark, folders, identity, load
 from cereval.experiments.summaries import grouped, markdown
 from cereval.goals import Estimate
 from cereval.session import Session
@@ -105,7 +105,7 @@ class Team:
     def tasks(self) -> list[Task]:
         return [
             Task(
-                f"{named(folder)}/{order}/{self.eps:g}/{self.models or 'all'}",
+                f"{identity(folder)}/{order}/{self.eps:g}/{self.models or 'all'}",
                 evaluate_in_turn,
                 {"folder": folder, "order": order, "eps": self.eps, "models": self.models},
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,12 @@ Floats = NDArray[np.float64]
 MAX_DIMENSIONS = 48
 NEIGHBOURHOODS = 24
 SAMPLE = 4096
-JOINT = "history and "
 GOLDEN = 0.6180339887498949
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Columns (items x features) with Gaussian priors on their coefficients.
+    """Columns (items x features) with Gaussian priors on their coefficients; `past`: whether past scores are in them.
 
     >>> joined = Design.of(np.ones((3, 1)), 4.0).beside(Design.of(np.zeros((3, 2)), 1.0))
     >>> joined.columns.shape, joined.precision.tolist()
@@ -31,6 +30,7 @@ class Design:
     columns: Floats
     mean: Floats
     precision: Floats
+    past: bool = False
 
     @classmethod
     def of(cls, columns: Floats, precision: float, mean: float = 0.0) -> Design:
@@ -42,6 +42,7 @@ class Design:
             np.hstack([self.columns, other.columns]),
             np.concatenate([self.mean, other.mean]),
             np.concatenate([self.precision, other.precision]),
+            self.past or other.past,
         )
 
 
@@ -59,7 +60,7 @@ def history_designs(table: Floats) -> dict[str, Design]:
     if scale == 0.0:
         return {}
     standard = (traits.easiness - traits.easiness.mean()) / scale
-    line = intercept(len(table)).beside(Design.of(standard[:, None], 2.0, scale))
+    line = replace(intercept(len(table)).beside(Design.of(standard[:, None], 2.0, scale)), past=True)
     bend = Design.of((standard[:, None] ** 2 - 1.0) / 2.0, 2.0)
     designs = {"easiness": line, "bent": line.beside(bend)}
     designs["factors"] = line.beside(Design.of(traits.factors, 4.0))
@@ -125,18 +126,6 @@ def _squared_distances(rows: Floats, centres: Floats) -> Floats:
     return np.asarray(np.maximum(products, 0.0))
 
 
-FROM_THE_PAST = ("easiness", "bent", "factors", "bent factors", "relatives")
-
-
-def knows_the_past(name: str) -> bool:
-    """Whether the design of this name has past models' scores in it.
-
-    >>> [name for name in ("constant", "relatives", "groups", "history and groups") if knows_the_past(name)]
-    ['relatives', 'history and groups']
-    """
-    return name in FROM_THE_PAST or name.startswith(JOINT)
-
-
 def designs(pool: Pool) -> dict[str, Design]:
     """One design for each expert that the pool's side information supports, by name.
 
@@ -153,6 +142,6 @@ def designs(pool: Pool) -> dict[str, Design]:
     finest = "groups" if "groups" in local else "neighbourhoods"
     joint: dict[str, Design] = {}
     if found and finest in local:
-        joint[JOINT + finest] = found["bent factors"].beside(local[finest])
+        joint[f"history and {finest}"] = found["bent factors"].beside(local[finest])
     start = intercept(pool.size)
     return found | {name: start.beside(design) for name, design in local.items()} | joint

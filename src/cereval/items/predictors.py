@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.items.features import Design, designs, knows_the_past
+from cereval.items.features import Design, designs
 from cereval.items.pool import Pool
 from cereval.items.spread import PowerLaw, fit_power_law
 
@@ -227,13 +227,9 @@ def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Pre
     >>> forecast.mean.tolist()
     [0.75, 0.75]
     """
+    found = designs(pool) if made is None else made
     experts: dict[str, Expert] = {"constant": Constant(pool.size)}
-    for name, design in (designs(pool) if made is None else made).items():
-        experts[name] = LogisticRidge(design)
-    return Mixture(pool, experts, _log_odds(list(experts)))
-
-
-def _log_odds(names: list[str]) -> Floats:
-    """What each expert is trusted before the first result; all alike where there is no history."""
-    informed = np.array([knows_the_past(name) for name in names])
-    return np.where(informed | ~informed.any(), 0.0, UNINFORMED)
+    experts |= {name: LogisticRidge(design) for name, design in found.items()}
+    # Where nobody knows the past, all are trusted alike.
+    informed = np.array([False, *(design.past for design in found.values())])
+    return Mixture(pool, experts, np.where(informed | ~informed.any(), 0.0, UNINFORMED))
