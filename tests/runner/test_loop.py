@@ -463,3 +463,29 @@ def test_progress_is_shown(tmp_path: Path) -> None:
     assert [one.consumed for one in seen] == sorted(one.consumed for one in seen)
     assert all(one.in_flight <= 8 for one in seen)
     assert key(pool)
+
+
+@pytest.mark.parametrize("connections", [1, 2, 8, 32])
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.2])
+def test_failures_for_good_in_any_order_never_wedge_the_loop(
+    tmp_path: Path, connections: int, share: float
+) -> None:
+    """Held failures once kept the window full: draws were ready, nothing was in flight, nothing happened."""
+    pool = data(300)
+    for seed in range(4):
+        rng = random.Random(f"{connections} {share} {seed}")
+        lost = {item.text for item in pool.items if rng.random() < share}
+
+        async def stumble(question: str, _: int, rng: random.Random = rng, lost: set[str] = lost) -> None:
+            await asyncio.sleep(rng.choice((0, 0, 0.001, 0.004)))
+            if question in lost:
+                raise CallError("fails for good")
+
+        model, store = model_for(pool), stored(tmp_path, f"runs{seed}")
+        model.before = stumble
+        run = asyncio.wait_for(
+            go(begin(pool, store, plan_for(pool, seed=seed)), pool, store, model, connections), 20
+        )
+        result = asyncio.run(run).result
+        assert result.stopped in ("goal", "exhausted")
+        assert result.lower <= truth(model) <= result.upper

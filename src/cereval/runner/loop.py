@@ -194,11 +194,19 @@ class Loop:
                 if len(self._ready) <= self.limits.connections:
                     self._orders.ring()
                 return self._ready.popleft()
-            if self._dry and self._held and not self._in_flight and not self._unbooked:
+            if self._held and self._is_idle():
                 await self._give_up_on_held()
             elif self.end is None:
                 await self._news.wait()
         return None
+
+    def _is_idle(self) -> bool:
+        """Whether nothing can happen by itself: no call is out, no answer unwritten, no draw may be sent.
+
+        Invariant: a run that has not ended sends a draw, waits for a call or a write, or books what it holds. When it
+        is idle and holds nothing, every draw sent has been told, so that the next one is within the window.
+        """
+        return bool(self._ready or self._dry) and not self._in_flight and not self._unbooked
 
     def _room(self) -> bool:
         """Whether the next draw may be sent: it can be paid for, and is not too far ahead of the results."""
