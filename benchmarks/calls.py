@@ -24,7 +24,7 @@ from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.experiments.populations import Population, bernoulli, clusters, s1, s2, s3
 from cereval.goals import Estimate
-from cereval.replay import replay
+from cereval.sessions.replay import replay
 from cereval.stats.exact import hypergeometric_items
 
 SIZE = 5000

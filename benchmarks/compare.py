@@ -22,8 +22,8 @@ from benchmarks.coverage import DELTA, most_misses
 from benchmarks.pair_scenes import SCENES, Outcome, watch
 from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
-from cereval.compare import Comparison, compare
 from cereval.datasets.tables import ScoresTable, read_scores
+from cereval.sessions.pair import Comparison, compare
 
 SCORES = Path(__file__).parents[2] / "shared/data/alpaca_eval/scores.parquet"
 BINS = ((0.0, 0.02, None), (0.02, 0.05, 240), (0.05, 0.1, 105), (0.1, 0.2, 60), (0.2, 1.0, 14))

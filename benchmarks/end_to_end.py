@@ -25,7 +25,7 @@ from benchmarks.tables import markdown, publish
 from cereval.datasets.bank.generate import SCORER, as_jsonl
 from cereval.goals import Estimate
 from cereval.known import groups_of
-from cereval.replay import replay
+from cereval.sessions.replay import replay
 from cereval.store.base import open_store
 
 EPS = 0.05

@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.tables import markdown, publish
 from cereval.goals import Estimate
-from cereval.session import Session
+from cereval.sessions.mean import Session
 
 MMLU_SIZE, MMLU_EPS, MMLU_MEAN = 14_042, 0.0103, 0.75
 FEATURES = 256

@@ -31,8 +31,8 @@ from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import read_scores
 from cereval.goals import Estimate
-from cereval.growing import Growing
-from cereval.replay import replay
+from cereval.sessions.growing import Growing
+from cereval.sessions.replay import replay
 
 Floats = NDArray[np.float64]
 DELTA = 0.05

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.goals import Estimate
-from cereval.growing import Growing
+from cereval.sessions.growing import Growing
 
 Floats = NDArray[np.float64]
 SLACK = 1e-9

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from cereval.goals.ranking import Order
-from cereval.rank import RankSession
+from cereval.goals.rank import Order
+from cereval.sessions.rank import RankSession
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cereval.goals import Goal, Threshold
 from cereval.records import Draw
-from cereval.session import Session
+from cereval.sessions.mean import Session
 
 Floats = NDArray[np.float64]
 

@@ -21,7 +21,7 @@ from benchmarks.coverage import DELTA, most_misses
 from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.goals import Estimate
-from cereval.session import Session
+from cereval.sessions.mean import Session
 from cereval.stats.shift import shift_of
 
 Floats = NDArray[np.float64]

@@ -22,7 +22,7 @@ from benchmarks.past_tables import HOSTILE, crowd, side_information, varying_mod
 from benchmarks.tables import markdown, publish
 from cereval.experiments.recorded import load
 from cereval.goals import Estimate
-from cereval.replay import replay
+from cereval.sessions.replay import replay
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WAYS = ("uniform", "history", "history + groups")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
-from cereval.tasks import TaskSession
+from cereval.sessions.tasks import TaskSession
 
 Floats = NDArray[np.float64]
 SLACK = 1e-9

@@ -25,7 +25,7 @@ from cereval.datasets.tables import read_items
 from cereval.experiments.recorded import load
 from cereval.goals import Estimate
 from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
-from cereval.replay import replay
+from cereval.sessions.replay import replay
 
 MOST_SHARE = 0.22
 REAL_GOALS: tuple[TasksGoal, ...] = (

@@ -30,9 +30,9 @@ from cereval.models.base import Messages, Model, Reply
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan
-from cereval.progress import Progress, Silent
 from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits
+from cereval.runner.progress import Progress, Silent
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import planned, start
 from cereval.scorers.build import build_scorer

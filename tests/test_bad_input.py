@@ -11,7 +11,7 @@ import pytest
 from cereval import replay
 from cereval.errors import InvalidInput
 from cereval.goals import Estimate, Threshold, goal_from_spec
-from cereval.session import Session
+from cereval.sessions.mean import Session
 
 NAN, INF = float("nan"), float("inf")
 SCORES = [1.0, 0.0, 1.0, 1.0]

@@ -11,10 +11,10 @@ from benchmarks.pair_scenes import SCENES, Scene, allowed, useful_history, watch
 
 import cereval
 from cereval.certificate.comparison import issue_comparison, verify
-from cereval.compare import CompareSession, Comparison, compare, drive_pair
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import goal_from_spec
 from cereval.goals.compare import CompareGoal, Difference, NotWorse, Sign
+from cereval.sessions.pair import CompareSession, Comparison, compare, drive_pair
 
 RUNS = 5
 CONFIDENCE = 0.8

@@ -17,8 +17,8 @@ import pytest
 
 import cereval
 from cereval.errors import CallError, InvalidInput
-from cereval.evaluate import HOPELESS, EvaluationInterrupted
-from cereval.ledger import unit_score
+from cereval.sessions.base import unit_score
+from cereval.sessions.evaluate import HOPELESS, EvaluationInterrupted
 
 ITEMS = [f"question {i}" for i in range(600)]
 GOAL = cereval.Estimate(0.1)
@@ -302,8 +302,8 @@ def test_any_iterable_of_items_will_do() -> None:
 
 
 def test_functions_are_not_hidden_by_the_modules_they_live_in() -> None:
-    import cereval.evaluate
-    import cereval.replay
+    import cereval.sessions.evaluate
+    import cereval.sessions.replay
 
     assert callable(cereval.evaluate)
     assert callable(cereval.replay)

@@ -14,7 +14,7 @@ from benchmarks.growing_scenes import ENEMIES, bernoulli, run_grown
 import cereval
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate, Threshold
-from cereval.growing import Growing, checked_sizes, drive_version, growing
+from cereval.sessions.growing import Growing, checked_sizes, drive_version, growing
 
 RUNS = 12
 CONFIDENCE = 0.8

@@ -13,8 +13,8 @@ from cereval import replay
 from cereval.experiments.populations import clusters
 from cereval.goals import Estimate, Threshold
 from cereval.items.pool import Pool
-from cereval.replay import drive
-from cereval.session import Session
+from cereval.sessions.mean import Session
+from cereval.sessions.replay import drive
 
 POPULATION = clusters(np.random.default_rng(2), size=600)
 

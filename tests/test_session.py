@@ -15,7 +15,7 @@ from cereval.experiments.populations import clusters
 from cereval.goals import Estimate, Goal, Threshold
 from cereval.methods.uniform import Uniform
 from cereval.records import Draw, Result
-from cereval.session import Session
+from cereval.sessions.mean import Session
 
 SIZE = 300
 POPULATION = clusters(np.random.default_rng(8), size=SIZE)

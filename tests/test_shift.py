@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cereval.errors import InvalidInput
 from cereval.goals import Estimate, Threshold
 from cereval.items.mix import mix_weights, parsed_mix
-from cereval.session import Session
+from cereval.sessions.mean import Session
 from cereval.stats.scenario import Scenario
 from cereval.stats.shift import effective_size, shift_of, weighted_calls
 

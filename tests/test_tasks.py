@@ -13,7 +13,7 @@ from benchmarks.task_scenes import GOALS, SCENES, TaskScene, easy, watch
 import cereval
 from cereval.errors import InvalidInput
 from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail, tasks_goal_from_spec
-from cereval.tasks import TaskSession, TasksResult, tasks
+from cereval.sessions.tasks import TaskSession, TasksResult, tasks
 
 RUNS = 8
 CONFIDENCE = 0.8

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from cereval.errors import InvalidInput, Misuse, shown
-from cereval.names import did_you_mean
+from cereval.text import did_you_mean
 
 
 def optional(module: str, extra: str) -> Any:

@@ -1,22 +1,25 @@
-"""`Plan`: everything that decides what a run asks and certifies. Its hash is the run's id."""
+"""`Plan`: everything that decides what a run asks and certifies; its hash is the run's id. `Known`: its arrays."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.arrays import packed, unpacked
 from cereval.errors import InvalidInput
-from cereval.goals import Goal, goal_from_spec
-from cereval.packing import unpacked
 
 PLAN_FORMAT = 1
-LATER = ("weights", "tasks", "growth")
+MOST_GROUPS = 200
+ITEMS_PER_GROUP = 4
+"""Fewer items than this per category, on average, teach nothing about the others."""
+
+LATER = ("weights", "tasks", "growth", "kind")
 """Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
 
 WIDEN = "widen"
@@ -33,7 +36,7 @@ class Plan:
     out). weights: of the items in the target, packed, and where they came from; empty: all alike. tasks: the names
     of the tasks that the items' categories stand for, in the order of their numbers; empty: one mean is asked for.
     growth: of growing data, how many items each version so far added (`sizes`) and the run of the version before
-    (`after`).
+    (`after`). kind: the kind of question, where the other fields do not tell (`cereval.kinds`).
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -58,14 +61,11 @@ class Plan:
     weights: Mapping[str, Any] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
     growth: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = ""
 
     @property
     def run_id(self) -> str:
         return digest_of(self.as_dict())[:12]
-
-    @property
-    def first_goal(self) -> Goal:
-        return goal_from_spec(self.goal)
 
     @property
     def item_weights(self) -> NDArray[np.float64] | None:
@@ -98,7 +98,7 @@ class Plan:
 
     @property
     def request(self) -> str:
-        """Names what was asked for, whatever was known at the time: a repeated command has the same."""
+        """Name what was asked for, whatever was known at the time: a repeated command has the same."""
         return replace(self, history={}, side_information=()).run_id
 
 
@@ -110,3 +110,56 @@ def digest_of(value: Any) -> str:
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """`groups`: one whole number per item. `history`: items x earlier runs, NaN where one was not asked.
+
+    >>> known = Known(groups=np.array([0, 1, 1]), history=np.array([[1.0], [np.nan], [0.0]]))
+    >>> again = Known.from_dict(known.as_dict(), n_items=3)
+    >>> again.groups.tolist(), again.fingerprint == known.fingerprint
+    ([0, 1, 1], True)
+    """
+
+    groups: NDArray[np.int64] | None = None
+    history: NDArray[np.float64] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What of it there is, as a plan names it."""
+        return tuple(name for name in ("groups", "history") if getattr(self, name) is not None)
+
+    @property
+    def fingerprint(self) -> str:
+        return digest_of(self.as_dict())
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-able and whole: zlib in base64, little-endian."""
+        return {name: packed(getattr(self, name)) for name in self.names}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], n_items: int) -> Known:
+        kinds = {"groups": ("<i8", 1), "history": ("<f8", 2)}
+        unknown = sorted(set(values) - set(kinds))
+        if unknown:
+            raise InvalidInput("side information", "groups or history", unknown[0])
+        tables = {}
+        for name, table in values.items():
+            kind, dimensions = kinds[name]
+            tables[name] = unpacked(name, table, kind, n_items, dimensions)
+        return cls(**tables)
+
+
+def groups_of(categories: Sequence[str | None]) -> NDArray[np.int64] | None:
+    """Categories as whole numbers; None where there is only one, or where there are too many to learn from.
+
+    >>> groups_of(["b", "a", "b", "a", "b", "b", "a", "a"]).tolist()
+    [1, 0, 1, 0, 1, 1, 0, 0]
+    """
+    names, codes = np.unique(
+        np.array([category or "" for category in categories], dtype=np.str_), return_inverse=True
+    )
+    if not 1 < len(names) <= min(MOST_GROUPS, len(categories) // ITEMS_PER_GROUP):
+        return None
+    return np.asarray(codes, dtype=np.int64)

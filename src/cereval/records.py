@@ -1,9 +1,14 @@
-"""The frozen records that layers hand to one another."""
+"""The frozen records that layers hand to one another, and the frame of every result."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from html import escape
+from typing import Any, ClassVar, Literal
+
+from cereval.text import SIDES, interval, percent, plus_minus
 
 Guarantee = Literal["anytime", "fixed-n", "heuristic"]
 """What the theorem behind a result promises: at every moment, at one planned n, or nothing proven."""
@@ -11,17 +16,36 @@ Guarantee = Literal["anytime", "fixed-n", "heuristic"]
 Stopped = Literal["goal", "exhausted", "budget", "contradiction", "running"]
 """Why a session ended (`running`: it has not)."""
 
+PASSED, FAILED, UNDECIDED = 0, 2, 3
+"""Exit codes: goal reached or certified pass, certified fail, undecided."""
+
+FAILS = frozenset({"below", "worse", "some-fail"})
+"""Decisions that are a certified fail."""
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One question to put to the model: the `index`-th draw is item number `item`.
+    """One question: the `index`-th draw puts item number `item` to the models numbered `models`.
 
     `probability` is the chance with which the item was drawn among those not drawn before it.
+
+    >>> Draw(0, 7, 0.1).model
+    0
     """
 
     index: int
     item: int
     probability: float
+    models: tuple[int, ...] = (0,)
+
+    @property
+    def model(self) -> int:
+        """The model that is asked, where it is one."""
+        return self.models[0]
+
+
+Scored = tuple[float | None, ...]
+"""What came of a draw: the score of each of its models, None where the call failed for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +68,37 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What a session certifies when it is read: the estimate, its interval and what they rest on."""
+class Step:
+    """What was certified after so many results, on the scale that people are shown."""
 
+    calls: int
     estimate: float
     lower: float
     upper: float
-    half_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text for people; columns in `numbers` are aligned to the right, those in `names` may be shortened."""
+
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    numbers: tuple[int, ...] = ()
+    names: tuple[int, ...] = ()
+    extra: int | None = None
+    """A column that is left out where there is no room."""
+
+
+Rows = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Certified(ABC):
+    """The frame of every result: what it rests on, and how it is told to people, scripts and pages.
+
+    `goal` and `models` say what was asked of whom; they are part of the JSON form only where a kind says so.
+    """
+
     confidence: float
     n_evaluated: int
     n_items: int
@@ -63,9 +111,104 @@ class Result:
     failures: int = 0
     decision: str | None = None
     notes: tuple[str, ...] = ()
+    goal: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    models: tuple[str, ...] = field(default=(), compare=False)
+
+    silent: ClassVar[frozenset[str]] = frozenset({"goal", "models"})
+    """Fields that are not part of the JSON form."""
+
+    @abstractmethod
+    def answer(self) -> str:
+        """The answer in a few words."""
+
+    def asked(self) -> str:
+        """How much was asked, and what that saved."""
+        return f"{self.n_evaluated:,} of {self.n_items:,} questions asked ({self.saved:.1%} saved)"
+
+    def headline(self) -> str:
+        """The answer in one line: what holds, how surely, from how much."""
+        return f"{self.answer()}, {percent(self.confidence)} confidence, {self.asked()}"
+
+    def rows(self) -> Rows:
+        """Facts about the answer, each with its name."""
+        return []
+
+    def table(self) -> Table | None:
+        """The parts of the answer, one row each, where it has several."""
+        return None
+
+    @property
+    def exit_code(self) -> int:
+        """0 goal reached or certified pass, 2 certified fail, 3 undecided."""
+        if self.decision in FAILS:
+            return FAILED
+        return PASSED if self.stopped == "goal" else UNDECIDED
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON-able values, in declaration order."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
-        }
+        """The fields as JSON-able values: the answer's own first, then what all results have."""
+        values = asdict(self)
+        shared = [one.name for one in fields(Certified)]
+        names = [name for name in values if name not in shared] + [name for name in shared if name in values]
+        return {name: plain(values[name]) for name in names if name not in self.silent}
+
+    def __str__(self) -> str:
+        return self.headline()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline()}>"
+
+    def _repr_html_(self) -> str:
+        """The headline and the rows, as notebooks show them; names come from data files and are escaped."""
+        table = self.table()
+        facts = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self.rows())
+        parts = "" if table is None else html_table(table)
+        return f"<p><b>{escape(self.headline())}</b></p>{parts}<table>{facts}</table>"
+
+
+def html_table(table: Table) -> str:
+    """A table as HTML, every cell escaped."""
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def plain(value: Any) -> Any:
+    """Tuples as lists and mappings as dictionaries, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Result(Certified):
+    """What a session certifies of one mean: the estimate, its interval and what they rest on.
+
+    >>> numbers = dict(estimate=0.82, lower=0.802, upper=0.838, half_width=0.018, saved=0.86184)
+    >>> counts = dict(confidence=0.95, n_evaluated=1940, n_items=14042, seed=0)
+    >>> words = dict(stopped="goal", method="uniform", guarantee="anytime", target="benchmark")
+    >>> Result(**numbers, **counts, **words)
+    <Result: 82.00% ± 1.80%, 95% confidence, 1,940 of 14,042 questions asked (86.2% saved)>
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    half_width: float
+
+    def answer(self) -> str:
+        """The estimate and how far it may be off, or the verdict on a threshold."""
+        if self.goal.get("goal") == "threshold":
+            return f"at least {percent(self.goal['value'])}: {SIDES[self.decision]}"
+        return plus_minus(self)
+
+    def rows(self) -> Rows:
+        """The interval, and what it rests on."""
+        named = [("model", self.models[0])] if self.models else []
+        return [
+            *named,
+            ("interval", interval(self.lower, self.upper)),
+            ("method", f"{self.method} ({self.guarantee})"),
+            ("target", self.target),
+        ]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from cereval.certificate.base import Entry
 from cereval.certificate.issue import issue
 from cereval.known import Known, session_for
-from cereval.logbook import Change, apply, tell
 from cereval.plan import Plan
 from cereval.records import Draw
+from cereval.sessions.log import Change, apply, tell
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import pytest
 from cereval.certificate.base import chained, digest
 from cereval.certificate.comparison import issue_comparison, verify
 from cereval.certificate.kinds import checker
-from cereval.compare import CompareSession
 from cereval.goals.compare import CompareGoal, Difference, NotWorse, Sign
 from cereval.plan import digest_of
+from cereval.sessions.pair import CompareSession
 
 ABOUT = {"first": "new", "second": "old", "data": "scores.csv", "items": "sha256:00"}
 

@@ -15,9 +15,9 @@ from cereval.certificate.base import chained, digest
 from cereval.certificate.growing import issue_growing, verify
 from cereval.certificate.kinds import checker
 from cereval.goals import Estimate
-from cereval.growing import Growing
 from cereval.plan import digest_of
 from cereval.report.growing import render_growing
+from cereval.sessions.growing import Growing
 
 
 def certificate(

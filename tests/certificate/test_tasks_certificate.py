@@ -18,7 +18,7 @@ from cereval.certificate.tasks import issue_tasks, verify
 from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
 from cereval.known import Known
 from cereval.plan import digest_of
-from cereval.tasks import TaskSession
+from cereval.sessions.tasks import TaskSession
 
 GOALS = [
     Macro(0.08),

@@ -12,7 +12,7 @@ import pytest
 
 from cereval.cli.compare import exit_code
 from cereval.cli.main import main
-from cereval.compare import Comparison
+from cereval.sessions.pair import Comparison
 
 
 @pytest.fixture

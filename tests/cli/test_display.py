@@ -16,9 +16,9 @@ from cereval.cli.plain_display import PlainDisplay
 from cereval.cli.rich_display import MOST_MOMENTS, RichDisplay, facts, picture, title
 from cereval.cli.running import Showing
 from cereval.plan import Plan
-from cereval.printable import printable
-from cereval.progress import Progress, Silent
 from cereval.records import Interval, Result
+from cereval.runner.progress import Progress, Silent
+from cereval.text import printable
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]name\u202e\ud800\r\n"
 

@@ -18,9 +18,9 @@ from cereval.cli.main import main
 from cereval.cli.preparing import last_circumstances
 from cereval.datasets.read import read_dataset
 from cereval.goals import Estimate
-from cereval.growing import growing
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import digest_of
+from cereval.sessions.growing import growing
 from cereval.store.base import open_store
 
 __all__ = ["slow_model"]

@@ -20,7 +20,7 @@ from cereval.datasets.read import read_dataset
 from cereval.goals.tasks import Macro
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import digest_of
-from cereval.tasks import tasks
+from cereval.sessions.tasks import tasks
 
 __all__ = ["slow_model"]
 

@@ -18,7 +18,7 @@ from cereval.experiments.leave_one_out import (
     total,
 )
 from cereval.goals import Estimate
-from cereval.replay import replay
+from cereval.sessions.replay import replay
 
 EPS = 0.06
 

@@ -11,7 +11,7 @@ from cereval.goals import Estimate
 from cereval.items.partition import NearestNeighbourPartition
 from cereval.items.partition_predictor import PartitionPredictor, held_out_error
 from cereval.items.pool import Pool
-from cereval.replay import replay
+from cereval.sessions.replay import replay
 
 
 def test_held_out_error_is_leave_one_out() -> None:

@@ -15,8 +15,8 @@ from cereval.items.predictors import Forecast, build_predictor
 from cereval.methods.active import PLAIN, Active
 from cereval.methods.base import Aim, Setting, Target
 from cereval.records import Draw
-from cereval.replay import replay
-from cereval.session import Session
+from cereval.sessions.mean import Session
+from cereval.sessions.replay import replay
 
 Floats = NDArray[np.float64]
 POPULATION = clusters(np.random.default_rng(3), size=400)

@@ -8,7 +8,7 @@ from tests.experiments.tables import alike
 
 from cereval.goals import Estimate
 from cereval.methods.effect import effect_note, uniform_calls
-from cereval.replay import replay
+from cereval.sessions.replay import replay
 
 
 def test_the_estimate_of_uniform_calls_is_near_what_uniform_takes() -> None:

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import cereval
-from cereval.certificate.ranking_audit import SlowGame
+from cereval.certificate.audit.ranking import SlowGame
 from cereval.errors import InvalidInput, Misuse
-from cereval.goals.ranking import Beats, Order, RankGoal, Top, rank_goal_from_spec
-from cereval.rank.claims import closed, covers
-from cereval.rank.rounds import checkpoints
-from cereval.rank.session import RankSession
+from cereval.goals.rank import Beats, Order, RankGoal, Top, rank_goal_from_spec
+from cereval.sessions.claims import closed, covers
+from cereval.sessions.rank import RankSession, checkpoints
 from cereval.stats.pairs import PairGames, PairTuning
 
 Floats = NDArray[np.float64]

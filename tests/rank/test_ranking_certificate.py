@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cereval.certificate.audit.ranking import RankingAudit
 from cereval.certificate.base import chained, digest
 from cereval.certificate.kinds import checker
 from cereval.certificate.ranking import issue_ranking
-from cereval.certificate.ranking_audit import RankingAudit
-from cereval.goals.ranking import Beats, Order, RankGoal, Top
+from cereval.goals.rank import Beats, Order, RankGoal, Top
 from cereval.plan import digest_of
-from cereval.rank.session import RankSession
+from cereval.sessions.rank import RankSession
 
 MEANS = (0.95, 0.7, 0.68, 0.3)
 GOALS: list[RankGoal] = [

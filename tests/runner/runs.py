@@ -10,16 +10,16 @@ from typing import Any
 
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.prompts import Prompt
-from cereval.logbook import Change
 from cereval.models.base import Messages, Model, Reply, last_text
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan
-from cereval.progress import Observer
 from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits
+from cereval.runner.progress import Observer
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import Start, changed, planned, start
 from cereval.scorers.build import build_scorer
+from cereval.sessions.log import Change
 from cereval.store.base import Store, open_store
 
 SIZE = 400

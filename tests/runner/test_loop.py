@@ -16,11 +16,11 @@ from cereval import Estimate, replay
 from cereval.certificate.verify import verify
 from cereval.datasets.base import DataSet
 from cereval.errors import CallError, InvalidInput, StoreError
-from cereval.logbook import Change
 from cereval.models.base import EndpointError, Messages, Reply
 from cereval.models.scripted import Faults, ScriptedModel
-from cereval.progress import Progress, Silent
+from cereval.runner.progress import Progress, Silent
 from cereval.runner.run import Outcome
+from cereval.sessions.log import Change
 from cereval.store.base import Store
 
 

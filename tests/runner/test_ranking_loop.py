@@ -13,14 +13,14 @@ from tests.runner.runs import data, key, plan_for, stored
 
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError, StoreError
-from cereval.goals.ranking import Order
+from cereval.goals.rank import Order
 from cereval.models.base import Messages, Reply
 from cereval.models.scripted import ScriptedModel
-from cereval.rank.session import RankSession
 from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits
 from cereval.runner.ranking import RankingLoop, ranked_plan, voice
 from cereval.scorers.build import build_scorer
+from cereval.sessions.rank import RankSession
 from cereval.store.base import Store
 
 POOL = data(60)

@@ -9,7 +9,7 @@ import pytest
 
 from cereval.goals import Estimate, Threshold
 from cereval.runner.window import Window
-from cereval.session import Session
+from cereval.sessions.mean import Session
 
 CONNECTIONS = 32
 

@@ -1,54 +1,76 @@
 """The certificate: a JSON object that holds an answer and everything needed to recompute it.
 
-Obligations:
+Obligations of every format:
 - it depends on the plan, the results and the changes alone: no clock, no path, no order of arrival, so that a
   run that was killed and resumed has the same certificate, bit for bit, as one that was not;
 - `digest` is the hash of all the rest and `chain` runs over the log entry by entry, so that no field can be
   changed alone;
+- `engine` is the revision of what decides draws and intervals: another one may decide them differently;
 - it holds no secret: a plan has none.
 
-`schema.json` in this folder is its published form.
+The folder `schemas` has the published form of each.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
-from cereval.plan import digest_of
+import numpy as np
 
-FORMAT = "cereval-certificate/1"
-
-Status = Literal["valid", "invalid", "unchecked"]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One consumed result: which item, with which chance it was drawn, and its score (None: failed)."""
-
-    item: int
-    probability: float
-    score: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"item": self.item, "probability": self.probability, "score": self.score}
+from cereval import ENGINE, __version__
+from cereval.kinds.base import Kind
+from cereval.plan import Known, Plan, digest_of
+from cereval.records import Certified, plain
+from cereval.sessions.base import AskTell
+from cereval.sessions.log import Change
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What came of checking a certificate: `reasons` say what is wrong or missing, `checked` what held."""
+def issue(
+    kind: Kind,
+    session: AskTell,
+    result: Certified,
+    known: Known,
+    *,
+    about: Mapping[str, Any] | None = None,
+    plan: Plan | None = None,
+    changes: Sequence[Change] = (),
+) -> dict[str, Any]:
+    """Seal the results that a session has consumed so far: of a run with its plan, of a replay with `about`."""
+    told = about if plan is None else kind.about(plan)
+    found: dict[str, Callable[[], Any]] = {
+        "settings": lambda: ordered(kind.settings(session, told or {})),
+        "side_information": lambda: kind.side_information(session, known),
+        "plan": lambda: ordered(plan.as_dict()) if plan else None,
+        "run_id": lambda: plan.run_id if plan else None,
+        "changes": lambda: [ordered(change.as_dict()) for change in changes],
+    }
+    wanted = kind.fields | (kind.run_fields if plan is not None else frozenset())
+    body = {name: make() for name, make in found.items() if name in wanted}
+    return sealed(
+        kind.format,
+        body[kind.begins_with],
+        kind.log(session),
+        result=ordered(plain(result.as_dict())),
+        **body,
+    )
 
-    status: Status
-    reasons: tuple[str, ...] = ()
-    checked: tuple[str, ...] = ()
 
-    @property
-    def valid(self) -> bool:
-        return self.status == "valid"
+def sealed(kind: str, start: Mapping[str, Any], log: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
+    """Chain a log to what it starts from, and add the digest of it all."""
+    certificate = {
+        "format": kind,
+        "engine": ENGINE,
+        **fields,
+        "versions": versions(),
+        "log": log,
+        "chain": chained(digest_of(start), log),
+    }
+    return {**certificate, "digest": digest(certificate)}
 
 
 def chained(start: str, log: Sequence[Mapping[str, Any]]) -> str:
@@ -69,7 +91,21 @@ def digest(certificate: Mapping[str, Any]) -> str:
     return digest_of({key: value for key, value in certificate.items() if key != "digest"})
 
 
-def schema() -> dict[str, Any]:
-    """The published JSON schema of certificates."""
-    found: dict[str, Any] = json.loads((files(__package__) / "schema.json").read_text(encoding="utf-8"))
+def ordered(value: Any) -> Any:
+    """The same with sorted keys: a plan that comes from a store has them in another order."""
+    if isinstance(value, Mapping):
+        return {key: ordered(value[key]) for key in sorted(value)}
+    return [ordered(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def versions() -> dict[str, str]:
+    """What computed the numbers: with others, the last digits may differ."""
+    return {"cereval": __version__, "numpy": np.__version__, "python": platform.python_version()}
+
+
+def schema(format: str = "cereval-certificate/1") -> dict[str, Any]:
+    """The published JSON schema of a format of certificates."""
+    name = format.removeprefix("cereval-").partition("/")[0]
+    text = (files(__package__) / "schemas" / f"{name}.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
     return found

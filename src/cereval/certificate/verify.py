@@ -1,181 +1,327 @@
-"""`verify`: recompute everything that a certificate says, and say what does not hold."""
+"""`verify`: recompute everything that a certificate says, and say what does not hold. One frame for all kinds.
+
+Every check is a function that may object; the first that does decides, because the later ones rest on it. The checks
+up to the counts hold whatever the engine; draws, result and audit are those of one engine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from math import isclose
+from typing import Any, Literal
 
-import numpy as np
+from cereval import ENGINE, __version__
+from cereval.certificate.audit.base import Audit
+from cereval.certificate.base import chained, digest, ordered
+from cereval.errors import CerevalError, shown
+from cereval.kinds import formats
+from cereval.kinds.base import ALWAYS, Kind
+from cereval.plan import Known, Plan, digest_of
+from cereval.records import Draw, Scored, plain
+from cereval.sessions.base import AskTell
+from cereval.sessions.log import Change, Log
 
-from cereval.certificate.audit import audit
-from cereval.certificate.base import FORMAT, Verdict
-from cereval.certificate.case import Aim, Case, Forecast, Seen
-from cereval.certificate.checking import (
-    CHAIN,
-    DIGEST,
-    RUN_ID,
-    Check,
-    WrongError,
-    check_chain,
-    check_digest,
-    check_fields,
-    close,
-    conclude,
-    equal,
-)
-from cereval.certificate.stored import Stored, check_run_id, check_stored
-from cereval.goals import Goal, goal_from_spec
-from cereval.known import Known, session_for
-from cereval.logbook import Change, Log, replayed, tell
-from cereval.methods.certified import CertifiedMethod
-from cereval.methods.uniform import Hedged
-from cereval.plan import Plan
-from cereval.records import Draw, Result
-from cereval.session import Session
+TOLERANCE = 1e-9
+OURS = "cereval-"
+Status = Literal["valid", "invalid", "unchecked"]
+Check = tuple[str, Callable[[], str | None]]
+"""What is checked, in words, and a function that raises `WrongError`, or says what it checked instead."""
 
-FIELDS = frozenset(
-    (
-        "format",
-        "run_id",
-        "result",
-        "plan",
-        "changes",
-        "side_information",
-        "versions",
-        "log",
-        "chain",
-        "digest",
-    )
-)
+DIGEST, RUN_ID, CHAIN, COUNTS = "digest", "run id", "hash chain of the log", "counts"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of checking a certificate: `reasons` say what is wrong or missing, `checked` what held."""
+
+    status: Status
+    reasons: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        return self.status == "valid"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """What a store has of the run: its plan, the results of its log, the changes, the data's hash, what was known."""
+
+    plan: Mapping[str, Any]
+    log: Sequence[tuple[Draw, Scored]]
+    changes: tuple[Mapping[str, Any], ...]
+    known: Known
+    data_hash: str
+
+
+class WrongError(Exception):
+    """A check that does not hold; its text is the reason."""
 
 
 def verify(certificate: Any, stored: Stored | None = None, *, explain: bool = False) -> Verdict:
-    """Every check in turn: see `checking`."""
-    return conclude(certificate, _checks(certificate, stored), explain=explain)
+    """Check a certificate of any format.
+
+    explain: where only a hash is wrong, go on until a check says which field it is.
+    """
+    refused = refused_at_sight(certificate)
+    if refused is not None:
+        return refused
+    checks = _Checks(_kind(certificate), certificate, stored)
+    return checks.conclude(explain=explain)
 
 
-def _checks(certificate: Any, stored: Stored | None) -> list[Check]:
-    recomputed = _Recomputed(certificate)
-    checks: list[Check] = [
-        ("format", lambda: check_fields(certificate, FORMAT, FIELDS)),
-        (DIGEST, lambda: check_digest(certificate)),
-        (RUN_ID, lambda: check_run_id(certificate)),
-        (CHAIN, lambda: check_chain(certificate, "plan")),
-        ("draws decided again from the seed", recomputed.check_draws),
-        ("every field of the result", recomputed.check_result),
-        ("interval recomputed by the audit", recomputed.check_audit),
-    ]
-    if stored is not None:
-        checks.append(("log in the store", lambda: check_stored(certificate, stored)))
-    return checks
-
-
-class _Recomputed:
-    """The session behind a certificate, replayed once, and the forecasts that it used on the way."""
-
-    def __init__(self, certificate: Any) -> None:
-        self.certificate = certificate
-
-    def check_draws(self) -> None:
-        certificate = self.certificate
-        self.plan = Plan.from_dict(certificate["plan"])
-        self.changes = tuple(Change(**change) for change in certificate["changes"])
-        self.known = Known.from_dict(certificate["side_information"], self.plan.n_items)
-        equal("side_information", list(self.known.names), list(self.plan.side_information))
-        self.session = session_for(self.plan, self.known)
-        self.recorder = Recorder(self.session)
-        drawn = max([len(certificate["log"]), *(change.drawn for change in self.changes)])
-        results = {number: entry["score"] for number, entry in enumerate(certificate["log"])}
-        draws = replayed(self.session, Log(results, drawn, self.changes), self.recorder.tell)
-        for draw, entry in zip(draws, certificate["log"], strict=False):
-            same = draw.item == entry["item"] and close(draw.probability, entry["probability"])
-            if not same:
-                raise WrongError(
-                    f"draw {draw.index} would have been item {draw.item} with probability "
-                    f"{draw.probability:.6g}; the log has item {entry['item']}, {entry['probability']:.6g}"
-                )
-
-    def check_result(self) -> None:
-        stated, found = self.certificate["result"], self.session.result()
-        if stated.get("stopped") == "budget" and found.stopped == "running":
-            # Money and time are limits that a log does not show.
-            found = replace(found, stopped="budget")
-        equal("consumed results", len(self.certificate["log"]), found.n_evaluated)
-        if set(stated) != set(found.as_dict()):
-            raise WrongError("the result has other fields than a result")
-        for name, value in found.as_dict().items():
-            equal(f"result.{name}", stated[name], value)
-
-    def check_audit(self) -> None:
-        method = self.session.method
-        if not isinstance(method, CertifiedMethod) or isinstance(method, Hedged):
-            return
-        audited = audit(self._case(method))
-        if self.plan.target != "population":
-            # A population is sampled in the order of one permutation, each item as if drawn anew.
-            for number, (chance, entry) in enumerate(
-                zip(audited.chances, self.certificate["log"], strict=True)
-            ):
-                equal(f"probability of draw {number}", entry["probability"], chance)
-        stated = self.certificate["result"]
-        equal("result.lower (audit)", stated["lower"], audited.interval.lower)
-        equal("result.upper (audit)", stated["upper"], audited.interval.upper)
-        equal("result.estimate (audit)", stated["estimate"], self._moved(audited.mean, self.session.result()))
-
-    def _moved(self, mean: float, result: Result) -> float:
-        """The weighted mean, moved to where the interval reaches at most eps on either side."""
-        low, high, eps = result.lower, result.upper, self.session.goal.aim(None).eps
-        if eps is not None and result.upper - result.lower <= 2 * eps:
-            low, high = max(low, result.upper - eps), min(high, result.lower + eps)
-        return min(max(mean, low), max(high, low))
-
-    def _case(self, method: CertifiedMethod) -> Case:
-        shares = method.tally.shares
-        first = aim_of(0, goal_from_spec(self.plan.goal), self.plan.max_calls)
-        later = [aim_of(c.drawn, goal_from_spec(c.goal), c.max_calls) for c in self.changes]
-        return Case(
-            shares=shares,
-            equal=bool(np.all(shares == shares[0])),
-            replacement=self.plan.target != "benchmark",
-            delta=1 - self.plan.confidence,
-            aims=(first, *later),
-            seen=[_seen(entry) for entry in self.certificate["log"]],
-            forecasts=self.recorder.forecasts,
-            given_up=first.threshold is not None and any(aim.threshold != first.threshold for aim in later),
-            tuning=method.tuning,
+def refused_at_sight(content: Any) -> Verdict | None:
+    """The verdict on what is no certificate, or one of a format that only a later version knows."""
+    kind = content.get("format") if isinstance(content, Mapping) else None
+    if isinstance(kind, str) and kind in formats():
+        return None
+    if isinstance(kind, str) and kind.startswith(OURS):
+        advice = "check it with the version that made it"
+        return Verdict(
+            "unchecked", (f"cereval {__version__} does not know the format {shown(kind)}: {advice}",)
         )
+    reason = "it names no format" if kind is None else f"its format is {shown(kind)}"
+    return Verdict("invalid", (f"this is no certificate of cereval: {reason}",))
 
 
-def aim_of(since: int, goal: Goal, budget: int | None) -> Aim:
-    """What a goal has the bets work towards."""
-    aim = goal.aim(budget)
-    return Aim(since, aim.eps, aim.threshold, aim.budget, aim.marks)
+def _kind(certificate: Mapping[str, Any]) -> Kind:
+    """The kind of a certificate; where two share a format, the one that claims its plan."""
+    first, *others = formats()[certificate["format"]]
+    if not others:
+        return first
+    plan = certificate.get("plan")
+    shaped = isinstance(plan, Mapping) and isinstance(plan.get("model"), Mapping)
+    claiming = [kind for kind in (first, *others) if shaped and kind.claims(plan)]  # type: ignore[arg-type]
+    return claiming[0] if claiming else others[-1]
 
 
-class Recorder:
-    """Notes each forecast that a session turns to while it is told its results."""
+class _Checks:
+    """All checks of one certificate, in their order."""
 
-    def __init__(self, session: Session) -> None:
-        self.forecasts: list[Forecast] = []
-        self._last: object = None
-        self._note(session, 0)
+    def __init__(self, kind: Kind, certificate: Mapping[str, Any], stored: Stored | None) -> None:
+        self.kind, self.certificate, self.stored = kind, certificate, stored
+        self.is_run = "run_id" in certificate
+        self.audit: Audit | None = None
 
-    def tell(self, session: Session, draw: Draw, score: float | None) -> None:
-        number = session.n_evaluated
-        tell(session, draw, score)
-        if session.n_evaluated > number:
-            self._note(session, number)
+    def all(self) -> list[Check]:
+        run: list[Check] = [(RUN_ID, self.run_id)] if self.is_run else []
+        plan: list[Check] = [("plan", self.plan)] if self.is_run else []
+        kept: list[Check] = [("log in the store", self.store)] if self.is_run and self.stored else []
+        return [
+            ("format", self.format),
+            (DIGEST, self.digest),
+            *run,
+            (CHAIN, self.chain),
+            (COUNTS, self.counts),
+            *kept,
+            ("draws decided again from the seed", self.draws),
+            ("every field of the result", self.result),
+            (self.kind.audited, self.recompute),
+            *plan,
+        ]
 
-    def _note(self, session: Session, number: int) -> None:
-        method = session.method
-        if isinstance(method, CertifiedMethod) and method.tally.outlook is not self._last:
-            outlook = self._last = method.tally.outlook
-            if self.forecasts and self.forecasts[-1].since == number:
-                self.forecasts.pop()
-            self.forecasts.append(Forecast.of(outlook, number))
+    def conclude(self, *, explain: bool) -> Verdict:
+        """Make every check in turn, up to the first that fails."""
+        checked: list[str] = []
+        reasons: list[str] = []
+        for name, check in self.all():
+            reason, said = _outcome(check)
+            if reason is None:
+                checked.append(said or name)
+                continue
+            reasons.append(reason)
+            if not (explain and name in (DIGEST, RUN_ID, CHAIN)):
+                break
+        return self._verdict(tuple(reasons), tuple(checked))
+
+    def _verdict(self, reasons: tuple[str, ...], checked: tuple[str, ...]) -> Verdict:
+        """Another engine may bet and draw differently: what it made is intact, but only it can recompute it."""
+        if not reasons:
+            return Verdict("valid", (), checked)
+        engine, made = self.certificate.get("engine"), self.certificate.get("versions")
+        version = made.get("cereval") if isinstance(made, Mapping) else None
+        if COUNTS in checked and engine != ENGINE and {DIGEST, CHAIN} <= {*checked}:
+            which = "an engine before revisions were counted" if engine is None else f"engine {shown(engine)}"
+            advice = f"made by {which} (cereval {shown(version)}), this is engine {ENGINE}"
+            held = "hashes, counts and what else does not depend on the engine hold"
+            return Verdict(
+                "unchecked", (f"{advice}: {held}; check the rest with that version ({reasons[0]})",), checked
+            )
+        return Verdict("invalid", reasons, checked)
+
+    # -- whatever the engine ----------------------------------------------------------------------------------
+
+    def format(self) -> None:
+        """The fields of its format, and no others."""
+        kind, there = self.kind, set(self.certificate)
+        fields = ALWAYS | kind.fields | (kind.run_fields if self.is_run else frozenset())
+        odd = sorted(map(str, (there - {"engine"}) ^ fields))
+        if odd:
+            raise WrongError(f"it has other fields than a certificate: {', '.join(odd)}")
+        engine = self.certificate.get("engine", 0)
+        if isinstance(engine, bool) or not isinstance(engine, int):
+            raise WrongError(f"engine is {shown(engine)}, which is no whole number")
+        if not isinstance(self.certificate["log"], list) or not isinstance(
+            self.certificate["result"], Mapping
+        ):
+            raise WrongError("its log is no list, or its result no object")
+
+    def digest(self) -> None:
+        """The hash of everything but itself."""
+        if self.certificate["digest"] != digest(self.certificate):
+            raise WrongError("the digest does not fit the content: something was changed")
+
+    def run_id(self) -> None:
+        """The id is the hash of the plan."""
+        equal("run_id", self.certificate["run_id"], Plan.from_dict(self.certificate["plan"]).run_id)
+
+    def chain(self) -> None:
+        """The chain of the log, which begins with the hash of what it starts from."""
+        start = self.kind.begins_with
+        if self.certificate["chain"] != chained(digest_of(self.certificate[start]), self.certificate["log"]):
+            raise WrongError(f"the hash chain does not fit the log: an entry or the {start} were changed")
+
+    def counts(self) -> None:
+        """As many results and failures as the log holds, scores in [0, 1], the estimate inside its interval."""
+        result = self.certificate["result"]
+        scores = [self.kind.scores(entry) for entry in self.certificate["log"]]
+        for number, told in enumerate(scores):
+            if not all(score is None or (is_number(score) and 0 <= score <= 1) for score in told):
+                raise WrongError(f"entry {number} of the log has a score outside [0, 1]")
+        equal("results in the log", len(scores), result.get("n_evaluated", result.get("calls")))
+        equal("result.failures", result["failures"], sum(None in told for told in scores))
+        middle = result.get("estimate", result.get("difference"))
+        if middle is not None and not result["lower"] - TOLERANCE <= middle <= result["upper"] + TOLERANCE:
+            raise WrongError("the estimate is outside its interval")
+
+    def store(self) -> None:
+        """Plan, data, side information, changes and every result are those in the store."""
+        stored, certificate = self.stored, self.certificate
+        assert stored is not None
+        equal("plan in the store", digest_of(dict(stored.plan)), digest_of(certificate["plan"]))
+        equal("data hash in the store", stored.data_hash, certificate["plan"]["data_hash"])
+        for number, entry in enumerate(certificate["log"]):
+            if number >= len(stored.log):
+                raise WrongError(f"the store has no answer to draw {number}")
+            there = self.kind.entry(*stored.log[number])
+            equal(f"draw {number} in the store", there, {name: entry[name] for name in there})
+        if "changes" in certificate:
+            stated = certificate["changes"]
+            equal("changes in the store", list(stored.changes)[: len(stated)], stated)
+        if "side_information" in certificate and stored.known.names:
+            packed = {name: certificate["side_information"].get(name) for name in stored.known.names}
+            equal("side information in the store", stored.known.fingerprint, digest_of(packed))
+
+    # -- of one engine ----------------------------------------------------------------------------------------
+
+    def draws(self) -> None:
+        """Every draw decided again from the seed, and found where it should be."""
+        certificate, entries = self.certificate, self.certificate["log"]
+        changes = tuple(Change(**change) for change in certificate.get("changes", ()))
+        results = {number: self.kind.scores(entry) for number, entry in enumerate(entries)}
+        drawn = max([len(entries), *(change.drawn for change in changes)])
+        self.session, draws = self.kind.retold(certificate, Log(results, drawn, changes), self._tell)
+        if self.audit is None:
+            self.audit = self._audit(self.session)
+        for number, (draw, entry) in enumerate(zip(draws, entries, strict=False)):
+            self._same(number, draw, entry)
+        equal("consumed results", len(self.kind.log(self.session)), len(entries))
+        if "settings" in certificate:
+            about = certificate["settings"].get("about", {"data": certificate["settings"].get("data")})
+            same("settings", certificate["settings"], ordered(self.kind.settings(self.session, about)))
+
+    def _tell(self, session: AskTell, draw: Draw, scores: Scored) -> None:
+        if self.audit is None:
+            self.audit = self._audit(session)
+        self.audit.tell(session, draw, scores)
+
+    def _audit(self, session: AskTell) -> Audit:
+        module, _, name = (self.kind.audit or "cereval.certificate.audit.base:Audit").partition(":")
+        found: Audit = getattr(import_module(module), name)(self.kind, session)
+        return found
+
+    def _same(self, number: int, draw: Draw, entry: Mapping[str, Any]) -> None:
+        found = self.kind.entry(draw, self.kind.scores(entry))
+        stated = {name: value for name, value in entry.items() if name != "version"}
+        if set(stated) != set(found):
+            raise WrongError(f"entry {number} of the log has other fields than an entry")
+        chance = found.get("probability")
+        differs = any(stated[name] != found[name] for name in found if name != "probability")
+        if differs or (chance is not None and not close(stated["probability"], chance)):
+            raise WrongError(f"draw {number} would have been {_told(found)}; the log has {_told(stated)}")
+
+    def result(self) -> None:
+        """Every field of the result, recomputed."""
+        stated, found = self.certificate["result"], plain(self.session.result().as_dict())
+        if self.is_run and (stated.get("stopped"), found["stopped"]) == ("budget", "running"):
+            # Money and time are limits that a log does not show.
+            found["stopped"] = "budget"
+            for version in found.get("versions", [])[-1:]:
+                version["stopped"] = stated["versions"][-1]["stopped"]
+        same("result", stated, found)
+
+    def recompute(self) -> str | None:
+        """The numbers by the slow audit, where the method has one; say what was recomputed."""
+        assert self.audit is not None
+        return self.audit.check(self.certificate, self.session, equal)
+
+    def plan(self) -> None:
+        """The plan of a run says the same as its settings."""
+        self.kind.check_plan(self.certificate, same)
 
 
-def _seen(entry: Mapping[str, Any]) -> Seen:
-    score = entry["score"]
-    return Seen(entry["item"], 0.0, 1.0) if score is None else Seen(entry["item"], score, score)
+def _outcome(check: Callable[[], str | None]) -> tuple[str | None, str | None]:
+    """Why a check failed, if it did, and what it says it checked."""
+    try:
+        return None, check()
+    except WrongError as wrong:
+        return str(wrong), None
+    except (
+        CerevalError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        OverflowError,
+    ) as error:
+        return f"it cannot be read as a certificate: {type(error).__name__}: {shown(str(error))}", None
+
+
+def _told(entry: Mapping[str, Any]) -> str:
+    chance = entry.get("probability")
+    return f"item {entry['item']}" + (f" with probability {chance:.6g}" if is_number(chance) else "")
+
+
+def equal(name: str, stated: Any, found: Any) -> None:
+    """Object where what is stated is not what was recomputed; floats may differ in their last digits."""
+    alike = close(stated, found) if isinstance(found, float) else stated == found
+    if not alike or isinstance(stated, bool) != isinstance(found, bool):
+        raise WrongError(f"{name} is {shown(stated)}, recomputed {shown(found)}")
+
+
+def same(name: str, stated: Any, found: Any) -> None:
+    """`equal` for nested mappings and lists, naming where the first difference is."""
+    if isinstance(found, Mapping):
+        if not isinstance(stated, Mapping) or set(stated) != set(found):
+            raise WrongError(f"{name} has other fields than recomputed: {shown(stated)}")
+        for key, value in found.items():
+            same(f"{name}.{key}", stated[key], value)
+    elif isinstance(found, list | tuple):
+        if not isinstance(stated, list | tuple) or len(stated) != len(found):
+            raise WrongError(f"{name} is {shown(stated)}, recomputed {shown(found)}")
+        for number, (one, other) in enumerate(zip(stated, found, strict=True)):
+            same(f"{name}[{number}]", one, other)
+    else:
+        equal(name, stated, found)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def close(stated: Any, found: float) -> bool:
+    """Whether two numbers are the same up to rounding."""
+    return is_number(stated) and isclose(stated, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

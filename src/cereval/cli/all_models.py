@@ -32,9 +32,9 @@ def check_flags(context: click.Context, *, all_models: bool) -> None:
 
 def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
     """Every model, with all the others as history; prints the table or one JSON object."""
-    from cereval.asktell import whole
     from cereval.experiments.leave_one_out import total
     from cereval.goals.estimate import in_open_unit_interval
+    from cereval.sessions.base import whole
 
     if set(flags["history"]) - {"others"}:
         raise InvalidInput("--history", "`others` (the default) with --all-models", flags["history"][0])

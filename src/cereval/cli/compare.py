@@ -24,8 +24,8 @@ from cereval.cli.run_options import (
 from cereval.cli.written import CERTIFICATE, report_option
 
 if TYPE_CHECKING:
-    from cereval.compare import Comparison
     from cereval.goals.compare import CompareGoal
+    from cereval.sessions.pair import Comparison
 
 
 ASKING: tuple[Option, ...] = (*MODEL[1:], *SCORING, *FIELDS, LIMITS[0], *LIMITS[2:], *PRICES)
@@ -150,8 +150,8 @@ def exit_code(result: Comparison, goal: str) -> int:
 
 def _recorded(scores: str, models: tuple[str, ...], goal: CompareGoal, flags: dict[str, Any]) -> int:
     from cereval.cli.compared import read_pair
-    from cereval.compare import CompareSession
     from cereval.report.retrace import Step
+    from cereval.sessions.pair import CompareSession
 
     pair = read_pair(scores, models, flags)
     session = CompareSession(

@@ -10,12 +10,12 @@ import click
 
 from cereval.cli.compare import exit_code, print_for_people
 from cereval.cli.output import print_json
-from cereval.compare import Comparison
 from cereval.errors import InvalidInput
 from cereval.goals.compare import CompareGoal
 from cereval.plan import Plan
 from cereval.records import Result
 from cereval.runner.run import Outcome
+from cereval.sessions.pair import Comparison
 
 TASK_FLAGS = (
     "base_url",

@@ -15,8 +15,7 @@ from cereval.cli.written import CERTIFICATE, report_option
 
 if TYPE_CHECKING:
     from cereval.cli.growing_tables import GrowingTable
-    from cereval.growing import Growing
-    from cereval.growing_result import GrowingResult
+    from cereval.sessions.growing import Growing, GrowingResult
 
 
 @click.command()
@@ -98,7 +97,7 @@ def extend(context: click.Context, /, source: str | None, data: str | None, **fl
 def _recorded(scores: str, flags: dict[str, Any]) -> int:
     from cereval.cli.growing_state import load, save
     from cereval.cli.growing_tables import read_growing_table
-    from cereval.growing import drive_version
+    from cereval.sessions.growing import drive_version
 
     kept = load(flags["state"], flags)
     table = read_growing_table(scores, flags["model"], flags["versions"], flags["items"], flags["by"], kept)
@@ -132,7 +131,7 @@ def new_seed() -> int:
 
 def _opened(first: int, flags: dict[str, Any]) -> Growing:
     from cereval.goals import Estimate
-    from cereval.growing import Growing
+    from cereval.sessions.growing import Growing
 
     goal = Estimate() if flags["eps"] is None else Estimate(flags["eps"])
     given = {name: value if flags[name] is None else flags[name] for name, value in DEFAULTS.items()}

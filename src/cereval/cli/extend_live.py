@@ -12,7 +12,7 @@ from cereval.cli.compared_live import TASK_FLAGS
 from cereval.cli.extend import exit_code, new_seed, print_for_people
 from cereval.cli.output import print_json
 from cereval.errors import InvalidInput
-from cereval.growing_result import GrowingResult
+from cereval.sessions.growing import GrowingResult
 
 if TYPE_CHECKING:
     import click

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cereval.cli.growing_tables import GrowingTable
 from cereval.errors import BadFile, InvalidInput, Misuse
-from cereval.growing import Growing
+from cereval.sessions.growing import Growing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

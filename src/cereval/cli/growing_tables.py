@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from cereval.datasets.tables import read_column, read_scores
 from cereval.errors import BadFile, InvalidInput, shown
-from cereval.growing import checked_sizes
+from cereval.sessions.growing import checked_sizes
 
 if TYPE_CHECKING:
     from cereval.cli.growing_state import Kept
-    from cereval.growing_result import GrowingResult
+    from cereval.sessions.growing import GrowingResult
 
 Floats = NDArray[np.float64]
 

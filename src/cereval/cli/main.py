@@ -12,7 +12,7 @@ import click
 
 from cereval import __version__
 from cereval.errors import CerevalError, InvalidInput
-from cereval.printable import printable
+from cereval.text import printable
 
 COULD_NOT_RUN = 1
 INTERRUPTED = 130

@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from cereval.printable import printable, shortened
 from cereval.records import Result
-from cereval.wording import SIDES, confidence_of, interval, percent, plus_minus
+from cereval.text import SIDES, confidence_of, interval, percent, plus_minus, printable, shortened
 
 __all__ = [
     "FAILED",

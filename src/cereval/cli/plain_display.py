@@ -10,10 +10,9 @@ import click
 
 from cereval.goals.words import in_words
 from cereval.plan import Plan
-from cereval.printable import printable
-from cereval.progress import Progress
+from cereval.runner.progress import Progress
 from cereval.sessions import AnyResult
-from cereval.wording import interval, percent
+from cereval.text import interval, percent, printable
 
 EVERY_S = 5.0
 

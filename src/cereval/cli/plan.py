@@ -10,7 +10,7 @@ import click
 from cereval.cli import weighting
 from cereval.cli.output import print_json, print_table
 from cereval.cli.run_options import apply
-from cereval.wording import percent
+from cereval.text import percent
 
 if TYPE_CHECKING:
     import numpy as np

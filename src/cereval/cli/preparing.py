@@ -25,8 +25,8 @@ from cereval.runner.limits import Limits
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import build_scorer
 from cereval.scorers.pair import PairScorer
+from cereval.sessions.tasks import named_groups
 from cereval.store.base import Store
-from cereval.tasks import named_groups
 
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
 """Scorers that need the right answer."""

@@ -14,9 +14,9 @@ from cereval.cli.run_options import OUTPUT, STORE, apply
 from cereval.cli.written import CERTIFICATE, report_option
 
 if TYPE_CHECKING:
-    from cereval.goals.ranking import RankGoal
-    from cereval.rank import ModelInterval, Ranking
+    from cereval.goals.rank import RankGoal
     from cereval.report.hasse import Diagram
+    from cereval.sessions.rank import ModelInterval, Ranking
 
 Table = tuple[tuple[str, ...], list[list[str]]]
 """A header and its rows."""
@@ -88,7 +88,7 @@ def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flag
 
 def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> int:
     from cereval.cli.ranked import read_models, truth_in_words
-    from cereval.rank import RankSession, drive
+    from cereval.sessions.rank import RankSession, drive
 
     table = read_models(scores, models, flags["baseline"])
     session = RankSession(
@@ -114,7 +114,7 @@ def exit_code(result: Ranking) -> int:
 def goal_of(flags: Mapping[str, Any], names: Sequence[str]) -> RankGoal:
     """The goal that the flags ask for."""
     from cereval.errors import InvalidInput
-    from cereval.goals.ranking import Beats, Order, Top
+    from cereval.goals.rank import Beats, Order, Top
 
     top, baseline = flags["top"], flags["baseline"]
     given = {name: flags[name] for name in ("tie", "doubt") if flags[name] is not None}
@@ -147,9 +147,9 @@ def write_files(flags: Mapping[str, Any], session: Any, data: str) -> None:
 
 def print_for_people(result: Ranking, facts: list[tuple[str, str]], notes: list[str]) -> None:
     """A headline, a row for each model, and the order in words: who is just above whom."""
-    from cereval.printable import printable
     from cereval.report.hasse import Diagram
     from cereval.report.wording import answer_of_ranking
+    from cereval.text import printable
 
     asked = f"{result.calls:,} of {result.calls_full:,} calls ({result.saved:.1%} saved)"
     headline = f"{answer_of_ranking(result.as_dict())}, {percent(result.confidence)} confidence, {asked}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cereval.datasets.tables import read_scores
 from cereval.errors import InvalidInput
-from cereval.rank import Ranking
+from cereval.sessions.rank import Ranking
 
 Floats = NDArray[np.float64]
 EXACT = 1e-9

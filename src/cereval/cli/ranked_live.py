@@ -19,8 +19,8 @@ from cereval.cli.running import INTERRUPTED, opened_store
 from cereval.cli.task import task_from
 from cereval.errors import InvalidInput
 from cereval.plan import Plan
-from cereval.rank import RankSession
 from cereval.runner.ranking import RankingLoop, ranked_plan, voice
+from cereval.sessions.rank import RankSession
 from cereval.store.base import Store
 
 

@@ -10,7 +10,7 @@ from cereval.cli import weighting
 from cereval.cli.output import exit_code, headline, print_json, print_table
 from cereval.cli.run_options import apply
 from cereval.cli.written import writable
-from cereval.wording import interval
+from cereval.text import interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,7 +128,7 @@ def replay(
 
 def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
     from cereval.datasets.tables import read_scores
-    from cereval.replay import replay as run_replay
+    from cereval.sessions.replay import replay as run_replay
 
     goal = _goal(flags["eps"], flags["threshold"])
     table = read_scores(scores)

@@ -24,13 +24,13 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
 
     Data, prompt, model and scorer come from the store. Exit codes as for `run`.
     """
-    from cereval.asktell import whole
     from cereval.cli.preparing import recalled
     from cereval.cli.running import Showing, carry_out
     from cereval.cli.stores import existing_store
     from cereval.errors import InvalidInput
     from cereval.goals import Estimate
-    from cereval.logbook import Change
+    from cereval.sessions.base import whole
+    from cereval.sessions.log import Change
 
     showing = Showing(flags.pop("display"), flags.pop("output"), flags.pop("as_json"))
     if max_calls is not None:

@@ -13,10 +13,9 @@ from rich.text import Text
 from cereval.cli.funnel import Moment, funnel, value_range
 from cereval.goals.words import in_words
 from cereval.plan import Plan
-from cereval.printable import printable
-from cereval.progress import Progress
+from cereval.runner.progress import Progress
 from cereval.sessions import AnyResult
-from cereval.wording import duration, interval, percent
+from cereval.text import duration, interval, percent, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

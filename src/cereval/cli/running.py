@@ -17,14 +17,14 @@ from cereval.cli.preparing import Prepared
 from cereval.cli.stores import sqlite_file
 from cereval.cli.written import can_be_written
 from cereval.errors import BadFile
-from cereval.logbook import Change
 from cereval.plan import Plan
-from cereval.progress import Observer, Silent
 from cereval.records import Result
+from cereval.runner.progress import Observer, Silent
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import Start, changed, start
+from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, Store, open_store
-from cereval.wording import interval
+from cereval.text import interval
 
 INTERRUPTED = "interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)"
 

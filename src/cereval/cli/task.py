@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from cereval.errors import BadFile, InvalidInput
-from cereval.names import did_you_mean
+from cereval.text import did_you_mean
 
 ALIASES = {"j": "connections", "max_connections": "connections", "threshold": "at_least", "min": "at_least"}
 
@@ -128,10 +128,10 @@ def _complete(task: Task) -> Task:
 
 def _checked(task: Task) -> Task:
     """What can be refused without the data is refused before a run is created."""
-    from cereval.asktell import whole
     from cereval.goals.estimate import in_open_unit_interval
     from cereval.methods.registry import known_method
-    from cereval.session import known_target
+    from cereval.sessions.base import whole
+    from cereval.sessions.mean import known_target
 
     in_open_unit_interval("confidence", task.confidence)
     whole("seed", task.seed, 0)

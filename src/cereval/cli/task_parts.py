@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cereval.arrays import packed
 from cereval.cli.task import Task, read_text
 from cereval.cli.weighting import check_one, is_table, mixed, weights_of_items
 from cereval.datasets.base import DataSet, Item
@@ -16,8 +17,7 @@ from cereval.datasets.read import read_dataset
 from cereval.errors import InvalidInput
 from cereval.goals import Estimate, Goal, Threshold
 from cereval.models.openai_model import checked_url
-from cereval.names import did_you_mean
-from cereval.packing import packed
+from cereval.text import did_you_mean
 
 
 def read_data(task: Task, *, combined: bool = False) -> tuple[DataSet, tuple[Item, ...]]:

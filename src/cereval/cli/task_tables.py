@@ -16,7 +16,7 @@ from cereval.cli.task_data import names_of
 from cereval.datasets.tables import ScoresTable, read_column, read_scores
 from cereval.errors import InvalidInput
 from cereval.known import UNNAMED
-from cereval.tasks import TasksResult
+from cereval.sessions.tasks import TasksResult
 
 Floats = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from cereval.cli.written import CERTIFICATE, report_option
 
 if TYPE_CHECKING:
     from cereval.goals.tasks import TasksGoal
-    from cereval.tasks import TasksResult
+    from cereval.sessions.tasks import TasksResult
 
 ANSWERS = {"all-pass": "certified pass", "some-fail": "certified fail", None: "undecided"}
 
@@ -96,7 +96,7 @@ def _recorded(scores: tuple[str, ...], goal: TasksGoal, flags: dict[str, Any]) -
     from cereval.certificate.tasks import issue_tasks
     from cereval.cli.task_tables import read_task_table
     from cereval.known import Known
-    from cereval.tasks import TaskSession
+    from cereval.sessions.tasks import TaskSession
 
     table = read_task_table(scores, flags["model"], flags["items"], flags["by"], flags["history"])
     settings = {name: flags[name] for name in ("confidence", "budget", "seed")}

@@ -11,7 +11,7 @@ from cereval.cli.output import print_json
 from cereval.cli.tasks import exit_code, print_for_people
 from cereval.errors import InvalidInput
 from cereval.goals.tasks import TasksGoal, tasks_goal_from_spec
-from cereval.tasks import TasksResult
+from cereval.sessions.tasks import TasksResult
 
 if TYPE_CHECKING:
     from cereval.cli.preparing import Prepared

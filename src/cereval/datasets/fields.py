@@ -9,7 +9,7 @@ from typing import Any
 
 from cereval.datasets.files import Row
 from cereval.errors import BadFile, InvalidInput, shown
-from cereval.names import did_you_mean
+from cereval.text import did_you_mean
 
 KNOWN: Mapping[str, tuple[str, ...]] = {
     "input": ("question", "input", "prompt", "instruction", "problem", "query", "messages", "text"),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cereval.datasets.fields import as_text
 from cereval.datasets.files import file_format, read_rows, read_table
 from cereval.errors import BadFile, InvalidInput, shown
-from cereval.names import did_you_mean
+from cereval.text import did_you_mean
 
 Floats = NDArray[np.float64]
 

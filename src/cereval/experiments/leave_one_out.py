@@ -23,7 +23,7 @@ from cereval.experiments.rows import RowFile
 from cereval.experiments.summaries import grouped
 from cereval.experiments.workers import run_tasks
 from cereval.goals import Estimate
-from cereval.replay import replay
+from cereval.sessions.replay import replay
 
 ROUNDING = 1e-9
 """The truth is itself a rounded sum: an interval that ends this near to it has not missed."""

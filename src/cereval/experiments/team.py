@@ -20,7 +20,7 @@ from cereval.experiments.plots import panels
 from cereval.experiments.recorded import Benchmark, folders, identity, load
 from cereval.experiments.summaries import grouped, markdown
 from cereval.goals import Estimate
-from cereval.session import Session
+from cereval.sessions.mean import Session
 
 Floats = NDArray[np.float64]
 

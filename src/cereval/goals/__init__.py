@@ -1,30 +1,71 @@
-"""What a user wants to know."""
+"""What a user wants to know. A new goal is one class and one line here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cereval.errors import InvalidInput
 from cereval.goals.base import Goal
-from cereval.goals.compare import COMPARE_GOALS
+from cereval.goals.compare import Difference, NotWorse, Sign
 from cereval.goals.estimate import Estimate
+from cereval.goals.rank import Beats, Order, Top
+from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, WhichFail
 from cereval.goals.threshold import Threshold
 
-__all__ = ["GOALS", "Estimate", "Goal", "Threshold", "goal_from_spec"]
+MEAN = (Estimate, Threshold)
+COMPARE = (Sign, Difference, NotWorse)
+TASKS = (Macro, EachWithin, AllAtLeast, WhichFail)
+RANK = (Order, Top, Beats)
 
-GOALS: Mapping[str, Callable[..., Goal]] = {"estimate": Estimate, "threshold": Threshold, **COMPARE_GOALS}
-"""The goals of a run by the name in their spec."""
+GOALS: Mapping[str, Any] = {goal.name: goal for goal in (*MEAN, *COMPARE, *TASKS, *RANK)}
+"""Every goal by the name in its spec."""
+
+__all__ = [
+    "GOALS",
+    "AllAtLeast",
+    "Beats",
+    "Difference",
+    "EachWithin",
+    "Estimate",
+    "Goal",
+    "Macro",
+    "NotWorse",
+    "Order",
+    "Sign",
+    "Threshold",
+    "Top",
+    "WhichFail",
+    "goal_from_spec",
+    "in_words",
+]
 
 
-def goal_from_spec(spec: Mapping[str, Any]) -> Goal:
-    """Rebuilds a goal from its spec.
+def goal_from_spec(spec: Mapping[str, Any]) -> Any:
+    """Rebuild a goal from its spec.
 
-    >>> goal_from_spec({"goal": "estimate", "eps": 0.1})
-    Estimate(eps=0.1)
+    >>> goal_from_spec({"goal": "estimate", "eps": 0.1}), goal_from_spec({"goal": "which-fail", "value": 0.5})
+    (Estimate(eps=0.1), WhichFail(value=0.5))
     """
-    parameters = {key: value for key, value in spec.items() if key != "goal"}
     kind = GOALS.get(str(spec.get("goal")))
     if kind is None:
         raise InvalidInput("goal", "one of " + ", ".join(GOALS), spec.get("goal"))
-    return kind(**parameters)
+    try:
+        return kind(**{key: value for key, value in spec.items() if key != "goal"})
+    except TypeError:
+        raise InvalidInput("goal", f"the parameters of {kind.name}", dict(spec)) from None
+
+
+def in_words(spec: Mapping[str, Any]) -> str:
+    """Say what a goal asks, from its spec.
+
+    >>> in_words({"goal": "estimate", "eps": 0.02}), in_words({"goal": "threshold", "value": 0.8})
+    ('within 2%', 'at least 80%?')
+    >>> in_words({"goal": "sign", "tie": 0.02}), in_words({"goal": "macro", "eps": 0.01, "each": 0.05})
+    ('which is better, or within 2%', 'macro mean within 1%, every task within 5%')
+    """
+    return (
+        str(goal_from_spec(spec).words)
+        if spec.get("goal") in GOALS
+        else str(spec.get("words", "part of a run"))
+    )

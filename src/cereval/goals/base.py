@@ -19,5 +19,9 @@ class Goal(Protocol):
     def decision(self, method: Method) -> str | None:
         """The answer to a yes/no goal, if it has one yet."""
 
+    @property
+    def words(self) -> str:
+        """What is asked, in a few words."""
+
     def spec(self) -> dict[str, Any]:
         """Name and parameters, JSON-able."""

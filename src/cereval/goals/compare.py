@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from cereval.errors import InvalidInput
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.methods.base import Aim, Method
+from cereval.text import percent
 
 EQUAL = 0.5
 ROUNDING = 1e-12
@@ -55,6 +56,10 @@ class Sign:
         """ "first", "second" or "no-difference"; where two of them hold, the sign, which says more."""
         return _sign_or_tie(method, self.tie)
 
+    @property
+    def words(self) -> str:
+        return f"which is better, or within {percent(self.tie)}"
+
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, "tie": self.tie}
 
@@ -82,6 +87,10 @@ class Difference:
     def decision(self, method: Method) -> str | None:
         """The sign where the interval excludes 0, "no-difference" where it lies within eps of 0."""
         return _sign_or_tie(method, self.eps)
+
+    @property
+    def words(self) -> str:
+        return f"difference within {percent(self.eps)}"
 
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, "eps": self.eps}
@@ -121,12 +130,15 @@ class NotWorse:
             return NOT_WORSE
         return WORSE if interval.upper <= self.limit - beyond else None
 
+    @property
+    def words(self) -> str:
+        return f"not worse by more than {percent(self.eps)}?"
+
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, "eps": self.eps}
 
 
 CompareGoal = Sign | Difference | NotWorse
-COMPARE_GOALS = {goal.name: goal for goal in (Sign, Difference, NotWorse)}
 
 
 def _sign_or_tie(method: Method, tie: float) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from cereval.errors import InvalidInput
 from cereval.methods.base import Aim, Method
+from cereval.text import percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Estimate:
     Estimate(eps=0.02)
     """
 
+    name: ClassVar[str] = "estimate"
     eps: float = 0.02
 
     def __post_init__(self) -> None:
@@ -31,8 +33,12 @@ class Estimate:
     def decision(self, method: Method) -> str | None:  # noqa: ARG002
         return None
 
+    @property
+    def words(self) -> str:
+        return f"within {percent(self.eps)}"
+
     def spec(self) -> dict[str, Any]:
-        return {"goal": "estimate", "eps": self.eps}
+        return {"goal": self.name, "eps": self.eps}
 
 
 def in_open_unit_interval(field: str, value: object) -> float:

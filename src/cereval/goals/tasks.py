@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
-from cereval.errors import InvalidInput
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.methods.many_tasks import ManyTasks, TaskAims
+from cereval.text import percent
 
 
 class TasksGoal(Protocol):
@@ -23,6 +22,10 @@ class TasksGoal(Protocol):
 
     def decision(self, method: ManyTasks) -> str | None:
         """ "all-pass", "some-fail", or None: not decided, or nothing to decide."""
+
+    @property
+    def words(self) -> str:
+        """What is asked, in a few words."""
 
     def spec(self) -> dict[str, Any]:
         """Name and parameters, JSON-able."""
@@ -56,6 +59,12 @@ class Macro:
     def decision(self, method: ManyTasks) -> str | None:  # noqa: ARG002
         return None
 
+    @property
+    def words(self) -> str:
+        return f"macro mean within {percent(self.eps)}" + (
+            "" if self.each is None else f", every task within {percent(self.each)}"
+        )
+
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, **asdict(self)}
 
@@ -83,6 +92,10 @@ class EachWithin:
 
     def decision(self, method: ManyTasks) -> str | None:  # noqa: ARG002
         return None
+
+    @property
+    def words(self) -> str:
+        return f"every task within {percent(self.eps)}"
 
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, **asdict(self)}
@@ -113,6 +126,10 @@ class AllAtLeast:
     def decision(self, method: ManyTasks) -> str | None:
         return decided(method)
 
+    @property
+    def words(self) -> str:
+        return f"every task at least {percent(self.value)}?"
+
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, **asdict(self)}
 
@@ -141,11 +158,12 @@ class WhichFail:
     def decision(self, method: ManyTasks) -> str | None:
         return decided(method)
 
+    @property
+    def words(self) -> str:
+        return f"which tasks are below {percent(self.value)}?"
+
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, **asdict(self)}
-
-
-GOALS = (Macro, EachWithin, AllAtLeast, WhichFail)
 
 
 def all_within(method: ManyTasks, eps: float) -> bool:
@@ -159,15 +177,3 @@ def decided(method: ManyTasks) -> str | None:
     if "fail" in verdicts:
         return "some-fail"
     return None if None in verdicts else "all-pass"
-
-
-def tasks_goal_from_spec(spec: Mapping[str, Any]) -> TasksGoal:
-    """Rebuilds a goal from its spec.
-
-    >>> tasks_goal_from_spec({"goal": "which-fail", "value": 0.5})
-    WhichFail(value=0.5)
-    """
-    for kind in GOALS:
-        if spec.get("goal") == kind.name:
-            return kind(**{key: value for key, value in spec.items() if key != "goal"})
-    raise InvalidInput("goal", "one of " + ", ".join(kind.name for kind in GOALS), spec.get("goal"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.methods.base import Aim, Method
+from cereval.text import percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Threshold:
     {'goal': 'threshold', 'value': 0.8}
     """
 
+    name: ClassVar[str] = "threshold"
     value: float
 
     def __post_init__(self) -> None:
@@ -39,5 +41,9 @@ class Threshold:
             return "above"
         return "below" if interval.upper <= self.value else None
 
+    @property
+    def words(self) -> str:
+        return f"at least {percent(self.value)}?"
+
     def spec(self) -> dict[str, Any]:
-        return {"goal": "threshold", "value": self.value}
+        return {"goal": self.name, "value": self.value}

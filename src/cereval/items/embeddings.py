@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cereval.errors import InvalidInput
 from cereval.imports import optional
 from cereval.items.term_table import read_terms, term_table, with_pairs
-from cereval.names import did_you_mean
+from cereval.text import did_you_mean
 
 Vectors = NDArray[np.float32]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cereval.errors import InvalidInput
-from cereval.names import did_you_mean
+from cereval.text import did_you_mean
 
 
 def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> NDArray[np.float64]:

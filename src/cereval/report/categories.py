@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from cereval.goals import Estimate
 from cereval.records import Interval
-from cereval.session import Session
+from cereval.sessions.mean import Session
 
 FIRST_EPS = 0.3
 """The first width aimed at: few questions fall on a category, and bets for a far goal would waste them."""

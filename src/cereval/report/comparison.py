@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cereval.compare import Comparison
 from cereval.records import Interval
 from cereval.report import svg, wording
 from cereval.report.page import NARROW, WIDE, current_goal
 from cereval.report.rendering import attachment, drawing, rendered
 from cereval.report.retrace import Step
 from cereval.report.story import Story
-from cereval.wording import percent
+from cereval.sessions.pair import Comparison
+from cereval.text import percent
 
 
 def render_pair_run(story: Story) -> str:

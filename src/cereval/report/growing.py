@@ -8,7 +8,7 @@ from typing import Any
 from cereval.records import Interval
 from cereval.report import svg, wording
 from cereval.report.rendering import attachment, drawing, rendered
-from cereval.wording import percent
+from cereval.text import percent
 
 
 def render_growing(certificate: Mapping[str, Any]) -> str:

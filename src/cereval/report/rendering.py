@@ -11,8 +11,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from cereval.printable import printable
 from cereval.report import wording
+from cereval.text import printable
 
 if TYPE_CHECKING:
     import jinja2

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.logbook import Log, replayed, tell
 from cereval.methods.certified import CertifiedMethod
 from cereval.records import Draw, Result
-from cereval.session import Session
+from cereval.sessions.log import Log, replayed, tell
+from cereval.sessions.mean import Session
 
 SAME = 1e-9
 

@@ -9,12 +9,12 @@ from typing import Any
 from cereval.datasets.base import Item
 from cereval.errors import StoreError
 from cereval.known import session_for
-from cereval.logbook import Log
 from cereval.plan import Plan
 from cereval.records import Draw, Result
 from cereval.report.categories import CategoryEstimate, CategoryScores, category_estimates
 from cereval.report.retrace import Retraced, Step, retraced
 from cereval.runner.start import changes_of, known_items
+from cereval.sessions.log import Log
 from cereval.store.base import Answer, Run, Store
 
 NO_CATEGORY = "(no category)"

@@ -8,7 +8,7 @@ from typing import Any
 from cereval.records import Interval
 from cereval.report import svg, wording
 from cereval.report.rendering import attachment, drawing, rendered
-from cereval.wording import percent
+from cereval.text import percent
 
 ANSWERS = {"all-pass": "certified pass", "some-fail": "certified fail", None: "undecided"}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cereval.records import Result
-from cereval.wording import (
+from cereval.text import (
     SIDES,
     confidence_of,
     duration,
@@ -16,8 +16,8 @@ from cereval.wording import (
     signed_interval,
     signed_plus_minus,
 )
-from cereval.wording import percent as exact_percent
-from cereval.wording import rounded as percent
+from cereval.text import percent as exact_percent
+from cereval.text import rounded as percent
 
 __all__ = [
     "answer_of",

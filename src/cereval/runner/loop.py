@@ -20,15 +20,15 @@ from collections.abc import Sequence
 from typing import Literal
 
 from cereval.errors import CallError
-from cereval.logbook import tell
-from cereval.progress import Observer, Progress
 from cereval.records import Draw
 from cereval.runner.caller import Caller
 from cereval.runner.forecast import expected_calls
 from cereval.runner.limits import Limits
+from cereval.runner.progress import Observer, Progress
 from cereval.runner.start import Start
 from cereval.runner.waiting import Bell, finished
 from cereval.runner.window import Window
+from cereval.sessions.log import tell
 from cereval.store.base import Answer
 from cereval.store.writer import AnswerWriter
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cereval.errors import StoreError
-from cereval.progress import Observer, Silent
 from cereval.runner.caller import Caller
 from cereval.runner.certify import certificate_of
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
+from cereval.runner.progress import Observer, Silent
 from cereval.runner.start import Start
 from cereval.sessions import AnyResult
 from cereval.store.base import Store

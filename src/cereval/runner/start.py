@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cereval.datasets.base import Item
-from cereval.errors import StoreError
-from cereval.goals.words import in_words
-from cereval.known import Known, any_session_for, groups_of, task_groups
-from cereval.logbook import Change, Log, apply, replayed
-from cereval.plan import PLAN_FORMAT, Plan
-from cereval.records import Draw
-from cereval.runner.growth import version_for
+from cereval import ENGINE
+from cereval.certificate.base import issue
+from cereval.certificate.verify import Stored
+from cereval.datasets.base import Item, content_hash
+from cereval.errors import Misuse, StoreError
+from cereval.goals import in_words
+from cereval.kinds import kind_of
+from cereval.kinds.base import Earlier, Kind
+from cereval.plan import PLAN_FORMAT, Known, Plan
+from cereval.records import Certified, Draw, Scored
 from cereval.runner.limits import Spending
-from cereval.sessions import AnySession
-from cereval.store.base import Store
+from cereval.sessions.base import AskTell, tell
+from cereval.sessions.log import CHUNK, Change, Log, replayed
+from cereval.store.base import Answer, Run, Store
 
 CHANGED = "changed"
 """The status of events that record a new goal or budget."""
+
+
+@dataclass(slots=True)
+class Voice:
+    """One model of a run: where its answers are kept, and what it has answered, by place."""
+
+    run_id: str
+    name: str
+    stored: dict[int, Draw]
+    results: dict[int, float | None]
+    answered: bool = False
+    """Whether a call has succeeded, so that what its calls cost is known and its failures are its items'."""
+    held: list[tuple[Draw, Answer]] = field(default_factory=list)
+    """Failures since the last success: the next success makes them final."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,24 +45,55 @@ class Start:
     """A run ready to go on: its session has been told everything that is in the store."""
 
     plan: Plan
+    kind: Kind
     known: Known
-    session: AnySession
+    session: AskTell
     changes: tuple[Change, ...]
+    voices: tuple[Voice, ...]
     waiting: tuple[Draw, ...]
     spending: Spending
     notes: tuple[str, ...]
 
+    def certificate(self, result: Certified) -> dict[str, Any]:
+        """Seal the results consumed so far."""
+        return issue(self.kind, self.session, result, self.known, plan=self.plan, changes=self.changes)
+
+    def holding(self, store: Store) -> AbstractContextManager[Any]:
+        """Hold the run and the runs that keep its answers: one process at a time works on them."""
+        return held(self.plan, store)
+
+
+def held(plan: Plan, store: Store) -> ExitStack:
+    """Hold a run and its parts; leave the stack to let go."""
+    stack = ExitStack()
+    try:
+        for run_id in run_ids(plan):
+            stack.enter_context(store.hold(run_id))
+    except BaseException:
+        stack.close()
+        raise
+    return stack
+
+
+def run_ids(plan: Plan) -> tuple[str, ...]:
+    """The run and its parts, each once."""
+    return tuple(dict.fromkeys([plan.run_id, *(part.run_id for part in kind_of(plan).parts(plan))]))
+
+
+# -- plans ------------------------------------------------------------------------------------------------------------
+
 
 def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -> Plan:
     """The plan with what is known of its items now; an earlier run of the same request is continued."""
-    for run in store.runs():
-        earlier = Plan.from_dict(run.plan) if run.plan.get("format") == PLAN_FORMAT else None
+    kind = kind_of(plan)
+    for _, values in store.plans(plan.data_hash):
+        earlier = Plan.from_dict(values) if values.get("format") == PLAN_FORMAT else None
         if earlier and earlier.request == plan.request and (history or not earlier.history):
             return earlier
-    if not learns(plan):
+    if not (kind.learns and learns(plan)):
         return plan
-    past = store.past_scores(plan.data_hash).cutoffs if history else {}
-    names = ["groups"] if _groups(plan, items) is not None else []
+    past = past_of(plan, store) if history else {}
+    names = ["groups"] if _groups(kind, plan, items) is not None else []
     names += ["history"] if past else []
     return replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))
 
@@ -58,49 +105,178 @@ def learns(plan: Plan) -> bool:
     )
 
 
+def past_of(plan: Plan, store: Store) -> Mapping[str, int]:
+    """The earlier runs on the same data that a plan may learn from, and how far each had come.
+
+    Scores of one model each, and never of a model that is asked now.
+    """
+    own = kind_of(plan).names(plan)
+    runs = teachers(store, plan.data_hash, own)
+    return store.past_scores(plan.data_hash, runs=runs).cutoffs if runs else {}
+
+
+def teachers(store: Store, data_hash: str, own: Sequence[str]) -> tuple[str, ...]:
+    """Runs on the same data whose scores are those of one model, none of the models named `own`."""
+    plans = [(run, values) for run, values in store.plans(data_hash) if values.get("format") == PLAN_FORMAT]
+    return tuple(
+        run
+        for run, values in plans
+        if kind_of(values).teaches and not any(same_model(str(values["model"].get("name")), name) for name in own)
+    )
+
+
+def same_model(stored: str, model: str) -> bool:
+    """Whether a run's model is another's, with or without its provider.
+
+    >>> same_model("openai/gpt-4o", "gpt-4o"), same_model("gpt-4o", "gpt-4")
+    (True, False)
+    """
+    return model in (stored, stored.rpartition("/")[2])
+
+
 def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:
     """What a plan says is known, taken from the items and the store, as it was when the run started."""
-    groups = _groups(plan, items) if "groups" in plan.side_information else None
+    groups = _groups(kind_of(plan), plan, items) if "groups" in plan.side_information else None
     if "history" not in plan.side_information:
         return Known(groups)
     cutoffs = dict(sorted(plan.history.items()))
     return Known(groups, store.past_scores(plan.data_hash, cutoffs=cutoffs).table(plan.n_items))
 
 
-def _groups(plan: Plan, items: Sequence[Item]) -> NDArray[np.int64] | None:
-    """The items' tasks, or the categories that may help where one mean is asked for."""
-    categories = [item.category for item in items]
-    return task_groups(plan, categories) if plan.tasks else groups_of(categories)
+def _groups(kind: Kind, plan: Plan, items: Sequence[Item]) -> Any:
+    return kind.groups(plan, tuple(item.category for item in items))
 
 
-def start(plan: Plan, items: Sequence[Item], store: Store) -> Start:
-    """Creates the run, or replays what the store has of it."""
-    store.add_items(plan.data_hash, (item.as_dict() for item in items))
+# -- the past of a run ------------------------------------------------------------------------------------------------
+
+
+def start(plan: Plan, items: Sequence[Item], store: Store, *, reading: bool = False) -> Start:
+    """Create the run, or replay what the store has of it; `reading`: it is there, and nothing is written."""
+    kind = kind_of(plan)
+    if not reading:
+        store.add_items(plan.data_hash, (item.as_dict() for item in items))
     known = known_items(plan, items, store)
     # The session first: a request that it refuses leaves no empty run behind.
-    session = version_for(plan, store) if plan.growth else any_session_for(plan, known)
-    store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, plan.model_name)
-    stored, answers = store.draws(plan.run_id), store.answers(plan.run_id, texts=False)
+    session = kind.session(plan, known, reader(store))
+    if not reading:
+        for part in (plan, *kind.parts(plan)):
+            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, ENGINE)
+    spending, voices = Spending(), []
+    for part, name in zip(kind.parts(plan), voice_names(kind, plan), strict=True):
+        voices.append(_voice(part, name, store, spending))
     changes = changes_of(store, plan.run_id)
-    results = {answer.draw: answer.score for answer in answers}
-    draws = replayed(session, Log(results, len(stored), changes))
-    if draws != stored:
-        raise StoreError(
-            f"the draws of run {plan.run_id} cannot be decided again: it was made by another version of "
-            "cereval, or its database was changed; start a new run (another --seed)"
-        )
-    spending = Spending()
+    draws = _retold(session, voices, changes, plan)
+    waiting = tuple(draw for draw in draws if scores_of(session, voices, draw) is None)
+    notes = _notes(kind, plan, spending)
+    return Start(plan, kind, known, session, changes, tuple(voices), waiting, spending, notes)
+
+
+def voice_names(kind: Kind, plan: Plan) -> tuple[str, ...]:
+    """The names of the models whose answers are kept apart."""
+    return kind.names(plan) if len(kind.parts(plan)) > 1 else (plan.model_name,)
+
+
+def _voice(part: Plan, name: str, store: Store, spending: Spending) -> Voice:
+    answers = store.answers(part.run_id, texts=False)
     for answer in answers:
         spending.add(answer.cost_usd, failed=answer.failure is not None)
-    waiting = tuple(draw for draw in draws if draw.index not in results)
-    return Start(plan, known, session, changes, waiting, spending, _notes(plan, spending))
+    stored = {draw.index: draw for draw in store.draws(part.run_id)}
+    results = {answer.draw: answer.score for answer in answers}
+    return Voice(part.run_id, name, stored, results, any(score is not None for score in results.values()))
+
+
+def scores_of(session: AskTell, voices: Sequence[Voice], draw: Draw) -> Scored | None:
+    """What the models of a draw have answered; None while one of them has not."""
+    place, asked = session.place(draw), draw.models if len(voices) > 1 else (0,)
+    if not all(place in voices[model].results for model in asked):
+        return None
+    return tuple(voices[model].results[place] for model in asked)
+
+
+def _retold(session: AskTell, voices: Sequence[Voice], changes: Sequence[Change], plan: Plan) -> list[Draw]:
+    """Tell a session what its models have answered; return the draws that it decided.
+
+    Where draws are numbered by places of their own, they are decided again as far as the answers go.
+    """
+    log = _VoiceLog(session, voices, changes)
+    try:
+        draws = list(replayed(session, log))
+    except Misuse as error:
+        raise StoreError(other_engine(plan, str(error))) from None
+    if log.drawn == 0:
+        draws += _follow(session, voices)
+    for draw in draws:
+        check_stored(session, voices, draw, plan)
+    if log.drawn and len(draws) != log.drawn:
+        raise StoreError(other_engine(plan, "other draws"))
+    return draws
+
+
+class _VoiceLog(Log):
+    """The log that the voices of a run hold together; 0 draws where they are numbered by places."""
+
+    def __init__(self, session: AskTell, voices: Sequence[Voice], changes: Sequence[Change]) -> None:
+        indexed = all(voice.stored.keys() == set(range(len(voice.stored))) for voice in voices)
+        placed = type(session).place is not AskTell.place
+        drawn = 0 if placed or not indexed else max(len(voice.stored) for voice in voices)
+        found = {
+            index: tuple(voice.results[index] for voice in voices)
+            for index in range(drawn)
+            if all(index in voice.results for voice in voices)
+        }
+        super().__init__(found, drawn, tuple(changes))
+
+
+def _follow(session: AskTell, voices: Sequence[Voice]) -> list[Draw]:
+    draws: list[Draw] = []
+    while not session.done and (fresh := session.ask(CHUNK)):
+        draws += fresh
+        told = 0
+        for draw in fresh:
+            scores = scores_of(session, voices, draw)
+            if scores is not None:
+                tell(session, draw, scores)
+                told += 1
+        if not told:
+            break
+    return draws
+
+
+def check_stored(session: AskTell, voices: Sequence[Voice], draw: Draw, plan: Plan) -> None:
+    """Refuse a store whose draws are not those that the session decides."""
+    place = session.place(draw)
+    for model in draw.models if len(voices) > 1 else (0,):
+        there = voices[model].stored.get(place)
+        if there is not None and (there.item, there.probability) != (draw.item, draw.probability):
+            raise StoreError(other_engine(plan, f"draw {place} is item {there.item}, not {draw.item}"))
+
+
+def other_engine(plan: Plan, reason: str) -> str:
+    """What is said of a run whose draws cannot be decided again, with what is still possible."""
+    return (
+        f"the draws of run {plan.run_id} cannot be decided again ({reason}): it was made by another engine than "
+        f"this one ({ENGINE}), or its database was changed; nothing was asked, its answers are kept. Go on with the "
+        "version of cereval that its certificate names, or start a new run (another --seed), which may learn from it"
+    )
+
+
+def reader(store: Store) -> Earlier:
+    """Read earlier runs from a store, as kinds need them."""
+
+    def read(run_id: str) -> tuple[Plan, Log, tuple[Draw, ...]]:
+        plan, draws = Plan.from_dict(store.run(run_id).plan), store.draws(run_id)
+        results = {answer.draw: (answer.score,) for answer in store.answers(run_id, texts=False)}
+        return plan, Log(results, len(draws), changes_of(store, run_id)), draws
+
+    return read
 
 
 def changed(begun: Start, store: Store, change: Change) -> Start:
-    """Sets a new goal or budget, then records it: one that is refused must not stay on record."""
-    apply(begun.session, change)
+    """Set a new goal or budget, then record it: one that is refused must not stay on record."""
+    begun.session.change(change.goal, change.max_calls)
     store.mark(begun.plan.run_id, CHANGED, change.as_dict())
-    note = f"from here on: {_said(change)}"
+    budget = "" if change.max_calls is None else f", at most {change.max_calls:,} calls"
+    note = f"from here on: {in_words(change.goal)}{budget}"
     return replace(begun, changes=(*begun.changes, change), notes=(*begun.notes, note))
 
 
@@ -110,32 +286,64 @@ def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:
     return tuple(Change(**detail) for detail in events)
 
 
-def _notes(plan: Plan, spending: Spending) -> tuple[str, ...]:
+def _notes(kind: Kind, plan: Plan, spending: Spending) -> tuple[str, ...]:
     notes = []
     if spending.calls:
         notes.append(
             f"continuing run {plan.run_id}: {spending.calls:,} answers are kept, none is asked again"
         )
-    if "second" in plan.model:
-        notes.append("progress shows (1 + first - second)/2: 50% where the two models are equal")
-    if plan.tasks:
-        notes.append(f"progress shows the macro mean of {len(plan.tasks):,} tasks")
-    if plan.growth:
-        *before, new = plan.growth["sizes"]
-        notes.append(f"version {len(before) + 1}: {new:,} new items, {sum(before):,} before")
     if plan.history:
         many = len(plan.history) > 1
         runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
         helps = "help" if many else "helps"
-        without = "--history none" if "second" in plan.model or plan.tasks else "--no-history"
-        notes.append(
-            f"history: {runs} on the same data {helps} to choose questions ({without} to do without)"
-        )
-    if "groups" in plan.side_information and not plan.tasks:
-        notes.append("categories help to choose questions")
-    return tuple(notes)
+        notes.append(f"history: {runs} on the same data {helps} to choose questions (--no-history to do without)")
+    return (*notes, *kind.notes(plan))
 
 
-def _said(change: Change) -> str:
-    goal, budget = in_words(change.goal), change.max_calls
-    return goal if budget is None else f"{goal}, at most {budget:,} calls"
+# -- what the store can say of a run ----------------------------------------------------------------------------------
+
+
+def item_from(row: Mapping[str, Any]) -> Item:
+    """An item as the store keeps it."""
+    values = dict(row) | {"answers": tuple(row["answers"]), "choices": tuple(row["choices"])}
+    values["input"] = row["input"] if isinstance(row["input"], str) else tuple(row["input"])
+    return Item(**values)
+
+
+def stored_items(plan: Plan, store: Store) -> tuple[Item, ...]:
+    """The items of a run, as they were when it began."""
+    items = tuple(item_from(row) for row in store.items(plan.data_hash))
+    if content_hash(items) != plan.data_hash:
+        raise StoreError(f"the items of run {plan.run_id} in the store were changed; start a new run")
+    return items
+
+
+def reopened(run: Run, store: Store) -> Start:
+    """A run as the store has it, to be read: nothing is written."""
+    plan = Plan.from_dict(run.plan)
+    return start(plan, stored_items(plan, store), store, reading=True)
+
+
+def newest_certificate(begun: Start, store: Store) -> Mapping[str, Any] | None:
+    """The newest certificate of a run, or that of what its log has come to since; None for kinds without."""
+    if not begun.kind.format:
+        return None
+    issued, count = store.certificates(begun.plan.run_id), begun.session.n_evaluated
+    stated = issued[-1]["result"] if issued else {}
+    if issued and stated.get("n_evaluated", stated.get("calls")) == begun.session.result().n_evaluated:
+        return issued[-1]
+    return begun.certificate(begun.session.result()) if count else None
+
+
+def evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
+    """What the store has of the run that a certificate names."""
+    run = store.run(str(certificate.get("run_id", "")))
+    plan = Plan.from_dict(run.plan)
+    items = tuple(item_from(row) for row in store.items(plan.data_hash))
+    return Stored(
+        plan=run.plan,
+        log=kind_of(plan).kept(certificate, plan, reader(store)),
+        changes=tuple(change.as_dict() for change in changes_of(store, run.run_id)),
+        known=known_items(plan, items, store),
+        data_hash=content_hash(items),
+    )

@@ -7,7 +7,6 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from cereval.errors import InvalidInput
-from cereval.names import did_you_mean
 from cereval.scorers.base import Scorer
 from cereval.scorers.choice import Choice
 from cereval.scorers.contains import Contains
@@ -18,6 +17,7 @@ from cereval.scorers.numeric import Numeric
 from cereval.scorers.overlap import F1
 from cereval.scorers.pattern import Regex
 from cereval.scorers.python_scorer import PythonScorer
+from cereval.text import did_you_mean
 
 SCORERS: dict[str, type[Any]] = {
     kind.name: kind

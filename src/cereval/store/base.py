@@ -12,7 +12,7 @@ Obligations of every store:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import isfinite
@@ -31,7 +31,8 @@ DEFAULT_URL = "sqlite:///cereval.db"
 class Run:
     """A run as the store knows it; the counts are those at the time of reading.
 
-    cost_usd: None where an answer's price is not known.
+    cost_usd: None where an answer's price is not known. engine: the revision that decides its draws; None: one of
+    the first version, which did not count them.
     """
 
     run_id: str
@@ -45,6 +46,7 @@ class Run:
     answers: int = 0
     failures: int = 0
     cost_usd: float | None = 0.0
+    engine: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,9 @@ class Store(Protocol):
     @property
     def url(self) -> str: ...
 
-    def create_run(self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str) -> Run:
+    def create_run(
+        self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str, engine: int | None = None
+    ) -> Run:
         """Records a plan; a run that is there already is returned when its plan is the same, else refused."""
 
     def run(self, run_id: str) -> Run:
@@ -142,10 +146,17 @@ class Store(Protocol):
     def answers(self, run_id: str, *, texts: bool = True) -> tuple[Answer, ...]:
         """The answers in draw order; without `texts` the raw texts stay in the database."""
 
+    def plans(self, data_hash: str | None = None) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        """The id and the plan of every run (on the same data), oldest first, without their counts."""
+
     def past_scores(
-        self, data_hash: str, *, exclude: str | None = None, cutoffs: Mapping[str, int] | None = None
+        self,
+        data_hash: str,
+        *,
+        runs: Collection[str] | None = None,
+        cutoffs: Mapping[str, int] | None = None,
     ) -> PastScores:
-        """Scores of other runs on the same data, up to each run's first open draw, or to given `cutoffs`."""
+        """Scores of runs (None: all) on the same data, up to each one's first open draw, or to given `cutoffs`."""
 
     def close(self) -> None: ...
 

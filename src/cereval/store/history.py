@@ -1,67 +1,88 @@
-"""The scores of earlier runs on the same data."""
+"""The scores of earlier runs on the same data, in two queries whatever their number."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, Select, and_, case, func, select
 
 from cereval.errors import StoreError
 from cereval.store.base import PastScores
 from cereval.store.schema import answers, draws, runs
 
+_ANSWERED = and_(answers.c.run_id == draws.c.run_id, answers.c.draw == draws.c.draw)
+
 
 def past_scores(
-    connection: Connection, data_hash: str, exclude: str | None, cutoffs: Mapping[str, int] | None
+    connection: Connection, data_hash: str, wanted: Collection[str] | None, cutoffs: Mapping[str, int] | None
 ) -> PastScores:
-    """Scores of all draws before each run's cutoff; runs without any are left out."""
-    models = _models(connection, data_hash, exclude)
+    """Read the scores of all draws before each run's cutoff; runs without any are left out, unless asked for."""
+    models = _models(connection, data_hash)
     if cutoffs is not None:
         _check(cutoffs, models)
-        models = {run: models[run] for run in cutoffs}
-    used = {run: first_open(connection, run) for run in models} if cutoffs is None else dict(cutoffs)
-    found = [(run, _scores(connection, run, cutoff)) for run, cutoff in used.items()]
-    kept = [(run, scores) for run, scores in found if scores or cutoffs is not None]
-    flat = [(item, column, score) for column, (_, scores) in enumerate(kept) for item, score in scores]
-    return PastScores(
-        runs=tuple(run for run, _ in kept),
-        models=tuple(models[run] for run, _ in kept),
-        cutoffs={run: used[run] for run, _ in kept},
-        items=np.array([item for item, _, _ in flat], dtype=np.int64),
-        columns=np.array([column for _, column, _ in flat], dtype=np.int64),
-        values=np.array([score for _, _, score in flat], dtype=np.float64),
+    used = _first_open(connection, data_hash) if cutoffs is None else dict(cutoffs)
+    kept = [run for run in models if run in used and (wanted is None or run in wanted)]
+    if cutoffs is not None:
+        kept = list(cutoffs)
+    columns = {run: column for column, run in enumerate(kept)}
+    rows = [
+        (item, columns[run], score)
+        for run, draw, item, score in connection.execute(_scores(data_hash))
+        if run in columns and draw < used[run]
+    ]
+    table = PastScores(
+        runs=tuple(kept),
+        models=tuple(models[run] for run in kept),
+        cutoffs={run: used[run] for run in kept},
+        items=np.array([item for item, _, _ in rows], dtype=np.int64),
+        columns=np.array([column for _, column, _ in rows], dtype=np.int64),
+        values=np.array([score for _, _, score in rows], dtype=np.float64),
     )
+    return table if cutoffs is not None else _without_empty(table)
 
 
-def first_open(connection: Connection, run_id: str) -> int:
-    """The first draw of a run without an answer: what lies before it can never change."""
-    answered = and_(answers.c.run_id == draws.c.run_id, answers.c.draw == draws.c.draw)
-    waiting = (
-        select(func.min(draws.c.draw))
-        .select_from(draws.outerjoin(answers, answered))
-        .where(draws.c.run_id == run_id, answers.c.draw.is_(None))
-    )
-    newest = select(func.coalesce(func.max(draws.c.draw), -1) + 1).where(draws.c.run_id == run_id)
-    cutoff = connection.execute(waiting).scalar_one()
-    return int(connection.execute(newest).scalar_one() if cutoff is None else cutoff)
-
-
-def _models(connection: Connection, data_hash: str, exclude: str | None) -> dict[str, str]:
+def _models(connection: Connection, data_hash: str) -> dict[str, str]:
     query = select(runs.c.run_id, runs.c.model).where(runs.c.data_hash == data_hash)
     rows = connection.execute(query.order_by(runs.c.created_at, runs.c.run_id))
-    return {run: model for run, model in rows if run != exclude}
+    return {row.run_id: row.model for row in rows}
 
 
-def _scores(connection: Connection, run_id: str, cutoff: int) -> list[tuple[int, float]]:
+def _first_open(connection: Connection, data_hash: str) -> dict[str, int]:
+    """The first draw of each run without an answer: what lies before it can never change."""
+    waiting = func.min(case((answers.c.draw.is_(None), draws.c.draw)))
     query = (
-        select(draws.c.item, answers.c.score)
-        .join(answers, and_(answers.c.run_id == draws.c.run_id, answers.c.draw == draws.c.draw))
-        .where(draws.c.run_id == run_id, draws.c.draw < cutoff, answers.c.score.is_not(None))
-        .order_by(draws.c.draw)
+        select(draws.c.run_id, func.coalesce(waiting, func.max(draws.c.draw) + 1))
+        .select_from(draws.join(runs, runs.c.run_id == draws.c.run_id).outerjoin(answers, _ANSWERED))
+        .where(runs.c.data_hash == data_hash)
+        .group_by(draws.c.run_id)
     )
-    return [(item, score) for item, score in connection.execute(query)]
+    return {run: int(cutoff) for run, cutoff in connection.execute(query)}
+
+
+def _scores(data_hash: str) -> Select[Any]:
+    joined = draws.join(runs, runs.c.run_id == draws.c.run_id).join(answers, _ANSWERED)
+    return (
+        select(draws.c.run_id, draws.c.draw, draws.c.item, answers.c.score)
+        .select_from(joined)
+        .where(runs.c.data_hash == data_hash, answers.c.score.is_not(None))
+        .order_by(draws.c.run_id, draws.c.draw)
+    )
+
+
+def _without_empty(past: PastScores) -> PastScores:
+    """The same without the runs that have no score."""
+    there = np.unique(past.columns)
+    numbers = {int(old): new for new, old in enumerate(there)}
+    return PastScores(
+        runs=tuple(past.runs[old] for old in numbers),
+        models=tuple(past.models[old] for old in numbers),
+        cutoffs={past.runs[old]: past.cutoffs[past.runs[old]] for old in numbers},
+        items=past.items,
+        columns=np.array([numbers[int(old)] for old in past.columns], dtype=np.int64),
+        values=past.values,
+    )
 
 
 def _check(cutoffs: Mapping[str, int], models: Mapping[str, Any]) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection, func, insert, inspect, select, text
 
 from cereval.errors import StoreError
-from cereval.store.clock import now
-from cereval.store.schema import schema_versions
+from cereval.store.schema import now, schema_versions
 
 LOCK = 0x63657265
 
@@ -77,4 +76,10 @@ CREATE TABLE certificates (
 )
 """
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables,)
+
+def _add_engine(connection: Connection) -> None:
+    """Runs say which engine decides their draws; those of the first version do not know."""
+    connection.execute(text("ALTER TABLE runs ADD COLUMN engine BIGINT"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _add_engine)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from sqlalchemy import BigInteger, Column, Double, MetaData, Table, Text
 
 metadata = MetaData()
@@ -21,6 +23,7 @@ runs = Table(
     Column("data_hash", Text),
     Column("model", Text),
     Column("created_at", Text),
+    Column("engine", BigInteger),
 )
 
 events = Table(
@@ -77,3 +80,8 @@ certificates = Table(
     Column("content", Text),
     Column("at", Text),
 )
+
+
+def now() -> str:
+    """The moment as ISO 8601 in UTC, to the microsecond; sorts as it reads."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")

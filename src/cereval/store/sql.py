@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, Table, case, func, insert, select
 from sqlalchemy.engine import URL
 
 from cereval.errors import StoreError
-from cereval.names import did_you_mean
 from cereval.records import Draw
 from cereval.store import schema
 from cereval.store.base import Answer, PastScores, Run
-from cereval.store.clock import now
 from cereval.store.engine import connected, parsed
 from cereval.store.faults import place, translated
 from cereval.store.history import past_scores
 from cereval.store.holds import held, holding
 from cereval.store.migrations import migrate
-from cereval.store.rows import answer_from, answer_row, run_from, storable
+from cereval.store.schema import now
+from cereval.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,9 @@ class SqlStore:
     def close(self) -> None:
         self.engine.dispose()
 
-    def create_run(self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str) -> Run:
+    def create_run(
+        self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str, engine: int | None = None
+    ) -> Run:
         row = {"run_id": run_id, "plan": _json(plan), "data_hash": data_hash, "model": storable(model)}
         with self._writing() as connection:
             there = (
@@ -57,7 +59,7 @@ class SqlStore:
                 .first()
             )
             if there is None:
-                connection.execute(insert(schema.runs).values(**row, created_at=now()))
+                connection.execute(insert(schema.runs).values(**row, created_at=now(), engine=engine))
                 _append(connection, schema.events, run_id, status="created", detail="{}")
             elif any(there[name] != value for name, value in row.items()):
                 raise StoreError(f"{place(self.address)} holds another plan under the run id {run_id}")
@@ -152,11 +154,21 @@ class SqlStore:
         rows = self._all(select(*columns).where(table.c.run_id == run_id).order_by(table.c.draw))
         return tuple(map(answer_from, rows))
 
+    def plans(self, data_hash: str | None = None) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        table = schema.runs
+        query = select(table.c.run_id, table.c.plan).order_by(table.c.created_at, table.c.run_id)
+        rows = self._all(query if data_hash is None else query.where(table.c.data_hash == data_hash))
+        return tuple((row["run_id"], json.loads(row["plan"])) for row in rows)
+
     def past_scores(
-        self, data_hash: str, *, exclude: str | None = None, cutoffs: Mapping[str, int] | None = None
+        self,
+        data_hash: str,
+        *,
+        runs: Collection[str] | None = None,
+        cutoffs: Mapping[str, int] | None = None,
     ) -> PastScores:
         with self._reading() as connection:
-            return past_scores(connection, data_hash, exclude, cutoffs)
+            return past_scores(connection, data_hash, runs, cutoffs)
 
     def _insert(self, table: Table, rows: list[dict[str, Any]]) -> None:
         if rows:
@@ -186,6 +198,34 @@ class SqlStore:
     def _reading(self) -> Iterator[Connection]:
         with translated(self.address), self.engine.connect() as connection:
             yield connection.execution_options(reading=True)
+
+
+_UNSTORABLE = re.compile("[\ud800-\udfff\0]")
+_COLUMNS = tuple(field.name for field in fields(Answer))
+
+
+def storable(text: str) -> str:
+    """A text that both databases take: U+FFFD for NUL and for halves of surrogate pairs.
+
+    >>> storable("a\\0b\\ud800")
+    'a\ufffdb\ufffd'
+    """
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def answer_row(run_id: str, answer: Answer, at: float) -> dict[str, Any]:
+    # `asdict` would copy every value, at a third of what the whole insert costs.
+    row = {name: getattr(answer, name) for name in _COLUMNS}
+    texts = {name: storable(value) for name, value in row.items() if isinstance(value, str)}
+    return row | texts | {"run_id": run_id, "at": at}
+
+
+def answer_from(row: Mapping[Any, Any]) -> Answer:
+    return Answer(**{key: value for key, value in row.items() if key not in ("run_id", "at")})
+
+
+def run_from(row: Mapping[Any, Any]) -> Run:
+    return Run(**(dict(row) | {"plan": json.loads(row["plan"])}))
 
 
 def _summaries() -> Select[Any]:

@@ -18,34 +18,36 @@ TURN_S = 0.001
 """How long Python lets one thread work before another's turn. A commit takes a dozen turns: at Python's 5 ms each, a
 busy event loop would make it wait longer than the disk does."""
 
+Waiting = tuple[str, Answer, asyncio.Future[None]]
+
 
 class AnswerWriter:
-    """Group commit for one run. Use as an async context manager; leaving it waits for what is pending.
+    """Group commit for the runs of one store. Use as an async context manager; leaving it waits for what is pending.
 
     The first answer is committed at once, those that arrive meanwhile go together: no timer, no added delay.
     """
 
-    def __init__(self, store: Store, run_id: str) -> None:
-        self._store, self._run_id = store, run_id
-        self._waiting: list[tuple[Answer, asyncio.Future[None]]] = []
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[Waiting] = []
         self._flushing: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cereval-store")
 
-    async def add(self, answer: Answer) -> None:
-        """Returns when the answer is durable; raises `StoreError` when it is not.
+    async def add(self, run_id: str, answer: Answer) -> None:
+        """Return when the answer is durable; raise `StoreError` when it is not.
 
         A cancelled caller does not take the answer back: it is still written.
         """
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((answer, durable))
+        self._waiting.append((run_id, answer, durable))
         if self._flushing is None:
             self._flushing = asyncio.create_task(self._flush())
         await durable
 
-    async def add_draws(self, draws: Sequence[Draw]) -> None:
-        """Returns when the draws are durable. One thread writes all: SQLite has one writer at a time."""
+    async def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
+        """Return when the draws are durable. One thread writes all: SQLite has one writer at a time."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._store.add_draws, self._run_id, draws)
+        await loop.run_in_executor(self._thread, self._store.add_draws, run_id, draws)
 
     async def __aenter__(self) -> Self:
         self._turn_s = sys.getswitchinterval()
@@ -61,18 +63,19 @@ class AnswerWriter:
     async def _flush(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            await self._commit(batch)
+            for run_id in dict.fromkeys(run_id for run_id, _, _ in batch):
+                await self._commit(run_id, [one for one in batch if one[0] == run_id])
         self._flushing = None
 
-    async def _commit(self, batch: list[tuple[Answer, asyncio.Future[None]]]) -> None:
-        answers = [answer for answer, _ in batch]
+    async def _commit(self, run_id: str, batch: list[Waiting]) -> None:
+        answers = [answer for _, answer, _ in batch]
         loop = asyncio.get_running_loop()
         error: Exception | None = None
         try:
-            await loop.run_in_executor(self._thread, self._store.add_answers, self._run_id, answers)
+            await loop.run_in_executor(self._thread, self._store.add_answers, run_id, answers)
         except Exception as failed:
             error = failed
-        for _, durable in batch:
+        for _, _, durable in batch:
             if durable.done():  # its caller was cancelled
                 continue
             if error is None:

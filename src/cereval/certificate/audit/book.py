@@ -1,0 +1,224 @@
+"""What the audit is given, and where the increments stand: sums over the unseen items are taken anew each time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.methods.certified import LOGICAL_SLACK, Tuning
+from cereval.records import Interval
+from cereval.stats.increments import RANGE_SLACK, STALE, SUM_SLACK, Outlook
+from cereval.stats.information import LARGEST_SQUARE, LEVEL_WEIGHT, MISLED, MISLED_AFTER, PRIOR_WEIGHT
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class AimSince:
+    """What the bets on draw number `since` and later work towards."""
+
+    since: int
+    eps: float | None
+    threshold: float | None
+    budget: int | None
+    marks: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One result in draw order: the score lies in [low, high] (a failed call: in [0, 1])."""
+
+    item: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForecastSince:
+    """g, the spread of z - g, and the draw weights w, for the results from number `since` on.
+
+    level: the variance expected of an increment, in units of the one stated; 0: none is.
+    """
+
+    since: int
+    mean: Floats
+    spread: Floats
+    weights: Floats
+    level: float = 0.0
+
+    @classmethod
+    def of(cls, outlook: Outlook, since: int) -> ForecastSince:
+        return cls(since, outlook.mean, outlook.spread, outlook.weights, outlook.level)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """All that the interval depends on."""
+
+    shares: Floats
+    equal: bool
+    replacement: bool
+    delta: float
+    aims: Sequence[AimSince]
+    seen: Sequence[Seen]
+    forecasts: Sequence[ForecastSince]
+    given_up: bool
+    tuning: Tuning
+
+
+@dataclass(slots=True)
+class SlowClock:
+    """Plain sums, where `stats.information` updates a mean (Welford).
+
+    `squares` sums products of the deviations before and after each value, as in Welford's recursion: they
+    are what the bets look at, so that the audit has to look at them too.
+
+    >>> clock = SlowClock()
+    >>> for x in (0.0, 1.0, 1.0, 0.0):
+    ...     clock.add(x, 1.0)
+    >>> clock.mean, clock.total
+    (0.5, 4.0)
+    """
+
+    count: int = 0
+    total: float = 0.0
+    weighted: float = 0.0
+    squares: float = 0.0
+    fourths: float = 0.0
+    largest_square: float = LARGEST_SQUARE
+    level: float = 0.0
+
+    def add(
+        self,
+        value: float,
+        relative_variance: float,
+        largest_square: float = LARGEST_SQUARE,
+        level: float = 0.0,
+    ) -> None:
+        weight, before = 1.0 / relative_variance, value - self.mean if self.count else 0.0
+        self.count += 1
+        self.total += weight
+        self.weighted += weight * value
+        square = weight * before * (value - self.mean)
+        self.squares += square
+        self.fourths += square**2
+        self.largest_square = largest_square
+        self.level = level
+
+    @property
+    def mean(self) -> float:
+        return self.weighted / self.total if self.count else 0.5
+
+    @property
+    def variance(self) -> float:
+        """sigma^2, shrunk towards the level expected and the largest variance the range allows."""
+        priors = ((PRIOR_WEIGHT, self.largest_square / 4), (LEVEL_WEIGHT if self.level else 0.0, self.level))
+        weight = self.count + sum(weight for weight, _ in priors)
+        shrunk = (self.squares + sum(weight * value for weight, value in priors)) / weight
+        own = MISLED * self.squares / (self.count + MISLED_AFTER)
+        return max(shrunk, own) if self.level else shrunk
+
+    def cautious_variance(self, caution: float, surprise: float) -> float:
+        """sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen."""
+        mean, fourth = self.squares / max(self.count, 1), self.fourths / max(self.count, 1)
+        error = sqrt(max(fourth - mean**2, 0.0) / (self.count + 1))
+        if self.level:
+            error *= self.count / (self.count + LEVEL_WEIGHT)
+        return (
+            self.variance + caution * error + surprise * caution**2 / (self.count + 1) * self.largest_square
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What is known just before a result: the sums over S and U, the range of X, its stated variance."""
+
+    seen_low: float
+    seen_high: float
+    unseen: float
+    expected: float
+    race: float
+    floor: float
+    ceiling: float
+    variance: float
+    level: float
+
+    @property
+    def largest_square(self) -> float:
+        """The squared length of the range in units of the stated variance."""
+        return (self.ceiling - self.floor) ** 2 / self.variance
+
+
+class Book:
+    """Which items are in, and every sum over the others taken anew."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.left = case.shares > 0
+        self.drawable = int(np.count_nonzero(self.left))
+        self.entered: list[Seen] = []
+        self.sums = (0.0, 0.0)
+        self.forecast = case.forecasts[0]
+        self.down = self.up = self.fresh = 0.0
+
+    def position(self, number: int) -> Position:
+        current = max((one for one in self.case.forecasts if one.since <= number), key=lambda one: one.since)
+        open_items = self.left & (current.weights > 0)
+        share, weight = self.case.shares[open_items], current.weights[open_items]
+        mean, spread = current.mean[open_items], current.spread[open_items]
+        race = float(np.sum(weight))
+        if current is not self.forecast or number == 0 or race < STALE * self.fresh:
+            # Stated with the largest terms at this moment: U only shrinks, so they bound the later ones.
+            self.forecast, self.fresh = current, race
+            self.down = float(np.max(share / weight * mean, initial=0.0))
+            self.up = float(np.max(share / weight * (1 - mean), initial=0.0))
+        seen_low, seen_high = self.sums
+        expected = float(np.sum(share * mean))
+        return Position(
+            seen_low=seen_low,
+            seen_high=seen_high,
+            unseen=max(float(np.sum(share)), 1e-300),
+            expected=expected,
+            race=race,
+            floor=seen_low + expected - race * self.down * (1 + RANGE_SLACK) - SUM_SLACK,
+            ceiling=seen_high + expected + race * self.up * (1 + RANGE_SLACK) + SUM_SLACK,
+            variance=max(race * float(np.sum(share * share / weight * spread**2)), 1e-300),
+            level=current.level,
+        )
+
+    def increment(self, position: Position, result: Seen) -> tuple[float, float, float]:
+        """The chance of the draw, and X with failed calls at 0 and at 1."""
+        item = result.item
+        chance = float(self.forecast.weights[item]) / position.race
+        share, mean = float(self.case.shares[item]), float(self.forecast.mean[item])
+        low = position.seen_low + position.expected + (result.low - mean) * share / chance
+        high = position.seen_high + position.expected + (result.high - mean) * share / chance
+        return chance, low, high
+
+    def enter(self, result: Seen) -> None:
+        self.entered.append(result)
+        if not self.case.replacement:
+            self.left[result.item] = False
+            share = float(self.case.shares[result.item])
+            self.sums = (self.sums[0] + share * result.low, self.sums[1] + share * result.high)
+
+    @property
+    def complete(self) -> bool:
+        return not self.case.replacement and len(self.entered) == self.drawable
+
+    def logical(self) -> Interval:
+        """What the seen scores prove by themselves: the unseen are somewhere between all 0 and all 1."""
+        if self.case.replacement:
+            return Interval(0.0, 1.0)
+        if self.complete and self.case.equal:
+            count = len(self.entered)
+            return Interval(
+                fsum(one.low for one in self.entered) / count, fsum(one.high for one in self.entered) / count
+            )
+        unseen = float(np.sum(self.case.shares[self.left]))
+        slack = 0.0 if self.complete else LOGICAL_SLACK
+        return Interval(max(self.sums[0] - slack, 0.0), min(self.sums[1] + unseen + slack, 1.0))

@@ -1,0 +1,265 @@
+"""The interval computed a second time, slowly and obviously, straight from the formulas.
+
+The audit shares nothing with `stats.increments`, `stats.betting`, `stats.bets` and `stats.evidence` but their
+tuning constants: sums over the unseen items are taken anew at every step, and every value has its own wealth.
+The forecasts g, draw weights w and the variance expected of an increment are handed in: the theorem holds for any
+that depend on the past alone.
+
+With S the items seen, U those unseen, pi the target's weights, q = w / W on U, W = sum_U w:
+
+    X = sum_S pi z + sum_U pi g + (z_I - g_I) pi_I / q_I
+    K+(m) *= 1 + lambda (X - m)        K-(m) *= 1 - lambda (X - m)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from cereval.certificate.audit.book import AimSince, Book, Case, Floats, Position, SlowClock
+from cereval.methods.certified import (
+    DEFAULT_EPS,
+    GRID_STEPS_PER_EPS,
+    LOGICAL_SLACK,
+    NEARLY,
+    RESERVE,
+    SIDE_GAPS,
+    SIDE_SHARE,
+    SMALLEST_GRID_STEP,
+)
+from cereval.records import Interval
+from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, DeadlineBets, SideBets
+from cereval.stats.betting import CAP, ROUNDING
+from cereval.stats.evidence import GAPS
+
+
+class Table:
+    """K+ and K- for every value of a grid; a value leaves play once one end of the interval has passed it."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.tuning = case, case.tuning
+        self.delta = RESERVE * case.delta if case.given_up else case.delta
+        first = case.aims[0]
+        self.aim = AimSince(0, DEFAULT_EPS, None, first.budget) if case.given_up else first
+        self.coming = list(_for_the_table(case))
+        self.drawable = int(np.count_nonzero(case.shares > 0))
+        steps = int(np.ceil(1.0 / self._step(0.5)))
+        self.marked = bool(self.aim.marks)
+        self.values = np.unique([*np.linspace(0.0, 1.0, steps + 1), *self.aim.marks])
+        self.cap = self.tuning.side_cap if self.marked else self.tuning.cap
+        self.wealth = [[log(share) + start for start in self._starts()] for share in self._shares()]
+        self.rejected = [np.zeros(len(self.values), dtype=bool) for _ in range(2)]
+        self.refined_for: float | None = None
+
+    def _starts(self) -> list[Floats]:
+        """Log of the capital that K+ and K- of each value start with."""
+        tilt = 0.0 if self.marked else self.tuning.tilt
+        most = log(1 + tilt * float(np.max(self.values[1:] - self.values[:-1])))
+        return [np.log(1 + sign * tilt * (1 - 2 * self.values)) - most for sign in (-1, 1)]
+
+    def _shares(self) -> list[float]:
+        if self.marked:
+            return [SIDE_SHARE, *((1 - SIDE_SHARE) / len(SIDE_GAPS) for _ in SIDE_GAPS)]
+        return [1 - self.tuning.rescue, self.tuning.rescue]
+
+    def play(self, number: int, position: Position, clock: SlowClock, low: float, high: float) -> None:
+        while self.coming and self.coming[0].since <= number:
+            self.aim = self.coming.pop(0)
+            if self.aim.eps is not None:
+                self._refine(self._step(clock.mean))
+        open_values = self._open()
+        values = self.values[open_values]
+        eps = self._eps(clock.mean)
+        ahead = self._ahead(values, position, clock, eps)
+        gaps = SIDE_GAPS if self.marked else (eps,)
+        for side, gain in enumerate((low - values, values - high)):
+            spread = null_variance(values, position, clock, side)
+            room = values - position.floor if side == 0 else position.ceiling - values
+            most = self.cap / np.maximum(room, 1e-12)
+            stakes = [self._deadline(self.wealth[0][side][open_values], spread, position, ahead)]
+            stakes += [gap / (spread * position.variance) for gap in gaps]
+            for account, stake in enumerate(stakes):
+                self.wealth[account][side][open_values] += np.log1p(np.minimum(stake, most) * gain)
+            total = np.logaddexp.reduce([account[side] for account in self.wealth], axis=0)
+            self.rejected[side] |= open_values & (total >= log(2 / self.delta) + ROUNDING)
+        self._refine_when_near()
+
+    def _deadline(self, wealth: Floats, spread: Floats, position: Position, ahead: float | Floats) -> Floats:
+        """The slope of the fixed-horizon test that an account of this wealth is worth."""
+        overshoot = DeadlineBets(self.delta / 2).overshoot
+        chance = np.clip(np.exp(wealth) * (self.delta / 2) / (1 + overshoot), LOWEST_CHANCE, HIGHEST_CHANCE)
+        density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
+        return np.asarray(density / (chance * np.sqrt(spread * ahead) * position.variance))
+
+    def _ahead(self, values: Floats, position: Position, clock: SlowClock, eps: float) -> float | Floats:
+        """Information until the horizon: one for an estimate; with marks, each value's own."""
+        if not self.marked:
+            needed = self._needed(position, clock, eps)
+            return max(needed - clock.total, DeadlineBets(self.delta / 2).patience * needed)
+        bets = SideBets(self.delta / 2)
+        error = sqrt(clock.variance / clock.total) if clock.total else 0.5
+        gaps = np.maximum(np.abs(clock.mean - values), max(bets.certain * error, eps))
+        variance = clock.cautious_variance(bets.caution, bets.surprise)
+        wanted = (1 + bets.margin) * variance * (ndtri(1 - self.delta / 2) / gaps) ** 2
+        return np.asarray(np.maximum(wanted - clock.total, bets.patience * wanted))
+
+    def _needed(self, position: Position, clock: SlowClock, eps: float) -> float:
+        """Information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
+        quantile = float(ndtri(1 - self.case.delta / 2))
+        variance = clock.cautious_variance(self.tuning.caution, self.tuning.surprise)
+        needed = (1 + self.tuning.margin) * variance * (quantile / eps) ** 2
+        if self.aim.budget is None:
+            return needed
+        calls = max(self.aim.budget - clock.count, 1)
+        if self.case.replacement:
+            return min(needed, clock.total + calls / position.variance)
+        left = self.drawable - clock.count
+        calls = min(calls, left)
+        return min(needed, clock.total + calls / max(1 - calls / left, 1e-9) / position.variance)
+
+    def _eps(self, mean: float) -> float:
+        if self.aim.eps is not None:
+            return self.aim.eps
+        if self.aim.threshold is None:
+            return DEFAULT_EPS
+        return min(max(abs(mean - self.aim.threshold), 0.005), 0.25)
+
+    def _step(self, mean: float, steps: int = GRID_STEPS_PER_EPS) -> float:
+        return max(self._eps(mean) / steps, SMALLEST_GRID_STEP)
+
+    def _refine_when_near(self) -> None:
+        eps, interval = self.aim.eps, self.interval
+        if eps is None or self.marked or eps == self.refined_for:
+            return
+        if interval.upper - interval.lower <= NEARLY * eps:
+            self.refined_for = eps
+            self._refine(self._step(0.5, self.tuning.finest))
+
+    def _refine(self, step: float) -> None:
+        """New values between the old ones: K+ goes on with the account of the next value above, K- below."""
+        parts = int(np.ceil(float(np.diff(self.values).max()) / step - 1e-9))
+        if parts <= 1:
+            return
+        steps = (len(self.values) - 1) * parts
+        above = [-(-spot // parts) for spot in range(steps + 1)]
+        below = [spot // parts for spot in range(steps + 1)]
+        for account in self.wealth:
+            account[0], account[1] = account[0][above], account[1][below]
+        self.rejected = [self.rejected[0][above], self.rejected[1][below]]
+        old, self.values = (
+            self.values,
+            np.interp(np.arange(steps + 1) / parts, np.arange(len(self.values)), self.values),
+        )
+        self.values[::parts] = old
+
+    def _ends(self) -> tuple[int, int]:
+        """How many values are rejected without a gap from below, and the first of those from above."""
+        below = int(np.argmin(np.append(self.rejected[0], False)))
+        above = len(self.values) - int(np.argmin(np.append(self.rejected[1][::-1], False)))
+        return below, above
+
+    def _open(self) -> NDArray[np.bool_]:
+        first, last = self._ends()
+        spots = np.arange(len(self.values))
+        return np.asarray((spots >= first) & (spots < last))
+
+    @property
+    def crossed(self) -> bool:
+        first, last = self._ends()
+        return first > last
+
+    @property
+    def interval(self) -> Interval:
+        first, last = self._ends()
+        lower = float(self.values[first - 1]) if first else 0.0
+        return Interval(lower, float(self.values[last]) if last < len(self.values) else 1.0)
+
+
+def _for_the_table(case: Case) -> Sequence[AimSince]:
+    """The aims after the first; if a test was given up, from the one that gave it up on."""
+    first, *later = case.aims
+    if not case.given_up:
+        return later
+    return later[next(number for number, aim in enumerate(later) if aim.threshold != first.threshold) :]
+
+
+class Test:
+    """Is R above or below one value: a mixture of bets over the unknown distance, each side on its own."""
+
+    def __init__(self, threshold: float, delta: float) -> None:
+        self.threshold, self.delta = threshold, delta
+        self.shares = [0.5 / len(GAPS)] * len(GAPS) + [0.5]
+        self.wealth = [[log(share) for share in self.shares] for _ in range(2)]
+        self.certain = [False, False]
+
+    def play(self, number: int, position: Position, clock: SlowClock, low: float, high: float) -> None:  # noqa: ARG002
+        lead = clock.mean - self.threshold
+        rooms = (self.threshold - position.floor, position.ceiling - self.threshold)
+        gains = (low - self.threshold, self.threshold - high)
+        for side in range(2):
+            value = np.array([self.threshold])
+            variance = float(null_variance(value, position, clock, side)[0]) * position.variance
+            gaps = [*map(float, GAPS), max(lead if side == 0 else -lead, 0.0)]
+            for account, gap in enumerate(gaps):
+                stake = min(gap / variance, CAP / max(rooms[side], 1e-12))
+                self.wealth[side][account] += log(1 + stake * gains[side])
+            total = float(np.logaddexp.reduce(self.wealth[side]))
+            self.certain[side] |= total >= log(1 / self.delta) + ROUNDING
+
+    @property
+    def interval(self) -> Interval:
+        above, below = self.certain
+        return Interval(self.threshold if above else 0.0, self.threshold if below else 1.0)
+
+
+def null_variance(values: Floats, position: Position, clock: SlowClock, side: int) -> Floats:
+    """The variance if R were each value: mu (1 - mu) of the unseen mean mu, scaled to what was observed."""
+    seen = (position.seen_low, position.seen_high)[side]
+    means = np.clip((values - seen) / position.unseen, 1e-4, 1 - 1e-4)
+    least = 0.5 / (clock.count + 1)
+    middle = (position.seen_low + position.seen_high) / 2
+    estimated = min(max((clock.mean - middle) / position.unseen, least), 1 - least)
+    return np.asarray(clock.variance * (means * (1 - means) / (estimated * (1 - estimated))))
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What the audit found; `chances` are those of the draws under the stated weights."""
+
+    interval: Interval
+    mean: float
+    contradiction: bool
+    chances: tuple[float, ...]
+
+
+def audit(case: Case) -> Audited:
+    """Replays all results through the formulas."""
+    book, clock = Book(case), SlowClock()
+    threshold = case.aims[0].threshold
+    test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)
+    table = None if test is not None else Table(case)
+    chances = []
+    for number, result in enumerate(case.seen):
+        position = book.position(number)
+        chance, low, high = book.increment(position, result)
+        chances.append(chance)
+        for game in (test, table):
+            if game is not None:
+                game.play(number, position, clock, low, high)
+        clock.add((low + high) / 2, position.variance, position.largest_square, position.level)
+        book.enter(result)
+    bets = test.interval if test is not None else table.interval if table is not None else Interval(0.0, 1.0)
+    return _concluded(book, bets, clock.mean, table is not None and table.crossed, tuple(chances))
+
+
+def _concluded(book: Book, bets: Interval, mean: float, crossed: bool, chances: tuple[float, ...]) -> Audited:
+    logical = book.logical()
+    lower, upper = max(logical.lower, bets.lower), min(logical.upper, bets.upper)
+    contradiction = crossed or lower > upper + LOGICAL_SLACK
+    interval = logical if contradiction or book.complete else Interval(lower, upper)
+    return Audited(interval, mean, contradiction, chances)

@@ -1,0 +1,51 @@
+"""Comparisons of the first version: one run of scores y = (1 + first - second)/2, both answers kept as one text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from cereval.goals import COMPARE
+from cereval.kinds.base import Earlier
+from cereval.kinds.estimate import EstimateMean
+from cereval.plan import Known, Plan
+from cereval.records import Certified, Result
+from cereval.sessions.mean import Session
+from cereval.sessions.pair import Comparison
+
+
+class PackedPair(EstimateMean):
+    """Runs of this kind are resumed, verified and reported as they were begun; no new ones are made."""
+
+    name: ClassVar[str] = "packed"
+    page: ClassVar[str] = "cereval.report.compare:compare_page"
+    teaches: ClassVar[bool] = False
+    packed: ClassVar[bool] = True
+    goal_may_change: ClassVar[bool] = False
+
+    def claims(self, plan: Mapping[str, Any]) -> bool:
+        return "second" in plan["model"]
+
+    def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> Session:  # noqa: ARG002
+        session = Session(
+            plan.n_items,
+            goal=self.goal(plan.goal, *COMPARE),
+            confidence=plan.confidence,
+            method=plan.method,
+            groups=known.groups,
+            history=known.history,
+            budget=plan.max_calls,
+            seed=plan.seed,
+        )
+        session.models = self.names(plan)
+        return session
+
+    def names(self, plan: Plan) -> tuple[str, ...]:
+        return tuple(str(plan.model[which]["name"]) for which in ("first", "second"))
+
+    def notes(self, plan: Plan) -> tuple[str, ...]:  # noqa: ARG002
+        return ("progress shows (1 + first - second)/2: 50% where the two models are equal",)
+
+    def shown(self, result: Certified, plan: Plan) -> Certified:
+        assert isinstance(result, Result)
+        return Comparison.of(result, self.names(plan))

@@ -1,0 +1,89 @@
+"""Many models on shared items: `rank`, recorded or live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from cereval.errors import InvalidInput
+from cereval.goals import RANK
+from cereval.kinds.base import Earlier, Kind
+from cereval.plan import Known, Plan
+from cereval.records import Draw, Scored
+from cereval.sessions.base import AskTell
+from cereval.sessions.rank import RankSession
+
+SETTINGS = frozenset(("models", "n_items", "goal", "confidence", "budget", "seed", "data"))
+
+
+class Rank(Kind):
+    """The certified order of many models; every draw asks one of them."""
+
+    name: ClassVar[str] = "rank"
+    format: ClassVar[str] = "cereval-ranking/1"
+    fields: ClassVar[frozenset[str]] = frozenset({"settings"})
+    audited: ClassVar[str] = "order, answer and intervals recomputed by the audit"
+    audit: ClassVar[str] = "cereval.certificate.audit.ranking:RankAudit"
+    page: ClassVar[str] = "cereval.report.rank:rank_page"
+    learns: ClassVar[bool] = False
+
+    def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
+        return False
+
+    def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> RankSession:  # noqa: ARG002
+        return RankSession(
+            plan.n_items,
+            self.names(plan),
+            goal=self.goal(plan.goal, *RANK),
+            confidence=plan.confidence,
+            budget=plan.max_calls,
+            seed=plan.seed,
+        )
+
+    def parts(self, plan: Plan) -> tuple[Plan, ...]:
+        """A run of each model along the order of the items, which the seed decides.
+
+        Neither the other models nor the goal are part of it: a ranking with another goal or one more model asks
+        nothing again that was paid for.
+        """
+        bare = Plan(goal={"goal": "ranked"}, data_hash="", n_items=1, model={})
+        kept = {
+            name: getattr(bare, name) for name in ("goal", "confidence", "max_calls", "history", "weights")
+        }
+        alone = replace(plan, kind="", method="pairs", target="benchmark", side_information=(), **kept)
+        return tuple(replace(alone, model=model) for model in self.models(plan))
+
+    def about(self, plan: Plan) -> dict[str, Any]:
+        return {"data": f"{plan.data_name} {plan.data_hash}"}
+
+    def settings(self, session: AskTell, about: Mapping[str, Any]) -> dict[str, Any]:
+        return {**session.settings(), "data": about.get("data", "")}
+
+    def entry(self, draw: Draw, scores: Scored) -> dict[str, Any]:
+        return {"model": draw.model, "item": draw.item, "score": scores[0]}
+
+    def reopened(self, certificate: Mapping[str, Any]) -> RankSession:
+        settings = certificate["settings"]
+        if set(settings) != SETTINGS:
+            raise InvalidInput("settings", "the fields of a ranking", sorted(settings))
+        return RankSession(
+            settings["n_items"],
+            settings["models"],
+            goal=self.goal(settings["goal"], *RANK),
+            **{name: settings[name] for name in ("confidence", "budget", "seed")},
+        )
+
+    def kept(self, certificate: Mapping[str, Any], plan: Plan, earlier: Earlier) -> list[tuple[Draw, Scored]]:
+        """The stored answers by model and item: each model's stand in its part, along the shared order."""
+        found: list[dict[int, tuple[Draw, Scored]]] = []
+        for number, part in enumerate(self.parts(plan)):
+            _, log, draws = earlier(part.run_id)
+            mine = {draw.item: replace(draw, models=(number,)) for draw in draws if draw.index in log.results}
+            found.append({item: (draw, log.results[draw.index]) for item, draw in mine.items()})
+        asked = [(entry["model"], entry["item"]) for entry in certificate["log"]]
+        return [found[model][item] for model, item in asked if item in found[model]]
+
+    def check_plan(self, certificate: Mapping[str, Any], equal: Callable[..., None]) -> None:
+        plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]
+        equal("settings of the plan", settings, self.settings(self.session(plan, Known()), self.about(plan)))

@@ -1,0 +1,128 @@
+"""Who answers a draw: a model is asked and its answer scored. A host, a person or a worker elsewhere is another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from cereval.datasets.base import Item
+from cereval.datasets.prompts import Prompt
+from cereval.errors import CallError
+from cereval.models.base import EndpointError, Model, Reply
+from cereval.records import Draw
+from cereval.scorers.base import Scorer, ScoringFailure, score_answer
+from cereval.store.base import Answer
+
+
+class Executor(Protocol):
+    """Answers draws; `place` is the number under which the answer is kept."""
+
+    async def answer(self, draw: Draw, model: int, place: int) -> Answer:
+        """Raise only when every other call would fail alike; what fails for good is an answer too."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """Puts items to the models of a run, one or several, and scores what comes back."""
+
+    items: Sequence[Item]
+    prompt: Prompt
+    models: Sequence[Model]
+    scorer: Scorer
+    judge: Model | None = None
+
+    async def answer(self, draw: Draw, model: int, place: int) -> Answer:
+        item = self.items[draw.item]
+        try:
+            reply = await self.models[model].answer(self.prompt.messages(item))
+        except EndpointError:
+            raise
+        except CallError as error:
+            return Answer(place, failure=str(error), cost_usd=0.0)
+        return await scored(self.scorer, item, reply, place)
+
+    async def close(self) -> None:
+        for model in (*self.models, *(() if self.judge is None else (self.judge,))):
+            await model.close()
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCallers:
+    """Asks two models at once and keeps both answers as one: for comparisons that the first version began.
+
+    The text is a JSON list of the two, the score y = (1 + first - second)/2. Half a comparison is none.
+    """
+
+    each: Callers
+
+    async def answer(self, draw: Draw, model: int, place: int) -> Answer:  # noqa: ARG002
+        async with asyncio.TaskGroup() as both:
+            calls = [both.create_task(_outcome(self.each, draw, number, place)) for number in (0, 1)]
+        outcomes = [call.result() for call in calls]
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+        return joined(*(outcome for outcome in outcomes if isinstance(outcome, Answer)))
+
+    async def close(self) -> None:
+        await self.each.close()
+
+
+async def _outcome(callers: Callers, draw: Draw, number: int, place: int) -> Answer | Exception:
+    """What went wrong is a value, so that the other call is not cut off and its error not wrapped."""
+    try:
+        return await callers.answer(draw, number, place)
+    except Exception as error:
+        return error
+
+
+def joined(first: Answer, second: Answer) -> Answer:
+    """Both answers as one.
+
+    >>> joined(Answer(0, "4", score=1.0), Answer(0, "5", score=0.0)).score
+    1.0
+    """
+    whole = Answer(
+        first.draw,
+        text=json.dumps([first.text, second.text], ensure_ascii=False),
+        score=0.5,
+        input_tokens=first.input_tokens + second.input_tokens,
+        output_tokens=first.output_tokens + second.output_tokens,
+        cost_usd=total(first.cost_usd, second.cost_usd),
+        latency_s=max(first.latency_s, second.latency_s),
+        attempts=first.attempts + second.attempts - 1,
+        finish_reason=f"{first.finish_reason}, {second.finish_reason}",
+    )
+    if first.score is None or second.score is None:
+        return replace(whole, score=None, failure=first.failure or second.failure)
+    detail = f"{first.score:g} against {second.score:g}"
+    return replace(whole, score=(1 + first.score - second.score) / 2, detail=detail)
+
+
+async def scored(scorer: Scorer, item: Item, reply: Reply, place: int) -> Answer:
+    """Score a reply; a reply that cannot be scored is kept with the reason."""
+    answer = partial(
+        Answer,
+        draw=place,
+        text=reply.text,
+        input_tokens=reply.input_tokens,
+        output_tokens=reply.output_tokens,
+        latency_s=reply.latency_s,
+        attempts=reply.attempts,
+        finish_reason=reply.finish_reason,
+    )
+    score = await score_answer(scorer, item, reply.text)
+    if isinstance(score, ScoringFailure):
+        return answer(failure=score.reason, cost_usd=reply.cost_usd)
+    return answer(score=score.value, detail=score.detail, cost_usd=total(reply.cost_usd, score.cost_usd))
+
+
+def total(*costs: float | None) -> float | None:
+    """The sum, unknown where a part is unknown."""
+    return None if None in costs else sum(cost for cost in costs if cost is not None)

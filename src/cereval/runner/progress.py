@@ -1,0 +1,121 @@
+"""How a run tells the world of its progress: one frozen record, the observer that is shown it, and a forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Protocol
+
+from scipy.special import ndtri
+
+from cereval.goals import Estimate, Threshold
+from cereval.methods.certified import CertifiedMethod
+from cereval.records import Certified, Step
+from cereval.sessions.base import AskTell, MethodSession
+from cereval.stats.planning import SHARE
+
+SMALLEST_GAP = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a run is about, in words: its models, its data and its question."""
+
+    run_id: str
+    model: str
+    data: str
+    n_items: int
+    question: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A run at one moment.
+
+    answered: calls that came back, failed ones included. consumed: results that the answer rests on, in draw
+    order. step: the interval now, None where there is no single one; then `standing` says how far it has come.
+    expected_calls: a forecast of `consumed` at the end (None while nothing is known). cost_usd: None when the
+    price is not known. eta_s: seconds still to go at the present pace, if that can be told.
+    """
+
+    run_id: str
+    n_items: int
+    answered: int
+    consumed: int
+    in_flight: int
+    failures: int
+    step: Step | None
+    expected_calls: int | None
+    cost_usd: float | None
+    elapsed_s: float
+    eta_s: float | None = None
+    standing: str = ""
+
+
+class Observer(Protocol):
+    """Is shown a run. `on_progress` is called a few times a second at most, and must return at once."""
+
+    def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
+        """Before the first call; `notes` say what is used and resumed, one line each."""
+
+    def on_progress(self, progress: Progress) -> None: ...
+
+    def on_note(self, note: str) -> None:
+        """A line for whoever watches, such as what Ctrl-C led to."""
+
+    def on_end(self, result: Certified) -> None:
+        """After the last call, also when the run was interrupted; not when it could not run."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
+        """See `Observer`."""
+
+    def on_progress(self, progress: Progress) -> None:
+        """See `Observer`."""
+
+    def on_note(self, note: str) -> None:
+        """See `Observer`."""
+
+    def on_end(self, result: Certified) -> None:
+        """See `Observer`."""
+
+
+def expected_calls(session: AskTell) -> int | None:
+    """Forecast the results consumed at the end: when the goal is reached or the budget is spent.
+
+    Nothing certified depends on it. None for methods and goals that do not tell.
+    """
+    total = calls_to_goal(session)
+    return total if total is None or session.budget is None else min(total, session.budget)
+
+
+def calls_to_goal(session: AskTell) -> int | None:
+    """Forecast the results consumed when the goal is reached, whatever the budget.
+
+    The information that a fixed-n test would need, times the price of looking all the time, less what is
+    there; draws without replacement turn x independent draws into x / (1 + x / left).
+    """
+    method = session.method if isinstance(session, MethodSession) else None
+    goal = session.goal if session.n_evaluated else None
+    if not (isinstance(method, CertifiedMethod) and isinstance(goal, Estimate | Threshold)):
+        return None
+    if session.done:
+        return session.n_evaluated
+    missing = max(_information_needed(goal, 1 - session.confidence, method) - method.clock.total, 0.0)
+    draws = missing * method.tally.prospect().variance
+    left = session.n_items - session.n_evaluated
+    ahead = draws if method.tally.replacement else draws / (1 + draws / max(left, 1))
+    return session.n_evaluated + max(round(ahead), 1)
+
+
+def _information_needed(goal: Estimate | Threshold, delta: float, method: CertifiedMethod) -> float:
+    variance = method.clock.variance
+    if isinstance(goal, Threshold):
+        gap = max(abs(method.clock.mean - goal.value), SMALLEST_GAP)
+        return 2 * variance * log(1 / delta) / gap**2
+    return float(SHARE * variance * (ndtri(1 - delta / 2) / goal.eps) ** 2)

@@ -1,0 +1,280 @@
+"""The contract of a session: ask, call, tell, consume in draw order, stop.
+
+A session decides and never acts: it does no IO and reads no clock. Results may be told in any order; they are
+consumed in draw order, because answers that come early are different from answers that come late. So the same
+settings, seed and scores give the same draws and the same result, whatever was in flight.
+"""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cereval.arrays import Draws, Scores
+from cereval.errors import InvalidInput, Misuse
+from cereval.methods.base import Method
+from cereval.records import Certified, Draw, Interval, Scored, Step, Stopped
+
+
+class AskTell(ABC):
+    """Obligations of subclasses: `_next_draw`, `_observe`, `_state`, `result`, `settings`; `_check_stop()` once built.
+
+    A draw asks one or several models (`draw.models`); `tell` takes a score for each of them.
+    """
+
+    goal: Any
+    confidence: float
+    seed: int
+    n_items: int
+    models: tuple[str, ...] = ()
+    """The names of the models, where they are known."""
+
+    def __init__(self, draws: Draws, budget: int | None, asked: int = 1) -> None:
+        """asked: how many models every draw asks."""
+        self.budget = budget
+        self._draws = draws
+        self._told, self._has_told = tuple(Scores() for _ in range(asked)), bytearray()
+        self._consumed = 0
+        self._failures = 0
+        self._stopped: Stopped = "running"
+
+    # -- obligations ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _next_draw(self) -> Draw | None:
+        """Decide the next draw; None when earlier results must come first or nothing is left to ask."""
+
+    @abstractmethod
+    def _observe(self, index: int) -> None:
+        """Take the result of a draw, in draw order."""
+
+    @abstractmethod
+    def _state(self) -> Stopped:
+        """Tell whether the results consumed so far end the session, and why."""
+
+    @abstractmethod
+    def result(self) -> Certified:
+        """Read the certificate as it stands, whether or not the session has ended."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Everything but the side information that decides draws and answers, JSON-able."""
+
+    # -- ask and tell -----------------------------------------------------------------------------------------
+
+    def ask(self, k: int = 1) -> list[Draw]:
+        """Decide up to k further draws: fewer, or none, when earlier results must come first or no item is left."""
+        count = whole("k", k, 1)
+        if self.done:
+            raise Misuse(f"the session has ended ({self._stopped}); nothing is left to ask")
+        if self.budget is not None:
+            count = min(count, self.budget - len(self._draws))
+        fresh: list[Draw] = []
+        while len(fresh) < count and (draw := self._next_draw()) is not None:
+            fresh.append(draw)
+        self._note(fresh)
+        if not fresh and self._consumed == len(self._draws):
+            # Nothing is awaited and there is nothing left to ask: no further call could change that.
+            self._stopped = "exhausted"
+        return fresh
+
+    def _note(self, fresh: Sequence[Draw]) -> None:
+        self._draws.extend(fresh)
+        for told in self._told:
+            told.extend([None] * len(fresh))
+        self._has_told.extend([False] * len(fresh))
+
+    def tell(self, draw: Draw, *scores: Any) -> None:
+        """Take the scores of a draw, in [0, 1], one for each model that it asks."""
+        if len(scores) != len(self._told):
+            raise Misuse(f"draw {draw.index} takes {len(self._told)} scores, got {len(scores)}")
+        self._record(draw, tuple(self._checked(draw, number, score) for number, score in enumerate(scores)))
+
+    def _checked(self, draw: Draw, number: int, score: Any) -> float | None:  # noqa: ARG002
+        return unit_score(score, allowed=f"a number in [0, 1] (item {draw.item})")
+
+    def fail(self, draw: Draw) -> None:
+        """Note that a draw failed for good: its scores count as unknown, which can only hold claims back."""
+        self._record(draw, (None,) * len(self._told))
+
+    def _record(self, draw: Draw, scores: Scored) -> None:
+        index = draw.index
+        if not 0 <= index < len(self._draws) or self._draws[index] != draw:
+            raise Misuse(f"draw {index} (item {draw.item}) was not asked by this session")
+        if self._has_told[index]:
+            raise Misuse(f"draw {index} (item {draw.item}) was told already")
+        for told, score in zip(self._told, scores, strict=True):
+            told[index] = score
+        self._has_told[index] = True
+        self._consume()
+
+    def _consume(self) -> None:
+        """Observe in draw order up to the first gap, or up to the end of the session."""
+        while not self.done and self._consumed < len(self._draws) and self._has_told[self._consumed]:
+            self._observe(self._consumed)
+            self._failures += None in self._scores(self._consumed)
+            self._consumed += 1
+            self._check_stop()
+
+    def _scores(self, index: int) -> Scored:
+        return tuple(told[index] for told in self._told)
+
+    def _check_stop(self) -> None:
+        self._stopped = self._state()
+
+    # -- what a runner needs ----------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        return self._stopped != "running"
+
+    @property
+    def stopped(self) -> Stopped:
+        return self._stopped
+
+    @property
+    def outstanding(self) -> tuple[Draw, ...]:
+        """Draws asked and not told, in draw order."""
+        return tuple(draw for draw, told in zip(self._draws, self._has_told, strict=True) if not told)
+
+    @property
+    def n_evaluated(self) -> int:
+        """Results consumed so far, in draw order."""
+        return self._consumed
+
+    @property
+    def surplus(self) -> int:
+        """Results told but not consumed: in flight when the session ended, or waiting for an earlier one."""
+        return sum(self._has_told) - self._consumed
+
+    @property
+    def log(self) -> tuple[tuple[Draw, Scored], ...]:
+        """The results consumed so far, in draw order (None: the call failed)."""
+        return tuple((self._draws[index], self._scores(index)) for index in range(self._consumed))
+
+    def step(self) -> Step | None:
+        """The interval now, on the scale that people are shown; None where there is no single one."""
+        return None
+
+    def standing(self) -> str:
+        """How far the session has come, in a few words, where there is no single interval."""
+        return ""
+
+    def place(self, draw: Draw) -> int:
+        """The number under which the answers to a draw are kept with each model."""
+        return draw.index
+
+    def ahead(self, count: int) -> list[Draw]:  # noqa: ARG002
+        """Draws that will come unless the session ends or turns elsewhere, for calls that would otherwise idle."""
+        return []
+
+    def change(self, goal: Mapping[str, Any], budget: int | None) -> None:
+        """Set a new budget; sessions that can also take a new goal say so by overriding this."""
+        if dict(goal) != self.goal.spec():
+            raise Misuse("this question keeps its goal: start a new run for another")
+        self.budget = None if budget is None else whole("budget", budget, 1)
+        self._rebudget()
+        self._check_stop()
+        self._consume()
+
+    def _rebudget(self) -> None:  # noqa: B027
+        """Have bets work towards the budget from the next draw on."""
+
+
+class MethodSession(AskTell):
+    """A session that asks on behalf of one method. Obligation of subclasses: `_goal_reached`."""
+
+    def __init__(self, method: Method, limit: int | None, budget: int | None, models: int = 1) -> None:
+        """limit: how many items there are to ask, None where an item may come again."""
+        super().__init__(Draws(tuple(range(models))), budget, models)
+        self._method = method
+        self._limit = limit
+        self._asks = tuple(range(models))
+        self._check_stop()
+
+    @abstractmethod
+    def _goal_reached(self) -> bool:
+        """Tell whether the results consumed so far certify the goal."""
+
+    def _next_draw(self) -> Draw | None:
+        draw = self._method.next_draw()
+        if draw is None or len(self._asks) == 1:
+            return draw
+        return Draw(draw.index, draw.item, draw.probability, self._asks)
+
+    def _observe(self, index: int) -> None:
+        self._method.observe(self._draws[index], *self._bounds(index))
+
+    def _bounds(self, index: int) -> tuple[float, float]:
+        """Where the score of a draw lies: anywhere in [0, 1] when its call failed."""
+        (score,) = self._scores(index)
+        return (0.0, 1.0) if score is None else (score, score)
+
+    def _state(self) -> Stopped:
+        if self._method.contradiction:
+            return "contradiction"
+        if self._goal_reached():
+            return "goal"
+        if self._limit is not None and self._consumed >= self._limit:
+            return "exhausted"
+        if self.budget is not None and self._consumed >= self.budget:
+            return "budget"
+        return "running"
+
+    @property
+    def interval(self) -> Interval:
+        """Certified now; every interval ever shown is covered by the same confidence (for `anytime` methods)."""
+        return self._method.interval
+
+    @property
+    def estimate(self) -> float:
+        return self._method.estimate
+
+    @property
+    def method(self) -> Method:
+        return self._method
+
+    def step(self) -> Step | None:
+        interval = self.interval
+        return Step(self.n_evaluated, self.estimate, interval.lower, interval.upper)
+
+
+def rejection(confidence: float) -> str:
+    """What is said where the evidence has rejected every value."""
+    return (
+        "the evidence rejects every value: this has probability at most "
+        f"{1 - confidence:.3g}; shown is only what the seen scores prove by themselves"
+    )
+
+
+def whole(field: str, value: object, least: int) -> int:
+    """The value as an int, if it is a whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInput(field, f"a whole number >= {least}", value)
+    return int(value)
+
+
+def unit_score(value: object, field: str = "score", allowed: str = "a number in [0, 1]") -> float:
+    """A score as a float: any real number, bool or single-element array scalar in [0, 1].
+
+    >>> unit_score(True), unit_score(0.25)
+    (1.0, 0.25)
+    """
+    plain: Any = value
+    if type(value) is not float and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        plain = plain.item()
+    if not isinstance(plain, numbers.Real) or not 0.0 <= float(plain) <= 1.0:
+        raise InvalidInput(field, allowed, value)
+    return float(plain)
+
+
+def tell(session: AskTell, draw: Draw, scores: Scored) -> None:
+    """Tell a session what came of a draw: its scores, or a failed call."""
+    if all(score is None for score in scores):
+        session.fail(draw)
+    else:
+        session.tell(draw, *scores)

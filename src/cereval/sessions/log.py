@@ -1,0 +1,95 @@
+"""A run's log, and the session it leads to: resuming and verifying are both replaying.
+
+The log holds what was observed and what a person changed on the way; everything else is decided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from cereval.errors import Misuse
+from cereval.records import Draw, Scored
+from cereval.sessions.base import AskTell, tell
+
+CHUNK = 256
+
+S = TypeVar("S", bound=AskTell)
+Teller = Callable[[Any, Draw, Scored], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A new goal or budget, set when so many results had been consumed and so many draws decided."""
+
+    consumed: int
+    drawn: int
+    goal: Mapping[str, Any]
+    max_calls: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "consumed": self.consumed,
+            "drawn": self.drawn,
+            "goal": dict(self.goal),
+            "max_calls": self.max_calls,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Results by draw number, how many draws were decided, and the changes on the way."""
+
+    results: Mapping[int, Scored] = field(default_factory=dict)
+    drawn: int = 0
+    changes: Sequence[Change] = ()
+
+
+def replayed(session: S, log: Log, teller: Teller = tell) -> tuple[Draw, ...]:
+    """Ask and tell a fresh session again, up to where the log ends; return the draws it decided.
+
+    Draws are asked as early as the session gives them, so that none is asked after it has ended; a change
+    comes at the same draw and the same result as it did.
+
+    >>> from cereval.sessions.mean import Session
+    >>> session = Session(100, seed=1)
+    >>> draws = replayed(session, Log({0: (1.0,), 2: (None,)}, drawn=3))
+    >>> [draw.index for draw in draws], session.n_evaluated
+    ([0, 1, 2], 1)
+    """
+    draws: list[Draw] = []
+    for change in log.changes:
+        _advance(session, draws, log.results, teller, change.drawn, change.consumed)
+        session.change(change.goal, change.max_calls)
+    _advance(session, draws, log.results, teller, log.drawn, log.drawn)
+    for index in range(session.n_evaluated, len(draws)):
+        if index in log.results:
+            teller(session, draws[index], log.results[index])
+    return tuple(draws)
+
+
+def _advance(
+    session: AskTell,
+    draws: list[Draw],
+    results: Mapping[int, Scored],
+    teller: Teller,
+    drawn: int,
+    consumed: int,
+) -> None:
+    """Go on to `drawn` draws and the first `consumed` results, or the first that is missing."""
+    while True:
+        if len(draws) < drawn and not session.done:
+            fresh = session.ask(min(CHUNK, drawn - len(draws)))
+            draws += fresh
+            if fresh:
+                continue
+        at = session.n_evaluated
+        if at >= min(consumed, len(draws)) or at not in results or session.done:
+            break
+        teller(session, draws[at], results[at])
+    if len(draws) < drawn:
+        raise Misuse(
+            f"the log holds {drawn} draws, of which only {len(draws)} can be decided again; "
+            "it was made by another version of cereval, or changed"
+        )

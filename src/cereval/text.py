@@ -1,0 +1,191 @@
+"""Words and numbers for people: safe to show, never narrower than what is proven."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Protocol
+
+REPLACEMENT = "\ufffd"
+ESCAPE_PICTURES = 0x2400
+"""U+2400 and up: pictures of the control characters, as in ␛ for ESC."""
+
+
+def printable(text: str, limit: int = 400, *, lines: bool = False) -> str:
+    """A text that can do nothing to a terminal or a page but be read; `lines` keeps line breaks.
+
+    >>> printable("red: \\x1b[31m, half a pair: \\ud800"), printable("a" * 9, limit=4)
+    ('red: ␛[31m, half a pair: �', 'aaaa… (5 more characters)')
+    """
+    kept = "".join(_shown(letter, lines) for letter in text[:limit])
+    more = len(text) - limit
+    return kept if more <= 0 else f"{kept}… ({more:,} more characters)"
+
+
+def shortened(name: str, width: int) -> str:
+    """A name of at most so many characters, cut in its middle: versions differ at the end.
+
+    >>> shortened("claude-3-5-sonnet-20241022", 15), shortened("gpt-4o", 15)
+    ('claude-…0241022', 'gpt-4o')
+    """
+    if len(name) <= width:
+        return name
+    end = width // 2
+    return f"{name[: width - 1 - end]}…{name[-end:]}"
+
+
+def _shown(letter: str, lines: bool) -> str:
+    if letter in "\n\t":
+        return letter if lines else " "
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
+    # What is left: halves of pairs, marks that turn the direction of writing, letters without a shape.
+    return chr(ESCAPE_PICTURES + code) if code < 0x20 else " " if letter.isspace() else REPLACEMENT
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 3) -> str:
+    """A hint that ends an error line: the nearest known names, or the first few where none is near.
+
+    >>> did_you_mean("gpt4", ["gpt-4", "gpt-4o", "llama"])
+    "did you mean 'gpt-4' or 'gpt-4o'?"
+    >>> did_you_mean("zzz", ["a", "b"])
+    "there are 'a', 'b'"
+    >>> did_you_mean("zzz", [])
+    'there are none'
+    """
+    choices = list(known)
+    folded = {choice.casefold(): choice for choice in reversed(choices)}
+    near = [folded[match] for match in get_close_matches(name.casefold(), list(folded), n=most)]
+    if near:
+        return "did you mean " + " or ".join(map(repr, near)) + "?"
+    if not choices:
+        return "there are none"
+    more = f" and {len(choices) - 8} more" if len(choices) > 8 else ""
+    return "there are " + ", ".join(map(repr, choices[:8])) + more
+
+
+SIDES = {"above": "certified pass", "below": "certified fail", None: "undecided"}
+
+MORE_DIGITS = 2
+
+
+def percent(share: float) -> str:
+    """A share with the digits it has, and no more.
+
+    >>> percent(0.95), percent(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{round(share * 100, 6):g}%"
+
+
+def rounded(share: float, digits: int = 1) -> str:
+    """A share with so many digits.
+
+    >>> rounded(0.95, 0), rounded(0.82449)
+    ('95%', '82.4%')
+    """
+    return f"{share * 100:.{digits}f}%"
+
+
+def outwards(lower: float, upper: float, digits: int = 1) -> tuple[str, str]:
+    """Both ends of an interval, rounded away from its middle.
+
+    >>> outwards(0.80123, 0.83871)
+    ('80.1%', '83.9%')
+    """
+    step = 10.0 ** -(digits + 2)
+    low, high = math.floor(lower / step + 1e-6) * step, math.ceil(upper / step - 1e-6) * step
+    return rounded(max(low, 0.0), digits), rounded(min(high, 1.0), digits)
+
+
+def interval(lower: float, upper: float) -> str:
+    """An interval on a line, rounded outwards.
+
+    >>> interval(0.80123, 0.83871)
+    '[80.12%, 83.88%]'
+    """
+    return "[{}, {}]".format(*outwards(lower, upper, 2))
+
+
+def signed_interval(lower: float, upper: float) -> str:
+    """The ends of a difference, rounded away from its middle.
+
+    >>> signed_interval(-0.00123, 0.02)
+    '[-0.13%, +2.00%]'
+    """
+    low, high = math.floor(lower * 1e4 + 1e-6) / 100, math.ceil(upper * 1e4 - 1e-6) / 100
+    return f"[{low:+.2f}%, {high:+.2f}%]"
+
+
+class Bounded(Protocol):
+    """An estimate with a certified interval."""
+
+    @property
+    def estimate(self) -> float: ...
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+
+
+def plus_minus(result: Bounded, digits: int = 2) -> str:
+    """The estimate with a radius that still holds the whole interval after rounding.
+
+    The estimate gets more digits where its rounding alone would make the radius longer than half the interval.
+
+    >>> from types import SimpleNamespace
+    >>> plus_minus(SimpleNamespace(estimate=0.82, lower=0.802, upper=0.8381), digits=1)
+    '82.0% ± 1.9%'
+    """
+    return _plus_minus(result.estimate, result.lower, result.upper, digits, "")
+
+
+def signed_plus_minus(difference: float, lower: float, upper: float) -> str:
+    """`plus_minus` for a difference.
+
+    >>> signed_plus_minus(0.0275, -0.0215, 0.0765)
+    '+2.75% ± 4.90%'
+    """
+    return _plus_minus(difference, lower, upper, 2, "+")
+
+
+def _plus_minus(estimate: float, lower: float, upper: float, digits: int, sign: str) -> str:
+    estimate, lower, upper = estimate * 100, lower * 100, upper * 100
+    exact = _up(max(estimate - lower, upper - estimate), digits)
+    shown = digits
+    while True:
+        middle = round(estimate, shown)
+        radius = _up(max(middle - lower, upper - middle), digits)
+        if radius <= exact or shown == digits + MORE_DIGITS:
+            return f"{middle:{sign}.{shown}f}% ± {radius:.{digits}f}%"
+        shown += 1
+
+
+def _up(value: float, digits: int) -> float:
+    scale = 10.0**digits
+    return math.ceil(value * scale - 1e-6) / scale
+
+
+def money(cost_usd: float | None) -> str:
+    """
+    >>> money(None), money(0.0), money(0.0412), money(12.3)
+    ('unknown', 'nothing', '$0.0412', '$12.30')
+    """
+    if cost_usd is None:
+        return "unknown"
+    if cost_usd == 0:
+        return "nothing"
+    return f"${cost_usd:.2f}" if cost_usd >= 1 else f"${cost_usd:.4f}"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(0.4), duration(75), duration(7260)
+    ('0.4 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
