@@ -18,7 +18,15 @@ ITEMS = "--items items.jsonl"
 GROWN = "--versions 60,90,150"
 FLAKY = "--model python:golden_models:flaky"
 
-METHODS = {"auto": 0.12, "uniform": 0.12, "active": 0.12, "static": 0.2, "seq": 0.3, "oracle": 0.3, "hedged": 0.12}
+METHODS = {
+    "auto": 0.12,
+    "uniform": 0.12,
+    "active": 0.12,
+    "static": 0.2,
+    "seq": 0.3,
+    "oracle": 0.3,
+    "hedged": 0.12,
+}
 """Method -> the half-width that it reaches before the pool is spent."""
 NEED_EMBEDDINGS = ("partition", "cer-eval")
 """Methods that no live run can use: the items of a run have no embeddings."""
@@ -45,9 +53,7 @@ ESTIMATES: dict[str, list[str]] = {
     "estimate-threshold-hedged-population": [
         f"{ASKED} --at-least 0.45 --target population --method hedged --confidence 0.9"
     ],
-    "estimate-threshold-static-population": [
-        f"{ASKED} --at-least 0.45 --target population --method static"
-    ],
+    "estimate-threshold-static-population": [f"{ASKED} --at-least 0.45 --target population --method static"],
     "estimate-estimate-uniform-expected": [f"{ASKED} --eps 0.12 --target expected --method uniform"],
     "estimate-estimate-active-expected": [EARLIER, f"{ASKED} --eps 0.12 --target expected --method active"],
     "estimate-threshold-auto-expected": [f"{ASKED} --at-least 0.5 --target expected"],
@@ -67,7 +73,9 @@ ESTIMATES: dict[str, list[str]] = {
     "estimate-estimate-uniform-partial-credit": [
         "run questions.jsonl --model python:golden_models:partial --scorer f1 --eps 0.1 --method uniform"
     ],
-    "estimate-estimate-auto-few-shot": [f"{ASKED} --eps 0.12 --few-shot 3 --system Briefly. --confidence 0.9"],
+    "estimate-estimate-auto-few-shot": [
+        f"{ASKED} --eps 0.12 --few-shot 3 --system Briefly. --confidence 0.9"
+    ],
     "estimate-estimate-auto-budget": [f"{ASKED} --eps 0.05 --max-calls 40"],
     "estimate-estimate-auto-usd": [
         "run questions.jsonl --model python:golden_models:priced --eps 0.05 --max-usd 0.03 -j 2"
@@ -134,7 +142,9 @@ RANKINGS: dict[str, list[str]] = {
     "rank-order-live-failures": [f"rank questions.jsonl {FLAKY} --model scripted/0.3 --model scripted/0.9"],
     "rank-top-live": [f"rank questions.jsonl {THREE} --top 1"],
     "rank-beats-live": [f"rank questions.jsonl {THREE} --baseline scripted/0.5 --seed 7"],
-    "rank-beats-live-proven": [f"rank questions.jsonl {LEVEL} --baseline scripted/0.4 --prove-ties --tie 0.1"],
+    "rank-beats-live-proven": [
+        f"rank questions.jsonl {LEVEL} --baseline scripted/0.4 --prove-ties --tie 0.1"
+    ],
     "rank-order-live-grown": [
         "rank questions.jsonl --model scripted/0.9 --model scripted/0.6",
         f"rank questions.jsonl {THREE} --tie 0.1 --max-calls 150",

@@ -22,8 +22,6 @@ from tests.golden.lines import (
     folder_with_data,
     gone_on,
     headline,
-    log_digest,
-    read,
 )
 
 KEPT = Path("cereval.db")
@@ -107,7 +105,11 @@ STORIES = (
         f"{COMPARE} {PRICED} --model scripted/0.5 --within 0.1 --max-usd 0.03 -j 2",
         further=MORE_USD,
     ),
-    story("compare-sign-interrupted", f"{COMPARE} {SLOW} --model python:golden_models:steady --eps 0.1", end=CTRL_C),
+    story(
+        "compare-sign-interrupted",
+        f"{COMPARE} {SLOW} --model python:golden_models:steady --eps 0.1",
+        end=CTRL_C,
+    ),
     story(
         "compare-difference-killed",
         f"{COMPARE} {SLOW} --model {RIVAL} --within 0.15 --history none",
@@ -116,7 +118,9 @@ STORIES = (
     story("tasks-macro-finished", f"{TASKS} scripted/0.7 --eps 0.12"),
     story("tasks-each-finished-files", "tasks north.jsonl south.jsonl --model scripted/0.7 --each-eps 0.15"),
     story("tasks-at-least-finished", f"{TASKS} scripted/0.7 --at-least 0.85 --history none"),
-    story("tasks-which-fail-budget", f"{TASKS} scripted/0.7 --which-fail 0.6 --max-calls 40", further=MORE_CALLS),
+    story(
+        "tasks-which-fail-budget", f"{TASKS} scripted/0.7 --which-fail 0.6 --max-calls 40", further=MORE_CALLS
+    ),
     story("tasks-macro-usd", f"{TASKS} {PRICED} --eps 0.08 --max-usd 0.03 -j 2", further=MORE_USD),
     story("tasks-macro-interrupted", f"{TASKS} {SLOW} --eps 0.08", end=CTRL_C),
     story("tasks-each-killed", f"{TASKS} {SLOW} --each-eps 0.25 --history none", end=KILLED),
@@ -205,7 +209,9 @@ def interrupted(line: str, how: signal.Signals) -> str | None:
     """Run a command in a process of its own, and end it when some answers are stored; return the new run, if any."""
     before, ids = answers(), set(run_ids())
     command = [sys.executable, "-m", "cereval", *asking(line), "-j", CONNECTIONS]
-    process = subprocess.Popen(command, env={**os.environ, "GOLDEN_DELAY_S": DELAY_S}, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, env={**os.environ, "GOLDEN_DELAY_S": DELAY_S}, stdout=subprocess.DEVNULL
+    )
     while answers() < before + ENOUGH:
         assert process.poll() is None, f"ended before it could be interrupted: {line}"
         time.sleep(0.01)
