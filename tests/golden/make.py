@@ -2,7 +2,7 @@
 
 Run once at commit 8578b89, in the repository's root, with the environment of that commit:
 
-    python -m tests.golden.make data certificates store
+    python -m tests.golden.make data certificates store expected replays older
 
 It calls the command line only (`cereval.cli.main.main`, or `python -m cereval` where a process is to be killed), and
 writes into tests/golden: the data, certificates/*.json, store.db and expected.json. Running it with later code would
@@ -13,28 +13,35 @@ The files engine-51283a0.* come from `make_older.py`.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.golden.cases import CASES
+from tests.golden.golden_cases import CASES, REFUSED, REPLAYS
 from tests.golden.golden_models import chance
 from tests.golden.lines import (
     CERTIFICATES,
     EXPECTED,
     HOME,
+    IN_PYTHON,
+    asking,
     called,
     carried_out,
     folder_with_data,
     headline,
     log_digest,
     read,
+    replayed,
+    rounded,
 )
 from tests.golden.make_store import expected_store, make_store
 
 CATEGORIES = ("sums", "gains", "totals", "counts")
+OLDER = "engine-51283a0"
+IN_OLDER = ("--store", f"sqlite:///{OLDER}.db")
 SKILLS = {"red": 0.85, "green": 0.7, "blue": 0.45}
 
 
@@ -125,15 +132,51 @@ def merge(facts: dict[str, Any]) -> None:
 
 
 def make_runs() -> None:
-    """Make the store; note what it lists, and what going on with each of its runs leads to."""
-    stories = make_store()
-    merge({"store": expected_store(stories)})
+    """Make the store, and note how its runs came about."""
+    merge({"store": {"stories": make_store()}})
+
+
+def make_expected() -> None:
+    """Note what the store lists, and what going on with each of its runs leads to."""
+    merge({"store": expected_store(read(EXPECTED)["store"]["stories"])})
+
+
+def make_replays() -> None:
+    """Note what replays come to, also by methods that issue no certificate, and which methods no live run can use."""
+    with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)):
+        replays = {}
+        for name, line in REPLAYS.items():
+            printed = called(*line.split())
+            replays[name] = {"command": line, "code": printed.code, "printed": headline(printed.facts)}
+        refused = {name: called(*asking(line)) for name, line in REFUSED.items()}
+    noted = {
+        name: {"command": REFUSED[name], "code": one.code, "errors": one.errors}
+        for name, one in refused.items()
+    }
+    python = {name: rounded(replayed(name)) for name in IN_PYTHON}
+    merge({"replays": replays, "python": python, "refused": noted})
+
+
+def make_older_facts() -> None:
+    """Note what this code makes of the run of 51283a0."""
+    with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)):
+        for ending in ("json", "db"):
+            shutil.copy(HOME / f"{OLDER}.{ending}", place)
+        verdict = called("verify", f"{OLDER}.json")
+        runs = called("runs", *IN_OLDER).facts
+        resumed = {run["run_id"]: called(*asking(f"resume {run['run_id']}"), *IN_OLDER) for run in runs}
+    noted = {name: {"code": one.code, "errors": one.errors} for name, one in resumed.items()}
+    run_id = read(HOME / f"{OLDER}.json")["run_id"]
+    merge({"older": {"run_id": run_id, "verify": verdict.facts, "runs": runs, "resume": noted}})
 
 
 STEPS: dict[str, Callable[[], None]] = {
     "data": make_data,
     "certificates": make_certificates,
     "store": make_runs,
+    "expected": make_expected,
+    "replays": make_replays,
+    "older": make_older_facts,
 }
 
 if __name__ == "__main__":
