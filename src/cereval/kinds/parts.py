@@ -34,17 +34,15 @@ class PartResult(Certified):
 class PartSession(AskTell):
     """Retells the answers of one model; what is asked next is decided by the run that it is part of."""
 
-    def __init__(self, plan: Plan, model: str) -> None:
+    def __init__(self, plan: Plan, draws: tuple[Draw, ...]) -> None:
+        """draws: those that the larger run decided."""
         self.n_items, self.seed, self.confidence = plan.n_items, plan.seed, plan.confidence
-        self.models, self.spec = (model,), dict(plan.goal)
+        self.models, self.spec = (plan.model_name,), dict(plan.goal)
+        self._given = iter(draws)
         super().__init__(Draws(), None)
 
-    def adopt(self, draws: tuple[Draw, ...]) -> None:
-        """Take over the draws that the larger run decided."""
-        self._note(draws)
-
     def _next_draw(self) -> Draw | None:
-        return None
+        return next(self._given, None)
 
     def _observe(self, index: int) -> None:
         """Nothing is concluded from a part."""
@@ -87,9 +85,7 @@ class Part(Kind):
         return plan["goal"].get("goal") in GOALS
 
     def session(self, plan: Plan, known: Known, earlier: Earlier) -> PartSession:  # noqa: ARG002
-        session = PartSession(plan, plan.model_name)
-        session.adopt(earlier(plan.run_id)[2])
-        return session
+        return PartSession(plan, earlier(plan.run_id)[2])
 
     def goal_words(self, plan: Mapping[str, Any]) -> str:
         return str(plan["goal"].get("words", "part of a ranking"))

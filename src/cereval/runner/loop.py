@@ -1,7 +1,7 @@
 """The loop: draws are stored, then asked; answers are stored, then told. What is stored is never lost.
 
-One supplier keeps a few stored draws ready and one bookkeeper stores what has arrived, many at a time, so that no
-connection waits for the disk; as many workers as connections put the draws to the model. The session consumes in
+One supplier keeps a few stored calls ready and one bookkeeper stores what has arrived, many at a time, so that no
+connection waits for the disk; as many workers as connections put the draws to the models. The session consumes in
 draw order, whatever the order of arrival.
 
 A `kill -9` loses the calls in flight and the answers that have arrived but are not yet written, in all at most
@@ -16,19 +16,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from typing import Literal, NamedTuple
 
-from cereval.errors import CallError
+from cereval.errors import CallError, Misuse
+from cereval.goals import Estimate
 from cereval.records import Draw
-from cereval.runner.caller import Caller
-from cereval.runner.forecast import expected_calls
+from cereval.runner.executor import Executor
 from cereval.runner.limits import Limits
-from cereval.runner.progress import Observer, Progress
-from cereval.runner.start import Start
-from cereval.runner.waiting import Bell, finished
-from cereval.runner.window import Window
-from cereval.sessions.log import tell
+from cereval.runner.progress import Observer, Progress, calls_to_goal, expected_calls
+from cereval.runner.start import Start, Voice, check_stored, scores_of
+from cereval.sessions.base import AskTell, tell
 from cereval.store.base import Answer
 from cereval.store.writer import AnswerWriter
 
@@ -49,25 +48,40 @@ TICK_S = 0.2
 End = Literal["goal", "error", "minutes", "usd", "interrupted"]
 
 
+class Call(NamedTuple):
+    """One question to one model; `place` is the number under which its answer is kept."""
+
+    draw: Draw
+    model: int
+    place: int
+
+
+Arrived = tuple[Call, Answer]
+
+
 class Loop:
-    """Drives one session to its end, from where it stands."""
+    """Drives one session to its end, from where it stands.
+
+    Invariant: a run that has not ended sends a call, waits for a call or a write, or books what it holds. When it is
+    idle and holds nothing, every call sent has been told, so that the next one is within the window; if there is no
+    next one either, nothing can happen any more, and the run ends with a line that says so.
+    """
 
     def __init__(
-        self, begun: Start, caller: Caller, writer: AnswerWriter, limits: Limits, observer: Observer
+        self, begun: Start, executor: Executor, writer: AnswerWriter, limits: Limits, observer: Observer
     ) -> None:
-        self.run_id, self.session, self.spending = begun.plan.run_id, begun.session, begun.spending
-        self.caller, self.writer, self.limits, self.observer = caller, writer, limits, observer
-        session, spending = self.session, self.spending
-        self.end: End | None = "goal" if session.done else None
+        self.begun, self.session, self.spending = begun, begun.session, begun.spending
+        self.voices = begun.voices
+        self.executor, self.writer, self.limits, self.observer = executor, writer, limits, observer
+        self.end: End | None = "goal" if self.session.done else None
         self.error: Exception | None = None
-        self._ready = deque(begun.waiting)
-        self._calls_before = self._sent = spending.calls
-        self._in_flight = 0
-        self._arrived: list[tuple[Draw, Answer]] = []
-        self._unbooked = 0
-        self._held: list[tuple[Draw, Answer]] = []
-        self._unwritten: list[tuple[Draw, Answer]] = []
-        self._succeeded = spending.calls > spending.failures
+        self._ready: deque[Call] = deque()
+        self._calls_before = self.spending.calls
+        self._in_flight = self._unbooked = 0
+        self._arrived: list[Arrived] = []
+        self._unwritten: list[Arrived] = []
+        self._awaited: dict[tuple[int, int], Draw] = {}
+        self._early: set[tuple[int, int]] = set()
         self._window = Window(limits.connections)
         self._news, self._orders, self._post = Bell(), Bell(), Bell()
         self._dry = self._closed = False
@@ -75,10 +89,10 @@ class Loop:
         self._started = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
 
-    # -- from outside ----------------------------------------------------------------------------------------
+    # -- from outside -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Returns when the session has ended, a limit is reached or `stop` was called; raises what broke."""
+        """Return when the session has ended, a limit is reached or `stop` was called; raise what broke."""
         if self.end is None:
             await self._work()
         self.observer.on_progress(self.progress())
@@ -86,7 +100,7 @@ class Loop:
             raise self.error
 
     def stop(self, end: End = "interrupted") -> None:
-        """No further calls. Those in flight are waited for; a second `stop` by hand abandons them."""
+        """Make no further calls. Those in flight are waited for; a second `stop` by hand abandons them."""
         if self.end is not None and end == "interrupted":
             self._abandon()
         if self.end is None:
@@ -96,26 +110,27 @@ class Loop:
             self._news.ring()
 
     def progress(self) -> Progress:
+        """The run at this moment."""
         session, elapsed = self.session, time.monotonic() - self._started
         expected = expected_calls(session)
         pace = (self.spending.calls - self._calls_before) / elapsed if elapsed > 0 else 0.0
         ahead = None if expected is None else max(expected - session.n_evaluated, 0)
         return Progress(
-            run_id=self.run_id,
+            run_id=self.begun.plan.run_id,
             n_items=session.n_items,
             answered=self.spending.calls,
             consumed=session.n_evaluated,
             in_flight=self._in_flight,
             failures=self.spending.failures,
-            estimate=session.estimate,
-            interval=session.interval,
+            step=session.step(),
             expected_calls=expected,
             cost_usd=self.spending.cost_usd,
             elapsed_s=elapsed,
             eta_s=None if ahead is None or pace <= 0 else ahead / pace,
+            standing=session.standing(),
         )
 
-    # -- tasks -----------------------------------------------------------------------------------------------
+    # -- tasks --------------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
         workers = [asyncio.create_task(self._worker()) for _ in range(self.limits.connections)]
@@ -130,7 +145,7 @@ class Loop:
             await finished(asyncio.create_task(self._close(bookkeeper)))
 
     async def _close(self, bookkeeper: asyncio.Task[None]) -> None:
-        """Also what arrived last has been paid for."""
+        """Wait for the workers, then have the bookkeeper write what arrived last."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._closed = True
         self._post.ring()
@@ -141,37 +156,143 @@ class Loop:
             task.cancel()
 
     async def _supply(self) -> None:
-        """Keeps draws ready, each stored before any call for it goes out."""
+        """Keep calls ready, each stored before it goes out."""
         try:
+            await self._queue(self.begun.waiting)
             while self.end is None:
                 room = 2 * self.limits.connections - len(self._ready)
                 fresh = self.session.ask(room) if room >= self.limits.connections else []
-                self._dry = not (fresh or self._ready)
-                if fresh:
-                    await self.writer.add_draws(fresh)
-                    self._ready.extend(fresh)
+                if self.session.done:
+                    self.stop("goal")
+                    break
+                await self._queue(fresh)
+                early = [] if fresh else await self._look_ahead()
+                self._dry = not (fresh or early or self._ready)
                 self._news.ring()
-                if not fresh:
+                if not (fresh or early) and self.end is None:
                     await self._orders.wait()
         except Exception as error:
             self._break(error)
 
+    async def _queue(self, draws: Sequence[Draw]) -> None:
+        """Store new draws and put their calls in line; what is answered already is told at once."""
+        calls: list[Call] = []
+        for draw in draws:
+            check_stored(self.session, self.voices, draw, self.begun.plan)
+            if not self._tell_if_known(draw):
+                calls += self._calls(draw)
+        await self._store_draws(calls)
+        self._ready.extend(call for call in calls if (call.model, call.place) not in self._early)
+        if self.session.done:
+            self.stop("goal")
+
+    def _calls(self, draw: Draw) -> list[Call]:
+        """The calls that a draw still needs; each is awaited from here on."""
+        place, asked = self.session.place(draw), draw.models if len(self.voices) > 1 else (0,)
+        missing = [model for model in asked if place not in self.voices[model].results]
+        for model in missing:
+            self._awaited[model, place] = draw
+        return [Call(draw, model, place) for model in missing]
+
+    async def _look_ahead(self) -> list[Call]:
+        """Put draws in line that will come unless the session turns elsewhere, where connections would idle."""
+        count = self.limits.connections - len(self._early)
+        if count <= 0 or self._ready:
+            return []
+        calls = [
+            Call(draw, model, self.session.place(draw))
+            for draw in self.session.ahead(count + len(self._early))
+            for model in draw.models
+        ]
+        fresh = [
+            call
+            for call in calls
+            if (call.model, call.place) not in self._early
+            and call.place not in self.voices[call.model].results
+        ][:count]
+        await self._store_draws(fresh)
+        self._early |= {(call.model, call.place) for call in fresh}
+        self._ready.extend(fresh)
+        return fresh
+
+    async def _store_draws(self, calls: Iterable[Call]) -> None:
+        """Commit the draws of calls with each model that has not got them yet, before any call goes out."""
+        by_model: dict[int, list[Draw]] = {}
+        for call in calls:
+            voice = self.voices[call.model]
+            if call.place not in voice.stored:
+                voice.stored[call.place] = Draw(call.place, call.draw.item, call.draw.probability)
+                by_model.setdefault(call.model, []).append(voice.stored[call.place])
+        for model, draws in by_model.items():
+            await self.writer.add_draws(self.voices[model].run_id, draws)
+
     async def _worker(self) -> None:
         try:
-            while (draw := await self._next()) is not None:
-                answer = await self._call(draw)
-                self._arrived.append((draw, answer))
+            while (call := await self._next()) is not None:
+                answer = await self._answer(call)
+                self._arrived.append((call, answer))
                 self._unbooked += 1
                 self._post.ring()
         except Exception as error:
             self._break(error)
 
-    async def _call(self, draw: Draw) -> Answer:
-        self._in_flight += 1
+    async def _answer(self, call: Call) -> Answer:
         try:
-            return await self.caller.answer(draw)
+            return await self.executor.answer(*call)
         finally:
             self._in_flight -= 1
+
+    async def _next(self) -> Call | None:
+        while self.end is None:
+            if self._ready and self._room():
+                self._in_flight += 1
+                if len(self._ready) <= self.limits.connections:
+                    self._orders.ring()
+                return self._ready.popleft()
+            if self._is_idle():
+                await self._give_up_on_held()
+            elif self.end is None:
+                await self._news.wait()
+        return None
+
+    def _is_idle(self) -> bool:
+        """Whether nothing can happen by itself: no call is out, no answer unwritten, no draw may be sent."""
+        return bool(self._ready or self._dry) and not self._in_flight and not self._unbooked
+
+    def _room(self) -> bool:
+        """Whether the next call may be sent: it can be paid for, and is not too far ahead of the results."""
+        call = self._ready[0]
+        if not self._affordable(self.voices[call.model]):
+            if not (self._in_flight or self._unbooked):
+                self.stop("usd")
+            return False
+        if (call.model, call.place) in self._early:
+            return True
+        waiting = sum(len(voice.held) for voice in self.voices)
+        ahead = (call.draw.index - self.session.n_evaluated) * self.session.asked - waiting
+        return ahead < self._window.size(self.session)
+
+    def _affordable(self, voice: Voice) -> bool:
+        """Count calls under way as dear as the dearest so far; ask a model whose price is unknown alone."""
+        if self.limits.max_usd is None:
+            return True
+        pending = self._in_flight + self._unbooked
+        if pending and not voice.answered:
+            return False
+        return self.spending.room(self.limits.max_usd, pending) > 0
+
+    async def _tick(self) -> None:
+        try:
+            while self.end is None:
+                await asyncio.sleep(TICK_S)
+                minutes = self.limits.max_minutes
+                if minutes is not None and time.monotonic() - self._started >= 60 * minutes:
+                    self.stop("minutes")
+                self.observer.on_progress(self.progress())
+        except Exception as error:
+            self._break(error)
+
+    # -- answers ------------------------------------------------------------------------------------------------------
 
     async def _keep_books(self) -> None:
         while self._arrived or not self._closed:
@@ -187,91 +308,71 @@ class Loop:
             self._news.ring()
         await self._write_again()
 
-    async def _next(self) -> Draw | None:
-        while self.end is None:
-            if self._ready and self._room():
-                self._sent += 1
-                if len(self._ready) <= self.limits.connections:
-                    self._orders.ring()
-                return self._ready.popleft()
-            if self._held and self._is_idle():
-                await self._give_up_on_held()
-            elif self.end is None:
-                await self._news.wait()
-        return None
-
-    def _is_idle(self) -> bool:
-        """Whether nothing can happen by itself: no call is out, no answer unwritten, no draw may be sent.
-
-        Invariant: a run that has not ended sends a draw, waits for a call or a write, or books what it holds. When it
-        is idle and holds nothing, every draw sent has been told, so that the next one is within the window.
-        """
-        return bool(self._ready or self._dry) and not self._in_flight and not self._unbooked
-
-    def _room(self) -> bool:
-        """Whether the next draw may be sent: it can be paid for, and is not too far ahead of the results."""
-        pending = self._sent - self.spending.calls - len(self._held)
-        affordable = self.spending.room(self.limits.max_usd, pending)
-        if not (affordable or pending):
-            self.stop("usd")
-        ahead = self._ready[0].index - self.session.n_evaluated - len(self._held)
-        return affordable > 0 and ahead < self._window.size(self.session)
-
-    async def _tick(self) -> None:
-        try:
-            while self.end is None:
-                await asyncio.sleep(TICK_S)
-                minutes = self.limits.max_minutes
-                if minutes is not None and time.monotonic() - self._started >= 60 * minutes:
-                    self.stop("minutes")
-                self.observer.on_progress(self.progress())
-        except Exception as error:
-            self._break(error)
-
-    # -- answers ---------------------------------------------------------------------------------------------
-
-    async def _book(self, batch: Sequence[tuple[Draw, Answer]]) -> None:
-        """Failures are held back until a call succeeds: if none does, the endpoint failed, not the items."""
-        booked: list[tuple[Draw, Answer]] = []
-        for draw, answer in batch:
-            self._held.append((draw, answer))
+    async def _book(self, batch: Sequence[Arrived]) -> None:
+        """Hold failures back until their model answers: if it never does, its endpoint failed, not the items."""
+        booked: list[Arrived] = []
+        for call, answer in batch:
+            voice = self.voices[call.model]
+            voice.held.append((call, answer))
             if answer.failure is None:
-                self._succeeded = True
-                booked, self._held = [*booked, *self._held], []
+                voice.answered = True
+                booked += self._released(voice)
         if booked:
             await self._store(booked)
-        self._check_hope()
+        for voice in self.voices:
+            self._check_hope(voice)
 
-    async def _store(self, booked: Sequence[tuple[Draw, Answer]]) -> None:
-        """Tells what is written; keeps what could not be written, and raises why."""
-        errors = await self._written([answer for _, answer in booked])
-        for (draw, answer), error in zip(booked, errors, strict=True):
+    def _released(self, voice: Voice) -> list[Arrived]:
+        held, voice.held = voice.held, []
+        return held
+
+    async def _store(self, booked: Sequence[Arrived]) -> None:
+        """Tell what is written; keep what could not be written, and raise why."""
+        errors = await self._written(booked)
+        for (call, answer), error in zip(booked, errors, strict=True):
             if error is not None:
-                self._unwritten.append((draw, answer))
+                self._unwritten.append((call, answer))
                 continue
             self.spending.add(answer.cost_usd, failed=answer.failure is not None)
-            tell(self.session, draw, answer.score)
+            self._heard(call, answer)
         if self.session.done:
             self.stop("goal")
+        # The session may have more to ask now: nobody is to conclude that all is over before the supplier has looked.
+        self._dry = False
         self._orders.ring()
         for error in filter(None, errors):
             raise error
 
-    async def _written(self, answers: Sequence[Answer]) -> list[Exception | None]:
-        if len(answers) == 1:
-            # The usual case, without the cost of a task for it.
-            return [await self._add(answers[0])]
-        return await asyncio.gather(*map(self._add, answers))
+    def _heard(self, call: Call, answer: Answer) -> None:
+        self.voices[call.model].results[call.place] = answer.score
+        draw = self._awaited.pop((call.model, call.place), None)
+        if draw is not None:
+            self._tell_if_known(draw)
 
-    async def _add(self, answer: Answer) -> Exception | None:
+    def _tell_if_known(self, draw: Draw) -> bool:
+        """Tell a draw once all its models have answered."""
+        scores = scores_of(self.session, self.voices, draw)
+        if scores is not None:
+            self._early -= {(model, self.session.place(draw)) for model in draw.models}
+            if not self.session.done:
+                tell(self.session, draw, scores)
+        return scores is not None
+
+    async def _written(self, booked: Sequence[Arrived]) -> list[Exception | None]:
+        if len(booked) == 1:
+            # The usual case, without the cost of a task for it.
+            return [await self._add(*booked[0])]
+        return await asyncio.gather(*(self._add(call, answer) for call, answer in booked))
+
+    async def _add(self, call: Call, answer: Answer) -> Exception | None:
         try:
-            await self.writer.add(answer)
+            await self.writer.add(self.voices[call.model].run_id, answer)
         except Exception as error:
             return error
         return None
 
     async def _write_again(self) -> None:
-        """The store may be back, and these answers have been paid for."""
+        """Write once more what could not be written: the store may be back, and these answers have been paid for."""
         booked, self._unwritten = self._unwritten, []
         try:
             if booked:
@@ -279,25 +380,106 @@ class Loop:
         except Exception as error:
             self._break(error)
 
-    def _check_hope(self) -> None:
-        limit = max(HOPELESS, self.limits.connections) if self._succeeded else HOPELESS
-        if len(self._held) >= limit:
-            raise self._hopeless()
+    def _check_hope(self, voice: Voice) -> None:
+        limit = max(HOPELESS, self.limits.connections) if voice.answered else HOPELESS
+        if len(voice.held) >= limit:
+            raise self._hopeless(voice)
 
-    def _hopeless(self) -> CallError:
+    def _hopeless(self, voice: Voice) -> CallError:
+        who = f"{voice.name}: " if len(self.voices) > 1 else ""
         return CallError(
-            f"the last {len(self._held)} calls all failed, so the run stopped; nothing is lost: "
-            f"`cereval resume {self.run_id}` asks again ({self._held[-1][1].failure})"
+            f"{who}the last {len(voice.held)} calls all failed, so the run stopped; nothing is lost: "
+            f"`cereval resume {self.begun.plan.run_id}` asks again ({voice.held[-1][1].failure})"
         )
 
     async def _give_up_on_held(self) -> None:
-        """Nothing else is under way: these calls have failed, and the session must go on without them."""
-        if not self._succeeded:
-            raise self._hopeless()
-        booked, self._held = self._held, []
-        await self._store(booked)
+        """Book the failures that are held: nothing else is under way, and the session must go on without them."""
+        booked: list[Arrived] = []
+        for voice in self.voices:
+            if voice.held and not voice.answered:
+                raise self._hopeless(voice)
+            booked += self._released(voice)
+        if not booked and not self._ready:
+            raise Misuse("nothing can happen any more: no call is out, none can be sent, none is awaited")
+        if booked:
+            await self._store(booked)
         self._news.ring()
+        await asyncio.sleep(0)
 
     def _break(self, error: Exception) -> None:
         self.error = self.error or error
         self.stop("error")
+
+
+SURE = 1 / 3
+"""Of the calls still expected, less the root of all that are: a run has never been seen to end sooner.
+
+Nor within half of them (tests/runner/test_window.py holds a third)."""
+
+FEWEST = 50
+"""Results before an expectation is worth something."""
+
+MOST_AHEAD = 3
+"""Answers that may wait for an earlier one, in multiples of the connections."""
+
+
+class Window:
+    """How many calls may be out before their results are needed.
+
+    Calls beyond those needed at the stop are kept at the number of connections. Results are consumed in draw order,
+    so one slow call holds back all later ones. With as many calls out as connections, at most that many are too many
+    when the goal is reached; but a call that is retried for a minute would idle the others for a minute. So far
+    from an estimate's goal, where none of the next calls can be the last, answers may pile up behind a slow one. A
+    threshold can be decided by the very next answers.
+
+    >>> from cereval.sessions.mean import Session
+    >>> Window(4).size(Session(100))
+    4
+    """
+
+    def __init__(self, connections: int) -> None:
+        self.connections = connections
+        self._at, self._size = -1, connections
+
+    def size(self, session: AskTell) -> int:
+        """Draws that may have been sent and not consumed."""
+        at = session.n_evaluated
+        if self._at < 0 or at >= self._at + self.connections // 2 or at < self._at:
+            self._at, self._size = at, self.connections + self._ahead(session)
+        # The end has come nearer since the size was worked out.
+        return max(self._size - (at - self._at), self.connections)
+
+    def _ahead(self, session: AskTell) -> int:
+        if session.n_evaluated < FEWEST or not isinstance(session.goal, Estimate):
+            return 0
+        # A budget ends the draws by itself: only the goal can come while calls are out.
+        expected = calls_to_goal(session) or 0
+        sure = int(SURE * (expected - session.n_evaluated) - sqrt(expected))
+        return max(min(sure, MOST_AHEAD * self.connections), 0)
+
+
+class Bell:
+    """Wakes everyone who waits."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+async def finished(task: asyncio.Task[None]) -> None:
+    """Wait for a task to its end; a cancellation meanwhile is passed on afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()

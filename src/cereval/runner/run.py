@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cereval.errors import StoreError
-from cereval.runner.caller import Caller
-from cereval.runner.certify import certificate_of
+from cereval.kinds.base import Kind
+from cereval.plan import Plan
+from cereval.records import Certified
+from cereval.runner.executor import Executor
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
-from cereval.runner.progress import Observer, Silent
-from cereval.runner.start import Start
-from cereval.sessions import AnyResult
+from cereval.runner.progress import Observer, Silent, Subject
+from cereval.runner.start import Start, run_ids
 from cereval.store.base import Store
 from cereval.store.writer import AnswerWriter
 
@@ -33,72 +34,98 @@ STATUS: Mapping[End, str] = {
 class Outcome:
     """What a run came to.
 
-    calls: all that came back, also those before a resume. surplus: those that were not needed at the stop.
+    result: as people and scripts are shown it. calls: all that came back, also those before a resume. surplus: those
+    that were not needed at the stop. parts: the runs that keep the answers, by the model's name.
     """
 
     run_id: str
-    result: AnyResult
+    plan: Plan
+    kind: Kind
+    result: Certified
     certificate: Mapping[str, Any]
     calls: int
     surplus: int
     cost_usd: float | None
     interrupted: bool
+    parts: Mapping[str, str]
 
 
 async def run(
     begun: Start,
     store: Store,
-    caller: Caller,
+    executor: Executor,
     limits: Limits,
     observer: Observer | None = None,
     *,
     circumstances: Mapping[str, Any] | None = None,
     on_interrupt: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Asks until the goal is met or a limit is reached. What went wrong is recorded before it is raised.
+    """Ask until the goal is met or a limit is reached. What went wrong is recorded before it is raised.
 
     circumstances: what is no part of the plan but needed to go on alike (prices, connections), for `resume`.
     """
     watcher = observer or Silent()
-    watcher.on_start(begun.plan, begun.plan.n_items, begun.notes)
+    watcher.on_start(subject(begun), begun.notes)
     if not begun.session.done:
-        store.mark(begun.plan.run_id, "running", circumstances)
-    async with AnswerWriter(store, begun.plan.run_id) as writer:
-        loop = Loop(begun, caller, writer, limits, watcher)
+        for run_id in run_ids(begun.plan):
+            store.mark(run_id, "running", circumstances)
+    async with AnswerWriter(store) as writer:
+        loop = Loop(begun, executor, writer, limits, watcher)
         with _interruptible(loop, on_interrupt):
             try:
                 await loop.run()
             except Exception as error:
                 # The store itself may be what broke.
                 with suppress(StoreError):
-                    store.mark(begun.plan.run_id, "failed", {"error": str(error)[:500]})
+                    for run_id in run_ids(begun.plan):
+                        store.mark(run_id, "failed", {"error": str(error)[:500]})
                 raise
     outcome = _outcome(begun, store, loop)
     watcher.on_end(outcome.result)
     return outcome
 
 
-def _outcome(begun: Start, store: Store, loop: Loop) -> Outcome:
-    result, end = begun.session.result(), loop.end or "goal"
-    if end in ("usd", "minutes") and not begun.session.done:
-        result = replace(result, stopped="budget")
-    certificate = certificate_of(begun, result, store)
-    earlier = store.certificates(begun.plan.run_id)
-    if not earlier or earlier[-1] != certificate:
-        store.finish(begun.plan.run_id, certificate, _status(result, end))
-    calls, cost = begun.spending.calls, begun.spending.cost_usd
-    return Outcome(
-        begun.plan.run_id,
-        result,
-        certificate,
-        calls,
-        surplus=calls - begun.session.n_evaluated,
-        cost_usd=cost,
-        interrupted=end == "interrupted" and not begun.session.done,
+def subject(begun: Start) -> Subject:
+    """What a run is about, for whoever watches it."""
+    plan, goal = begun.plan, begun.session.goal
+    return Subject(
+        run_id=plan.run_id,
+        model=plan.model_name,
+        data=plan.data_name or "data",
+        n_items=plan.n_items,
+        question=goal.words,
+        confidence=plan.confidence,
     )
 
 
-def _status(result: AnyResult, end: End) -> str:
+def _outcome(begun: Start, store: Store, loop: Loop) -> Outcome:
+    session, end = begun.session, loop.end or "goal"
+    result = session.result()
+    if end in ("usd", "minutes") and not session.done:
+        result = replace(result, stopped="budget")
+    certificate = begun.certificate(result)
+    earlier, status = store.certificates(begun.plan.run_id), _status(result, end)
+    if not earlier or earlier[-1] != certificate:
+        store.finish(begun.plan.run_id, certificate, status)
+        for run_id in run_ids(begun.plan)[1:]:
+            store.mark(run_id, status)
+    calls = begun.spending.calls
+    several = len(begun.voices) > 1
+    return Outcome(
+        run_id=begun.plan.run_id,
+        plan=begun.plan,
+        kind=begun.kind,
+        result=begun.kind.shown(result, begun.plan),
+        certificate=certificate,
+        calls=calls,
+        surplus=calls - session.calls,
+        cost_usd=begun.spending.cost_usd,
+        interrupted=end == "interrupted" and not session.done,
+        parts={voice.name: voice.run_id for voice in begun.voices} if several else {},
+    )
+
+
+def _status(result: Certified, end: End) -> str:
     """A run that can go on no further, or has what it wanted, is finished, whatever ended the loop."""
     if result.stopped in ("goal", "exhausted", "contradiction"):
         return "finished"
@@ -107,7 +134,7 @@ def _status(result: AnyResult, end: End) -> str:
 
 @contextmanager
 def _interruptible(loop: Loop, on_interrupt: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C finishes the calls in flight, the second does not."""
+    """Have the first Ctrl-C finish the calls in flight, and the second not."""
 
     def interrupted() -> None:
         if loop.end is None:

@@ -36,7 +36,7 @@ class Voice:
     results: dict[int, float | None]
     answered: bool = False
     """Whether a call has succeeded, so that what its calls cost is known and its failures are its items'."""
-    held: list[tuple[Draw, Answer]] = field(default_factory=list)
+    held: list[tuple[Any, Answer]] = field(default_factory=list)
     """Failures since the last success: the next success makes them final."""
 
 
@@ -121,7 +121,8 @@ def teachers(store: Store, data_hash: str, own: Sequence[str]) -> tuple[str, ...
     return tuple(
         run
         for run, values in plans
-        if kind_of(values).teaches and not any(same_model(str(values["model"].get("name")), name) for name in own)
+        if kind_of(values).teaches
+        and not any(same_model(str(values["model"].get("name")), name) for name in own)
     )
 
 
@@ -203,28 +204,27 @@ def _retold(session: AskTell, voices: Sequence[Voice], changes: Sequence[Change]
         draws = list(replayed(session, log))
     except Misuse as error:
         raise StoreError(other_engine(plan, str(error))) from None
-    if log.drawn == 0:
+    if type(session).place is not AskTell.place:
         draws += _follow(session, voices)
     for draw in draws:
         check_stored(session, voices, draw, plan)
-    if log.drawn and len(draws) != log.drawn:
-        raise StoreError(other_engine(plan, "other draws"))
     return draws
 
 
 class _VoiceLog(Log):
-    """The log that the voices of a run hold together; 0 draws where they are numbered by places."""
+    """The log that the voices of a run hold together; no draws where they are kept by places of their own."""
+
+    session: AskTell
+    voices: Sequence[Voice]
 
     def __init__(self, session: AskTell, voices: Sequence[Voice], changes: Sequence[Change]) -> None:
-        indexed = all(voice.stored.keys() == set(range(len(voice.stored))) for voice in voices)
         placed = type(session).place is not AskTell.place
-        drawn = 0 if placed or not indexed else max(len(voice.stored) for voice in voices)
-        found = {
-            index: tuple(voice.results[index] for voice in voices)
-            for index in range(drawn)
-            if all(index in voice.results for voice in voices)
-        }
-        super().__init__(found, drawn, tuple(changes))
+        super().__init__({}, 0 if placed else max(len(voice.stored) for voice in voices), tuple(changes))
+        object.__setattr__(self, "session", session)
+        object.__setattr__(self, "voices", voices)
+
+    def scores(self, draw: Draw) -> Scored | None:
+        return scores_of(self.session, self.voices, draw)
 
 
 def _follow(session: AskTell, voices: Sequence[Voice]) -> list[Draw]:
@@ -296,7 +296,9 @@ def _notes(kind: Kind, plan: Plan, spending: Spending) -> tuple[str, ...]:
         many = len(plan.history) > 1
         runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
         helps = "help" if many else "helps"
-        notes.append(f"history: {runs} on the same data {helps} to choose questions (--no-history to do without)")
+        notes.append(
+            f"history: {runs} on the same data {helps} to choose questions (--no-history to do without)"
+        )
     return (*notes, *kind.notes(plan))
 
 

@@ -147,6 +147,21 @@ class AskTell(ABC):
         return self._consumed
 
     @property
+    def n_drawn(self) -> int:
+        """Draws decided so far."""
+        return len(self._draws)
+
+    @property
+    def asked(self) -> int:
+        """How many models every draw asks."""
+        return len(self._told)
+
+    @property
+    def calls(self) -> int:
+        """The calls behind the results consumed so far: one for each model that a draw asks."""
+        return self._consumed * self.asked
+
+    @property
     def surplus(self) -> int:
         """Results told but not consumed: in flight when the session ended, or waiting for an earlier one."""
         return sum(self._has_told) - self._consumed

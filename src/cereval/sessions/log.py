@@ -45,6 +45,10 @@ class Log:
     drawn: int = 0
     changes: Sequence[Change] = ()
 
+    def scores(self, draw: Draw) -> Scored | None:
+        """What came of a draw; None: nothing yet."""
+        return self.results.get(draw.index)
+
 
 def replayed(session: S, log: Log, teller: Teller = tell) -> tuple[Draw, ...]:
     """Ask and tell a fresh session again, up to where the log ends; return the draws it decided.
@@ -60,22 +64,18 @@ def replayed(session: S, log: Log, teller: Teller = tell) -> tuple[Draw, ...]:
     """
     draws: list[Draw] = []
     for change in log.changes:
-        _advance(session, draws, log.results, teller, change.drawn, change.consumed)
+        _advance(session, draws, log, teller, change.drawn, change.consumed)
         session.change(change.goal, change.max_calls)
-    _advance(session, draws, log.results, teller, log.drawn, log.drawn)
-    for index in range(session.n_evaluated, len(draws)):
-        if index in log.results:
-            teller(session, draws[index], log.results[index])
+    _advance(session, draws, log, teller, max(log.drawn, len(draws)), log.drawn)
+    for draw in draws[session.n_evaluated :]:
+        scores = log.scores(draw)
+        if scores is not None:
+            teller(session, draw, scores)
     return tuple(draws)
 
 
 def _advance(
-    session: AskTell,
-    draws: list[Draw],
-    results: Mapping[int, Scored],
-    teller: Teller,
-    drawn: int,
-    consumed: int,
+    session: AskTell, draws: list[Draw], log: Log, teller: Teller, drawn: int, consumed: int
 ) -> None:
     """Go on to `drawn` draws and the first `consumed` results, or the first that is missing."""
     while True:
@@ -85,9 +85,10 @@ def _advance(
             if fresh:
                 continue
         at = session.n_evaluated
-        if at >= min(consumed, len(draws)) or at not in results or session.done:
+        scores = log.scores(draws[at]) if at < min(consumed, len(draws)) and not session.done else None
+        if scores is None:
             break
-        teller(session, draws[at], results[at])
+        teller(session, draws[at], scores)
     if len(draws) < drawn:
         raise Misuse(
             f"the log holds {drawn} draws, of which only {len(draws)} can be decided again; "

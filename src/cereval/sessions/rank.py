@@ -204,7 +204,6 @@ ORDER_SHARE = 0.05
 ROUNDING = 1e-9
 
 
-
 class RankSession(AskTell):
     """Ask/tell ranking of models on shared items.
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from cereval.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,27 +14,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-Option = Callable[[Any], Any]
-
 WEIGHTS, SHARE = "weight", "share"
 ROUNDING = 0.005
 """Shares such as 1/3 that were rounded by hand still make a whole."""
 TABLES = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson")
-
-OPTIONS: tuple[Option, ...] = (
-    click.option(
-        "--weights",
-        metavar="FILE|COLUMN",
-        help="Weights of the items in the target: a file with `item` and `weight`, or a column of the items.",
-    ),
-    click.option(
-        "--mix",
-        metavar="NAME=SHARE,...|FILE",
-        help="Target mix of categories, such as law=0.7,art=0.3, or a file with `category` and `share`; shares are "
-        "relative.",
-    ),
-)
-
 
 def check_one(weights: str | None, mix: str | None) -> None:
     """Weights and a mix are two ways to say the same: only one may be given."""

@@ -1,0 +1,359 @@
+"""Live evaluation from Python: `cereval.run` and its relatives. The command line is a thin layer over this."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import randbits
+from typing import Any, TypeVar
+
+from cereval.errors import BadFile, InvalidInput, StoreError
+from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec
+from cereval.kinds import kind_of
+from cereval.records import Certified
+from cereval.runner.prepare import (
+    Prepared,
+    against,
+    begun_before,
+    divided,
+    growing,
+    prepared,
+    ranked,
+    recalled,
+)
+from cereval.runner.progress import Observer, Silent
+from cereval.runner.request import Request, request_from
+from cereval.runner.run import Outcome
+from cereval.runner.run import run as run_loop
+from cereval.runner.start import Start, changed, held, planned, start
+from cereval.sessions.log import Change
+from cereval.store.base import DEFAULT_URL, Store, open_store
+
+INTERRUPTED = "interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)"
+SEED_BITS = 53
+"""Too many seeds to be tried one by one against the draws seen so far, and whole in every reader of JSON."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A finished, interrupted or budget-ended run: the fields of its result, and where it is kept.
+
+    >>> questions = [{"question": f"{n} + 1 =", "answer": str(n + 1)} for n in range(200)]
+    >>> result = run(questions, model="scripted/0.7", eps=0.15, store="sqlite://", seed=3)
+    >>> result.stopped, result.lower <= 0.7 <= result.upper, len(result.answers()) == result.calls
+    ('goal', True, True)
+    """
+
+    outcome: Outcome
+    store_url: str
+    rows: tuple[Mapping[str, Any], ...] | None = None
+    """The answers of a run whose store was in memory and is gone."""
+
+    @property
+    def result(self) -> Certified:
+        """The result by itself."""
+        return self.outcome.result
+
+    @property
+    def run_id(self) -> str:
+        return self.outcome.run_id
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """The certificate, as `cereval verify` recomputes it."""
+        return dict(self.outcome.certificate)
+
+    @property
+    def calls(self) -> int:
+        return self.outcome.calls
+
+    @property
+    def cost_usd(self) -> float | None:
+        return self.outcome.cost_usd
+
+    def __getattr__(self, name: str) -> Any:
+        """Look a name up in the result: `run(...).estimate`."""
+        if name.startswith("_") or name in ("outcome", "store_url", "rows"):
+            raise AttributeError(name)
+        return getattr(self.outcome.result, name)
+
+    def report(self, path: str | Path) -> Path:
+        """Write a page about the run."""
+        from cereval.report.page import page_of, write_page
+
+        with opened_store(self.store_url) as store:
+            write_page(Path(path), page_of(store, self.run_id).html)
+        return Path(path)
+
+    def answers(self) -> list[dict[str, Any]]:
+        """Every answer: item, model, prompt, answer, score, failure, in the order of the draws."""
+        if self.rows is not None:
+            return [dict(row) for row in self.rows]
+        with opened_store(self.store_url) as store:
+            return answers_of(self.outcome, store)
+
+    def to_frame(self) -> Any:
+        """The answers as a pandas DataFrame."""
+        import pandas  # type: ignore[import-untyped]
+
+        return pandas.DataFrame(self.answers())
+
+    def __str__(self) -> str:
+        return self.outcome.result.headline()
+
+    def __repr__(self) -> str:
+        return f"<RunResult {self.run_id}: {self.outcome.result.headline()}>"
+
+    def _repr_html_(self) -> str:
+        return self.outcome.result._repr_html_()
+
+
+def run(
+    data: Any,
+    *,
+    model: Any = None,
+    models: Sequence[str] = (),
+    goal: Any = None,
+    store: str = DEFAULT_URL,
+    observer: Observer | None = None,
+    **settings: Any,
+) -> RunResult:
+    """Evaluate a model on questions with as few calls as a certified answer takes; return when it is certified.
+
+    data: a file (JSONL, CSV, Parquet), `hf:org/name`, or a list of dictionaries. model: `openai/NAME`,
+    `python:module:function`, `gguf:PATH`, `scripted/0.7`. goal: `Estimate(eps)` or `Threshold(c)`, or eps=0.02 or
+    at_least=0.8 for short; a goal of `tasks`, `compare` or `rank` asks that question instead, the latter two with
+    `models`. settings: those of `cereval run`: scorer, base_url, confidence, seed, max_calls, max_usd, few_shot, ...
+
+    Works inside a running event loop too (a notebook); there `await run_async(...)` shares the loop. Repeating a
+    call goes on where it ended: what is in the store is not asked again.
+    """
+    return _finished(
+        run_async(data, model=model, models=models, goal=goal, store=store, observer=observer, **settings)
+    )
+
+
+async def run_async(
+    data: Any,
+    *,
+    model: Any = None,
+    models: Sequence[str] = (),
+    goal: Any = None,
+    store: str = DEFAULT_URL,
+    observer: Observer | None = None,
+    **settings: Any,
+) -> RunResult:
+    """`run` for code that runs in an event loop: same arguments, same result."""
+    asked = [model] if model is not None else list(models)
+    if not asked or (model is not None and models):
+        raise InvalidInput("model", "given: one model, or several as `models`", model)
+    if isinstance(goal, MEAN):
+        settings |= {"eps": goal.eps} if isinstance(goal, Estimate) else {"at_least": goal.value}
+    with _on_disk(data) as path:
+        request = request_from(path, None, {**settings, "model": asked[0], "store": store})
+        work = _work(request, asked, goal)
+    return await _carried_out(work, request, observer)
+
+
+def run_compare(data: Any, models: Sequence[str], *, goal: Any = None, **settings: Any) -> RunResult:
+    """Compare two models on the same questions: `run` with `Sign()`, `Difference(eps)` or `NotWorse(eps)`."""
+    return run(data, models=models, goal=Sign() if goal is None else goal, **settings)
+
+
+def run_rank(data: Any, models: Sequence[str], *, goal: Any = None, **settings: Any) -> RunResult:
+    """Put many models in a certified order: `run` with `Order()`, `Top(k)` or `Beats(baseline=...)`."""
+    return run(data, models=models, goal=Order() if goal is None else goal, **settings)
+
+
+def run_tasks(data: Any, *, model: str, goal: Any = None, **settings: Any) -> RunResult:
+    """Evaluate a model on every category of the questions: `run` with `Macro(eps)`, `AllAtLeast(c)`, ..."""
+    return run(data, model=model, goal=Macro() if goal is None else goal, **settings)
+
+
+def run_growing(
+    data: Any, *, model: str, store: str = DEFAULT_URL, seed: int | None = None, **settings: Any
+) -> RunResult:
+    """Evaluate a model on the first version of data that will grow; `cereval extend RUN` adds to it."""
+    with _on_disk(data) as path:
+        given = {**settings, "model": model, "store": store, "seed": new_seed() if seed is None else seed}
+        request = request_from(path, None, given)
+        work = growing(request)
+    return _finished(_carried_out(work, request, None, begun=begun_before if seed is None else None))
+
+
+def _work(request: Request, asked: Sequence[str], goal: Any) -> Prepared:
+    if goal is None or isinstance(goal, MEAN):
+        if len(asked) > 1:
+            raise InvalidInput("goal", "a comparison's or a ranking's where several models are asked", goal)
+        return prepared(request)
+    if isinstance(goal, TASKS):
+        return divided(request, [str(request.data)], goal)
+    if isinstance(goal, COMPARE):
+        if len(asked) != 2:
+            raise InvalidInput("models", "two different models for a comparison", asked)
+        return against(request, asked, goal)
+    if isinstance(goal, RANK):
+        return ranked(request, asked, goal)
+    raise InvalidInput("goal", "a goal of cereval", goal)
+
+
+async def _carried_out(
+    work: Prepared,
+    request: Request,
+    observer: Observer | None,
+    begun: Callable[[Any, Store], Any] | None = None,
+) -> RunResult:
+    with opened_store(request.store, create=True) as store:
+        found = planned(work.plan, work.items, store, history=request.history)
+        plan = found if begun is None else begun(found, store)
+        outcome = await carry_out(work, plan, store, observer)
+        gone = store.url in ("sqlite://", "sqlite:///:memory:")
+        return RunResult(outcome, store.url, tuple(answers_of(outcome, store)) if gone else None)
+
+
+# -- one way to carry out a run, for Python and the command line ------------------------------------------------------
+
+
+async def carry_out(
+    work: Prepared,
+    plan: Any,
+    store: Store,
+    observer: Observer | None = None,
+    change: Change | None = None,
+) -> Outcome:
+    """Run or resume a plan to its outcome. change: a new goal or budget, `{}` and None where they stay."""
+    try:
+        with held(plan, store):
+            begun = _begun(start(plan, work.items, store), store, change)
+            watcher = observer or Silent()
+            return await run_loop(
+                begun,
+                store,
+                work.executor,
+                work.limits,
+                watcher,
+                circumstances=work.circumstances,
+                on_interrupt=lambda: watcher.on_note(INTERRUPTED),
+            )
+    finally:
+        await work.close()
+
+
+def _begun(begun: Start, store: Store, change: Change | None) -> Start:
+    """Apply a change to what the replay reached; without one, or where nothing differs, all stays."""
+    session = begun.session
+    budget = session.budget if change is None or change.max_calls is None else change.max_calls
+    goal = session.goal.spec() if change is None or not change.goal else dict(change.goal)
+    if (goal, budget) == (session.goal.spec(), session.budget):
+        return begun
+    return changed(begun, store, Change(session.n_evaluated, session.n_drawn, goal, budget))
+
+
+def resumed(
+    run_id: str, store: Store, overrides: Mapping[str, Any], goal: Mapping[str, Any], max_calls: int | None
+) -> tuple[Prepared, Change]:
+    """A stored run, ready to go on with a new goal, a new budget, or as it was."""
+    work = recalled(run_id, store, overrides)
+
+    if goal and not kind_of(work.plan).goal_may_change:
+        raise InvalidInput(
+            "--eps", "left out for a question that keeps its goal: start a new run", goal_from_spec(goal).eps
+        )
+    return work, Change(0, 0, goal, max_calls)
+
+
+def answers_of(outcome: Outcome, store: Store) -> list[dict[str, Any]]:
+    """Every answer of a run as rows, in the order of the draws of each model."""
+    items = store.items(outcome.plan.data_hash)
+    parts = outcome.parts or {outcome.plan.model_name: outcome.run_id}
+    rows = []
+    for model, run_id in parts.items():
+        answers = {answer.draw: answer for answer in store.answers(run_id)}
+        for draw in store.draws(run_id):
+            if draw.index in answers:
+                rows.append(_row(items[draw.item], model, answers[draw.index]))
+    return rows
+
+
+def _row(item: Mapping[str, Any], model: str, answer: Any) -> dict[str, Any]:
+    return {
+        "item": item["id"],
+        "model": model,
+        "prompt": item["input"],
+        "answer": answer.text,
+        "score": answer.score,
+        "failure": answer.failure,
+        "category": item["category"],
+        "cost_usd": answer.cost_usd,
+    }
+
+
+def new_seed() -> int:
+    """A seed that nobody knows."""
+    return randbits(SEED_BITS)
+
+
+# -- places -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened_store(url: str | None, *, create: bool = False) -> Iterator[Store]:
+    """Open a store and close it again; one that is not there is made only where `create` says so."""
+    wanted = url or DEFAULT_URL
+    file = sqlite_file(wanted)
+    if file is not None and create and not file.parent.is_dir():
+        raise BadFile(f"there is no folder {file.parent} for the database; create it, or use another --store")
+    if file is not None and not create and not file.is_file():
+        raise StoreError(f"there is no database {file}; name the one that the run was made in with --store")
+    store = open_store(wanted)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file behind a SQLite URL.
+
+    >>> sqlite_file("sqlite:///runs/a.db"), sqlite_file("postgresql://host/db")
+    (PosixPath('runs/a.db'), None)
+    """
+    from cereval.store.engine import parsed
+
+    address = parsed(url)
+    plain = address.get_backend_name() == "sqlite" and address.database not in (None, "", ":memory:")
+    return Path(str(address.database)) if plain else None
+
+
+@contextmanager
+def _on_disk(data: Any) -> Iterator[str]:
+    """A path to the data; a list of dictionaries is written to a file that is gone afterwards."""
+    if isinstance(data, str | Path):
+        yield str(data)
+        return
+    import json
+    from tempfile import TemporaryDirectory
+
+    rows = data.to_dict("records") if hasattr(data, "to_dict") else list(data)
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise InvalidInput("data", "a file, or a list of dictionaries", data)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "data.jsonl"
+        path.write_text("".join(json.dumps(dict(row)) + "\n" for row in rows), encoding="utf-8")
+        yield str(path)
+
+
+def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, in a thread of its own where an event loop is running."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1, "cereval-run") as thread:
+        return thread.submit(asyncio.run, work).result()

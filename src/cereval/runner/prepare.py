@@ -1,0 +1,343 @@
+"""From a request, or a run in the store, to everything that a run needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cereval.arrays import packed
+from cereval.datasets.base import DataSet, Item, content_hash
+from cereval.datasets.fields import Fields
+from cereval.datasets.joining import joined, named, new_items
+from cereval.datasets.prompts import Prompt, split_examples
+from cereval.datasets.read import read_dataset
+from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
+from cereval.errors import BadFile, InvalidInput, Misuse
+from cereval.goals import Goal
+from cereval.kinds import kind_of
+from cereval.kinds.tasks import UNNAMED
+from cereval.models.base import Model, Settings
+from cereval.models.build import ModelOptions, open_model
+from cereval.models.openai_model import checked_url
+from cereval.models.prices import Price
+from cereval.plan import PLAN_FORMAT, Known, Plan
+from cereval.runner.executor import Callers, Executor, PackedCallers
+from cereval.runner.limits import Limits
+from cereval.runner.request import Request, read_text
+from cereval.runner.start import item_from, reader, stored_items
+from cereval.scorers.base import Scorer, spec_of
+from cereval.scorers.build import build_scorer
+from cereval.sessions.tasks import named_groups
+from cereval.store.base import Store
+from cereval.text import did_you_mean
+
+COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
+"""Scorers that need the right answer."""
+
+LARGEST_TYPED = 2**32
+"""Seeds up to this are taken for chosen, not drawn: of 53 random bits, one in two million is as small."""
+
+CIRCUMSTANCES = ("connections", "max_usd", "max_minutes", "price_in", "price_out", "timeout")
+"""The settings of a request that are no part of its plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan and what carries it out; `circumstances` are what `resume` needs beyond the plan."""
+
+    plan: Plan
+    items: tuple[Item, ...]
+    executor: Executor
+    prompt: Prompt
+    limits: Limits
+    circumstances: Mapping[str, Any]
+
+    async def close(self) -> None:
+        await self.executor.close()
+
+
+# -- new runs, kind by kind -------------------------------------------------------------------------------------------
+
+
+def prepared(request: Request) -> Prepared:
+    """Read the data, open the model, and check all that can be checked before the first call."""
+    plan, items = _plan(request, *read_data(request))
+    return opened(plan, items, circumstances_of(request))
+
+
+def against(request: Request, models: Sequence[str], goal: Goal) -> Prepared:
+    """Two models on the same items."""
+    plan, items = _several(request, models, " against ")
+    return opened(replace(plan, kind="compare", goal=goal.spec()), items, circumstances_of(request))
+
+
+def ranked(request: Request, models: Sequence[str], goal: Any) -> Prepared:
+    """Many models on the same items."""
+    plan, items = _several(request, models, ", ")
+    ranking = replace(plan, kind="rank", goal=goal.spec(), method="pairs", target="benchmark")
+    return opened(ranking, items, circumstances_of(request))
+
+
+def _several(request: Request, models: Sequence[str], between: str) -> tuple[Plan, tuple[Item, ...]]:
+    plan, items = _plan(request, *read_data(request))
+    specs = [
+        {**plan.model, "name": name, "base_url": address_of(replace(request, model=name))} for name in models
+    ]
+    return replace(plan, model={"name": between.join(models), "models": specs}), items
+
+
+def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
+    """One run on many tasks: the categories of one data set, or one task for each of several."""
+    if len(files) > 1 and request.few_shot:
+        raise InvalidInput("--few-shot", "left out where each of several files is a task", request.few_shot)
+    parts = [read_data(replace(request, data=file), combined=len(files) > 1) for file in files]
+    data = joined([part for part, _ in parts])
+    if request.scorer is None and len({bool(item.choices) for item in data.items}) > 1:
+        raise InvalidInput("--scorer", "given where some questions have choices and some have none", None)
+    plan, items = _plan(request, data, parts[0][1])
+    for part, _ in parts:
+        _need_answers(plan, part.items, named(part.source))
+    names, _ = named_groups([item.category or UNNAMED for item in items])
+    many = replace(plan, goal=goal.spec(), tasks=names, data_name=", ".join(map(named, files)))
+    return opened(many, items, circumstances_of(request))
+
+
+def growing(request: Request) -> Prepared:
+    """The first version of a data set that will grow."""
+    plan, items = _plan(request, *read_data(request, combined=True))
+    growth = {"sizes": [plan.n_items], "after": None}
+    return opened(replace(plan, method="growing", growth=growth), items, circumstances_of(request))
+
+
+def begun_before(plan: Plan, store: Store) -> Plan:
+    """The first version of the same request that the store has, if its seed was drawn too; else the plan."""
+    for _, values in store.plans(plan.data_hash):
+        earlier = Plan.from_dict(values) if values.get("format") == PLAN_FORMAT else None
+        drawn = earlier is not None and earlier.seed > LARGEST_TYPED
+        if earlier and drawn and replace(earlier, seed=plan.seed).run_id == plan.run_id:
+            return earlier
+    return plan
+
+
+def extended(run_id: str, store: Store, data: DataSet, overrides: Mapping[str, Any]) -> Prepared:
+    """The next version of a run's data: its items and those of `data` that it does not have."""
+    run = store.run(run_id)
+    plan = Plan.from_dict(run.plan)
+    if not plan.growth:
+        raise InvalidInput("RUN", "a run that `cereval extend` started", run.run_id)
+    items = stored_items(plan, store)
+    examples = [str(example["id"]) for example in plan.prompt.get("examples", ())]
+    fresh = new_items(items, data, examples)
+    _need_answers(plan, fresh, named(data.source))
+    larger = replace(
+        plan,
+        data_hash=content_hash((*items, *fresh)),
+        n_items=len(items) + len(fresh),
+        data_name=f"{plan.data_name}, {named(data.source)}",
+        growth={"sizes": [*plan.growth["sizes"], len(fresh)], "after": run.run_id},
+        max_calls=overrides.get("max_calls"),
+    )
+    _check_extension(larger, store)
+    given = {name: value for name, value in overrides.items() if name != "max_calls"}
+    return opened(larger, (*items, *fresh), _circumstances(run.run_id, store, given))
+
+
+def _check_extension(plan: Plan, store: Store) -> None:
+    """Extend a version once it has ended, and once only: else not all certificates would hold at once."""
+    after = plan.growth["after"]
+    for run_id, values in store.plans():
+        if values.get("growth", {}).get("after") == after and run_id != plan.run_id:
+            raise InvalidInput("RUN", f"the newest version: it was extended by run {run_id}", after)
+    try:
+        kind_of(plan).session(plan, Known(), reader(store))
+    except Misuse as error:
+        raise InvalidInput(
+            "RUN", f"a version that has ended (`cereval resume {after}`): {error}", after
+        ) from None
+
+
+# -- from the store ---------------------------------------------------------------------------------------------------
+
+
+def recalled(run_id: str, store: Store, overrides: Mapping[str, Any]) -> Prepared:
+    """A run as it was started, from the store alone; circumstances may be overridden."""
+    run = store.run(run_id)
+    plan = Plan.from_dict(run.plan)
+    refusal = kind_of(plan).refusal(plan)
+    if refusal is not None:
+        raise InvalidInput("RUN", refusal, run.run_id)
+    return opened(plan, stored_items(plan, store), _circumstances(run.run_id, store, overrides))
+
+
+def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that a run last had, but for what is given now."""
+    given = {key: value for key, value in overrides.items() if value is not None}
+    return {**circumstances_of(Request()), **_last_circumstances(run_id, store), **given}
+
+
+def _last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:
+    """Those of the last calls; a version of growing data that needed none has those of the version before."""
+    running: list[Mapping[str, Any]]
+    running = [event["detail"] for event in store.events(run_id) if event["status"] == "running"]
+    after = store.run(run_id).plan.get("growth", {}).get("after")
+    if running or after is None:
+        return running[-1] if running else {}
+    return _last_circumstances(after, store)
+
+
+def circumstances_of(request: Request) -> dict[str, Any]:
+    """The settings of a request that are no part of its plan."""
+    return {name: getattr(request, name) for name in CIRCUMSTANCES}
+
+
+# -- models, prompts and scorers --------------------------------------------------------------------------------------
+
+
+def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]) -> Prepared:
+    """Open the models and the scorer of a plan; what cannot work is refused here."""
+    limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
+    options = _options(items, circumstances)
+    scorer, judge = _scorer(plan, items, options, circumstances.get("base_url"))
+    examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
+    prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
+    prompt.messages(items[0])
+    kind = kind_of(plan)
+    specs = [plan.model["first"], plan.model["second"]] if kind.packed else kind.models(plan)
+    models = [_model(spec, options, circumstances) for spec in specs]
+    if limits.max_usd is not None and any(getattr(model, "price", Price(0, 0)) is None for model in models):
+        needed = "given with --price-in and --price-out for this model"
+        raise InvalidInput("--max-usd", needed, limits.max_usd)
+    callers = Callers(items, prompt, models, scorer, judge)
+    whole = replace(plan, scorer=_scorer_spec(plan, scorer))
+    executor: Executor = PackedCallers(callers) if kind.packed else callers
+    return Prepared(whole, items, executor, prompt, limits, circumstances)
+
+
+def _model(spec: Mapping[str, Any], options: ModelOptions, circumstances: Mapping[str, Any]) -> Model:
+    address = circumstances.get("base_url") or spec.get("base_url")
+    settings = Settings(**spec.get("settings", {}))
+    return open_model(str(spec["name"]), replace(options, base_url=address, settings=settings))
+
+
+def _options(items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOptions:
+    price_in, price_out = circumstances["price_in"], circumstances["price_out"]
+    priced = price_in is not None or price_out is not None
+    return ModelOptions(
+        price=Price(price_in or 0.0, price_out or 0.0) if priced else None,
+        timeout_s=circumstances["timeout"],
+        connections=circumstances["connections"],
+        answer_key={item.text: item.answer for item in items if item.answer is not None},
+    )
+
+
+def _scorer(
+    plan: Plan, items: Sequence[Item], options: ModelOptions, moved: str | None
+) -> tuple[Scorer, Model | None]:
+    spec, judge = plan.scorer.get("spec") or plan.scorer, None
+    _need_answers(plan, items, "the data")
+    if plan.scorer.get("judge"):
+        first = kind_of(plan).models(plan)[0]
+        address = plan.scorer.get("judge_base_url") or moved or first.get("base_url")
+        settings = Settings(**first.get("settings", {}))
+        judge = open_model(
+            plan.scorer["judge"], replace(options, base_url=address, price=None, settings=settings)
+        )
+    return build_scorer(spec, judge), judge
+
+
+def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
+    """The scorer in full, so that a default that changes later does not change the run."""
+    return {**plan.scorer, "spec": {key: value for key, value in spec_of(scorer).items() if key != "judge"}}
+
+
+def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
+    """Refuse data, or a part of it, that the scorer has nothing to compare with."""
+    spec = plan.scorer.get("spec") or plan.scorer
+    name = str(spec).partition(":")[0] if isinstance(spec, str) else str(spec["name"])
+    if name in COMPARING and items and not any(item.answers for item in items):
+        raise BadFile(
+            f"{source} has no field that looks like the right answer, which the scorer `{name}` needs; "
+            "name it with --answer"
+        )
+
+
+# -- what a request says ----------------------------------------------------------------------------------------------
+
+
+def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[Plan, tuple[Item, ...]]:
+    scorer = request.scorer or ("choice" if data.items[0].choices else "exact")
+    prompt = {"template": text_of(request.template), "system": text_of(request.system)}
+    plan = Plan(
+        goal=request.goal.spec(),
+        data_hash=data.content_hash,
+        n_items=len(data.items),
+        data_name=named(data.source),
+        model={
+            "name": request.model,
+            "base_url": address_of(request),
+            "settings": {"temperature": request.temperature, "max_tokens": request.max_tokens},
+        },
+        scorer={"spec": scorer, "judge": request.judge, "judge_base_url": request.judge_base_url},
+        prompt={**prompt, "examples": [example.as_dict() for example in examples]},
+        confidence=request.confidence,
+        target=request.target,
+        method=request.method,
+        seed=request.seed,
+        max_calls=request.max_calls,
+        weights=weights_for(request, data.items),
+    )
+    return plan, data.items
+
+
+def read_data(request: Request, *, combined: bool = False) -> tuple[DataSet, tuple[Item, ...]]:
+    """The data of a request, and the worked examples that are taken out of it."""
+    parts = ("input", "answer", "choices", "category", "id")
+    fields = Fields(**{part: getattr(request, part) for part in parts})
+    data = read_dataset(str(request.data), fields, combined=combined)
+    if not request.few_shot:
+        return data, ()
+    examples, left = split_examples(data.items, request.few_shot)
+    return DataSet.of(data.source, left), examples
+
+
+def weights_for(request: Request, items: Sequence[Item]) -> dict[str, Any]:
+    """The items' weights in the target, for the plan: whole, so that a run needs no other file to go on."""
+    check_one(request.weights, request.mix)
+    if request.mix is not None:
+        found = mixed(request.mix, [item.category for item in items])
+        return {"source": f"mix {_file_name(request.mix)}", **packed(found)}
+    if request.weights is None:
+        return {}
+    ids = [item.id for item in items]
+    found = weights_of_items(request.weights, ids, lambda name: _metadata(items, name))
+    return {"source": _file_name(request.weights), **packed(found)}
+
+
+def _file_name(value: str) -> str:
+    """A file's name without its folder: a plan does not depend on where files lie."""
+    return Path(value).name if is_table(value) else value
+
+
+def _metadata(items: Sequence[Item], name: str) -> list[Any]:
+    names = dict.fromkeys(key for item in items for key in item.metadata)
+    if name not in names:
+        raise InvalidInput("--weights", f"a file, or a field of the data ({did_you_mean(name, names)})", name)
+    return [item.metadata.get(name) for item in items]
+
+
+def address_of(request: Request) -> str | None:
+    """The address of the model's server, where it has one."""
+    if not str(request.model).startswith("openai/"):
+        return request.base_url
+    address = request.base_url or os.environ.get("OPENAI_BASE_URL") or None
+    return None if address is None else checked_url(address)
+
+
+def text_of(value: str | None) -> str | None:
+    """A text, or the content of the file that `@FILE` names."""
+    if value is None or not value.startswith("@"):
+        return value
+    return read_text(Path(value[1:]))

@@ -1,0 +1,145 @@
+"""A request: what somebody wants evaluated, from flags, a YAML file, Python, or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from cereval.errors import BadFile, InvalidInput
+from cereval.goals import Estimate, Threshold
+from cereval.goals.estimate import in_open_unit_interval
+from cereval.methods.registry import known_method
+from cereval.sessions.base import whole
+from cereval.sessions.mean import known_target
+from cereval.text import did_you_mean
+
+ALIASES = {"j": "connections", "max_connections": "connections", "threshold": "at_least", "min": "at_least"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Every setting of a run; the names are those of the flags and of the YAML file's keys."""
+
+    data: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    scorer: str | None = None
+    judge: str | None = None
+    judge_base_url: str | None = None
+    input: str | None = None
+    answer: str | None = None
+    choices: str | None = None
+    category: str | None = None
+    id: str | None = None
+    eps: float | None = None
+    at_least: float | None = None
+    confidence: float = 0.95
+    method: str = "auto"
+    target: str = "benchmark"
+    weights: str | None = None
+    mix: str | None = None
+    seed: int = 0
+    store: str = "sqlite:///cereval.db"
+    connections: int = 8
+    max_calls: int | None = None
+    max_usd: float | None = None
+    max_minutes: float | None = None
+    template: str | None = None
+    system: str | None = None
+    few_shot: int = 0
+    temperature: float | None = 0.0
+    max_tokens: int | None = None
+    price_in: float | None = None
+    price_out: float | None = None
+    timeout: float = 120.0
+    history: bool = True
+
+    @property
+    def goal(self) -> Estimate | Threshold:
+        """The goal of one mean that the settings ask for."""
+        if self.at_least is not None:
+            return Threshold(self.at_least)
+        return Estimate() if self.eps is None else Estimate(self.eps)
+
+
+def request_from(data: str | None, config: str | None, flags: Mapping[str, Any]) -> Request:
+    """The request that a command line describes: flags win over the file; DATA may itself be the file."""
+    if data is not None and config is None and Path(data).suffix in (".yaml", ".yml"):
+        data, config = None, data
+    request = Request() if config is None else read_request(Path(config))
+    given = {key: value for key, value in flags.items() if value is not None}
+    if given.get("eps") is not None and "at_least" not in given:
+        request = replace(request, at_least=None)
+    if given.get("at_least") is not None and "eps" not in given:
+        request = replace(request, eps=None)
+    request = replace(request, **given) if data is None else replace(request, data=data, **given)
+    return _complete(request)
+
+
+def read_request(path: Path) -> Request:
+    """The request in a YAML file; data and template files are looked for beside it too."""
+    values = {_name(key): value for key, value in _mapping(path).items()}
+    known = {field.name for field in fields(Request)}
+    for key in values:
+        if key not in known:
+            raise BadFile(f"{path} has an unknown setting {key!r}; {did_you_mean(str(key), known)}")
+    hints = get_type_hints(Request)
+    request = Request(**{key: _typed(path, key, value, hints[key]) for key, value in values.items()})
+    beside = path.parent / request.data if request.data else path
+    return replace(request, data=str(beside)) if request.data and beside.is_file() else request
+
+
+def _mapping(path: Path) -> Mapping[Any, Any]:
+    import yaml
+
+    try:
+        values = yaml.safe_load(read_text(path))
+    except yaml.YAMLError as error:
+        raise BadFile(f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}") from None
+    if not isinstance(values, dict):
+        raise BadFile(f"{path} must hold settings such as `model: openai/NAME`, one per line")
+    return values
+
+
+def read_text(path: Path) -> str:
+    """A file of text, or the reason why it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise BadFile(f"{path} cannot be read: {reason}") from None
+
+
+def _name(key: Any) -> str:
+    name = str(key).replace("-", "_")
+    return ALIASES.get(name, name)
+
+
+def _typed(path: Path, key: str, value: Any, kind: Any) -> Any:
+    """Refuse a value that is not what its setting is: YAML knows 1, 1.0, true and text."""
+    allowed = [one for one in (bool, int, float, str) if one in (kind, *getattr(kind, "__args__", ()))]
+    if isinstance(value, int) and not isinstance(value, bool) and float in allowed:
+        return float(value)
+    if type(value) not in allowed and not (value is None and type(None) in getattr(kind, "__args__", ())):
+        names = " or ".join(one.__name__ for one in allowed)
+        raise InvalidInput(f"{key} in {path}", f"of the kind {names}", value)
+    return value
+
+
+def _complete(request: Request) -> Request:
+    """Refuse before a run is created what can be refused without the data."""
+    if request.data is None:
+        raise InvalidInput("DATA", "a file (jsonl, csv, parquet), hf:org/name, or a task file (yaml)", None)
+    if request.model is None:
+        raise InvalidInput("--model", "given, such as openai/NAME or python:module:function", None)
+    if request.eps is not None and request.at_least is not None:
+        raise InvalidInput("--eps", "left out when --at-least is given", request.eps)
+    in_open_unit_interval("confidence", request.confidence)
+    whole("seed", request.seed, 0)
+    if request.max_calls is not None:
+        whole("budget", request.max_calls, 1)
+    known_method(request.method)
+    known_target(request.target)
+    return request
