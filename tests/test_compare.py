@@ -10,11 +10,15 @@ from benchmarks.coverage import most_misses
 from benchmarks.pair_scenes import SCENES, Scene, allowed, useful_history, watch
 
 import cereval
-from cereval.certificate.comparison import issue_comparison, verify
+from cereval.certificate.base import issue
+from cereval.certificate.verify import verify
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import goal_from_spec
 from cereval.goals.compare import CompareGoal, Difference, NotWorse, Sign
-from cereval.sessions.pair import CompareSession, Comparison, compare, drive_pair
+from cereval.kinds import kind_named
+from cereval.plan import Known
+from cereval.sessions.pair import CompareSession, Comparison, compare
+from cereval.sessions.replay import drive
 
 RUNS = 5
 CONFIDENCE = 0.8
@@ -56,7 +60,9 @@ def test_goals_are_rebuilt_from_their_specs(goal: CompareGoal) -> None:
 def test_the_models_are_treated_alike() -> None:
     """Swapping the two mirrors everything, draws included."""
     one, other = (
-        drive_pair(CompareSession(len(SCENE.first), history=SCENE.history, seed=5), first, second)
+        drive(
+            CompareSession(len(SCENE.first), history=SCENE.history, seed=5), np.column_stack((first, second))
+        )
         for first, second in ((SCENE.first, SCENE.second), (SCENE.second, SCENE.first))
     )
     mirrored = {"first": "second", "second": "first"}.get(one.decision, one.decision)
@@ -107,7 +113,8 @@ def test_what_may_be_the_very_limit_is_not_called_worse() -> None:
         session.tell(draw, *pairs[draw.item])
     result = session.result()
     assert (result.n_evaluated, result.upper, result.decision) == (4, -0.25, "undecided")
-    assert verify(issue_comparison(session, {"first": "a", "second": "b"})).valid
+    about = {"first": "a", "second": "b"}
+    assert verify(issue(kind_named("compare"), session, result, Known(), about=about)).valid
 
 
 def test_failed_calls_only_widen() -> None:

@@ -14,7 +14,8 @@ from benchmarks.growing_scenes import ENEMIES, bernoulli, run_grown
 import cereval
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate, Threshold
-from cereval.sessions.growing import Growing, checked_sizes, drive_version, growing
+from cereval.sessions.growing import Growing, checked_sizes, growing
+from cereval.sessions.replay import drive
 
 RUNS = 12
 CONFIDENCE = 0.8
@@ -56,7 +57,7 @@ def test_calls_in_flight_change_nothing(target: str) -> None:
 
 def test_each_version_reaches_the_goal_and_asks_only_new_items() -> None:
     session = Growing(300, goal=Estimate(0.08), seed=1)
-    drive_version(session, SCORES)
+    drive(session.last, SCORES)
     (first,) = session.versions
     session.extend(80)
     while not session.done:
@@ -78,13 +79,13 @@ def test_a_single_version_costs_little_more_than_a_plain_run() -> None:
 @pytest.mark.parametrize("target", ["benchmark", "population"])
 def test_a_restored_session_goes_on_as_the_first_would(target: str) -> None:
     session = Growing(300, goal=Estimate(0.08), target=target, seed=5)
-    drive_version(session, SCORES)
+    drive(session.last, SCORES)
     session.extend(80)
     again = Growing.restore(json.loads(json.dumps(session.state())))
     for one in (session, again):
-        drive_version(one, SCORES)
+        drive(one.last, SCORES)
         one.extend(120)
-        drive_version(one, SCORES)
+        drive(one.last, SCORES)
     assert again.result() == session.result()
 
 

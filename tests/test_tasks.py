@@ -12,7 +12,9 @@ from benchmarks.task_scenes import GOALS, SCENES, TaskScene, easy, watch
 
 import cereval
 from cereval.errors import InvalidInput
-from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail, tasks_goal_from_spec
+from cereval.goals import TASKS, goal_from_spec
+from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
+from cereval.kinds import kind_named
 from cereval.sessions.tasks import TaskSession, TasksResult, tasks
 
 RUNS = 8
@@ -50,7 +52,7 @@ def test_calls_in_flight_change_nothing(goal: TasksGoal) -> None:
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: str(goal.spec()))
 def test_goals_are_rebuilt_from_their_specs(goal: TasksGoal) -> None:
-    assert tasks_goal_from_spec(goal.spec()) == goal
+    assert goal_from_spec(goal.spec()) == goal
 
 
 def test_each_tasks_increments_are_unbiased_at_every_step() -> None:
@@ -181,7 +183,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "each": (lambda: Macro(0.1, each=0.0), "each"),
     "threshold": (lambda: AllAtLeast(1.0), "threshold"),
     "budget": (lambda: TaskSession(["a"], budget=0), "budget"),
-    "spec": (lambda: tasks_goal_from_spec({"goal": "estimate"}), "goal"),
+    "spec": (lambda: kind_named("tasks").goal({"goal": "estimate"}, *TASKS), "goal"),
     "too many tasks": (lambda: TaskSession([str(i) for i in range(1001)]), "groups"),
 }
 

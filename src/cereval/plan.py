@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cereval.arrays import packed, unpacked
 from cereval.errors import InvalidInput
+from cereval.items.pool import Pool
 
 PLAN_FORMAT = 1
 MOST_GROUPS = 200
@@ -124,6 +125,11 @@ class Known:
 
     groups: NDArray[np.int64] | None = None
     history: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, pool: Pool) -> Known:
+        """What of a pool's side information a certificate has room for."""
+        return cls(pool.groups, pool.history)
 
     @property
     def names(self) -> tuple[str, ...]:

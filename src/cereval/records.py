@@ -137,6 +137,10 @@ class Certified(ABC):
         """The parts of the answer, one row each, where it has several."""
         return None
 
+    def lines(self) -> list[str]:
+        """What is said in words below the table, a line each."""
+        return []
+
     @property
     def exit_code(self) -> int:
         """0 goal reached or certified pass, 2 certified fail, 3 undecided."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.certificate.base import Entry
-from cereval.certificate.issue import issue
-from cereval.known import Known, session_for
-from cereval.plan import Plan
+from cereval.certificate.base import issue
+from cereval.kinds import kind_of
+from cereval.plan import Known, Plan
 from cereval.records import Draw
-from cereval.sessions.log import Change, apply, tell
+from cereval.sessions.base import tell
+from cereval.sessions.log import Change
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,9 @@ def threshold(value: float) -> dict[str, Any]:
     return {"goal": "threshold", "value": value}
 
 
+PACKED = {"name": "m against n", "first": {"name": "m"}, "second": {"name": "n"}}
+"""A comparison of the first version: one mean of the scores (1 + first - second)/2."""
+
 SCENARIOS = [
     Scenario("uniform", {"goal": estimate(0.05)}),
     Scenario("nearly all right", {"goal": estimate(0.04)}, mean=0.97),
@@ -63,14 +66,14 @@ SCENARIOS = [
     ),
     Scenario(
         "history, marks later",
-        {"goal": {"goal": "difference", "eps": 0.08}},
+        {"goal": {"goal": "difference", "eps": 0.08}, "model": PACKED},
         mean=0.52,
         history=True,
         later=((100, {"goal": "sign", "tie": 0.05}, None),),
     ),
     Scenario(
         "history, marks before",
-        {"goal": {"goal": "sign", "tie": 0.05}},
+        {"goal": {"goal": "sign", "tie": 0.05}, "model": PACKED},
         mean=0.5,
         history=True,
         later=((100, {"goal": "difference", "eps": 0.08}, None),),
@@ -105,36 +108,34 @@ def certificate(scenario: Scenario, seed: int = 0, ahead: int = 7) -> dict[str, 
     plan = Plan(
         data_hash="sha256:0",
         n_items=scenario.size,
-        model={"name": "m"},
         seed=seed,
         side_information=known.names,
-        **scenario.plan,
+        **{"model": {"name": "m"}, **scenario.plan},
     )
-    session = session_for(plan, known)
+    kind = kind_of(plan)
+    session = kind.session(plan, known, no_earlier_run)
     draws: list[Draw] = []
-    results: list[float | None] = []
+    told = 0
     changes: list[Change] = []
     pending = list(scenario.later)
     while True:
-        while not session.done and len(draws) - len(results) < ahead and (fresh := session.ask(1)):
+        while not session.done and len(draws) - told < ahead and (fresh := session.ask(1)):
             draws += fresh
         if pending and session.n_evaluated >= pending[0][0]:
             _, goal, budget = pending.pop(0)
             changes.append(Change(session.n_evaluated, len(draws), goal, budget))
-            apply(session, changes[-1])
+            session.change(goal, budget)
             continue
         if session.done:
             break
-        draw = draws[len(results)]
-        results.append(None if failed[draw.item] else float(scores[draw.item]))
-        tell(session, draw, results[-1])
-    log = _log(draws, results, session.n_evaluated)
-    return issue(plan, known, session.result(), log, changes)
+        draw = draws[told]
+        tell(session, draw, (None if failed[draw.item] else float(scores[draw.item]),))
+        told += 1
+    return issue(kind, session, session.result(), known, plan=plan, changes=changes)
 
 
-def _log(draws: Sequence[Draw], results: Sequence[float | None], consumed: int) -> list[Entry]:
-    pairs = zip(draws[:consumed], results[:consumed], strict=True)
-    return [Entry(draw.item, draw.probability, score) for draw, score in pairs]
+def no_earlier_run(run_id: str) -> Any:
+    raise AssertionError(f"there is no run {run_id}")
 
 
 def _world(

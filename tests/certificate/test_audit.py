@@ -13,8 +13,7 @@ from tests.certificate.cases import SCENARIOS, Scenario, certificate, estimate
 
 from cereval.certificate.base import chained, digest
 from cereval.certificate.verify import verify
-from cereval.known import Known
-from cereval.plan import digest_of
+from cereval.plan import Known, digest_of
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

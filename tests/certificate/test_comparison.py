@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cereval.certificate.base import chained, digest
-from cereval.certificate.comparison import issue_comparison, verify
-from cereval.certificate.kinds import checker
+from cereval.certificate.base import chained, digest, issue
+from cereval.certificate.verify import verify
 from cereval.goals.compare import CompareGoal, Difference, NotWorse, Sign
-from cereval.plan import digest_of
+from cereval.kinds import kind_named
+from cereval.plan import Known, digest_of
 from cereval.sessions.pair import CompareSession
 
 ABOUT = {"first": "new", "second": "old", "data": "scores.csv", "items": "sha256:00"}
@@ -32,7 +32,8 @@ def certificate(goal: CompareGoal, *, fails: int = 0, **more: Any) -> dict[str, 
             failed = draw.index < fails
             session.tell(draw, None if failed else float(first[draw.item]), float(second[draw.item]))
     # As it comes back from a file.
-    content: dict[str, Any] = json.loads(json.dumps(issue_comparison(session, ABOUT)))
+    made = issue(kind_named("compare"), session, session.result(), Known(), about=ABOUT)
+    content: dict[str, Any] = json.loads(json.dumps(made))
     return content
 
 
@@ -48,7 +49,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_valid_certificates_verify(name: str) -> None:
-    verdict = checker(CASES[name])(CASES[name])
+    verdict = verify(CASES[name])
     assert verdict.valid, verdict.reasons
     assert "interval and decision recomputed by the audit" in verdict.checked
 
@@ -88,8 +89,8 @@ def test_any_change_is_found(path: tuple[Any, ...]) -> None:
     assert not verify(changed(CASES["difference, with failures"], path)).valid
 
 
-FREE = ("about", "versions", "eps")
-"""What only the hashes protect: names and versions; and the eps of a regression check, which moves no draw: the
+FREE = ("about", "versions", "engine", "eps")
+"""What only the hashes protect: names and versions, the engine's included; and the eps of a regression check, which moves no draw: the
 certificate of another eps is another certificate, and as true."""
 
 

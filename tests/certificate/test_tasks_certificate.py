@@ -12,12 +12,11 @@ import pytest
 from benchmarks.task_scenes import TaskScene, adversarial, easy
 from tests.certificate.test_audit import forge
 
-from cereval.certificate.base import Entry, chained, digest
-from cereval.certificate.kinds import checker
-from cereval.certificate.tasks import issue_tasks, verify
+from cereval.certificate.base import chained, digest, issue
+from cereval.certificate.verify import verify
 from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
-from cereval.known import Known
-from cereval.plan import digest_of
+from cereval.kinds import kind_named
+from cereval.plan import Known, digest_of
 from cereval.sessions.tasks import TaskSession
 
 GOALS = [
@@ -34,15 +33,14 @@ NAMES = np.array(["sums", "words", "a long name", "d"])
 def certificate(scene: TaskScene, goal: TasksGoal, failing: float = 0.0, budget: int | None = None) -> Any:
     rng = np.random.default_rng(1)
     session = TaskSession(NAMES[scene.groups], goal=goal, history=scene.history, seed=5, budget=budget)
-    log = []
     while not session.done:
         for draw in session.ask(1):
             score = None if rng.uniform() < failing else float(scene.scores[draw.item])
             session.fail(draw) if score is None else session.tell(draw, score)
-            log.append(Entry(draw.item, draw.probability, score))
     known = Known(session.engine.groups, scene.history)
+    about = {"model": "m", "data": ["x"], "items": "h"}
     return json.loads(
-        json.dumps(issue_tasks(session, known, log, {"model": "m", "data": ["x"], "items": "h"}))
+        json.dumps(issue(kind_named("tasks"), session, session.result(), known, about=about))
     )
 
 
@@ -58,11 +56,6 @@ def test_a_session_that_asked_everything_is_valid() -> None:
     scene = easy(np.random.default_rng(2))
     few = TaskScene(scene.scores[:40], scene.groups[:40], None)
     assert verify(certificate(few, Macro(0.01))).valid
-
-
-def test_verify_finds_the_module_by_the_format() -> None:
-    content = certificate(easy(np.random.default_rng(8)), Macro(0.2))
-    assert checker(content) is verify
 
 
 def test_every_single_change_is_found() -> None:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 import cereval
 from cereval.certificate.audit.ranking import SlowGame
 from cereval.errors import InvalidInput, Misuse
-from cereval.goals.rank import Beats, Order, RankGoal, Top, rank_goal_from_spec
+from cereval.goals import goal_from_spec
+from cereval.goals.rank import Beats, Order, RankGoal, Top
 from cereval.sessions.claims import closed, covers
 from cereval.sessions.rank import RankSession, checkpoints
 from cereval.stats.pairs import PairGames, PairTuning
@@ -88,7 +89,7 @@ def test_every_model_answers_a_prefix_of_one_shared_order() -> None:
     asked: dict[int, list[int]] = {}
     for draw, _ in session.log:
         asked.setdefault(draw.model, []).append(draw.item)
-    assert all(items == session.items[: len(items)].tolist() for items in asked.values())
+    assert all(items == session._rounds.order[: len(items)].tolist() for items in asked.values())
     lengths = {len(items) for items in asked.values()}
     assert lengths <= set(checkpoints(400).tolist())
     assert len(lengths) > 1, "a model that is settled is asked no more"
@@ -186,7 +187,7 @@ def test_covers_and_closure_undo_each_other(pairs: list[tuple[int, int]]) -> Non
 
 def test_two_claims_against_each_other_are_a_contradiction() -> None:
     session = RankSession(100, NAMES)
-    session.standing.above[0, 1] = session.standing.above[1, 0] = True
+    session.claims.above[0, 1] = session.claims.above[1, 0] = True
     session._stopped = "contradiction"
     ranking = session.result()
     assert ranking.order == ()
@@ -195,7 +196,7 @@ def test_two_claims_against_each_other_are_a_contradiction() -> None:
 
 @pytest.mark.parametrize("goal", GOALS, ids=str)
 def test_goals_are_rebuilt_from_their_spec(goal: RankGoal) -> None:
-    assert rank_goal_from_spec(goal.spec()) == goal
+    assert goal_from_spec(goal.spec()) == goal
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,7 @@ def test_goals_are_rebuilt_from_their_spec(goal: RankGoal) -> None:
         lambda: cereval.rank([[0.5, float("nan")]]),
         lambda: cereval.rank([0.5, 0.5]),
         lambda: cereval.rank(scores(), models=["a"]),
-        lambda: rank_goal_from_spec({"goal": "none"}),
+        lambda: goal_from_spec({"goal": "none"}),
     ],
 )
 def test_bad_input_is_refused(wrong: object) -> None:

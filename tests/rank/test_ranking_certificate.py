@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cereval.certificate.audit.ranking import RankingAudit
-from cereval.certificate.base import chained, digest
-from cereval.certificate.kinds import checker
-from cereval.certificate.ranking import issue_ranking
+from cereval.certificate.audit.ranking import RankingProof
+from cereval.certificate.base import chained, digest, issue
+from cereval.certificate.verify import verify
 from cereval.goals.rank import Beats, Order, RankGoal, Top
-from cereval.plan import digest_of
+from cereval.kinds import kind_named
+from cereval.plan import Known, digest_of
 from cereval.sessions.rank import RankSession
 
 MEANS = (0.95, 0.7, 0.68, 0.3)
@@ -39,7 +39,8 @@ def certificate(goal: RankGoal, budget: int | None = None) -> dict[str, Any]:
                 session.fail(draw)
             else:
                 session.tell(draw, float(table[draw.item, draw.model]))
-    found: dict[str, Any] = json.loads(json.dumps(issue_ranking(session, "data")))
+    made = issue(kind_named("rank"), session, session.result(), Known(), about={"data": "data"})
+    found: dict[str, Any] = json.loads(json.dumps(made))
     return found
 
 
@@ -52,14 +53,14 @@ def repaired(content: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("goal", GOALS, ids=str)
 def test_an_honest_certificate_is_valid(goal: RankGoal) -> None:
     content = certificate(goal)
-    verdict = checker(content)(content)
+    verdict = verify(content)
     assert verdict.valid, verdict.reasons
     assert "order, answer and intervals recomputed by the audit" in verdict.checked
 
 
 def test_a_budget_that_ends_within_a_round_is_valid() -> None:
     content = certificate(Order(0.02), budget=101)
-    assert checker(content)(content).valid
+    assert verify(content).valid
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -93,7 +94,7 @@ def test_200_single_field_changes_are_all_detected() -> None:
     for path in rng.sample(leaves, 200):
         forged = copy.deepcopy(original)
         forge(forged, path)
-        assert checker(forged)(forged).status == "invalid", path
+        assert verify(forged).status == "invalid", path
 
 
 RECOMPUTED = [("result", "order"), ("result", "ties"), ("result", "intervals"), ("result", "calls"), ("log",)]
@@ -106,26 +107,26 @@ def test_a_forger_who_repairs_the_hashes_is_found_by_recomputing(number: int) ->
     leaves = [path for path in places(original) if path[: len(prefix)] == prefix and path[-1] != "score"]
     forged = copy.deepcopy(original)
     forge(forged, random.Random(number).choice(leaves))
-    assert checker(forged)(repaired(forged)).status == "invalid"
+    assert verify(repaired(forged)).status == "invalid"
 
 
 def test_the_audit_objects_to_what_the_log_does_not_prove() -> None:
     content = certificate(Order(0.1))
-    assert RankingAudit(content).objection() is None
+    assert RankingProof(content).objection() is None
     content["result"]["order"].append(["b", "c"])
-    assert "not proven" in str(RankingAudit(content).objection()) or "lacks" in str(
-        RankingAudit(content).objection()
+    assert "not proven" in str(RankingProof(content).objection()) or "lacks" in str(
+        RankingProof(content).objection()
     )
     content = certificate(Top(1, 0.05))
     content["result"]["winners"] = ["c"]
-    assert RankingAudit(content).objection() is not None
+    assert RankingProof(content).objection() is not None
     content = certificate(Order(0.1))
     content["result"]["intervals"]["a"]["lower"] += 0.05
-    assert "interval of a" in str(RankingAudit(content).objection())
+    assert "interval of a" in str(RankingProof(content).objection())
 
 
 @pytest.mark.parametrize(
     "content", [{"format": "cereval-ranking/1"}, {"format": "cereval-ranking/1", "log": 3}]
 )
 def test_what_is_no_ranking_is_refused(content: dict[str, Any]) -> None:
-    assert checker(content)(content).status == "invalid"
+    assert verify(content).status == "invalid"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from cereval.datasets.prompts import Prompt
 from cereval.models.base import Messages, Model, Reply, last_text
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan
-from cereval.runner.caller import Caller
+from cereval.runner.executor import Callers
 from cereval.runner.limits import Limits
 from cereval.runner.progress import Observer
 from cereval.runner.run import Outcome, run
@@ -43,6 +43,12 @@ def key(pool: DataSet) -> dict[str, str]:
 def plan_for(pool: DataSet, **fields: Any) -> Plan:
     given = {"goal": {"goal": "estimate", "eps": 0.1}, "model": {"name": "m"}} | fields
     return Plan(data_hash=pool.content_hash, n_items=len(pool.items), **given)
+
+
+def several(pool: DataSet, kind: str, goal: Mapping[str, Any], names: Sequence[str], **fields: Any) -> Plan:
+    """The plan of a question to several models."""
+    model = {"name": " and ".join(names), "models": [{"name": name} for name in names]}
+    return plan_for(pool, kind=kind, goal=goal, model=model, **fields)
 
 
 @dataclass
@@ -87,13 +93,17 @@ async def go(
     begun: Start,
     pool: DataSet,
     store: Store,
-    model: Model,
+    model: Model | Sequence[Model],
     connections: int = 8,
     observer: Observer | None = None,
     **limits: Any,
 ) -> Outcome:
-    caller = Caller(pool.items, Prompt(), model, build_scorer("exact"))
-    return await run(begun, store, caller, Limits(connections, **limits), observer)
+    callers = callers_for(pool, model if isinstance(model, Sequence) else [model])
+    return await run(begun, store, callers, Limits(connections, **limits), observer)
+
+
+def callers_for(pool: DataSet, models: Sequence[Model]) -> Callers:
+    return Callers(pool.items, Prompt(), models, build_scorer("exact"))
 
 
 def finish(

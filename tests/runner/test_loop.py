@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runner.runs import Recorded, begin, data, finish, go, key, model_for, plan_for, stored
+from tests.runner.runs import Recorded, begin, data, finish, go, key, model_for, plan_for, several, stored
 
 from cereval import Estimate, replay
 from cereval.certificate.verify import verify
@@ -401,11 +401,15 @@ def test_money_cannot_be_limited_where_prices_are_unknown(tmp_path: Path) -> Non
         finish(pool, store, free, limits={"max_usd": 0.25})
 
 
-@pytest.mark.parametrize("goal", [{"goal": "estimate", "eps": 0.02}, {"goal": "sign", "tie": 0.001}])
-def test_time_is_limited(tmp_path: Path, goal: dict[str, Any]) -> None:
+@pytest.mark.parametrize("compared", [False, True])
+def test_time_is_limited(tmp_path: Path, compared: bool) -> None:
     pool, store = data(), stored(tmp_path)
-    model = model_for(pool, accuracy=0.5, delay_s=0.05)
-    outcome = finish(pool, store, model, connections=2, goal=goal, limits={"max_minutes": 0.01})
+    models = [model_for(pool, accuracy=0.5, seed=seed, delay_s=0.05) for seed in range(1 + compared)]
+    plan = plan_for(pool, goal=estimate(0.02))
+    if compared:
+        plan = several(pool, "compare", {"goal": "sign", "tie": 0.001}, ("m", "n"))
+    begun = begin(pool, store, plan)
+    outcome = asyncio.run(go(begun, pool, store, models, connections=2, max_minutes=0.01))
     assert outcome.result.stopped == "budget"
     assert 2 <= outcome.calls < 60
 

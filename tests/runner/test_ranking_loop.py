@@ -1,4 +1,4 @@
-"""The ranking's loop: money is kept to, each model fails for itself, what could not be written is not dropped."""
+"""The loop with several models: money is kept to, each model fails for itself, what could not be written is not dropped."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runner.runs import data, key, plan_for, stored
+from tests.runner.runs import begin, callers_for, data, key, several, stored
 
-from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError, StoreError
 from cereval.goals.rank import Order
 from cereval.models.base import Messages, Reply
 from cereval.models.scripted import ScriptedModel
-from cereval.runner.caller import Caller
 from cereval.runner.limits import Limits
-from cereval.runner.ranking import RankingLoop, ranked_plan, voice
-from cereval.scorers.build import build_scorer
-from cereval.sessions.rank import RankSession
+from cereval.runner.loop import Loop
+from cereval.runner.progress import Silent
 from cereval.store.base import Store
+from cereval.store.writer import AnswerWriter
 
 POOL = data(60)
 
@@ -51,24 +49,22 @@ class Made:
         pass
 
 
-def ranked(store: Store, models: Sequence[Made], connections: int = 8, **limits: Any) -> RankingLoop:
-    session = RankSession(len(POOL.items), [model.name for model in models], goal=Order(tie=0.2))
+def ranked(store: Store, models: Sequence[Made], connections: int = 8, **limits: Any) -> Loop:
+    plan = several(POOL, "rank", Order(tie=0.2).spec(), [model.name for model in models], method="pairs")
 
-    async def go() -> RankingLoop:
-        voices = []
-        for model in models:
-            plan = ranked_plan(plan_for(POOL, model={"name": model.name}))
-            caller = Caller(POOL.items, Prompt(), model, build_scorer("exact"))
-            voices.append(voice(plan, POOL.items, caller, store, session.items.tolist()))
-        loop = RankingLoop(session, voices, store, Limits(connections, **limits))
-        await loop.run()
+    async def go() -> Loop:
+        async with AnswerWriter(store) as writer:
+            begun = begin(POOL, store, plan)
+            loop = Loop(begun, callers_for(POOL, models), writer, Limits(connections, **limits), Silent())
+            await loop.run()
         return loop
 
     return asyncio.run(go())
 
 
 def kept(store: Store) -> dict[str, tuple[int, int]]:
-    return {run.model: (run.answers, run.failures) for run in store.runs()}
+    parts = [run for run in store.runs() if run.plan["goal"] == {"goal": "ranked"}]
+    return {run.model: (run.answers, run.failures) for run in parts}
 
 
 def test_money_is_not_overspent(tmp_path: Path) -> None:
@@ -103,11 +99,13 @@ def test_a_dead_model_stops_the_ranking_and_none_of_its_failures_is_final(tmp_pa
     assert (loop.session.result().stopped, loop.session.result().failures) == ("goal", 0)
 
 
-def test_with_many_connections_a_dead_model_is_found_at_the_end_of_the_round(tmp_path: Path) -> None:
+def test_with_many_connections_a_dead_model_is_found_before_the_others_run_ahead(tmp_path: Path) -> None:
     store = stored(tmp_path)
     with pytest.raises(CallError, match="dead: the last 8 calls all failed"):
         ranked(store, [Made("good", 0.9), Made("dead", fails=range(1, 1000))], connections=32)
-    assert kept(store) == {"good": (8, 0), "dead": (0, 0)}
+    assert kept(store)["dead"] == (0, 0)
+    assert kept(store)["good"][1] == 0
+    assert 8 <= kept(store)["good"][0] <= 8 + 32, "a round, and at most as many ahead of it as connections"
 
 
 def test_a_model_that_dies_on_the_way_stops_the_ranking_although_rounds_are_short(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cereval.goals import Estimate, Threshold
-from cereval.runner.window import Window
+from cereval.runner.loop import Window
 from cereval.sessions.mean import Session
 
 CONNECTIONS = 32

@@ -140,7 +140,7 @@ def test_past_scores_and_their_freezing(store: Store) -> None:
     for draw, score in ((0, 0.5), (2, 0.75)):
         store.add_answers("old", [Answer(draw, score=score)])
     store.add_answers("elsewhere", [Answer(0, score=1.0)])
-    past = store.past_scores("sha256:d", exclude="new")
+    past = store.past_scores("sha256:d", runs=("old", "idle", "elsewhere"))
     assert (past.runs, past.models, past.cutoffs) == (("old",), ("model of old",), {"old": 1})
     assert past.table(6)[5, 0] == 0.5
     assert np.isnan(past.table(6)).sum() == 5
@@ -165,8 +165,8 @@ def test_group_commits_from_many_tasks(store: Store) -> None:
             add_answers(run_id, answers)
 
     async def write() -> None:
-        async with AnswerWriter(Counting(), "r") as writer:  # type: ignore[arg-type]
-            await asyncio.gather(*(writer.add(Answer(i, score=0.5)) for i in range(300)))
+        async with AnswerWriter(Counting()) as writer:  # type: ignore[arg-type]
+            await asyncio.gather(*(writer.add("r", Answer(i, score=0.5)) for i in range(300)))
             assert len(store.answers("r")) == 300
 
     asyncio.run(write())
@@ -177,11 +177,11 @@ def test_a_failed_commit_reaches_its_callers_only(store: Store) -> None:
     drawn(store, "r", [0, 1])
 
     async def write() -> None:
-        async with AnswerWriter(store, "r") as writer:
+        async with AnswerWriter(store) as writer:
             with pytest.raises(StoreError):
-                await writer.add(Answer(9, score=0.5))
-            await writer.add(Answer(0, score=0.5))
-            cancelled = asyncio.create_task(writer.add(Answer(1, score=0.5)))
+                await writer.add("r", Answer(9, score=0.5))
+            await writer.add("r", Answer(0, score=0.5))
+            cancelled = asyncio.create_task(writer.add("r", Answer(1, score=0.5)))
             await asyncio.sleep(0)
             cancelled.cancel()
 

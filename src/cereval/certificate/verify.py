@@ -78,6 +78,10 @@ def refused_at_sight(content: Any) -> Verdict | None:
     if isinstance(kind, str) and kind in formats():
         return None
     if isinstance(kind, str) and kind.startswith(OURS):
+        # Every format has the same digest, also one that is still to come: so a changed `format` is found.
+        wrong, _ = _outcome(lambda: _check_digest(content)) if "digest" in content else (None, None)
+        if wrong is not None:
+            return Verdict("invalid", (wrong,))
         advice = "check it with the version that made it"
         return Verdict(
             "unchecked", (f"cereval {__version__} does not know the format {shown(kind)}: {advice}",)
@@ -170,8 +174,7 @@ class _Checks:
 
     def digest(self) -> None:
         """The hash of everything but itself."""
-        if self.certificate["digest"] != digest(self.certificate):
-            raise WrongError("the digest does not fit the content: something was changed")
+        _check_digest(self.certificate)
 
     def run_id(self) -> None:
         """The id is the hash of the plan."""
@@ -270,6 +273,11 @@ class _Checks:
     def plan(self) -> None:
         """The plan of a run says the same as its settings."""
         self.kind.check_plan(self.certificate, same)
+
+
+def _check_digest(certificate: Mapping[str, Any]) -> None:
+    if certificate["digest"] != digest(certificate):
+        raise WrongError("the digest does not fit the content: something was changed")
 
 
 def _outcome(check: Callable[[], str | None]) -> tuple[str | None, str | None]:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.compare import ASKING, asked, refuse_asking
-from cereval.cli.output import PASSED, UNDECIDED, interval, percent, plus_minus, print_json, print_table
-from cereval.cli.run_options import OUTPUT, STORE, apply
-from cereval.cli.written import CERTIFICATE, report_option
+from cereval.cli.options import (
+    CERTIFICATE,
+    JSON,
+    LIVE,
+    REPORT,
+    apply,
+    are_asked,
+    asking_flags,
+    refuse_asking,
+    refuse_recorded,
+)
 
 if TYPE_CHECKING:
-    from cereval.cli.growing_tables import GrowingTable
+    from cereval.records import Table
     from cereval.sessions.growing import Growing, GrowingResult
+
+NOW = ("base_url", "connections", "max_calls", "max_usd", "max_minutes", "price_in", "price_out", "timeout")
+"""Flags that may differ from version to version."""
+
+READING = ("input", "answer", "choices", "category", "id")
+ELSEWHERE = ("store", "certificate", "report", "as_json", "display")
+DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
 
 
 @click.command()
@@ -51,15 +66,20 @@ if TYPE_CHECKING:
     "which all versions are a sample of.  [default: benchmark]",
 )
 @click.option(
+    "--max-calls",
+    "--budget",
+    "max_calls",
+    type=int,
+    metavar="N",
+    help="Ask at most N questions in this version.",
+)
+@click.option(
     "--seed",
     type=int,
     help="Unknown to whoever chooses new items; certificates, --state and the store reveal it.  "
     "[default: drawn at random]",
 )
-@CERTIFICATE
-@report_option("Write a page about the result.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@apply(ASKING, STORE, OUTPUT[1])
+@apply(CERTIFICATE, REPORT, JSON, LIVE)
 @click.pass_context
 def extend(context: click.Context, /, source: str | None, data: str | None, **flags: Any) -> int:
     """Evaluate a model on data that grow: what each version takes, and what is proven of it.
@@ -84,53 +104,124 @@ def extend(context: click.Context, /, source: str | None, data: str | None, **fl
 
     if source is None and data is None:
         raise InvalidInput("SCORES or DATA", "given", None)
-    if data is not None or asked(str(source), (flags["model"] or "",)):
-        from cereval.cli.extend_live import extend_live
-
-        return extend_live(source if data is not None else None, data or str(source), context, flags)
+    if data is not None or are_asked(str(source), (flags["model"] or "",)):
+        return _live(source if data is not None else None, data or str(source), context, flags)
     refuse_asking(context, flags)
     if flags["model"] is None:
         raise InvalidInput("--model", "given: a column of SCORES, or a model to ask", None)
     return _recorded(str(source), flags)
 
 
+# -- live -------------------------------------------------------------------------------------------------------------
+
+
+def _live(run_id: str | None, data: str, context: click.Context, flags: dict[str, Any]) -> int:
+    from cereval.errors import InvalidInput
+
+    refuse_recorded(flags, "versions", "items", "by", "state")
+    if Path(data).suffix in (".yaml", ".yml"):
+        raise InvalidInput("DATA", "questions (jsonl, csv, parquet, hf:org/name), not a task file", data)
+    if run_id is None:
+        return _first(data, flags)
+    _refuse_settings(context, flags)
+    return _next(run_id, data, flags)
+
+
+def _refuse_settings(context: click.Context, flags: Mapping[str, Any]) -> None:
+    """Refuse flags that decide answers and bets: they are the same in all versions."""
+    from cereval.errors import InvalidInput
+
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name in flags and name not in (*NOW, *READING, *ELSEWHERE) and flags[name] is not None:
+            wanted = "left out for a new version of RUN, which has it"
+            raise InvalidInput(parameter.opts[-1], wanted, flags[name])
+
+
+def _first(data: str, flags: dict[str, Any]) -> int:
+    from cereval.cli.running import run_live
+    from cereval.runner.api import new_seed
+    from cereval.runner.prepare import begun_before, growing
+    from cereval.runner.request import request_from
+
+    request = request_from(data, None, asking_flags(flags, "model", "eps", "target"))
+    work = growing(request)
+    if flags["seed"] is not None:
+        return run_live(work, request.store, flags, lambda one, _: one.plan)
+    return run_live(
+        work,
+        request.store,
+        flags,
+        lambda one, store: begun_before(replace(one.plan, seed=new_seed()), store),
+    )
+
+
+def _next(run_id: str, data: str, flags: dict[str, Any]) -> int:
+    from cereval.cli.running import finish
+    from cereval.datasets.fields import Fields
+    from cereval.datasets.read import read_dataset
+    from cereval.runner.api import opened_store
+    from cereval.runner.prepare import extended
+
+    added = read_dataset(data, Fields(**{name: flags[name] for name in READING}), combined=True)
+    # Lock the version before: two extensions at once would share draws, and what one shows foretells the other.
+    with opened_store(flags["store"]) as store, store.hold(store.run(run_id).run_id):
+        work = extended(run_id, store, added, {name: flags[name] for name in NOW})
+        return finish(work, work.plan, store, flags)
+
+
+# -- recorded ---------------------------------------------------------------------------------------------------------
+
+
 def _recorded(scores: str, flags: dict[str, Any]) -> int:
-    from cereval.cli.growing_state import load, save
-    from cereval.cli.growing_tables import read_growing_table
-    from cereval.sessions.growing import drive_version
+    from cereval.cli.recorded import load, read_growing_table, save
+    from cereval.cli.running import finish_recorded
+    from cereval.plan import Known
 
     kept = load(flags["state"], flags)
     table = read_growing_table(scores, flags["model"], flags["versions"], flags["items"], flags["by"], kept)
     session = kept.session if kept is not None else _opened(table.steps.pop(0), flags)
-    drive_version(session, table.scores)
+    _drive(session, table.scores, flags["max_calls"])
     for new in table.steps:
-        if session.result().stopped == "contradiction":
+        if session.last.stopped == "contradiction":
             break
         session.extend(new)
-        drive_version(session, table.scores)
+        _drive(session, table.scores, flags["max_calls"])
     save(flags["state"], session, flags["model"], table)
-    _write(session, table, scores, flags)
-    _print(session.result(), flags["model"], session.goal.eps, table, flags["as_json"])
-    return exit_code(session.result())
+    session.models = (flags["model"],)
+    result, truths = session.result(), table.truths(session.result())
+    about = {"model": flags["model"], "data": Path(scores).name, "items": table.digest(session.n_items)}
+    shown = {"model": flags["model"], "goal": "estimate", "eps": session.goal.eps}
+    return finish_recorded(
+        "growing",
+        session.last,
+        Known(),
+        flags,
+        about=about,
+        extra={**shown, "truth_inside": all(_inside(result, truths))},
+        rows=[],
+        table=_with_truths(result, truths),
+        instead={
+            "versions": [
+                {**version.as_dict(), "truth": truth}
+                for version, truth in zip(result.versions, truths, strict=True)
+            ]
+        },
+    )
 
 
-def exit_code(result: GrowingResult) -> int:
-    """0 goal reached, 3 not."""
-    return PASSED if result.stopped == "goal" else UNDECIDED
+def _drive(session: Growing, scores: Any, budget: int | None) -> None:
+    """Answer the questions of the last version, at most so many."""
+    from cereval.sessions.replay import drive
 
-
-DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
-SEED_BITS = 53
-"""Too many seeds to be tried one by one against the draws seen so far, and whole in every reader of JSON."""
-
-
-def new_seed() -> int:
-    """A seed that nobody knows."""
-    return randbits(SEED_BITS)
+    if budget is not None and not session.last.done:
+        session.last.change(session.goal.spec(), budget)
+    drive(session.last, scores)
 
 
 def _opened(first: int, flags: dict[str, Any]) -> Growing:
     from cereval.goals import Estimate
+    from cereval.runner.api import new_seed
     from cereval.sessions.growing import Growing
 
     goal = Estimate() if flags["eps"] is None else Estimate(flags["eps"])
@@ -139,76 +230,19 @@ def _opened(first: int, flags: dict[str, Any]) -> Growing:
     return Growing(first, goal=goal, seed=seed, **given)
 
 
-def _write(session: Growing, table: GrowingTable, scores: str, flags: dict[str, Any]) -> None:
-    if flags["certificate"] is None and flags["report"] is None:
-        return
-    from cereval.certificate.growing import issue_growing
-
-    about = {"model": flags["model"], "data": Path(scores).name, "items": table.digest(session.n_items)}
-    content = issue_growing(session, about)
-    if flags["certificate"] is not None:
-        from cereval.cli.running import write_certificate
-
-        write_certificate(Path(flags["certificate"]), content)
-    if flags["report"] is not None:
-        from cereval.cli.report import write_page
-        from cereval.report.growing import render_growing
-
-        write_page(Path(flags["report"]), render_growing(content))
-
-
-def _print(result: GrowingResult, model: str, eps: float, table: GrowingTable, as_json: bool) -> None:
-    truths = table.truths(result)
-    inside = [
+def _inside(result: GrowingResult, truths: list[float | None]) -> list[bool]:
+    return [
         truth is None or version.lower <= truth <= version.upper
         for version, truth in zip(result.versions, truths, strict=True)
     ]
-    if as_json:
-        versions = [
-            {**version.as_dict(), "truth": truth}
-            for version, truth in zip(result.versions, truths, strict=True)
-        ]
-        named = {"model": model, "goal": "estimate", "eps": eps, "truth_inside": all(inside)}
-        print_json({**result.as_dict(), "versions": versions, **named})
-        return
-    shown = [
+
+
+def _with_truths(result: GrowingResult, truths: list[float | None]) -> Table:
+    """The result's table with what each version's mean was."""
+    table = result.table()
+    said = [
         "unknown" if truth is None else f"{truth:.2%}{'' if right else ' OUTSIDE'}"
-        for truth, right in zip(truths, inside, strict=True)
+        for truth, right in zip(truths, _inside(result, truths), strict=True)
     ]
-    print_for_people(result, model, [("stopped", result.stopped)], shown)
-
-
-def print_for_people(
-    result: GrowingResult, model: str, facts: list[tuple[str, str]], truths: list[str] | None = None
-) -> None:
-    """A headline, a row for every version, and a small table that ends with `facts` and the notes."""
-    click.echo(_headline(result))
-    rows = [
-        [
-            str(version.version),
-            f"{version.n_items:,}",
-            f"{version.calls:,}",
-            plus_minus(version),
-            interval(version.lower, version.upper),
-        ]
-        for version in result.versions
-    ]
-    header = ["version", "items", "asked", "estimate", "interval"]
-    if truths is not None:
-        header, rows = [*header, "truth"], [[*row, truth] for row, truth in zip(rows, truths, strict=True)]
-    print_table(rows, header, numbers=range(len(header)))
-    first = [
-        ("model", model),
-        ("guarantee", f"{result.guarantee}, all versions at once"),
-        ("target", result.target),
-        ("seed", str(result.seed)),
-    ]
-    print_table([*first, *facts, *(("note", note) for note in result.notes)])
-
-
-def _headline(result: GrowingResult) -> str:
-    count = len(result.versions)
-    which = "all versions at once" if count > 1 else "one version"
-    asked = f"{result.n_evaluated:,} of {result.n_items:,} questions asked"
-    certain = f"{percent(result.confidence)} confidence for {which}"
-    return f"{plus_minus(result)}, {certain}, {asked} ({result.saved:.1%} saved)"
+    rows = [[*row, truth] for row, truth in zip(table.rows, said, strict=True)]
+    return replace(table, header=(*table.header, "truth"), rows=rows, numbers=(*table.numbers, 5))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
-from cereval.cli.json_names import json_section
 from cereval.cli.main import COMMANDS, cli
 
 WIDTH = 110
@@ -46,6 +47,75 @@ def _section(name: str, command: click.Command) -> str:
         help_option_names=["-h", "--help"],
     )
     return f"## {name}\n\n```text\n{command.get_help(context)}\n```\n"
+
+
+SHARED = "confidence n_evaluated n_items saved stopped method guarantee target seed failures decision notes"
+MEAN = "estimate lower upper half_width"
+RESULT = f"{MEAN} {SHARED}"
+COMPARISON = f"difference lower upper {SHARED} first second data"
+RANKING = (
+    "models goal order ties ties_proven undecided winners eliminated intervals calls calls_full saved n_items "
+    "confidence stopped seed failures method guarantee target notes"
+)
+TASKS = f"tasks macro failing {SHARED}"
+RUN = "run_id model data surplus cost_usd interrupted certificate runs"
+GOAL = "goal eps|value"
+
+NAMES: Mapping[str, str] = {
+    "run, gate, resume": f"{RESULT} {GOAL} {RUN} calls",
+    "run --dry-run": "plan first_prompt expected_calls",
+    "runs (a list)": (
+        "run_id kind status model data n_items goal items calls failures cost_usd parts engine created_at changed_at"
+    ),
+    "verify": "verdict status valid reasons checked",
+    "report": f"{RESULT} run_id report",
+    "replay": f"{RESULT} model {GOAL} truth truth_inside",
+    "replay --all-models": "models total miss_rate most_misses",
+    "compare SCORES": f"{COMPARISON} items goal tie|eps truth truth_inside",
+    "compare DATA": f"{COMPARISON} goal tie|eps {RUN} calls",
+    "rank SCORES": f"{RANKING} truth wrong_orders intervals_missed [wrong_winners wrongly_eliminated]",
+    "rank DATA": f"{RANKING} {RUN} [first second]",
+    "tasks SCORES": f"{TASKS} model {GOAL} [each] truth truth_inside",
+    "tasks DATA": f"{TASKS} {GOAL} [each] {RUN} calls",
+    "extend SCORES": f"versions {RESULT} model goal eps truth_inside",
+    "extend DATA": f"versions {RESULT} goal eps {RUN} calls",
+    "plan": (
+        "n_items target confidence eps threshold mean variance explained methods bounds partition warnings weights"
+    ),
+}
+"""`a|b`: one of the two, by the goal. `[a b]`: not for every goal."""
+
+
+def fits(names: str, found: set[str]) -> bool:
+    """Whether an object has the names that are promised, and no others.
+
+    >>> fits("a b|c [d e]", {"a", "c"}), fits("a b|c [d e]", {"a", "b", "d", "e"}), fits("a", {"a", "z"})
+    (True, True, False)
+    """
+    must, _, rest = names.partition("[")
+    may, _, more = rest.partition("]")
+    left = set(found) - set(may.split())
+    for name in dict.fromkeys((must + more).split()):
+        there = left & set(name.split("|"))
+        if len(there) != 1:
+            return False
+        left -= there
+    return not left
+
+
+def json_section() -> str:
+    """The names for the command line's page."""
+    lines = [f"- `{command}`: {', '.join(dict.fromkeys(names.split()))}" for command, names in NAMES.items()]
+    return "\n".join([JSON_HEAD, *lines, ""])
+
+
+JSON_HEAD = """## JSON
+
+`--json` prints one JSON object on stdout, and nothing else there. Names stay; new ones may come. `a|b`: one of the two,
+by the goal; `[a b]`: not for every goal. Shares and scores are numbers in [0, 1]; `null` says that something is not
+known (`cost_usd` without prices) or not decided (`decision`). `resume` prints what the command that began the run
+does, and `report` has the names of that run's result.
+"""
 
 
 if __name__ == "__main__":

@@ -21,17 +21,18 @@ LONGEST_ERROR = 2000
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """A command that lives in `cereval.cli.<module>` under the module's own name."""
+    """A command that lives in `cereval.cli.<module>`, under its own name or the module's."""
 
     module: str
     summary: str
+    name: str | None = None
 
     @property
     def exists(self) -> bool:
         return find_spec(f"cereval.cli.{self.module}") is not None
 
     def load(self) -> click.Command:
-        command = getattr(import_module(f"cereval.cli.{self.module}"), self.module)
+        command = getattr(import_module(f"cereval.cli.{self.module}"), self.name or self.module)
         assert isinstance(command, click.Command)
         return command
 
@@ -39,7 +40,7 @@ class LazyCommand:
 COMMANDS: Mapping[str, LazyCommand] = {
     "run": LazyCommand("run", "Evaluate a model with as few calls as a certified answer takes."),
     "resume": LazyCommand("resume", "Go on with a run after a crash, a Ctrl-C or a spent budget."),
-    "gate": LazyCommand("gate", "Does a model reach a score? Three answers, three exit codes."),
+    "gate": LazyCommand("run", "Does a model reach a score? Three answers, three exit codes.", "gate"),
     "runs": LazyCommand("runs", "List the runs in the store."),
     "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),
     "report": LazyCommand("report", "Write a page about a run: the answer and what it rests on."),

@@ -1,43 +1,54 @@
-"""What commands print: one JSON object for machines, a headline and a small table for people."""
+"""What commands print: one JSON object for machines, a headline and small tables for people."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from cereval.records import Result
-from cereval.text import SIDES, confidence_of, interval, percent, plus_minus, printable, shortened
-
-__all__ = [
-    "FAILED",
-    "PASSED",
-    "UNDECIDED",
-    "exit_code",
-    "headline",
-    "interval",
-    "percent",
-    "plus_minus",
-    "print_json",
-    "print_table",
-]
+from cereval.errors import BadFile
+from cereval.records import Certified, Rows, Table
+from cereval.text import printable, shortened
 
 LONGEST_CELL = 4000
+LONGEST_LINE = 1000
 SHORTEST_NAME = 11
-PASSED, FAILED, UNDECIDED = 0, 2, 3
 
 
-def exit_code(result: Result) -> int:
-    """0 goal reached or certified pass, 2 certified fail, 3 undecided."""
-    if result.decision == "below":
-        return FAILED
-    return PASSED if result.stopped == "goal" else UNDECIDED
+def show(
+    result: Certified,
+    extra: Mapping[str, Any],
+    rows: Rows,
+    *,
+    as_json: bool,
+    notes: Sequence[str] = (),
+    table: Table | None = None,
+    instead: Mapping[str, Any] | None = None,
+) -> int:
+    """Print a result of any kind; return its exit code.
+
+    extra: names of the JSON object beside those of the result, whose own win, but for those in `instead`. rows: facts
+    beside the result's own. notes: lines before the result's own. table: in place of the result's own.
+    """
+    told = [*notes, *result.notes]
+    if as_json:
+        print_json({**extra, **result.as_dict(), "notes": told, **(instead or {})})
+        return result.exit_code
+    click.echo(printable(result.headline(), LONGEST_LINE))
+    parts = table or result.table()
+    if parts is not None:
+        print_table(parts.rows, parts.header, numbers=parts.numbers, names=parts.names, extra=parts.extra)
+    for line in result.lines():
+        click.echo(printable(line, LONGEST_LINE))
+    print_table([*result.rows(), *rows, *(("note", note) for note in told)])
+    return result.exit_code
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    """One JSON object on stdout; a number that is not finite would be a bug, and is refused."""
+    """Print one JSON object on stdout; a number that is not finite would be a bug, and is refused."""
     click.echo(json.dumps(values, allow_nan=False, ensure_ascii=False))
 
 
@@ -49,13 +60,13 @@ def print_table(
     names: Sequence[int] = (),
     extra: int | None = None,
 ) -> None:
-    """Rows of text in aligned columns; the columns in `numbers` are aligned to the right, long cells are folded.
+    """Print rows of text in aligned columns; those in `numbers` are aligned to the right, long cells are folded.
 
     With `names` every row is one line: if need be without the column `extra`, then with names cut in their middle.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
     from rich.text import Text
 
     console = Console()
@@ -65,7 +76,7 @@ def print_table(
         cells = _fitted(cells, names, console.width, extra)
         console.width = max(console.width, _width(cells))
     style = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0)} if header else {"box": None}
-    table = Table(show_header=bool(header), pad_edge=False, **style)
+    table = RichTable(show_header=bool(header), pad_edge=False, **style)
     for column in range(max(map(len, cells))):
         right = column in numbers
         title = cells[0][column] if header else ""
@@ -99,15 +110,15 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
     return sum(widths) + 2 * len(widths)
 
 
-def headline(result: Result, threshold: float | None = None) -> str:
-    """The answer in one line.
-
-    >>> numbers = 0.82, 0.802, 0.838, 0.018, 0.95, 1940, 14042, 0.86184
-    >>> headline(Result(*numbers, "goal", "uniform", "anytime", "benchmark", seed=0))
-    '82.00% ± 1.80%, 95% confidence, 1,940 of 14,042 questions asked (86.2% saved)'
-    """
-    answer = plus_minus(result)
-    if threshold is not None:
-        answer = f"at least {percent(threshold)}: {SIDES[result.decision]}"
-    asked = f"{result.n_evaluated:,} of {result.n_items:,} questions asked"
-    return f"{answer}, {confidence_of(result)}, {asked} ({result.saved:.1%} saved)"
+def write_certificate(path: Path, certificate: Mapping[str, Any]) -> None:
+    """Write a certificate whole or not at all: a reader never meets half of one."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        advice = "name another file"
+        if "run_id" in certificate:
+            advice = f"it is safe in the store: `cereval resume {certificate['run_id']} -o FILE` writes it elsewhere"
+        raise BadFile(f"the certificate cannot be written to {path} ({error.strerror}); {advice}") from None

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli import weighting
+from cereval.cli.options import WEIGHTING, apply
 from cereval.cli.output import print_json, print_table
-from cereval.cli.run_options import apply
 from cereval.text import percent
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     default="benchmark",
     show_default=True,
 )
-@apply(weighting.OPTIONS)
+@apply(WEIGHTING)
 @click.option("--price", type=float, metavar="USD", help="Price of one call.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan(price: float | None, as_json: bool, **flags: Any) -> int:
@@ -54,6 +53,7 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     Rows marked `measured` are approximations fitted to replays; `theory` is a limit that no method is
     promised to reach; `exact` follows from the method's definition.
     """
+    from cereval.datasets.weighting import mix_notes
     from cereval.errors import InvalidInput
 
     if price is not None and not 0 <= price < float("inf"):
@@ -68,15 +68,15 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     else:
         _print_for_people(outlook, flags["threshold"], price)
         _print_shift(shift)
-        for note in weighting.mix_notes(mix):
+        for note in mix_notes(mix):
             click.echo(note, err=True)
     return 0
 
 
 def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int, Floats | None]:
     """How many questions, and their weights in the target, if they differ."""
-    from cereval.cli.weighting import check_one, is_table, mixed, weights_of_items
     from cereval.datasets.tables import read_column, read_ids, read_items
+    from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
     from cereval.errors import InvalidInput
 
     check_one(weights, mix)

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.compare import ASKING, asked, refuse_asking
-from cereval.cli.output import PASSED, UNDECIDED, interval, percent, print_json, print_table
-from cereval.cli.run_options import OUTPUT, STORE, apply
-from cereval.cli.written import CERTIFICATE, report_option
+from cereval.cli.options import (
+    CERTIFICATE,
+    JSON,
+    LIVE,
+    REPORT,
+    SEED,
+    apply,
+    are_asked,
+    asking_flags,
+    refuse_asking,
+)
 
 if TYPE_CHECKING:
     from cereval.goals.rank import RankGoal
-    from cereval.report.hasse import Diagram
-    from cereval.sessions.rank import ModelInterval, Ranking
-
-Table = tuple[tuple[str, ...], list[list[str]]]
-"""A header and its rows."""
 
 
 @click.command()
@@ -54,15 +56,16 @@ Table = tuple[tuple[str, ...], list[list[str]]]
     help="With --top: each within this of the K-th best.  [default: 0.02]",
 )
 @click.option("--baseline", metavar="COLUMN", help="Instead: which models beat this one?")
-@click.option("--confidence", type=float, default=0.95, show_default=True)
+@click.option("--confidence", type=float, help="[default: 0.95]")
 @click.option(
-    "--budget", "--max-calls", type=int, metavar="N", help="At most N calls, of all models together."
+    "--max-calls",
+    "--budget",
+    "max_calls",
+    type=int,
+    metavar="N",
+    help="At most N calls, of all models together.",
 )
-@click.option("--seed", type=int, default=0, show_default=True)
-@CERTIFICATE
-@report_option("Write a page: the order as a graph, and every interval.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@apply(ASKING, STORE, OUTPUT[1])
+@apply(SEED, CERTIFICATE, REPORT, JSON, LIVE)
 @click.pass_context
 def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flags: Any) -> int:
     """Rank many models on the same items, from as few calls as a certified order takes.
@@ -78,37 +81,10 @@ def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flag
 
     Exit codes: 0 goal reached, 1 could not run, 3 undecided.
     """
-    if models and asked(scores, models):
-        from cereval.cli.ranked_live import rank_live
-
-        return rank_live(scores, models, flags)
+    if models and are_asked(scores, models):
+        return _live(scores, models, flags)
     refuse_asking(context, flags)
     return _recorded(scores, models, flags)
-
-
-def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> int:
-    from cereval.cli.ranked import read_models, truth_in_words
-    from cereval.sessions.rank import RankSession, drive
-
-    table = read_models(scores, models, flags["baseline"])
-    session = RankSession(
-        len(table.scores),
-        table.names,
-        goal=goal_of(flags, table.names),
-        **{name: flags[name] for name in ("confidence", "budget", "seed")},
-    )
-    result = drive(session, table.scores)
-    write_files(flags, session, Path(scores).name)
-    notes, truth = [*table.notes, *result.notes], table.truth(result)
-    if flags["as_json"]:
-        print_json({**result.as_dict(), **truth, "notes": notes})
-    else:
-        print_for_people(result, [("truth", truth_in_words(result, truth))], notes)
-    return exit_code(result)
-
-
-def exit_code(result: Ranking) -> int:
-    return PASSED if result.stopped == "goal" else UNDECIDED
 
 
 def goal_of(flags: Mapping[str, Any], names: Sequence[str]) -> RankGoal:
@@ -129,76 +105,46 @@ def goal_of(flags: Mapping[str, Any], names: Sequence[str]) -> RankGoal:
     return Order(**given, proven=flags["prove_ties"])
 
 
-def write_files(flags: Mapping[str, Any], session: Any, data: str) -> None:
-    """The certificate and the page, where they are wanted."""
-    if not (flags["certificate"] or flags["report"]):
-        return
-    from cereval.certificate.ranking import issue_ranking
-    from cereval.cli.report import write_page
-    from cereval.cli.running import write_certificate
-    from cereval.report.ranking import render_ranking
+def _live(data: str, models: Sequence[str], flags: dict[str, Any]) -> int:
+    from cereval.cli.running import run_live
+    from cereval.errors import InvalidInput
+    from cereval.runner.prepare import ranked
+    from cereval.runner.request import request_from
 
-    content = issue_ranking(session, data)
-    if flags["certificate"]:
-        write_certificate(Path(flags["certificate"]), content)
-    if flags["report"]:
-        write_page(Path(flags["report"]), render_ranking(content))
-
-
-def print_for_people(result: Ranking, facts: list[tuple[str, str]], notes: list[str]) -> None:
-    """A headline, a row for each model, and the order in words: who is just above whom."""
-    from cereval.report.hasse import Diagram
-    from cereval.report.wording import answer_of_ranking
-    from cereval.text import printable
-
-    asked = f"{result.calls:,} of {result.calls_full:,} calls ({result.saved:.1%} saved)"
-    headline = f"{answer_of_ranking(result.as_dict())}, {percent(result.confidence)} confidence, {asked}"
-    click.echo(printable(headline, 1000))
-    diagram = Diagram.of(result.as_dict())
-    header, rows = _ranks(result, diagram) if result.goal["goal"] != "top" else _places(result, diagram)
-    print_table(rows, header, numbers=(0, 2, 3, 4), names=(1,), extra=5)
-    for line in diagram.text():
-        click.echo(printable(line, 1000))
-    print_table([("stopped", result.stopped), *facts, *(("note", note) for note in notes)])
+    baseline = flags["baseline"]
+    names = tuple(dict.fromkeys([*models, *([baseline] if baseline is not None else [])]))
+    if len(names) < 2:
+        raise InvalidInput("--model", "given twice or more", ", ".join(names))
+    request = request_from(data, None, {**asking_flags(flags), "model": names[0]})
+    work = ranked(request, names, goal_of(flags, names))
+    return run_live(work, request.store, flags, lambda one, _: one.plan)
 
 
-def _ranks(result: Ranking, diagram: Diagram) -> Table:
-    """The models from top to bottom, each with the ranks that the certified order leaves to it."""
-    return _table("ranks", {name: diagram.ranks(name) for name in diagram.rows}, result)
+def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> int:
+    from cereval.cli.recorded import read_models, truth_in_words
+    from cereval.cli.running import finish_recorded
+    from cereval.plan import Known
+    from cereval.sessions.rank import RankSession
+    from cereval.sessions.replay import drive
 
-
-def _places(result: Ranking, diagram: Diagram) -> Table:
-    """The models named first; `no`: certified not to be among the k best; `open`: not needed for the answer."""
-    found = dict.fromkeys(diagram.rows, "open") | dict.fromkeys(result.eliminated, "no")
-    found |= dict.fromkeys(result.winners, "yes")
-    order = sorted(found, key=lambda name: ("yes", "open", "no").index(found[name]))
-    return _table(f"top {result.goal['k']}", {name: found[name] for name in order}, result)
-
-
-def _table(title: str, places: Mapping[str, str], result: Ranking) -> Table:
-    rows = [
-        [
-            place,
-            name,
-            f"{result.intervals[name].estimate:.1%}",
-            interval(result.intervals[name].lower, result.intervals[name].upper),
-            f"{result.intervals[name].n:,}",
-            bar(result.intervals[name]),
-        ]
-        for name, place in places.items()
-    ]
-    return (title, "model", "estimate", "interval", "items", "0% to 100%"), rows
-
-
-def bar(limits: ModelInterval, width: int = 16) -> str:
-    """An interval as text, on a line from 0 to 1.
-
-    >>> from cereval.rank import ModelInterval
-    >>> bar(ModelInterval(0.5, 0.3, 0.8, 10), width=10)
-    '···──●──··'
-    """
-    low, high = int(limits.lower * width), min(int(limits.upper * width - 1e-9), width - 1)
-    middle = min(int(limits.estimate * width), width - 1)
-    marks = ["─" if low <= place <= high else "·" for place in range(width)]
-    marks[middle] = "●"
-    return "".join(marks)
+    table = read_models(scores, models, flags["baseline"])
+    session = RankSession(
+        len(table.scores),
+        table.names,
+        goal=goal_of(flags, table.names),
+        confidence=0.95 if flags["confidence"] is None else flags["confidence"],
+        budget=flags["max_calls"],
+        seed=flags["seed"] or 0,
+    )
+    result = drive(session, table.scores, batch=64)
+    truth = table.truth(result)
+    return finish_recorded(
+        "rank",
+        session,
+        Known(),
+        flags,
+        about={"data": Path(scores).name},
+        extra=truth,
+        rows=[("truth", truth_in_words(result, truth))],
+        notes=table.notes,
+    )

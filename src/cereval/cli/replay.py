@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from cereval.cli import weighting
-from cereval.cli.output import exit_code, headline, print_json, print_table
-from cereval.cli.run_options import apply
-from cereval.cli.written import writable
-from cereval.text import interval
+from cereval.cli.options import JSON, MAX_CALLS, REPORT, WEIGHTING, apply, writable
+from cereval.cli.output import print_json, print_table
+from cereval.errors import InvalidInput
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cereval.cli.side_information import SideInformation
+    from cereval.cli.recorded import SideInformation
     from cereval.datasets.tables import ScoresTable
+    from cereval.experiments.leave_one_out import Saving
     from cereval.goals import Goal
+    from cereval.plan import Plan
     from cereval.records import Result
+    from cereval.sessions.mean import Session
 
     Floats = NDArray[np.float64]
 
@@ -68,7 +73,7 @@ if TYPE_CHECKING:
     "--batch", type=int, default=1, show_default=True, help="Questions in flight; changes no result."
 )
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--budget", type=int, metavar="N", help="Ask at most N questions.")
+@MAX_CALLS
 @click.option(
     "--embeddings",
     type=click.Choice(["tfidf", "wordllama", "none"]),
@@ -86,7 +91,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --all-models: runs of each model.",
 )
-@apply(weighting.OPTIONS)
+@apply(WEIGHTING)
 @click.option("--price", type=float, metavar="USD", help="With --all-models: price of one call.")
 @click.option(
     "-o",
@@ -102,7 +107,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --all-models: processes.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--certificate", callback=writable, metavar="FILE", help="Write a certificate that `verify` recomputes."
+)
+@REPORT
+@JSON
 @click.pass_context
 def replay(
     context: click.Context, /, scores: str, model: str | None, all_models: bool, as_json: bool, **flags: Any
@@ -117,7 +126,6 @@ def replay(
 
     Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided.
     """
-    from cereval.cli.all_models import check_flags, replay_all
     from cereval.errors import InvalidInput
 
     if (model is None) != all_models:
@@ -127,8 +135,13 @@ def replay(
 
 
 def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
+    from cereval.cli.recorded import digest_of_items
+    from cereval.cli.running import Watch, finish_recorded
     from cereval.datasets.tables import read_scores
-    from cereval.sessions.replay import replay as run_replay
+    from cereval.datasets.weighting import mix_notes
+    from cereval.plan import Known
+    from cereval.sessions.mean import Session
+    from cereval.sessions.replay import drive, kept_rows
 
     goal = _goal(flags["eps"], flags["threshold"])
     table = read_scores(scores)
@@ -136,26 +149,80 @@ def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -
     # Quick and strict first: texts may take a while to embed.
     weights = _weights(table, model, flags)
     side = _side_information(table, model, flags)
-    result = run_replay(
-        column,
-        goal=goal,
-        weights=weights,
-        embeddings=side.embeddings,
-        groups=side.groups,
-        history=side.history,
-        **{key: flags[key] for key in ("confidence", "method", "target", "batch", "budget", "seed")},
-    )
-    extra = {
-        "model": model,
-        **goal.spec(),
-        **_truth(column, weights, result),
-        "notes": [*weighting.mix_notes(flags["mix"]), *side.notes, *result.notes],
+    kept = scored_rows(column)
+    arrays = {
+        "weights": weights,
+        "embeddings": side.embeddings,
+        "groups": side.groups,
+        "history": side.history,
     }
-    if as_json:
-        print_json({**result.as_dict(), **extra})
-    else:
-        _print_for_people(result, extra)
-    return exit_code(result)
+    session = Session(
+        len(kept),
+        goal=goal,
+        **{name: kept_rows(name, values, len(column), kept) for name, values in arrays.items()},
+        **{name: flags[name] for name in ("confidence", "method", "target", "seed")},
+        budget=flags["max_calls"],
+    )
+    session.models = (model,)
+    watch = Watch(session)
+    result = drive(session, column[kept], flags["batch"], watch)
+    truth = _truth(column, weights, result)
+    about = {
+        "model": model,
+        "data": Path(scores).name,
+        "items": digest_of_items([table.items[i] for i in kept]),
+    }
+    plan = None
+    if flags["certificate"] or flags["report"]:
+        plan = _plan_of(session, about)
+    return finish_recorded(
+        "estimate",
+        session,
+        Known.of(session.pool),
+        {**flags, "as_json": as_json},
+        about=about,
+        extra={"model": model, **goal.spec(), **truth},
+        rows=[("truth", _told(truth))],
+        notes=(*mix_notes(flags["mix"]), *side.notes),
+        steps=watch.steps,
+        plan=plan,
+    )
+
+
+def scored_rows(column: Floats) -> Any:
+    """The rows of a column that have a score."""
+    import numpy as np
+
+    from cereval.errors import InvalidInput
+    from cereval.sessions.replay import checked_scores
+
+    kept = np.flatnonzero(~np.isnan(checked_scores(column)))
+    if not len(kept):
+        raise InvalidInput("scores", "at least one score that is not NaN", f"{len(column)} values")
+    return kept
+
+
+def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
+    """The plan that a replay's certificate rests on; embeddings have no place in it."""
+    from cereval.arrays import packed
+    from cereval.plan import Known, Plan
+
+    if session.pool.embeddings is not None:
+        wanted = "given without texts (--embeddings none): a certificate of one mean has no room for vectors"
+        raise InvalidInput("--certificate and --report", wanted, "embeddings")
+    settings, weights = session.settings(), session.pool.weights
+    same = ("goal", "confidence", "method", "n_items", "seed")
+    return Plan(
+        data_hash=about["items"],
+        data_name=about["data"],
+        model={"name": about["model"]},
+        scorer={"name": "recorded"},
+        target="benchmark" if settings["target"] == "weighted" else settings["target"],
+        max_calls=settings["budget"],
+        side_information=Known.of(session.pool).names,
+        weights={} if weights is None else {"source": "recorded", **packed(weights)},
+        **{name: settings[name] for name in same},
+    )
 
 
 def _goal(eps: float | None, threshold: float | None) -> Goal:
@@ -170,7 +237,7 @@ def _goal(eps: float | None, threshold: float | None) -> Goal:
 
 
 def _side_information(table: ScoresTable, model: str, flags: dict[str, Any]) -> SideInformation:
-    from cereval.cli.side_information import SideInformation, embedded, grouped, known_items, past_scores
+    from cereval.cli.recorded import SideInformation, embedded, grouped, known_items, past_scores
 
     history, notes = past_scores(table, model, flags["history"], flags["store"])
     known = known_items(flags["items"], table.items)
@@ -184,7 +251,8 @@ def _side_information(table: ScoresTable, model: str, flags: dict[str, Any]) -> 
 
 def _weights(table: ScoresTable, model: str, flags: dict[str, Any]) -> Floats | None:
     """The weights that --weights or --mix describe; a mix is one of the items that have a score."""
-    from cereval.cli.side_information import known_items
+    from cereval.cli.recorded import known_items
+    from cereval.datasets import weighting
     from cereval.datasets.tables import read_column
     from cereval.errors import InvalidInput
 
@@ -220,21 +288,129 @@ def _truth(column: Floats, weights: Floats | None, result: Result) -> dict[str, 
     return {"truth": truth, "truth_inside": result.lower - slack <= truth <= result.upper + slack}
 
 
-def _print_for_people(result: Result, extra: dict[str, Any]) -> None:
-    click.echo(headline(result, extra.get("value")))
-    rows = [
-        ("model", extra["model"]),
-        ("method", result.method),
-        ("guarantee", result.guarantee),
-        ("target", result.target),
-        ("interval", interval(result.lower, result.upper)),
-        ("truth", _told(extra)),
-        ("stopped", result.stopped),
-    ]
-    print_table([*rows, *(("note", note) for note in extra["notes"])])
-
-
-def _told(extra: dict[str, Any]) -> str:
+def _told(extra: Mapping[str, Any]) -> str:
     if extra["truth"] is None:
         return "unknown: the table is itself a sample of the population"
     return f"{extra['truth']:.2%} ({'inside' if extra['truth_inside'] else 'OUTSIDE'} the interval)"
+
+
+# -- every model ------------------------------------------------------------------------------------------------------
+
+ONE_MODEL_ONLY = (
+    "threshold",
+    "method",
+    "target",
+    "batch",
+    "max_calls",
+    "store",
+    "certificate",
+    "report",
+    "weights",
+    "mix",
+)
+ALL_MODELS_ONLY = ("seeds", "price", "output", "jobs")
+
+
+def check_flags(context: click.Context, *, all_models: bool) -> None:
+    """Refuses flags that would be ignored."""
+    for name in ONE_MODEL_ONLY if all_models else ALL_MODELS_ONLY:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            value = context.params.get(name)
+            raise InvalidInput(
+                f"--{name}", f"given {'without' if all_models else 'with'} --all-models", value
+            )
+
+
+def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
+    """Every model, with all the others as history; prints the table or one JSON object."""
+    from cereval.experiments.leave_one_out import total
+    from cereval.goals.estimate import in_open_unit_interval
+    from cereval.sessions.base import whole
+
+    if set(flags["history"]) - {"others"}:
+        raise InvalidInput("--history", "`others` (the default) with --all-models", flags["history"][0])
+    price = flags["price"]
+    if price is not None and not 0 <= price < float("inf"):
+        raise InvalidInput("--price", "a number >= 0", price)
+    in_open_unit_interval("confidence", flags["confidence"])
+    whole("seed", flags["seed"], 0)
+    parts = _savings(Path(scores), flags, quiet=as_json)
+    sum_of_all = total(parts)
+    delta = 1 - flags["confidence"]
+    if as_json:
+        print_json(_all_as_dict(parts, sum_of_all, delta, price))
+    else:
+        _print_for_people(parts, sum_of_all, delta, price)
+    return 0
+
+
+def _savings(scores: Path, flags: Mapping[str, Any], quiet: bool) -> list[Saving]:
+    from cereval.experiments.leave_one_out import LeaveOneOut, leave_one_out
+    from cereval.goals import Estimate
+
+    eps = Estimate().eps if flags["eps"] is None else Estimate(flags["eps"]).eps
+    seeds = tuple(range(flags["seed"], flags["seed"] + flags["seeds"]))
+    with TemporaryDirectory() as folder:
+        features = _features(scores, flags, Path(folder))
+        plan = LeaveOneOut(scores, eps, flags["confidence"], seeds, features)
+        memory = Path(flags["output"]) if flags["output"] else Path(folder) / "rows.csv"
+        return leave_one_out(plan, memory, jobs=flags["jobs"], quiet=quiet)
+
+
+def _features(scores: Path, flags: Mapping[str, Any], folder: Path) -> Path | None:
+    from cereval.cli.recorded import embedded, grouped, known_items
+    from cereval.datasets.tables import read_scores
+    from cereval.experiments.leave_one_out import save_features
+
+    known = known_items(flags["items"], read_scores(scores).items)
+    groups, vectors = grouped(known, flags["groups"]), embedded(known, flags["embeddings"], "auto")
+    return save_features(folder / "features.npz", groups, vectors)
+
+
+def _all_as_dict(parts: Sequence[Saving], whole: Saving, delta: float, price: float | None) -> dict[str, Any]:
+    from cereval.experiments.leave_one_out import most_misses
+
+    return {
+        "models": [_with_money(one, price) for one in parts],
+        "total": _with_money(whole, price),
+        "miss_rate": whole.misses / whole.runs,
+        "most_misses": most_misses(whole.runs, delta),
+    }
+
+
+def _with_money(one: Saving, price: float | None) -> dict[str, Any]:
+    money = {} if price is None else {"cost_usd": price * one.auto, "saved_usd": price * one.saved}
+    return {**one.as_dict(), **money}
+
+
+def _print_for_people(parts: Sequence[Saving], whole: Saving, delta: float, price: float | None) -> None:
+    from cereval.experiments.leave_one_out import most_misses
+
+    saved = ["saved"] if price is None else ["cost", "saved"]
+    header = ["model", "all", "uniform", "auto", "ratio", *saved, "", "miss"]
+    rows = [_row(one, price) for one in (*parts, whole)]
+    print_table(rows, header, numbers=range(1, len(header)), names=(0,))
+    bound = most_misses(whole.runs, delta)
+    click.echo(
+        "Calls for all items, for uniform draws, and for auto with the other models as history; "
+        "ratio = auto / uniform; saved = all - auto."
+    )
+    click.echo(
+        f"{whole.misses} of {whole.runs} intervals miss the truth; "
+        f"at {1 - delta:.3g} confidence up to {bound} are to be expected"
+    )
+
+
+def _row(one: Saving, price: float | None) -> list[str]:
+    calls = [f"{value:,.0f}" for value in (one.items, one.uniform, one.auto)]
+    saved = [f"{one.saved:,.0f}"]
+    if price is not None:
+        saved = [f"${price * one.auto:,.2f}", f"${price * one.saved:,.2f}"]
+    return [
+        one.model,
+        *calls,
+        f"{one.ratio:.2f}",
+        *saved,
+        f"{one.saved / one.items:.1%}",
+        f"{one.misses}/{one.runs}",
+    ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from cereval.cli.run_options import LIMITS, OUTPUT, PRICES, STORE, apply
+from cereval.cli.options import LIMITS, OUTPUT, PRICES, STORE, apply
 
 
 @click.command()
@@ -22,38 +21,17 @@ from cereval.cli.run_options import LIMITS, OUTPUT, PRICES, STORE, apply
 def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | None, **flags: Any) -> int:
     """Go on with RUN (its id, or the beginning of it): stored answers are replayed, none is asked again.
 
-    Data, prompt, model and scorer come from the store. Exit codes as for `run`.
+    Data, prompt, model and scorer come from the store. Exit codes as for the command that began the run.
     """
-    from cereval.cli.preparing import recalled
-    from cereval.cli.running import Showing, carry_out
-    from cereval.cli.stores import existing_store
-    from cereval.errors import InvalidInput
+    from cereval.cli.running import finish
     from cereval.goals import Estimate
+    from cereval.runner.api import opened_store, resumed
     from cereval.sessions.base import whole
-    from cereval.sessions.log import Change
 
-    showing = Showing(flags.pop("display"), flags.pop("output"), flags.pop("as_json"))
+    showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
     if max_calls is not None:
         whole("budget", max_calls, 1)
-    opened = existing_store(store)
-    try:
+    with opened_store(store) as opened:
         goal = {} if eps is None else Estimate(eps).spec()
-        plan = opened.run(run_id).plan
-        if goal and _keeps_its_question(plan):
-            raise InvalidInput(
-                "--eps",
-                "left out for a comparison, many tasks or growing data, which keep their question",
-                eps,
-            )
-        if max_calls is not None and plan.get("growth"):
-            raise InvalidInput(
-                "--max-calls", "left out for growing data (--max-usd, --max-minutes)", max_calls
-            )
-        work = recalled(run_id, opened, flags)
-        return carry_out(work, work.plan, opened, showing, Change(0, 0, goal, max_calls))
-    finally:
-        opened.close()
-
-
-def _keeps_its_question(plan: Mapping[str, Any]) -> bool:
-    return "second" in plan["model"] or bool(plan.get("tasks") or plan.get("growth"))
+        work, change = resumed(run_id, opened, flags, goal, max_calls)
+        return finish(work, work.plan, opened, showing, change)

@@ -1,4 +1,4 @@
-"""`cereval run`: from a file of questions and a model's address to a certificate."""
+"""`cereval run` and `cereval gate`: from a file of questions and a model's address to a certificate."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.run_options import TASK, apply
+from cereval.cli.options import RUN, apply
 
 if TYPE_CHECKING:
-    from cereval.cli.task import Task
     from cereval.plan import Plan
+    from cereval.runner.prepare import Prepared
+    from cereval.runner.request import Request
 
 
 @click.command()
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     metavar="C",
     help="Stop when it is certain whether the mean is >= C.",
 )
-@apply(TASK)
+@apply(RUN)
 def run(data: str | None, config: str | None, **flags: Any) -> int:
     """Evaluate a model on DATA with as few calls as a certified answer takes.
 
@@ -36,44 +37,55 @@ def run(data: str | None, config: str | None, **flags: Any) -> int:
     return started(data, config, flags)
 
 
+@click.command()
+@click.argument("data", required=False)
+@click.option("--min", "at_least", type=float, required=True, metavar="C", help="The mean score to reach.")
+@apply(RUN)
+def gate(data: str | None, config: str | None, **flags: Any) -> int:
+    """Let a model pass only if its mean score on DATA is certainly at least C; takes the flags of `run`.
+
+    Exit codes: 0 certified pass, 1 could not run, 2 certified fail, 3 undecided (the budget is spent).
+    """
+    return started(data, config, {**flags, "eps": None})
+
+
 def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
-    """What `run` and `gate` have in common."""
-    from cereval.cli.preparing import prepared
-    from cereval.cli.running import Showing, carry_out, opened_store
-    from cereval.cli.task import task_from
-    from cereval.cli.weighting import mix_notes
+    """Carry out `run` or `gate`."""
+    from cereval.cli.running import run_live
+    from cereval.datasets.weighting import mix_notes
+    from cereval.runner.prepare import prepared
+    from cereval.runner.request import request_from
     from cereval.runner.start import planned
 
-    showing = Showing(flags.pop("display"), flags.pop("output"), flags.pop("as_json"))
+    showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
     dry_run = flags.pop("dry_run")
-    task = task_from(data, config, flags)
-    work = prepared(task)
-    for note in mix_notes(task.mix):
+    request = request_from(data, config, flags)
+    work = prepared(request)
+    for note in mix_notes(request.mix):
         click.echo(note, err=True)
     if dry_run:
-        return _shown(task, work, showing.as_json)
-    store = opened_store(task.store)
-    try:
-        plan = planned(work.plan, work.items, store, history=task.history)
-        return carry_out(work, plan, store, showing)
-    finally:
-        store.close()
+        return _shown(request, work, showing["as_json"])
+    return run_live(
+        work,
+        request.store,
+        showing,
+        lambda one, store: planned(one.plan, one.items, store, history=request.history),
+    )
 
 
-def _shown(task: Task, work: Any, as_json: bool) -> int:
-    """The plan, the first prompt and the calls to expect, without asking anything."""
-    from cereval.cli.output import percent, print_json, print_table
-    from cereval.goals.words import in_words
+def _shown(request: Request, work: Prepared, as_json: bool) -> int:
+    """Print the plan, the first prompt and the calls to expect, without asking anything."""
+    from cereval.cli.output import print_json, print_table
+    from cereval.goals import in_words
+    from cereval.text import percent
 
-    first = [dict(turn) for turn in work.caller.prompt.messages(work.items[0])]
-    calls = _expected(task, work.plan)
-    facts = {"plan": work.plan.as_dict(), "first_prompt": first, "expected_calls": calls}
+    first = [dict(turn) for turn in work.prompt.messages(work.items[0])]
+    calls, plan = _expected(request, work.plan), work.plan
     if as_json:
-        print_json(facts)
+        print_json({"plan": plan.as_dict(), "first_prompt": first, "expected_calls": calls})
         return 0
-    plan = work.plan
     rows = [
-        ("model", str(task.model)),
+        ("model", str(request.model)),
         ("items", f"{plan.n_items:,} ({plan.data_hash[:23]}...)"),
         ("scorer", str(plan.scorer["spec"]["name"])),
         ("goal", f"{in_words(plan.goal)} at {percent(plan.confidence)} confidence"),
@@ -85,17 +97,17 @@ def _shown(task: Task, work: Any, as_json: bool) -> int:
     return 0
 
 
-def _expected(task: Task, plan: Plan) -> int | None:
-    """Calls that scores of the largest variance would take; a threshold's depend on where the mean is."""
+def _expected(request: Request, plan: Plan) -> int | None:
+    """Forecast the calls that scores of the largest variance would take; None for a threshold."""
     from cereval.stats.planning import plan_estimate
     from cereval.stats.scenario import Scenario
     from cereval.stats.shift import shift_of
 
-    if task.at_least is not None:
+    if request.at_least is not None:
         return None
-    eps, weights = task.eps or 0.02, plan.item_weights
+    eps, weights = request.eps or 0.02, plan.item_weights
     if weights is not None:
-        return shift_of(weights, eps, 1 - task.confidence).calls
-    outlook = plan_estimate(Scenario(plan.n_items, mean=0.5, confidence=task.confidence), eps)
+        return shift_of(weights, eps, 1 - request.confidence).calls
+    outlook = plan_estimate(Scenario(plan.n_items, mean=0.5, confidence=request.confidence), eps)
     calls = next(row.calls for row in outlook.forecasts if row.method == "uniform")
     return plan.n_items if calls is None else calls

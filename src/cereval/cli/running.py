@@ -1,110 +1,95 @@
-"""Carrying out a run for `run`, `gate` and `resume`: one event loop, one display, one way to print."""
+"""Carrying out a question for every command that asks one: live runs, and recorded scores."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.output import exit_code, headline, print_json, print_table
-from cereval.cli.preparing import Prepared
-from cereval.cli.stores import sqlite_file
-from cereval.cli.written import can_be_written
+from cereval.cli.display import observer_for
+from cereval.cli.options import can_be_written
+from cereval.cli.output import show, write_certificate
 from cereval.errors import BadFile
-from cereval.plan import Plan
-from cereval.records import Result
-from cereval.runner.progress import Observer, Silent
-from cereval.runner.run import Outcome, run
-from cereval.runner.start import Start, changed, start
-from cereval.sessions.log import Change
-from cereval.store.base import DEFAULT_URL, Store, open_store
-from cereval.text import interval
+from cereval.records import Certified, Rows, Step, Table
+from cereval.runner.api import carry_out, opened_store, sqlite_file
+from cereval.runner.run import Outcome
+from cereval.store.base import DEFAULT_URL, Store
+from cereval.text import money
 
-INTERRUPTED = "interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)"
+if TYPE_CHECKING:
+    from cereval.plan import Known, Plan
+    from cereval.runner.prepare import Prepared
+    from cereval.sessions.base import AskTell
+    from cereval.sessions.log import Change
 
-
-@dataclass(frozen=True, slots=True)
-class Showing:
-    """Where progress and results go."""
-
-    display: str | None = None
-    output: str | None = None
-    as_json: bool = False
-
-    def observer(self, goal: Mapping[str, Any] | None = None) -> Observer:
-        """Shows the run; `goal` is the one pursued, which may have changed since the run was planned."""
-        from cereval.cli.plain_display import PlainDisplay
-
-        kind = self.display or ("rich" if sys.stderr.isatty() else "plain")
-        if kind == "rich":
-            from cereval.cli.rich_display import RichDisplay
-
-            return RichDisplay(goal=goal)
-        return Silent() if kind == "none" else PlainDisplay(goal=goal)
+# -- live -------------------------------------------------------------------------------------------------------------
 
 
-def carry_out(
-    work: Prepared, plan: Plan, store: Store, showing: Showing, change: Change | None = None
+def run_live(
+    work: Prepared, store_url: str, flags: Mapping[str, Any], plan: Callable[[Prepared, Store], Plan]
 ) -> int:
-    """Runs or resumes a plan, writes its certificate, prints its answer; returns the exit code."""
-    path = certificate_path(showing.output, store, plan.run_id)
-    outcome = asyncio.run(_run(work, plan, store, showing, change))
+    """Ask what a plan asks, through the store: a repeated command goes on where it ended."""
+    with opened_store(store_url, create=True) as store:
+        return finish(work, plan(work, store), store, flags)
+
+
+def finish(
+    work: Prepared, plan: Plan, store: Store, flags: Mapping[str, Any], change: Change | None = None
+) -> int:
+    """Run or resume a plan, write its certificate and page, print its answer; return the exit code."""
+    path = certificate_path(flags["certificate"], store, plan.run_id)
+    outcome = asyncio.run(carry_out(work, plan, store, observer_for(flags["display"]), change))
     write_certificate(path, outcome.certificate)
-    if "second" in plan.model:
-        from cereval.cli.compared_live import show_comparison
+    if flags.get("report") is not None:
+        from cereval.report.page import page_of, write_page
 
-        return show_comparison(outcome, path, plan, as_json=showing.as_json)
-    if plan.tasks:
-        from cereval.cli.tasks_live import show_tasks
-
-        return show_tasks(outcome, path, plan, store, as_json=showing.as_json)
-    if plan.growth:
-        from cereval.cli.extend_live import show_version
-
-        return show_version(outcome, path, plan, store, as_json=showing.as_json)
-    result = outcome.result
-    assert isinstance(result, Result)
-    if showing.as_json:
-        print_json({**result.as_dict(), **run_facts(outcome, path)})
-    else:
-        print_for_people(outcome, result, path, plan)
+        write_page(Path(flags["report"]), page_of(store, outcome.run_id).html)
+    code = show(outcome.result, run_json(outcome, path), run_rows(outcome, path), as_json=flags["as_json"])
+    if not flags["as_json"]:
         suggest_resuming(outcome, store)
-    return exit_code(result)
+    return code
 
 
-async def _run(work: Prepared, plan: Plan, store: Store, showing: Showing, change: Change | None) -> Outcome:
-    try:
-        with store.hold(plan.run_id):
-            begun = _begun(start(plan, work.items, store), store, change)
-            watcher = showing.observer(begun.session.goal.spec())
-            return await run(
-                begun,
-                store,
-                work.caller,
-                work.limits,
-                watcher,
-                circumstances=work.circumstances,
-                on_interrupt=lambda: watcher.on_note(INTERRUPTED),
-            )
-    finally:
-        await work.close()
+def run_json(outcome: Outcome, path: Path) -> dict[str, Any]:
+    """What scripts want besides the result's fields."""
+    names = outcome.result.models
+    named = {"first": names[0], "second": names[1]} if len(names) == 2 else {}
+    spec = {} if "goal" in outcome.result.as_dict() else dict(outcome.result.goal)
+    return {
+        "run_id": outcome.run_id,
+        "model": outcome.plan.model_name,
+        **named,
+        "data": outcome.plan.data_name,
+        **spec,
+        "calls": outcome.calls,
+        "surplus": outcome.surplus,
+        "cost_usd": outcome.cost_usd,
+        "interrupted": outcome.interrupted,
+        "certificate": str(path),
+        "runs": dict(outcome.parts),
+    }
 
 
-def _begun(begun: Start, store: Store, change: Change | None) -> Start:
-    """Applies a change to what the replay reached; without one, or where nothing differs, all stays."""
-    session = begun.session
-    budget = session.budget if change is None or change.max_calls is None else change.max_calls
-    goal = session.goal.spec() if change is None or not change.goal else dict(change.goal)
-    if (goal, budget) == (session.goal.spec(), session.budget):
-        return begun
-    drawn = len(store.draws(begun.plan.run_id))
-    return changed(begun, store, Change(session.n_evaluated, drawn, goal, budget))
+def run_rows(outcome: Outcome, path: Path) -> Rows:
+    """How a run ended, what it took, and where it is kept."""
+    result = outcome.result
+    cost = money(outcome.cost_usd) if outcome.cost_usd != 0 else "$0.0000"
+    return [
+        ("stopped", "interrupted" if outcome.interrupted else result.stopped),
+        ("calls", f"{outcome.calls:,} ({result.failures} failed, {outcome.surplus} not needed), cost {cost}"),
+        ("certificate", str(path)),
+        ("run", outcome.run_id),
+    ]
+
+
+def suggest_resuming(outcome: Outcome, store: Store) -> None:
+    """Say how to go on, where that is possible."""
+    if outcome.result.stopped in ("running", "budget"):
+        where = "" if store.url == DEFAULT_URL else f" --store {store.url}"
+        click.echo(f"`cereval resume {outcome.run_id}{where}` goes on from here", err=True)
 
 
 def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
@@ -117,65 +102,63 @@ def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
     return path
 
 
-def write_certificate(path: Path, certificate: Mapping[str, Any]) -> None:
-    """Whole or not at all: a reader never meets half a certificate."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        advice = "name another file"
-        if "run_id" in certificate:
-            advice = f"it is safe in the store: `cereval resume {certificate['run_id']} -o FILE` writes it elsewhere"
-        raise BadFile(f"the certificate cannot be written to {path} ({error.strerror}); {advice}") from None
+# -- recorded ---------------------------------------------------------------------------------------------------------
 
 
-def run_facts(outcome: Outcome, path: Path) -> dict[str, Any]:
-    """What scripts want besides the result's fields."""
-    return {
-        "run_id": outcome.run_id,
-        "calls": outcome.calls,
-        "surplus": outcome.surplus,
-        "cost_usd": outcome.cost_usd,
-        "interrupted": outcome.interrupted,
-        "certificate": str(path),
-    }
+class Watch:
+    """Notes what is certified after every result, for the page."""
+
+    def __init__(self, session: AskTell) -> None:
+        self.steps: list[Step] = []
+        self(session)
+
+    def __call__(self, session: AskTell) -> None:
+        step = session.step()
+        if step is not None:
+            self.steps.append(step)
 
 
-def print_for_people(outcome: Outcome, result: Result, path: Path, plan: Plan) -> None:
-    goals = [plan.goal, *(change["goal"] for change in outcome.certificate["changes"])]
-    click.echo(headline(result, goals[-1].get("value")))
-    rows = [
-        ("model", plan.model_name),
-        ("interval", interval(result.lower, result.upper)),
-        ("method", f"{result.method} ({result.guarantee})"),
-        *run_rows(outcome, path),
-    ]
-    print_table([*rows, *(("note", note) for note in result.notes)])
+def finish_recorded(
+    kind: str,
+    session: AskTell,
+    known: Known,
+    flags: Mapping[str, Any],
+    *,
+    about: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    rows: Rows,
+    notes: tuple[str, ...] = (),
+    steps: list[Step] | None = None,
+    table: Table | None = None,
+    instead: Mapping[str, Any] | None = None,
+    plan: Plan | None = None,
+) -> int:
+    """Write the certificate and the page of recorded scores where they are wanted, and print the answer."""
+    result = session.result()
+    if flags["certificate"] or flags["report"]:
+        _write(kind, session, result, known, flags, about, steps or [], plan)
+    told = [*rows, ("stopped", result.stopped)]
+    return show(result, extra, told, as_json=flags["as_json"], notes=notes, table=table, instead=instead)
 
 
-def run_rows(outcome: Outcome, path: Path) -> list[tuple[str, str]]:
-    """How a run of any kind ended, what it took, and where it is kept."""
-    result, cost = outcome.result, "unknown" if outcome.cost_usd is None else f"${outcome.cost_usd:.4f}"
-    return [
-        ("stopped", "interrupted" if outcome.interrupted else result.stopped),
-        ("calls", f"{outcome.calls:,} ({result.failures} failed, {outcome.surplus} not needed), cost {cost}"),
-        ("certificate", str(path)),
-        ("run", outcome.run_id),
-    ]
+def _write(
+    kind: str,
+    session: AskTell,
+    result: Certified,
+    known: Known,
+    flags: Mapping[str, Any],
+    about: Mapping[str, Any],
+    steps: list[Step],
+    plan: Plan | None,
+) -> None:
+    from cereval.certificate.base import issue
+    from cereval.kinds import kind_named
 
+    certificate = issue(kind_named(kind), session, result, known, about=about, plan=plan)
+    if flags["certificate"]:
+        write_certificate(Path(flags["certificate"]), certificate)
+    if flags["report"]:
+        from cereval.report.page import recorded_page, write_page
 
-def suggest_resuming(outcome: Outcome, store: Store) -> None:
-    """Says how to go on, where that is possible."""
-    if outcome.result.stopped in ("running", "budget"):
-        where = "" if store.url == DEFAULT_URL else f" --store {store.url}"
-        click.echo(f"`cereval resume {outcome.run_id}{where}` goes on from here", err=True)
-
-
-def opened_store(url: str) -> Store:
-    """The store of a new run; created where there is none."""
-    file = sqlite_file(url)
-    if file is not None and not file.parent.is_dir():
-        raise BadFile(f"there is no folder {file.parent} for the database; create it, or use another --store")
-    return open_store(url)
+        page = recorded_page(kind_named(kind), result, certificate, steps, about)
+        write_page(Path(flags["report"]), page)

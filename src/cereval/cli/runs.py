@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.output import print_table
-from cereval.cli.run_options import STORE
+from cereval.cli.options import STORE
 
 if TYPE_CHECKING:
     from cereval.store.base import Run
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 @STORE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 def runs(store: str | None, as_json: bool) -> int:
-    """List the runs in the store, oldest first."""
-    from cereval.cli.stores import existing_store
+    """List the runs in the store, oldest first; runs of several models with their parts."""
+    from cereval.cli.output import print_table
+    from cereval.runner.api import opened_store
 
-    opened = existing_store(store)
-    try:
-        found = [_facts(run) for run in opened.runs()]
-    finally:
-        opened.close()
+    with opened_store(store) as opened:
+        by_id = {run.run_id: run for run in opened.runs()}
+    found = [_facts(run, by_id) for run in by_id.values()]
     if as_json:
         click.echo(json.dumps(found, allow_nan=False, ensure_ascii=False))
     elif found:
@@ -43,21 +42,28 @@ def _shown(facts: dict[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in facts.items()} | {"cost": cost, "changed": changed}
 
 
-def _facts(run: Run) -> dict[str, Any]:
-    from cereval.goals.words import in_words
+def _facts(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
+    from cereval.kinds import kind_of
+    from cereval.plan import Plan
 
+    kind, plan = kind_of(run.plan), Plan.from_dict(run.plan)
+    parts = [by_id[part.run_id] for part in kind.parts(plan) if part.run_id in by_id]
+    costs = [part.cost_usd for part in parts]
     return {
         "run_id": run.run_id,
+        "kind": kind.name,
         "status": run.status,
         "model": run.model,
-        "data": run.plan["data_name"],
-        "n_items": run.plan["n_items"],
-        "goal": in_words(run.plan["goal"]),
-        "items": run.answers,
-        # In a comparison an item goes to both models.
-        "calls": run.answers * (2 if "second" in run.plan["model"] else 1),
-        "failures": run.failures,
-        "cost_usd": run.cost_usd,
+        "data": plan.data_name,
+        "n_items": plan.n_items,
+        "goal": kind.goal_words(run.plan),
+        "items": max((part.answers for part in parts), default=0),
+        # Comparisons of the first version keep both answers as one.
+        "calls": sum(part.answers for part in parts) * (2 if kind.packed else 1),
+        "failures": sum(part.failures for part in parts),
+        "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+        "parts": [part.run_id for part in parts if part.run_id != run.run_id],
+        "engine": run.engine,
         "created_at": run.created_at,
         "changed_at": run.changed_at,
     }

@@ -8,39 +8,41 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.run_options import STORE
-from cereval.errors import BadFile, shown
+from cereval.cli.options import JSON, STORE
+from cereval.errors import BadFile
+from cereval.text import printable
 
 if TYPE_CHECKING:
-    from cereval.certificate.base import Verdict
-    from cereval.certificate.stored import Stored
-    from cereval.plan import Plan
-    from cereval.records import Draw
-    from cereval.store.base import Store
+    from cereval.certificate.verify import Stored, Verdict
 
 VALID, COULD_NOT_CHECK, INVALID = 0, 1, 2
-OURS = "cereval-"
+LONGEST = 4000
 
 
 @click.command()
 @click.argument("certificate")
 @STORE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def verify(certificate: str, store: str | None, as_json: bool) -> int:
     """Check CERTIFICATE: hashes, draws, every field, and the interval by an independent computation.
 
-    The log in the store is compared too: in --store, or in a database beside the certificate.
+    The log in the store is compared too: in --store, or in a database beside the certificate. A certificate of
+    another engine (the revision of what decides draws and intervals) is checked as far as that goes.
 
-    Exit codes: 0 valid, 1 could not check, 2 invalid, or no certificate at all.
+    Exit codes: 0 valid, 1 could not check all of it, 2 invalid, or no certificate at all.
     """
-    from cereval.certificate.kinds import checker
+    from cereval.certificate.verify import Verdict, refused_at_sight
+    from cereval.certificate.verify import verify as check
 
     content = read_certificate(Path(certificate))
-    refused = _refused_at_sight(content)
+    if content is None:
+        reason = "it is not JSON, or has a key twice or a number that is not finite"
+        return _printed(Verdict("invalid", (f"this is no certificate of cereval: {reason}",)), as_json)
+    refused = refused_at_sight(content)
     if refused is not None:
         return _printed(refused, as_json)
     stored = _stored(content, Path(certificate), store)
-    return _printed(checker(content)(content, stored, explain=True), as_json)
+    return _printed(check(content, stored, explain=True), as_json)
 
 
 def read_certificate(path: Path) -> Any:
@@ -68,38 +70,15 @@ def _refused(constant: str) -> None:
     raise ValueError(f"{constant} is no number of a certificate")
 
 
-def _refused_at_sight(content: Any) -> Verdict | None:
-    """The verdict on what is no certificate, or one of a kind that only a later version knows."""
-    from cereval import __version__
-    from cereval.certificate.base import Verdict
-    from cereval.certificate.kinds import CHECKERS
-
-    if content is None:
-        reason = "it is not JSON, or has a key twice or a number that is not finite"
-        return Verdict("invalid", (f"this is no certificate of cereval: {reason}",))
-    kind = content.get("format") if isinstance(content, dict) else None
-    if isinstance(kind, str) and kind in CHECKERS:
-        return None
-    if isinstance(kind, str) and kind.startswith(OURS):
-        advice = "check it with the version that made it"
-        return Verdict(
-            "unchecked", (f"cereval {__version__} does not know the format {shown(kind)}: {advice}",)
-        )
-    reason = "it names no format" if kind is None else f"its format is {shown(kind)}"
-    return Verdict("invalid", (f"this is no certificate of cereval: {reason}",))
-
-
 def _stored(content: Any, path: Path, url: str | None) -> Stored | None:
     """What the store has of the run. A store that was named must have it; one that lies beside may."""
-    from cereval.cli.stores import existing_store
+    from cereval.runner.api import opened_store
+    from cereval.runner.start import evidence
 
     run_id = str(content.get("run_id", "")) if isinstance(content, dict) else ""
     if url is not None:
-        store = existing_store(url)
-        try:
-            return _evidence(store, run_id)
-        finally:
-            store.close()
+        with opened_store(url) as store:
+            return evidence(content, store)
     for file in sorted(path.absolute().parent.iterdir()):
         if file.suffix in (".db", ".sqlite", ".sqlite3") and holds_run(file, run_id):
             return _stored(content, path, f"sqlite:///{file}")
@@ -127,42 +106,12 @@ def holds_run(file: Path, run_id: str) -> bool:
         connection.close()
 
 
-def _evidence(store: Store, run_id: str) -> Stored:
-    from cereval.certificate.stored import Stored
-    from cereval.cli.preparing import item_from
-    from cereval.datasets.base import content_hash
-    from cereval.plan import Plan
-    from cereval.runner.start import changes_of, known_items
-
-    run = store.run(run_id)
-    plan = Plan.from_dict(run.plan)
-    items = tuple(item_from(row) for row in store.items(plan.data_hash))
-    draws, results = _log(store, plan)
-    return Stored(
-        plan=run.plan,
-        draws=draws,
-        results=results,
-        changes=tuple(change.as_dict() for change in changes_of(store, run.run_id)),
-        known=known_items(plan, items, store),
-        data_hash=content_hash(items),
-    )
-
-
-def _log(store: Store, plan: Plan) -> tuple[tuple[Draw, ...], dict[int, float | None]]:
-    """Draws, and results by their place; of growing data, those of all versions so far."""
-    if plan.growth:
-        from cereval.runner.growth import consumed
-
-        pairs = consumed(plan, store)
-        return tuple(draw for draw, _ in pairs), dict(enumerate(score for _, score in pairs))
-    answers = store.answers(plan.run_id, texts=False)
-    return store.draws(plan.run_id), {answer.draw: answer.score for answer in answers}
-
-
 def _printed(verdict: Verdict, as_json: bool) -> int:
     if as_json:
-        facts = {"status": verdict.status, "valid": verdict.valid}
+        facts = {"verdict": verdict.status, "status": verdict.status, "valid": verdict.valid}
         click.echo(json.dumps({**facts, "reasons": verdict.reasons, "checked": verdict.checked}))
     else:
-        click.echo(f"{verdict.status}: " + ("; ".join(verdict.reasons or verdict.checked)))
+        said = "; ".join(verdict.reasons or verdict.checked)
+        # What a certificate says is somebody's text: it must not reach the terminal raw.
+        click.echo(printable(f"{verdict.status}: {said}", LONGEST))
     return VALID if verdict.valid else INVALID if verdict.status == "invalid" else COULD_NOT_CHECK

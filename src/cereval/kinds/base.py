@@ -75,6 +75,10 @@ class Kind(ABC):
         """The runs that keep the answers, one for each model; the run itself where one model is asked."""
         return (plan,)
 
+    def older(self, plan: Plan) -> tuple[Plan, ...]:  # noqa: ARG002
+        """The same request as earlier versions wrote it: what they began is gone on with."""
+        return ()
+
     def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> Any:  # noqa: ARG002
         """What the categories of the items tell the session; None: nothing."""
         return groups_of(categories)

@@ -55,6 +55,12 @@ class Compare(Kind):
             for number, model in enumerate(self.models(plan))
         )
 
+    def older(self, plan: Plan) -> tuple[Plan, ...]:
+        """As `PackedPair`: the first version kept both answers as one."""
+        first, second = self.models(plan)
+        model = {"name": plan.model["name"], "first": first, "second": second}
+        return (replace(plan, kind="", model=model),)
+
     def about(self, plan: Plan) -> dict[str, Any]:
         first, second = self.names(plan)
         return {"first": first, "second": second, "data": plan.data_name, "items": plan.data_hash}

@@ -1,30 +1,288 @@
-"""`render`: the story of a run as one self-contained HTML page, without scripts and outside resources."""
+"""`page_of`: a run as one self-contained HTML page, without scripts and outside resources.
+
+The frame shows what all kinds have: the answer, its interval, how it narrowed, its parts, samples, what it took, the
+certificate, the settings. A kind may name a function (`Kind.page`) that makes `Additions` from the `Story`.
+
+Everything that a model or a data file wrote goes through the filter `text`, or `said`: made printable, cut, escaped.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cereval.records import Interval
-from cereval.report import svg, wording
-from cereval.report.categories import CategoryEstimate
-from cereval.report.favours import category_favours
-from cereval.report.rendering import attachment, drawing, rendered
-from cereval.report.story import Asked, Story
+import jinja2
+from markupsafe import Markup
+
+from cereval.errors import BadFile
+from cereval.kinds.base import Kind
+from cereval.records import Certified, Rows, Step, Table
+from cereval.report import svg
+from cereval.report.story import Asked, Story, read_story, recorded_story
+from cereval.store.base import Store
+from cereval.text import Bounded, duration, interval, money, percent, printable, rounded, signed_interval
 
 WIDE, NARROW = 720, 340
-COMPARED, SAME = ("estimate", "lower", "upper", "n_evaluated"), 1e-9
-SAMPLES = {"right": 4, "wrong": 6, "failed": 3}
+SAME = 1e-9
+SAMPLES = {"wrong": 6, "right": 4, "failed": 3}
+LARGEST_CERTIFICATE = 4 * 2**20
+"""Bytes of a certificate that is attached to the page; a larger one is only named."""
+LONG_ANSWER = 24
+"""Letters of an answer that is still shown in the largest type."""
+ENDED = {
+    "budget": "The run spent its budget.",
+    "running": "The run has not reached its goal yet.",
+    "exhausted": "Nothing is left to ask, and the goal is not reached.",
+}
+"""What is said of a run that ended otherwise than with its goal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A run as a page, and the JSON form of the result that it shows."""
+
+    run_id: str
+    html: str
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page: sentences, pictures by their CSS class, a table with a bar for each row, a caption.
+
+    Pictures and bars are drawings of our own. optional: columns that are left out on a phone.
+    """
+
+    title: str
+    says: Sequence[Markup] = ()
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    table: Table | None = None
+    bars: Sequence[str] = ()
+    optional: tuple[int, ...] = ()
+    caption: str = ""
+
+    @property
+    def columns(self) -> list[tuple[int, str, str]]:
+        """The number, the name and the CSS classes of each column of the table; drawn bars replace written ones."""
+        table = self.table or Table((), ())
+        found = []
+        for number, name in enumerate(table.header):
+            if not (self.bars and number == table.extra):
+                marks = ["n" if number in table.numbers else "wide"]
+                marks += ["optional"] if number in self.optional else []
+                marks += ["strong"] if name == "estimate" else []
+                found.append((number, name, " ".join(marks)))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a kind adds to the frame.
+
+    says: what is certified, in sentences. mean: what the bar and the chart show; None: the result, if it has limits.
+    least: the smallest value there is; -1 for differences.
+    """
+
+    says: Sequence[Markup] = ()
+    sections: Sequence[Section] = ()
+    mean: Bounded | None = None
+    least: float = 0.0
+
+
+def page_of(store: Store, run_id: str) -> Page:
+    """Render the page of a run, by its id or the beginning of it."""
+    story = read_story(store, run_id)
+    assert story.run is not None
+    return Page(story.run.run_id, render(story), story.result.as_dict())
+
+
+def recorded_page(
+    kind: Kind,
+    result: Certified,
+    certificate: Mapping[str, Any],
+    steps: Sequence[Step] = (),
+    about: Mapping[str, Any] | None = None,
+) -> str:
+    """Render the page of a recorded evaluation. about: names of the models and the data."""
+    return render(recorded_story(kind, result, certificate, steps, about or {}))
+
+
+def write_page(path: Path, html: str) -> None:
+    """Write a page; lone surrogates, which UTF-8 has no form for, cannot stop it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(html, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise BadFile(
+            f"the page cannot be written to {path} ({error.strerror}); name another -o FILE"
+        ) from None
+
+
+def render(story: Story) -> str:
+    """Render a story."""
+    result, added = story.result, additions(story)
+    sure = f"{percent(result.confidence)} confidence"
+    page = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            style=Markup(_file("page.css")),
+            story=story,
+            result=result,
+            title=_title(story),
+            long=len(result.answer()) > LONG_ANSWER,
+            lead=result.headline().removeprefix(f"{result.answer()}, "),
+            bar=_bar(added, result),
+            says=[*added.says, *_guarantee(story, sure)] if result.stopped != "contradiction" else [],
+            warnings=_warnings(story),
+            sections=[*_chart(story, added), *added.sections],
+            samples={kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
+            totals=totals(story),
+            differing=differing(story),
+            attachment=attachment(story.certificate),
+            resumable=story.plan is not None and story.kind.refusal(story.plan) is None,
+            settings=settings(story),
+        )
+    )
+    return f"{page.strip()}\n"
+
+
+def said(sentence: str, *values: object, limit: int = 120) -> Markup:
+    """A sentence of our own, its marks kept, with values that are made printable, cut and escaped.
+
+    >>> said("<b>{}</b> is better", "<a>")
+    Markup('<b>&lt;a&gt;</b> is better')
+    """
+    return Markup(sentence).format(*(printable(str(value), limit) for value in values))
+
+
+# -- what the frame makes of a story ----------------------------------------------------------------------------------
+
+
+def additions(story: Story) -> Additions:
+    """What the kind adds; for a kind without a page of its own, the parts of the answer as a table."""
+    module, _, name = story.kind.page.partition(":")
+    if name:
+        found: Additions = getattr(import_module(module), name)(story)
+        return found
+    table = story.result.table()
+    least = min((step.lower for step in story.steps), default=0.0)
+    return Additions(
+        sections=() if table is None else (Section("In detail", table=table),),
+        least=-1.0 if min(least, getattr(story.result, "lower", 0.0)) < 0 else 0.0,
+    )
+
+
+def _title(story: Story) -> str:
+    models = story.result.models
+    if not models:
+        return ""
+    return " against ".join(models) if len(models) <= 2 else f"{len(models)} models"
+
+
+def _mean(added: Additions, result: Any) -> Bounded | None:
+    if added.mean is not None or not all(hasattr(result, name) for name in ("estimate", "lower", "upper")):
+        return added.mean
+    mean: Bounded = result
+    return mean
+
+
+def _bar(added: Additions, result: Certified) -> dict[str, Any] | None:
+    mean = _mean(added, result)
+    if mean is None:
+        return None
+    scale = ("0%", "50%", "100%") if added.least == 0 else ("-100%", "0", "+100%")
+    return {"drawing": svg.interval_bar(mean.estimate, mean, added.least), "scale": scale}
+
+
+def _chart(story: Story, added: Additions) -> list[Section]:
+    if len(story.steps) < 2:
+        return []
+    last = story.steps[-1]
+    ends = (signed_interval if added.least < 0 else interval)(last.lower, last.upper)
+    caption = (
+        "Shaded: the certified interval after each result. Line: the estimate. Dashed: the ends at the last result, "
+        f"{ends}. Across: results used, in the order of the draws."
+    )
+    charts = {
+        name: svg.narrowing(story.steps, width, least=added.least)
+        for name, width in (("wide", WIDE), ("narrow", NARROW))
+    }
+    return [Section("How the interval narrowed", pictures=charts, caption=caption)]
+
+
+def _guarantee(story: Story, sure: str) -> list[Markup]:
+    if story.result.guarantee == "anytime":
+        when = "no matter when the run was stopped or how often it was looked at"
+    elif story.result.guarantee == "fixed-n":
+        when = "if the number of calls was fixed in advance"
+    else:
+        return []
+    return [said("This holds with {} {}.", sure, when)]
+
+
+def _warnings(story: Story) -> list[Markup]:
+    result = story.result
+    if not story.kind.format:
+        return []
+    found = []
+    if result.guarantee == "heuristic":
+        found.append(
+            said(
+                "<b>No guarantee.</b> The method <code>{}</code> has no proof behind its interval; run with "
+                "<code>--method auto</code> for a certified one.",
+                result.method,
+            )
+        )
+    if result.stopped == "contradiction":
+        found += [said("<b>{}.</b>", note, limit=400) for note in result.notes[:1]]
+    elif result.stopped in ENDED:
+        found.append(said("{} What is shown is what is certified so far.", ENDED[result.stopped]))
+    if result.failures:
+        found.append(
+            said(
+                "{} calls failed. Their scores count as unknown, which can only hold claims back.",
+                f"{result.failures:,}",
+            )
+        )
+    return found
+
+
+def samples(story: Story, kind: str, most: int) -> list[Asked]:
+    """The first drawn of a kind, one for each model and category before any has two."""
+    seen: dict[object, int] = {}
+    rounds = []
+    # The score of two answers that are kept as one says nothing of either.
+    for one in () if story.kind.packed else story.asked:
+        if outcome(one) == kind:
+            number = seen[one.model, one.item.category] = seen.get((one.model, one.item.category), 0) + 1
+            rounds.append((number, one.draw.index, one))
+    return [one for _, _, one in sorted(rounds, key=lambda entry: entry[:2])[:most]]
+
+
+def outcome(one: Asked) -> str:
+    """Whether an answer is right, wrong, failed or open."""
+    if one.answer is None:
+        return "open"
+    if one.answer.score is None:
+        return "failed"
+    return "right" if one.answer.score >= 0.5 else "wrong"
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the calls took; times are those of the answers, which overlap where many were in flight."""
+    """What the answers of a model took; times overlap where many were in flight."""
 
-    calls: int
+    model: str
+    answers: int
     failures: int
     input_tokens: int
     output_tokens: int
@@ -33,92 +291,21 @@ class Totals:
     cost_usd: float | None
 
 
-def render(story: Story) -> str:
-    """The page. Everything that a model or a data file wrote is made printable, cut and escaped."""
-    return rendered("page.html", **_variables(story))
+def totals(story: Story) -> list[Totals]:
+    """What all answers took, then what those of each model took where there are several."""
+    models = tuple(dict.fromkeys(one.model for one in story.asked))
+    groups = [("all", story.asked)]
+    if len(models) > 1:
+        groups += [(name, tuple(one for one in story.asked if one.model == name)) for name in models]
+    return [_total(name, asked) for name, asked in groups]
 
 
-def _variables(story: Story) -> dict[str, Any]:
-    result, goal = story.result, current_goal(story)
-    low, high = wording.outwards(result.lower, result.upper)
-    return {
-        "story": story,
-        "result": result,
-        "plan": story.plan,
-        "answer": wording.answer_of(result, goal),
-        "is_threshold": goal.get("goal") == "threshold",
-        "confidence": wording.confidence_of(result),
-        "asked": wording.asked_of(result),
-        "low": low,
-        "high": high,
-        "overall": drawing(svg.interval_bar(result.estimate, Interval(result.lower, result.upper))),
-        "charts": [
-            (name, drawing(svg.narrowing(story.steps, width)))
-            for name, width in (("wide", WIDE), ("narrow", NARROW))
-            if len(story.steps) > 1
-        ],
-        "categories": [_category_row(one) for one in by_estimate(story.categories)],
-        "favours": category_favours(story.asked),
-        "samples": {kind: samples(story.asked, kind, most) for kind, most in SAMPLES.items()},
-        "totals": totals(story.asked),
-        "settings": settings(story),
-        "differing": differing(story),
-        "attachment": attachment(story.certificate),
-    }
-
-
-def current_goal(story: Story) -> dict[str, Any]:
-    """The goal now: a resumed run may have been given another than the plan's."""
-    changes = (story.certificate or {}).get("changes") or []
-    return dict(changes[-1]["goal"] if changes else story.plan.goal)
-
-
-def differing(story: Story) -> str:
-    """What the certificate says, where that is not what the page says."""
-    stated = (story.certificate or {}).get("result")
-    if stated is None or all(abs(stated[key] - getattr(story.result, key)) < SAME for key in COMPARED):
-        return ""
-    low, high = wording.outwards(stated["lower"], stated["upper"], 2)
-    return f"{low} to {high} after {stated['n_evaluated']:,} calls"
-
-
-def _category_row(one: CategoryEstimate) -> dict[str, Any]:
-    return {
-        "category": one,
-        "ends": None if one.interval is None else wording.outwards(one.interval.lower, one.interval.upper, 0),
-        "bar": drawing(svg.interval_bar(one.estimate, one.interval)),
-    }
-
-
-def by_estimate(categories: Iterable[CategoryEstimate]) -> list[CategoryEstimate]:
-    """The best first; those of which nothing is known last."""
-    return sorted(categories, key=lambda one: -1.0 if one.estimate is None else one.estimate, reverse=True)
-
-
-def samples(asked: Sequence[Asked], kind: str, most: int) -> list[Asked]:
-    """The first drawn of a kind, one for each category before any has two."""
-    fitting = [one for one in asked if kind_of(one) == kind]
-    seen: dict[str | None, int] = {}
-    rounds = []
-    for one in fitting:
-        rounds.append((seen.get(one.item.category, 0), one.draw.index, one))
-        seen[one.item.category] = seen.get(one.item.category, 0) + 1
-    return [one for _, _, one in sorted(rounds, key=lambda entry: entry[:2])[:most]]
-
-
-def kind_of(one: Asked) -> str:
-    if one.answer is None:
-        return "open"
-    if one.answer.score is None:
-        return "failed"
-    return "right" if one.answer.score >= 0.5 else "wrong"
-
-
-def totals(asked: Sequence[Asked]) -> Totals:
+def _total(model: str, asked: Sequence[Asked]) -> Totals:
     answers = [one.answer for one in asked if one.answer is not None]
     costs = [answer.cost_usd for answer in answers]
     return Totals(
-        calls=len(answers),
+        model=model,
+        answers=len(answers),
         failures=sum(answer.failure is not None for answer in answers),
         input_tokens=sum(answer.input_tokens for answer in answers),
         output_tokens=sum(answer.output_tokens for answer in answers),
@@ -128,37 +315,54 @@ def totals(asked: Sequence[Asked]) -> Totals:
     )
 
 
-def settings(story: Story) -> list[tuple[str, str]]:
-    """What the result depends on, one line each."""
-    plan, result = story.plan, story.result
-    side = ", ".join(plan.side_information) or "none"
-    rows = [
-        ("Run", f"{story.run.run_id} ({story.run.status}), started {_minute(story.run.created_at)}"),
-        ("Model", _flat(plan.model)),
-        ("Data", f"{plan.data_name or 'unnamed'}, {plan.n_items:,} items, {plan.data_hash}"),
-        ("Scorer", _flat(plan.scorer)),
-        ("Prompt", _flat(plan.prompt) or "the question as it is"),
-        ("Goal", _flat(current_goal(story))),
-        ("Method", f"{result.method} (guarantee: {result.guarantee}), seed {plan.seed}"),
-        ("Side information", side),
-        ("Failed calls", "count as unknown: 0 from below, 1 from above"),
-    ]
-    if plan.weights:
-        rows.append(("Weights", str(plan.weights["source"])))
-    return [*rows, *(("Note", note) for note in result.notes)]
-
-
-def _minute(moment: str) -> str:
-    return f"{moment[:16].replace('T', ' ')} UTC"
-
-
-def _flat(values: Any) -> str:
-    """A mapping as `name: value` pairs, empty ones left out."""
-    pairs = [(key, value) for key, value in values.items() if value not in (None, "", (), [], {})]
+def differing(story: Story) -> str:
+    """What the certificate says, where that is not what the page says."""
+    there = (story.certificate or {}).get("result", {})
     return ", ".join(
-        _flat(value) if isinstance(value, dict) else f"{key}: {_plain(value)}" for key, value in pairs
+        f"{name} {there[name]:.6g}"
+        for name, here in story.stated.items()
+        if isinstance(here, int | float) and name in there and abs(here - there[name]) > SAME
     )
 
 
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def settings(story: Story) -> Rows:
+    """What the result says of itself, what it depends on, and its notes, one row each."""
+    rows = {name.capitalize(): value for name, value in story.result.rows()} | dict(story.settings)
+    return [*rows.items(), *(("Note", note) for note in story.result.notes)]
+
+
+def attachment(certificate: Any) -> Markup:
+    """The certificate as a `data:` address, so that the page alone is enough to verify it."""
+    content = b"" if certificate is None else json.dumps(certificate, indent=1).encode()
+    if not content or len(content) > LARGEST_CERTIFICATE:
+        return Markup("")
+    return Markup("data:application/json;base64," + base64.b64encode(content).decode())
+
+
+# -- templates --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        loader=jinja2.FunctionLoader(_file),
+    )
+    filters: dict[str, Callable[..., Any]] = {
+        "drawing": Markup,
+        "percent": rounded,
+        "money": money,
+        "duration": duration,
+        "number": "{:,}".format,
+        "text": lambda value, limit=400: printable(str(value), limit, lines=True),
+    }
+    environment.filters |= filters
+    return environment
+
+
+def _file(name: str) -> str:
+    assert __package__
+    return (files(__package__) / name).read_text(encoding="utf-8")

@@ -1,122 +1,216 @@
-"""Everything a report tells, read from the store alone."""
+"""`Story`: everything that a page tells, of a run from the store alone, or of a recorded evaluation."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cereval.datasets.base import Item
-from cereval.errors import StoreError
-from cereval.known import session_for
+from cereval.kinds.base import Kind
+from cereval.methods.certified import CertifiedMethod
 from cereval.plan import Plan
-from cereval.records import Draw, Result
-from cereval.report.categories import CategoryEstimate, CategoryScores, category_estimates
-from cereval.report.retrace import Retraced, Step, retraced
-from cereval.runner.start import changes_of, known_items
-from cereval.sessions.log import Log
+from cereval.records import Certified, Draw, Rows, Scored, Step
+from cereval.runner.start import Start, newest_certificate, reader, start, stored_items
+from cereval.sessions.base import AskTell, tell
+from cereval.sessions.log import Log, replayed
 from cereval.store.base import Answer, Run, Store
 
 NO_CATEGORY = "(no category)"
+SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One draw, its item and what came of it. `favour`: its chance over that of a uniform draw."""
+    """One draw, the model and the item that it put together, and what came of it; None: nothing yet."""
 
+    model: str
     draw: Draw
     item: Item
-    favour: float
     answer: Answer | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Story:
-    """A run as a report shows it; `certificate` is the newest, None while there is none."""
+    """A run or a recorded evaluation as a page shows it; what a recorded one does not have is empty.
 
-    run: Run
-    plan: Plan
-    result: Result
-    steps: tuple[Step, ...]
-    asked: tuple[Asked, ...]
-    categories: tuple[CategoryEstimate, ...]
-    certificate: Mapping[str, Any] | None
+    result: as people are shown it. stated: as a certificate states it. steps: what was certified after every
+    result. counted: the answers that the result rests on; None where nothing is concluded. categories: of every item.
+    uneven: categories in which some item was likelier to be drawn than another.
+    """
+
+    kind: Kind
+    result: Certified
+    data: str
+    settings: Rows
+    steps: tuple[Step, ...] = ()
+    certificate: Mapping[str, Any] | None = None
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    run: Run | None = None
+    plan: Plan | None = None
+    asked: tuple[Asked, ...] = ()
+    counted: int | None = None
+    categories: tuple[str, ...] = ()
+    uneven: frozenset[str] = frozenset()
 
 
 def read_story(store: Store, run_id: str) -> Story:
-    """The story of one run, by its id or the beginning of it."""
+    """Read the story of one run, by its id or the beginning of it."""
     run = store.run(run_id)
     plan = Plan.from_dict(run.plan)
-    items = tuple(map(item_from, store.items(run.data_hash)))
-    draws, answers = store.draws(run.run_id), store.answers(run.run_id)
-    results = {answer.draw: answer.score for answer in answers}
-    names = [item.category or NO_CATEGORY for item in items]
-    told = retraced(
-        session_for(plan, known_items(plan, items, store)),
-        Log(results, len(draws), changes_of(store, run.run_id)),
-        names,
-    )
-    if told.draws != draws:
-        raise StoreError(
-            f"the draws of run {run.run_id} cannot be decided again: it was made by another version of "
-            "cereval, or its database was changed; use the version that its certificate names"
-        )
-    certificates = store.certificates(run.run_id)
+    items = stored_items(plan, store)
+    begun = start(plan, items, store, reading=True)
+    stated = begun.session.result()
+    result = begun.kind.shown(stated, plan)
+    watch = _Watch(begun, tuple(item.category or NO_CATEGORY for item in items))
+    watch.retell(store)
     return Story(
+        kind=begun.kind,
+        result=result,
+        data=plan.data_name or "unnamed data",
+        settings=_run_settings(run, begun, result),
+        steps=tuple(watch.steps),
+        certificate=newest_certificate(begun, store),
+        stated=stated.as_dict(),
         run=run,
         plan=plan,
-        result=told.result,
-        steps=told.steps,
-        asked=_asked(draws, items, answers, plan.target),
-        categories=_categories(plan, names, draws, results, told),
-        certificate=certificates[-1] if certificates else None,
+        asked=_asked(begun, items, store),
+        counted=begun.session.calls if begun.kind.format else None,
+        categories=watch.categories,
+        uneven=frozenset(watch.uneven),
     )
 
 
-def item_from(values: Mapping[str, Any]) -> Item:
-    """The item that `Item.as_dict` wrote."""
-    question = values["input"]
-    return Item(
-        id=values["id"],
-        input=question if isinstance(question, str) else tuple(question),
-        answers=tuple(values["answers"]),
-        choices=tuple(values["choices"]),
-        category=values["category"],
-        metadata=values["metadata"],
-    )
+def recorded_story(
+    kind: Kind,
+    result: Certified,
+    certificate: Mapping[str, Any],
+    steps: Sequence[Step],
+    about: Mapping[str, Any],
+) -> Story:
+    """Tell a recorded evaluation. about: names of the models and the data, as its certificate has them."""
+    data = _plain(about.get("data") or "unnamed data")
+    told = {name: value for name, value in about.items() if name not in ("model", "first", "second")}
+    told |= {"data": ", ".join((data, *([str(told.pop("items"))] if told.get("items") else [])))}
+    rows = [(name.capitalize(), _plain(value)) for name, value in told.items()]
+    goal = [("Goal", kind.goal_words({"goal": dict(result.goal)}))] if result.goal else []
+    settings = [*rows, *goal, *_result_settings(result)]
+    return Story(kind, result, data, settings, tuple(steps), dict(certificate) or None)
 
 
-def _asked(
-    draws: Sequence[Draw], items: Sequence[Item], answers: Sequence[Answer], target: str
-) -> tuple[Asked, ...]:
-    by_draw = {answer.draw: answer for answer in answers}
-    return tuple(
-        Asked(
-            draw,
-            items[draw.item],
-            draw.probability * (len(items) - (0 if target == "expected" else draw.index)),
-            by_draw.get(draw.index),
-        )
-        for draw in draws
-    )
+def _asked(begun: Start, items: Sequence[Item], store: Store) -> tuple[Asked, ...]:
+    found = []
+    for voice in begun.voices:
+        answers = {answer.draw: answer for answer in store.answers(voice.run_id)}
+        found += [
+            Asked(voice.name, draw, items[draw.item], answers.get(draw.index))
+            for draw in voice.stored.values()
+        ]
+    return tuple(found)
 
 
-def _categories(
-    plan: Plan,
-    names: Sequence[str],
-    draws: Sequence[Draw],
-    results: Mapping[int, float | None],
-    told: Retraced,
-) -> tuple[CategoryEstimate, ...]:
-    """In order of size; none where there is only one category. Only consumed results count."""
-    scores: dict[str, list[float | None]] = {name: [] for name in sorted(set(names))}
-    if len(scores) < 2:
-        return ()
-    for draw in draws[: told.result.n_evaluated]:
-        scores[names[draw.item]].append(results[draw.index])
-    sizes = {name: names.count(name) for name in scores}
-    parts = [
-        CategoryScores(name, sizes[name], tuple(seen), name not in told.uneven)
-        for name, seen in scores.items()
+# -- the run told again -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Takes a step after every result, and notes which categories were drawn unevenly."""
+
+    begun: Start
+    categories: tuple[str, ...]
+    steps: list[Step] = field(default_factory=list)
+    uneven: set[str] = field(default_factory=set)
+    outlook: object = None
+
+    def retell(self, store: Store) -> None:
+        """Tell a fresh session what the run's has consumed, where it has steps to show."""
+        begun = self.begun
+        if begun.session.step() is None:
+            return
+        fresh = begun.kind.session(begun.plan, begun.known, reader(store))
+        self.note(fresh)
+        results = {draw.index: scores for draw, scores in begun.session.log}
+        replayed(fresh, Log(results, begun.session.n_drawn, begun.changes), self.tell)
+
+    def tell(self, session: AskTell, draw: Draw, scores: Scored) -> None:
+        before = session.n_evaluated
+        tell(session, draw, scores)
+        if session.n_evaluated > before:
+            self.note(session)
+
+    def note(self, session: AskTell) -> None:
+        step = self._step(session)
+        if step is not None:
+            self.steps.append(step)
+        method = getattr(session, "method", None)
+        if not isinstance(method, CertifiedMethod):
+            self.uneven.update(self.categories)
+        elif method.tally.outlook is not self.outlook:
+            self.outlook = method.tally.outlook
+            self.uneven |= uneven_categories(method.tally.outlook.weights, self.categories)
+
+    def _step(self, session: AskTell) -> Step | None:
+        """Read the step from the result that is shown, where a kind shows it on a scale of its own."""
+        kind = self.begun.kind
+        if type(kind).shown is Kind.shown:
+            return session.step()
+        shown: Any = kind.shown(session.result(), self.begun.plan)
+        return Step(session.n_evaluated, shown.estimate, shown.lower, shown.upper)
+
+
+def uneven_categories(weights: NDArray[np.float64], categories: Sequence[str]) -> set[str]:
+    """The categories whose open items (weight > 0) do not all have the same draw weight.
+
+    >>> sorted(uneven_categories(np.array([1.0, 2.0, 3.0, 0.0, 3.0]), list("aabbb")))
+    ['a']
+    """
+    names, codes = np.unique(np.array(categories, dtype=np.str_), return_inverse=True)
+    open_items = weights > 0
+    least, most = np.full(len(names), np.inf), np.zeros(len(names))
+    np.minimum.at(least, codes[open_items], weights[open_items])
+    np.maximum.at(most, codes[open_items], weights[open_items])
+    return {str(name) for name in names[most > least * (1 + SAME)]}
+
+
+# -- what a result depends on -----------------------------------------------------------------------------------------
+
+
+def _run_settings(run: Run, begun: Start, result: Certified) -> Rows:
+    plan, models = begun.plan, begun.kind.models(begun.plan)
+    rows = [
+        ("Run", f"{run.run_id} ({run.status}), started {run.created_at[:16].replace('T', ' ')} UTC"),
+        ("Model" if len(models) == 1 else "Models", "; ".join(map(_flat, models))),
+        ("Data", f"{plan.data_name or 'unnamed'}, {plan.n_items:,} items, {plan.data_hash}"),
+        ("Scorer", _flat(plan.scorer)),
+        ("Prompt", _flat(plan.prompt) or "the question as it is"),
+        ("Goal", begun.kind.goal_words({**plan.as_dict(), "goal": dict(result.goal)})),
+        *_result_settings(result),
+        ("Side information", ", ".join(plan.side_information) or "none"),
     ]
-    return category_estimates(parts, 1 - plan.confidence, plan.target)
+    return [*rows, ("Weights", str(plan.weights["source"]))] if plan.weights else rows
+
+
+def _result_settings(result: Certified) -> Rows:
+    proof = f"guarantee: {result.guarantee}, target: {result.target}"
+    return [
+        ("Method", f"{result.method} ({proof}), seed {result.seed}"),
+        ("Failed calls", f"{result.failures:,}; each counts as unknown: 0 from below, 1 from above"),
+    ]
+
+
+def _flat(values: Mapping[str, Any]) -> str:
+    """A mapping as `name: value` pairs, empty ones left out."""
+    pairs = [(key, value) for key, value in values.items() if value not in (None, "", (), [], {})]
+    return ", ".join(
+        _flat(value) if isinstance(value, Mapping) else f"{key}: {_plain(value)}" for key, value in pairs
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from cereval.records import Interval
-from cereval.report.retrace import Step
+from cereval.records import Step
 
 MOST_POINTS = 300
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
+
+
+class Limits(Protocol):
+    """The ends of an interval."""
+
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +62,16 @@ def narrowing(steps: Sequence[Step], width: int, height: int = 280, least: float
     return _svg(width, height, "".join(parts), "The certified interval after every call")
 
 
-def interval_bar(estimate: float | None, interval: Interval | None) -> str:
-    """One interval on a line from 0 to 1; stretches to its cell. Without ends only the estimate is marked."""
+def interval_bar(estimate: float | None, limits: Limits | None, least: float = 0.0) -> str:
+    """One interval on a line from `least` to 1; stretches to its cell. Without ends only the estimate is marked."""
     parts = ['<rect class="track" x="0" y="8" width="1000" height="4"/>']
-    if interval is not None:
-        left, wide = 1000 * interval.lower, max(2000 * interval.half_width, 6)
-        parts.append(f'<rect class="span" x="{left:.1f}" y="4" width="{wide:.1f}" height="12"/>')
+    if limits is not None:
+        left, right = (1000 * (value - least) / (1 - least) for value in (limits.lower, limits.upper))
+        parts.append(
+            f'<rect class="span" x="{left:.1f}" y="4" width="{max(right - left, 6):.1f}" height="12"/>'
+        )
     if estimate is not None:
-        place = min(max(1000 * estimate - 4, 0), 992)
+        place = min(max(1000 * (estimate - least) / (1 - least) - 4, 0), 992)
         parts.append(f'<rect class="mark" x="{place:.1f}" y="0" width="8" height="20"/>')
     return (
         '<svg class="bar" viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true">'
@@ -78,10 +89,10 @@ def thinned(steps: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
 
 
 def vertical_range(steps: Sequence[Step], least: float = 0.0) -> tuple[float, float]:
-    """From the interval at a tenth of the calls, in steps of 5%: the first calls may leave the paper."""
-    early = steps[len(steps) // 10]
-    low = math.floor(early.lower * 20 - 1e-9) / 20
-    high = math.ceil(early.upper * 20 + 1e-9) / 20
+    """From the interval at a tenth of the calls, in steps of 5%: the first may leave the paper, the last does not."""
+    shown = (steps[len(steps) // 10], steps[-1])
+    low = math.floor(min(step.lower for step in shown) * 20 - 1e-9) / 20
+    high = math.ceil(max(step.upper for step in shown) * 20 + 1e-9) / 20
     return max(low, least), min(max(high, low + 0.05), 1.0)
 
 

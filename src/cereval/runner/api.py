@@ -228,6 +228,9 @@ async def carry_out(
     change: Change | None = None,
 ) -> Outcome:
     """Run or resume a plan to its outcome. change: a new goal or budget, `{}` and None where they stay."""
+    if kind_of(plan) is not kind_of(work.plan):
+        await work.close()
+        work = opened(plan, work.items, work.circumstances)
     try:
         with held(plan, store):
             begun = _begun(start(plan, work.items, store), store, change)

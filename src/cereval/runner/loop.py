@@ -268,7 +268,8 @@ class Loop:
             return False
         if (call.model, call.place) in self._early:
             return True
-        waiting = sum(len(voice.held) for voice in self.voices)
+        # A held failure keeps its item from being consumed, so that it holds back a call of every model.
+        waiting = sum(len(voice.held) for voice in self.voices) * len(self.voices)
         ahead = (call.draw.index - self.session.n_evaluated) * self.session.asked - waiting
         return ahead < self._window.size(self.session)
 
@@ -314,8 +315,9 @@ class Loop:
         for call, answer in batch:
             voice = self.voices[call.model]
             voice.held.append((call, answer))
+            voice.failing += 1
             if answer.failure is None:
-                voice.answered = True
+                voice.answered, voice.failing = True, 0
                 booked += self._released(voice)
         if booked:
             await self._store(booked)
@@ -382,13 +384,13 @@ class Loop:
 
     def _check_hope(self, voice: Voice) -> None:
         limit = max(HOPELESS, self.limits.connections) if voice.answered else HOPELESS
-        if len(voice.held) >= limit:
+        if voice.failing >= limit and voice.held:
             raise self._hopeless(voice)
 
     def _hopeless(self, voice: Voice) -> CallError:
         who = f"{voice.name}: " if len(self.voices) > 1 else ""
         return CallError(
-            f"{who}the last {len(voice.held)} calls all failed, so the run stopped; nothing is lost: "
+            f"{who}the last {voice.failing} calls all failed, so the run stopped; nothing is lost: "
             f"`cereval resume {self.begun.plan.run_id}` asks again ({voice.held[-1][1].failure})"
         )
 
@@ -402,7 +404,12 @@ class Loop:
         if not booked and not self._ready:
             raise Misuse("nothing can happen any more: no call is out, none can be sent, none is awaited")
         if booked:
-            await self._store(booked)
+            # Until they are written, the run is not idle: other workers must not conclude that all is over.
+            self._unbooked += len(booked)
+            try:
+                await self._store(booked)
+            finally:
+                self._unbooked -= len(booked)
         self._news.ring()
         await asyncio.sleep(0)
 

@@ -38,6 +38,8 @@ class Voice:
     """Whether a call has succeeded, so that what its calls cost is known and its failures are its items'."""
     held: list[tuple[Any, Answer]] = field(default_factory=list)
     """Failures since the last success: the next success makes them final."""
+    failing: int = 0
+    """Calls that have failed since the last success, also those that were given up as final."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,9 +88,10 @@ def run_ids(plan: Plan) -> tuple[str, ...]:
 def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -> Plan:
     """The plan with what is known of its items now; an earlier run of the same request is continued."""
     kind = kind_of(plan)
+    wanted = {one.request for one in (plan, *kind.older(plan))}
     for _, values in store.plans(plan.data_hash):
         earlier = Plan.from_dict(values) if values.get("format") == PLAN_FORMAT else None
-        if earlier and earlier.request == plan.request and (history or not earlier.history):
+        if earlier and earlier.request in wanted and (history or not earlier.history):
             return earlier
     if not (kind.learns and learns(plan)):
         return plan

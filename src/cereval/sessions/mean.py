@@ -60,7 +60,7 @@ class Session(MethodSession):
         self.budget = None if budget is None else whole("budget", budget, 1)
         if texts is not None and embeddings is None:
             embeddings = embedded(texts, self.n_items)
-        pool = Pool.build(
+        pool = self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
         kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)

@@ -105,6 +105,10 @@ class Ranking(Certified):
         header = (title, "model", "estimate", "interval", "items", "0% to 100%")
         return Table(header, rows, numbers=(0, 2, 3, 4), names=(1,), extra=5)
 
+    def lines(self) -> list[str]:
+        """The order in words: who is just above whom."""
+        return Diagram.of(self.as_dict()).text()
+
     def _places(self, diagram: Diagram) -> dict[str, str]:
         """The models named first; `no`: certified out of the k best; `open`: not needed for the answer."""
         found = dict.fromkeys(diagram.rows, "open") | dict.fromkeys(self.eliminated, "no")

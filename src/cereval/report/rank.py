@@ -1,17 +1,72 @@
-"""A certified order as a picture: who is above whom, without the lines that follow from others (a Hasse diagram)."""
+"""The page of a ranking: the certified order as a picture (a Hasse diagram) and as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 
+from cereval.records import Table
+from cereval.report.page import Additions, Section, said
+from cereval.report.story import Story
+from cereval.report.svg import interval_bar
 from cereval.sessions.order import Diagram
-from cereval.text import printable, shortened
+from cereval.sessions.rank import Ranking
+from cereval.text import printable, rounded, shortened
 
 TOP, LEFT, LABEL = 18, 20, 190
 LOWEST_ROW, HIGHEST_ROW, USUAL_HEIGHT = 24, 44, 480
 """Of a row; a picture of a few models has more air."""
 LONGEST_NAME = 30
+
+
+def rank_page(story: Story) -> Additions:
+    """Add the picture of the order, and a bar for every model."""
+    result = story.result
+    assert isinstance(result, Ranking)
+    diagram = Diagram.of(result.as_dict())
+    picture = Section(
+        "The certified order",
+        pictures={"hasse": drawn(diagram)},
+        caption="A line leads from a better model down to a worse one. Lines that follow from others are left out: a "
+        "model is certified better than all that can be reached downwards. Models without such a path are not ordered, "
+        "whatever their height.",
+    )
+    table = _table(result, diagram)
+    bars = [interval_bar(one.estimate, one) for one in (result.intervals[row[1]] for row in table.rows)]
+    models = Section(
+        "Every model",
+        table=table,
+        bars=bars,
+        optional=(3, 4, 5),
+        caption="Ranks: those that the certified order leaves the model. Interval: of the model's mean score over all "
+        f"{result.n_items:,} items. It is wider than the order needs, because models are compared on the same items, "
+        "where most of the chance cancels out.",
+    )
+    says = said("The order, the ranks it leaves each model and all intervals <b>hold at once</b>.")
+    if result.undecided:
+        says += said(" {} pairs are undecided.", f"{len(result.undecided):,}")
+    return Additions(says=(says + _ties(result),), sections=(picture, models) if result.order else (models,))
+
+
+def _table(result: Ranking, diagram: Diagram) -> Table:
+    """The table of the result, with the ranks as its last column where it says who is in the top instead."""
+    table = result.table()
+    if "ranks" in table.header:
+        return table
+    rows = [[*row[:-1], diagram.ranks(row[1])] for row in table.rows]
+    return replace(table, header=(*table.header[:-1], "ranks"), rows=rows, extra=None)
+
+
+def _ties(result: Ranking) -> str:
+    if not result.ties:
+        return ""
+    tie = rounded(result.goal["tie"])
+    proven = f"their difference is certified to be below {tie}"
+    unlikely = f"a difference above {tie} is unlikely, though not excluded"
+    return said(
+        " {} pairs are left as ties: {}.", f"{len(result.ties):,}", proven if result.ties_proven else unlikely
+    )
 
 
 def drawn(diagram: Diagram, width: int = 720) -> str:

@@ -1,0 +1,233 @@
+"""The flags that commands share, in groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cereval.errors import InvalidInput
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Any], Any]
+
+
+def can_be_written(path: Path) -> bool:
+    """Whether a file can be made, or written over, at this path; folders on the way to it may be missing."""
+    try:
+        if path.exists():
+            return path.is_file() and os.access(path, os.W_OK)
+        folder = next(one for one in path.absolute().parents if one.exists())
+        return folder.is_dir() and os.access(folder, os.W_OK)
+    except OSError:  # such as a name that is too long, or a folder that may not be looked into
+        return False
+
+
+def writable(context: click.Context, option: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
+    """Refuse a file that cannot be written before any work is done: a callback for options."""
+    if value is not None and not can_be_written(Path(value)):
+        raise InvalidInput(option.opts[-1], "a file in a folder that can be written to", value)
+    return value
+
+
+STORE = click.option(
+    "--store", metavar="URL", help="sqlite:///FILE or postgresql://...  [default: sqlite:///cereval.db]"
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+DISPLAY = click.option(
+    "--display",
+    type=click.Choice(["rich", "plain", "none"]),
+    help="Progress on stderr.  [default: rich on a terminal, else plain]",
+)
+CERTIFICATE = click.option(
+    "-o",
+    "--output",
+    "--certificate",
+    "certificate",
+    callback=writable,
+    metavar="FILE",
+    help="Where the certificate goes, which `cereval verify` recomputes.",
+)
+REPORT = click.option(
+    "--report", callback=writable, metavar="FILE", help="Write a page about the result (HTML)."
+)
+MAX_CALLS = click.option(
+    "--max-calls", "--budget", "max_calls", type=int, metavar="N", help="Ask at most N questions."
+)
+SEED = click.option("--seed", type=int, help="Decides the draws.  [default: 0]")
+OUTPUT: tuple[Option, ...] = (CERTIFICATE, REPORT, DISPLAY, JSON)
+CONNECTIONS = click.option(
+    "-j", "--max-connections", "connections", type=int, metavar="N", help="Calls at a time.  [default: 8]"
+)
+SPENDING: tuple[Option, ...] = (
+    click.option(
+        "--max-usd",
+        type=float,
+        metavar="USD",
+        help="Spend at most this; a call in flight counts as much as the most expensive so far.",
+    ),
+    click.option("--max-minutes", type=float, metavar="M", help="Take at most this long."),
+)
+LIMITS: tuple[Option, ...] = (CONNECTIONS, MAX_CALLS, *SPENDING)
+PRICES: tuple[Option, ...] = (
+    click.option("--price-in", type=float, metavar="USD", help="Per million input tokens."),
+    click.option("--price-out", type=float, metavar="USD", help="Per million output tokens."),
+    click.option("--timeout", type=float, metavar="S", help="Seconds for one answer.  [default: 120]"),
+)
+FIELDS: tuple[Option, ...] = tuple(
+    click.option(f"--{part}", metavar="FIELD", help=f"The field with {what}.")
+    for part, what in {
+        "input": "the question",
+        "answer": "the right answer",
+        "choices": "the choices, or several as A,B,C,D",
+        "category": "the category",
+        "id": "the item's id",
+    }.items()
+)
+MODEL = click.option(
+    "--model", metavar="NAME", help="openai/NAME, python:module:function, gguf:PATH, local/smollm2."
+)
+ASKING_A_MODEL: tuple[Option, ...] = (
+    click.option("--base-url", metavar="URL", help="An OpenAI-compatible server, usually ending in /v1."),
+    click.option("--temperature", type=float, help="[default: 0]"),
+    click.option("--max-tokens", type=int, metavar="N", help="Longest answer."),
+    click.option("--template", help="The prompt in Jinja2, such as 'Q: {{ question }}', or @FILE."),
+    click.option("--system", help="The system prompt, or @FILE."),
+    click.option("--few-shot", type=int, metavar="N", help="Worked examples, taken out of the data."),
+)
+SCORING: tuple[Option, ...] = (
+    click.option(
+        "--scorer",
+        metavar="NAME",
+        help="exact, contains, regex:PATTERN, choice, numeric, math, f1, python:..., grade, prefer.",
+    ),
+    click.option("--judge", metavar="MODEL", help="The model behind the scorers grade and prefer."),
+    click.option("--judge-base-url", metavar="URL", help="Its address.  [default: that of --base-url]"),
+)
+WEIGHTING: tuple[Option, ...] = (
+    click.option(
+        "--weights",
+        metavar="FILE|COLUMN",
+        help="Weights of the items in the target: a file with `item` and `weight`, or a column of the items.",
+    ),
+    click.option(
+        "--mix",
+        metavar="NAME=SHARE,...|FILE",
+        help="Target mix of categories, such as law=0.7,art=0.3, or a file with `category` and `share`; shares are "
+        "relative.",
+    ),
+)
+STATISTICS: tuple[Option, ...] = (
+    click.option("--confidence", type=float, help="[default: 0.95]"),
+    click.option("--method", help="auto, uniform, active, or one of the paper's.  [default: auto]"),
+    click.option(
+        "--target", help="benchmark, population or expected: the mean over what.  [default: benchmark]"
+    ),
+    *WEIGHTING,
+    SEED,
+    click.option(
+        "--history/--no-history",
+        default=None,
+        help="Learn from earlier runs of other models on the same data.  [default: yes]",
+    ),
+)
+ASKING: tuple[Option, ...] = (
+    *ASKING_A_MODEL,
+    *SCORING,
+    *FIELDS,
+    CONNECTIONS,
+    *SPENDING,
+    *PRICES,
+)
+"""The options that make sense only where models are asked; none has a default."""
+
+RUN: tuple[Option, ...] = (
+    MODEL,
+    *ASKING_A_MODEL,
+    *SCORING,
+    *FIELDS,
+    *STATISTICS,
+    *LIMITS,
+    *PRICES,
+    STORE,
+    click.option("--config", metavar="FILE", help="A task file (YAML); flags win over it."),
+    click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing."),
+    *OUTPUT,
+)
+"""All options of `run` and `gate` but the goal."""
+
+LIVE: tuple[Option, ...] = (*ASKING, STORE, DISPLAY)
+"""What `compare`, `rank`, `tasks` and `extend` take where models are asked."""
+
+
+def apply(*groups: Option | tuple[Option, ...]) -> Callable[[Command], Command]:
+    """Add options in the order in which they are listed."""
+    options = [one for group in groups for one in (group if isinstance(group, tuple) else (group,))]
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def names_of(options: Iterable[Option]) -> tuple[str, ...]:
+    """The parameters that options set, in their order.
+
+    >>> names_of(LIMITS)
+    ('connections', 'max_calls', 'max_usd', 'max_minutes')
+    """
+
+    @apply(tuple(options))
+    def probe() -> None:
+        """Take the options."""
+
+    return tuple(str(parameter.name) for parameter in click.command()(probe).params)
+
+
+def asking_flags(flags: Mapping[str, Any], *more: str) -> dict[str, Any]:
+    """Those of a command's flags that are settings of a request."""
+    names = (*names_of(ASKING), "store", "confidence", "seed", "max_calls", *more)
+    return {name: flags[name] for name in names if name in flags}
+
+
+def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
+    """Refuse options that only make sense where models are asked: passing over them in silence would mislead."""
+    asking = names_of(ASKING)
+    for name in (str(parameter.name) for parameter in context.command.params):
+        if name in asking and flags[name] is not None:
+            raise InvalidInput(name, "given only where models are asked", flags[name])
+
+
+def refuse_recorded(flags: Mapping[str, Any], *names: str) -> None:
+    """Refuse options that only recorded scores have, and histories that only they know."""
+    for name in names:
+        if flags[name] is not None:
+            raise InvalidInput(f"--{name}", "left out where models are asked", flags[name])
+    if set(flags.get("history") or ()) - {"store", "none"}:
+        wanted = "`store` (the default) or `none` where models are asked"
+        raise InvalidInput("--history", wanted, flags["history"][0])
+
+
+def are_asked(data: str, models: Iterable[str]) -> bool:
+    """Whether the models are to be asked: they are named as models are, and no table has columns of the names."""
+    from cereval.datasets.tables import read_scores
+    from cereval.errors import CerevalError
+    from cereval.models.build import KINDS
+
+    names = set(models)
+    prefixes = tuple(
+        kind.partition(":")[0] + ":" if ":" in kind else kind.partition("/")[0] + "/" for kind in KINDS
+    )
+    if not all(name.startswith(prefixes) for name in names):
+        return False
+    if Path(data).suffix not in (".csv", ".parquet"):
+        return True
+    try:
+        return not names <= set(read_scores(data).models)
+    except CerevalError:
+        return True

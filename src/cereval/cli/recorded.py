@@ -1,0 +1,545 @@
+"""Recorded scores for every kind of question: which columns of a table, on which items, and what is known of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.datasets.joining import names_of
+from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_items, read_scores
+from cereval.errors import BadFile, InvalidInput, Misuse, shown
+from cereval.kinds import kind_of
+from cereval.kinds.tasks import UNNAMED
+from cereval.runner.api import opened_store
+from cereval.runner.start import teachers
+from cereval.sessions.growing import Growing, GrowingResult, checked_sizes
+from cereval.sessions.rank import Ranking
+from cereval.sessions.tasks import TasksResult
+
+if TYPE_CHECKING:
+    from cereval.store.base import Store
+
+Floats = NDArray[np.float64]
+EXACT = 1e-9
+
+LEARNING_METHODS = ("auto", "active", "partition", "cer-eval")
+"""The methods that look at embeddings; for the others no time is spent on making them."""
+
+
+def digest_of_items(items: Sequence[str]) -> str:
+    """A hash of item ids."""
+    return "sha256:" + hashlib.sha256("\n".join(items).encode(errors="replace")).hexdigest()
+
+
+# -- what is known of the items ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SideInformation:
+    """The keywords of `replay` that describe the items, and notes on what was left out."""
+
+    embeddings: NDArray[Any] | None = None
+    groups: NDArray[Any] | None = None
+    history: NDArray[np.float64] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def known_items(path: str | None, items: Sequence[str]) -> ItemsTable:
+    """The items table in the order of the scores; empty without a file."""
+    return ItemsTable(tuple(items), None, None) if path is None else read_items(path).aligned_to(items)
+
+
+def embedded(known: ItemsTable, embedder: str | None, method: str) -> NDArray[Any] | None:
+    """Vectors of the texts. Asking for them by name without texts is an error, `none` switches them off."""
+    if known.texts is None and embedder not in (None, "none"):
+        raise InvalidInput("--embeddings", "given with --items that have a column `text`", embedder)
+    if known.texts is None or embedder == "none" or method not in LEARNING_METHODS:
+        return None
+    from cereval.items.embeddings import text_features
+
+    if len(known.texts) > 2000:
+        click.echo(f"embedding {len(known.texts):,} texts ({embedder or 'tfidf'}) ...", err=True)
+    return text_features(known.texts, embedder or "tfidf")
+
+
+def grouped(known: ItemsTable, groups: str | None) -> NDArray[Any] | None:
+    """The categories as groups. Asking for them by name without categories is an error."""
+    if known.categories is None and groups == "category":
+        raise InvalidInput("--groups", "given with --items that have a column `category`", groups)
+    return None if known.categories is None or groups == "none" else np.array(known.categories)
+
+
+def past_scores(
+    table: ScoresTable, model: str, wanted: Sequence[str], store: str | None = None, rival: str | None = None
+) -> tuple[NDArray[np.float64] | None, list[str]]:
+    """Items x past models from `others`, columns, other tables or the store; notes on what is unused.
+
+    rival: a second model that is evaluated, and whose scores are not known beforehand either.
+    """
+    if store is not None and "store" not in wanted:
+        raise InvalidInput("--store", "given with --history store", store)
+    parts: list[NDArray[np.float64]] = []
+    notes: list[str] = []
+    for name in _split(table, wanted):
+        if name == "others" and name not in table.models:
+            parts.append(table.history([name for name in table.others(model) if name != rival]))
+        elif name == "store" and name not in table.models:
+            parts.append(_from_store(store, table.items, (model, rival), notes))
+        elif name not in table.models and Path(name).suffix in (".csv", ".parquet"):
+            parts.append(_from_file(name, table.items, (model, rival), notes))
+        elif name in (model, rival):
+            raise InvalidInput("--history", "columns other than the model's own", name)
+        else:
+            parts.append(table.history([name]))
+    history = np.hstack(parts) if parts else None
+    return (None if history is None or not history.shape[1] else history), notes
+
+
+def _split(table: ScoresTable, wanted: Sequence[str]) -> list[str]:
+    """Values of a repeatable flag, each a column, or several separated by commas."""
+    names: list[str] = []
+    for value in wanted:
+        names += (
+            [value] if value in table.models else [part.strip() for part in value.split(",") if part.strip()]
+        )
+    return names
+
+
+def _from_file(
+    path: str, items: Sequence[str], evaluated: Sequence[str | None], notes: list[str]
+) -> NDArray[np.float64]:
+    """The models of another table on our items, NaN where it lacks one; never those evaluated."""
+    past = read_scores(path)
+    for model in evaluated:
+        if model in past.models:
+            notes.append(
+                f"history: the column {model!r} of {path} was left out, it bears the model's own name"
+            )
+    rows = {item: row for row, item in enumerate(past.items)}
+    order = np.array([rows.get(item, -1) for item in items])
+    if (order < 0).all():
+        ids = f"its first item is {shown(past.items[0])}, that of the scores {shown(items[0])}"
+        raise InvalidInput("--history", f"a table that shares items with the scores ({ids})", path)
+    others = [name for name in past.models if name not in evaluated]
+    if (order < 0).any():
+        matched = int((order >= 0).sum())
+        notes.append(f"history: {path} has {matched:,} of the {len(items):,} items")
+    return np.where(order[:, None] < 0, np.nan, past.history(others)[order])
+
+
+def _from_store(
+    url: str | None, items: Sequence[str], evaluated: Sequence[str | None], notes: list[str]
+) -> NDArray[np.float64]:
+    found = stored_scores(url, items, [model for model in evaluated if model is not None])
+    notes.extend(found.notes)
+    return found.scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredScores:
+    """Items x earlier runs, NaN where one was not asked; notes on the runs used and left out."""
+
+    scores: Floats
+    notes: tuple[str, ...]
+
+
+def stored_scores(url: str | None, items: Sequence[str], evaluated: Sequence[str]) -> StoredScores:
+    """The runs on data that share items with the table, by the items' ids, under the rule of live runs.
+
+    Scores of one model each, and never of the models evaluated (`runner.start.teachers`).
+    """
+    rows = {item: row for row, item in enumerate(items)}
+    with opened_store(url) as store:
+        plans = store.plans()
+        data = dict.fromkeys(str(plan["data_hash"]) for _, plan in plans)
+        parts = [_on_data(store, data_hash, rows, evaluated) for data_hash in data]
+        differences = sum(not kind_of(plan).teaches for _, plan in plans)
+    scores = np.hstack([np.empty((len(items), 0)), *(scores for scores, _ in parts)])
+    if not scores.shape[1]:
+        raise InvalidInput("--history", "runs of other models on the items of SCORES", "store")
+    left_out, names = sum(own for _, own in parts), " or ".join(map(repr, evaluated))
+    notes = [f"history: {scores.shape[1]} earlier runs from the store, {np.isfinite(scores).sum():,} answers"]
+    notes += [f"history: {left_out} runs of {names} itself were left out"] if left_out else []
+    notes += [f"history: {differences} comparisons were left out"] if differences else []
+    return StoredScores(scores, tuple(notes))
+
+
+def _on_data(
+    store: Store, data_hash: str, rows: Mapping[str, int], evaluated: Sequence[str]
+) -> tuple[Floats, int]:
+    """The other models' scores on one data set, in the table's rows; how many runs were those evaluated."""
+    others = teachers(store, data_hash, evaluated)
+    known = [str(item["id"]) for item in store.items(data_hash)]
+    places = np.array([rows.get(item, -1) for item in known], dtype=np.int64)
+    past = store.past_scores(data_hash, runs=others)
+    scores = np.full((len(rows), len(past.runs)), np.nan)
+    shared = places >= 0
+    scores[places[shared]] = past.table(len(known))[shared]
+    return scores[:, np.isfinite(scores).any(axis=0)], len(teachers(store, data_hash, ())) - len(others)
+
+
+# -- two models --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredPair:
+    """The scores of two models on the items that both were asked; `digest` names those items."""
+
+    first: Floats
+    second: Floats
+    digest: str
+    embeddings: NDArray[Any] | None = None
+    groups: NDArray[Any] | None = None
+    history: Floats | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def truth(self) -> float:
+        """The difference over all items, which a replay knows."""
+        return fsum(float(a) - float(b) for a, b in zip(self.first, self.second, strict=True)) / len(
+            self.first
+        )
+
+
+def read_pair(scores: str, models: Sequence[str], flags: Mapping[str, Any]) -> ScoredPair:
+    """Two columns of SCORES with the side information that the flags name."""
+    table = read_scores(scores)
+    first, second = (table.model(name) for name in models)
+    both = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
+    if not len(both):
+        raise InvalidInput("--model", "two models with scores on the same items", ", ".join(models))
+    history, notes = past_scores(table, models[0], flags["history"], flags["store"], rival=models[1])
+    missing = len(first) - len(both)
+    if missing:
+        notes.append(f"{missing:,} items that one of the two lacks are not part of the comparison")
+    kept = [table.items[row] for row in both]
+    known = known_items(flags["items"], kept)
+    return ScoredPair(
+        first[both],
+        second[both],
+        digest_of_items(kept),
+        embedded(known, None, "auto"),
+        grouped(known, None),
+        None if history is None else history[both],
+        tuple(notes),
+    )
+
+
+# -- many models -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredModels:
+    """Scores of the named models, items x models, on the items that all of them were asked."""
+
+    names: tuple[str, ...]
+    scores: Floats
+    notes: tuple[str, ...] = ()
+
+    def truth(self, result: Ranking) -> dict[str, Any]:
+        """Every model's mean over all items, certified pairs that contradict them, and intervals that miss."""
+        means = {
+            name: fsum(self.scores[:, i].tolist()) / len(self.scores) for i, name in enumerate(self.names)
+        }
+        wrong = [[one, other] for one, other in result.order if means[one] < means[other]]
+        missed = [
+            name
+            for name, interval in result.intervals.items()
+            if not interval.lower - EXACT <= means[name] <= interval.upper + EXACT
+        ]
+        return {
+            "truth": means,
+            "wrong_orders": wrong,
+            "intervals_missed": missed,
+            **_wrong_top(result, means),
+        }
+
+
+def read_models(path: str, wanted: Sequence[str], baseline: str | None = None) -> ScoredModels:
+    """The named columns, or all that are complete; items that one of them lacks are left out."""
+    table = read_scores(path)
+    complete = [name for name, column in table.models.items() if not np.isnan(column).any()]
+    names = list(dict.fromkeys(wanted or complete))
+    if baseline is not None and baseline not in names:
+        names.append(baseline)
+    if len(names) < 2:
+        raise InvalidInput("--model", "two models or more", ", ".join(names) or "none that is complete")
+    columns = np.column_stack([table.model(name) for name in names])
+    kept = ~np.isnan(columns).any(axis=1)
+    if not kept.any():
+        raise InvalidInput("--model", "models with scores on the same items", ", ".join(names))
+    notes = []
+    left_out = [name for name in table.models if name not in names]
+    if left_out and not wanted:
+        notes.append(f"left out for missing scores: {', '.join(left_out)}; name it with --model to rank it")
+    if not kept.all():
+        notes.append(f"{int((~kept).sum()):,} items that one of the models lacks are not part of the ranking")
+    return ScoredModels(tuple(names), columns[kept], tuple(notes))
+
+
+def _wrong_top(result: Ranking, means: Mapping[str, float]) -> dict[str, Any]:
+    """Of a top k: models named that are not within reach of the k-th best, and models ruled out that belong to it."""
+    if result.goal["goal"] != "top":
+        return {}
+    k, within = result.goal["k"], result.goal["within"]
+    needed = sorted(means.values(), reverse=True)[k - 1] - within
+    wrong = [name for name in result.winners if means[name] < needed - EXACT]
+    betters = {name: sum(mean > means[name] + EXACT for mean in means.values()) for name in result.eliminated}
+    return {
+        "wrong_winners": wrong,
+        "wrongly_eliminated": [name for name, count in betters.items() if count < k],
+    }
+
+
+def truth_in_words(result: Ranking, truth: Mapping[str, Any]) -> str:
+    """How many of the claims of a ranking the recorded scores bear out."""
+    made = {"certified pairs": len(result.order)}
+    wrong = {"certified pairs": len(truth["wrong_orders"])}
+    if result.goal["goal"] == "top":
+        made = {"models named": len(result.winners), "models ruled out": len(result.eliminated)} | made
+        wrong |= {
+            "models named": len(truth["wrong_winners"]),
+            "models ruled out": len(truth["wrongly_eliminated"]),
+        }
+    said = [
+        f"{count - wrong[what]:,} of {count:,} {what} right"
+        + (f", {wrong[what]:,} WRONG" if wrong[what] else "")
+        for what, count in made.items()
+        if count
+    ]
+    return ", ".join(said) or "nothing was certified"
+
+
+# -- many tasks --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskTable:
+    """One model's scored items: the task of each, past models' scores, and a hash over the items' ids."""
+
+    items: tuple[str, ...]
+    scores: Floats
+    groups: NDArray[np.str_]
+    history: Floats | None
+
+    @property
+    def digest(self) -> str:
+        return digest_of_items(self.items)
+
+    def truth(self, result: TasksResult) -> dict[str, Any]:
+        """A replay knows all scores: the macro mean, and whether every interval holds its mean."""
+        means = {}
+        for name in result.tasks:
+            mine = self.scores[self.groups == name]
+            means[name] = fsum(mine.tolist()) / len(mine)
+        macro = fsum(means.values()) / len(means)
+        inside = [
+            task.lower - 1e-12 <= means[name] <= task.upper + 1e-12 for name, task in result.tasks.items()
+        ]
+        inside.append(result.macro.lower - 1e-12 <= macro <= result.macro.upper + 1e-12)
+        return {"truth": macro, "truth_inside": all(inside)}
+
+
+def read_task_table(
+    files: Sequence[str],
+    model: str,
+    items: str | None,
+    by: str | None,
+    history: Sequence[str],
+    store: str | None = None,
+) -> TaskTable:
+    """The tasks that the flags of `cereval tasks` describe."""
+    if len(files) > 1:
+        if items is not None or by is not None:
+            raise InvalidInput("--items", "left out when each of several SCORES files is a task", items or by)
+        table, groups = _joined(files, model)
+    else:
+        table = read_scores(files[0])
+        if items is None:
+            raise InvalidInput("--items", "given for one SCORES file (the tasks are its categories)", None)
+        labels = read_column(items, by or "category", table.items)
+        groups = np.array([UNNAMED if label in (None, "") else str(label) for label in labels])
+    scores = table.model(model)
+    past, _ = past_scores(table, model, history, store)
+    kept = np.flatnonzero(~np.isnan(scores))
+    if not len(kept):
+        raise InvalidInput("--model", "a column with scores", model)
+    return TaskTable(
+        tuple(table.items[int(row)] for row in kept),
+        scores[kept],
+        groups[kept],
+        None if past is None else past[kept],
+    )
+
+
+def _joined(files: Sequence[str], model: str) -> tuple[ScoresTable, NDArray[np.str_]]:
+    """Several tables below one another; a model that one of them lacks was not asked there."""
+    names = names_of(files)
+    tables = [read_scores(file) for file in files]
+    for file, table in zip(files, tables, strict=True):
+        if np.isnan(table.model(model)).all():
+            raise InvalidInput("--model", f"a column with scores in every file ({file} has none)", model)
+    columns = dict.fromkeys(name for table in tables for name in table.models)
+    models = {
+        name: np.concatenate([table.models.get(name, np.full(len(table.items), np.nan)) for table in tables])
+        for name in columns
+    }
+    items = tuple(f"{name}/{item}" for name, table in zip(names, tables, strict=True) for item in table.items)
+    groups = np.repeat(np.array(names), [len(table.items) for table in tables])
+    return ScoresTable(items, models), groups
+
+
+# -- data that grow ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrowingTable:
+    """Item ids and scores, oldest version first; `steps`: how many items each version still to come adds."""
+
+    items: tuple[str, ...]
+    scores: Floats
+    steps: list[int]
+
+    def truths(self, result: GrowingResult) -> list[float | None]:
+        """Each version's mean, which a replay knows; None for the population, and where a score is missing."""
+        if result.target == "population":
+            return [None for _ in result.versions]
+        parts = [self.scores[: version.n_items] for version in result.versions]
+        return [None if np.isnan(part).any() else fsum(part) / len(part) for part in parts]
+
+    def digest(self, count: int) -> str:
+        """A hash of the first `count` item ids."""
+        return digest_of_items(self.items[:count])
+
+
+def read_growing_table(
+    path: str, model: str, versions: str | None, items: str | None, by: str | None, kept: Kept | None
+) -> GrowingTable:
+    """The scores that are there (empty ones are not part of any version), with the versions as asked for."""
+    if versions is not None and items is not None:
+        raise InvalidInput("--versions", "left out when --items says the versions", versions)
+    if (items is None) != (by is None):
+        raise InvalidInput("--by", "given together with --items", by)
+    table = read_scores(path)
+    column = table.model(model)
+    if kept is not None:
+        return _grown(path, dict(zip(table.items, map(float, column), strict=True)), versions, items, kept)
+    there = np.flatnonzero(~np.isnan(column))
+    if not len(there):
+        raise BadFile(f"{path}: column {shown(model)} has no score")
+    names = [table.items[row] for row in there]
+    if items is None or by is None:
+        return GrowingTable(tuple(names), column[there], _steps(versions, len(there)))
+    labels = read_column(items, by, names)
+    if any(label is None for label in labels):
+        raise BadFile(f"{items}: column {shown(by)} is empty for some item; every item has a version")
+    order, steps = by_label(labels)
+    return GrowingTable(tuple(names[row] for row in order), column[there][order], steps)
+
+
+def _grown(
+    path: str, scores: dict[str, float], versions: str | None, items: str | None, kept: Kept
+) -> GrowingTable:
+    if versions is not None or items is not None:
+        raise InvalidInput("--versions and --items", "left out when --state has a session", versions or items)
+    missing = [item for item in kept.items if item not in scores]
+    if missing:
+        raise BadFile(f"{path} lacks {len(missing)} items of the session, the first is {shown(missing[0])}")
+    empty = [item for item in kept.items if scores[item] != scores[item]]
+    if empty:
+        raise BadFile(
+            f"{path} has no score any more for {len(empty)} items of the session, the first is {shown(empty[0])}"
+        )
+    known = set(kept.items)
+    fresh = [item for item, score in scores.items() if item not in known and score == score]
+    order = (*kept.items, *fresh)
+    return GrowingTable(order, np.array([scores[item] for item in order]), [len(fresh)] if fresh else [])
+
+
+def _steps(versions: str | None, count: int) -> list[int]:
+    """How many items each version adds.
+
+    >>> _steps("0.5,0.75,1", 100), _steps("60,100", 100), _steps(None, 7)
+    ([50, 25, 25], [60, 40], [7])
+    """
+    if versions is None:
+        return [count]
+    try:
+        numbers = [float(part) for part in versions.split(",")]
+    except ValueError:
+        raise InvalidInput("--versions", "numbers with commas between them", versions) from None
+    if not all(0 < number <= count for number in numbers):
+        raise InvalidInput("--versions", f"shares up to 1 or numbers of items up to {count}", versions)
+    shares = max(numbers) <= 1
+    return checked_sizes([round(number * count) if shares else int(number) for number in numbers], count)
+
+
+def by_label(labels: Sequence[Any]) -> tuple[list[int], list[int]]:
+    """Rows in the order of their versions, and the size of each; numbers are sorted as numbers.
+
+    >>> by_label([10, 9, 10, 2])
+    ([3, 1, 0, 2], [1, 1, 2])
+    """
+    numeric = all(isinstance(label, int | float) and not isinstance(label, bool) for label in labels)
+    keys = list(labels) if numeric else [str(label) for label in labels]
+    names = sorted(set(keys))
+    rows = [[row for row, key in enumerate(keys) if key == name] for name in names]
+    return [row for version in rows for row in version], [len(version) for version in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A session as it was saved, and the ids of its items in their order."""
+
+    session: Growing
+    items: tuple[str, ...]
+
+
+def load(file: str | None, flags: Mapping[str, Any]) -> Kept | None:
+    """The session in a file, if there is one; settings given again must be those it was started with."""
+    if file is None or not Path(file).exists():
+        return None
+    try:
+        content = json.loads(Path(file).read_text(encoding="utf-8"))
+        session, items = Growing.restore(content["session"]), tuple(map(str, content["items"]))
+        model = content["model"]
+    except OSError as error:
+        raise BadFile(f"{file} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, Misuse) as error:
+        raise BadFile(f"{file} is no saved session of `cereval extend`: {error}") from None
+    if len(items) != session.n_items:
+        raise BadFile(f"{file} names {len(items)} items for a session of {session.n_items}")
+    started = {
+        "model": model,
+        "eps": session.goal.eps,
+        **{name: getattr(session, name) for name in ("confidence", "target", "seed")},
+    }
+    for name, value in started.items():
+        if flags[name] is not None and flags[name] != value:
+            raise InvalidInput(
+                f"--{name}", f"{value}, as the session in {file} was started with", flags[name]
+            )
+    return Kept(session, items)
+
+
+def save(file: str | None, session: Growing, model: str, table: GrowingTable) -> None:
+    """Whole or not at all: an interrupted write leaves the old session."""
+    if file is None:
+        return
+    path = Path(file)
+    partial = path.with_name(path.name + ".partial")
+    content = {"model": model, "items": list(table.items[: session.n_items]), "session": session.state()}
+    try:
+        partial.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise BadFile(f"the session cannot be saved to {path} ({error.strerror})") from None
