@@ -105,8 +105,8 @@ def read_yaml(path: PathLikeText, limit: int = YAML_LIMIT) -> Any:
     return parse_yaml(read_text(path, limit), str(path))
 
 
-def decoded(content: bytes, place: str) -> str:
-    """Decode UTF-8; what is not UTF-8 is named by its line.
+def decoded(content: bytes, place: str, first_line: int = 1) -> str:
+    """Decode UTF-8; what is not UTF-8 is named by its line, counted from `first_line`.
 
     >>> decoded(b"\\xef\\xbb\\xbfabc", "f")
     'abc'
@@ -114,15 +114,17 @@ def decoded(content: bytes, place: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + first_line
         byte = content[error.start]
         raise BadContent(
             f"{place} is not UTF-8 text (line {line} has the byte 0x{byte:02x}); convert it first"
         ) from None
 
 
-def parse_json(text: str, place: str, *, unique: bool = False, mend: bool = False) -> Any:
+def parse_json(text: str, place: str, *, unique: bool = False, mend: bool = False, hint: str = "") -> Any:
     """Parse one JSON value that came from `place`; `mend` puts U+FFFD for half a pair instead of refusing it.
+
+    `hint` ends the line that says that it is no JSON.
 
     >>> parse_json('{"a": [1.5, "x"]}', "f")
     {'a': [1.5, 'x']}
@@ -135,15 +137,15 @@ def parse_json(text: str, place: str, *, unique: bool = False, mend: bool = Fals
     try:
         value = json.loads(text, object_pairs_hook=_once if unique else None)
     except _Flaw as flaw:
-        raise BadContent(f"{place}: broken JSON ({flaw.reason})") from None
+        raise BadContent(f"{place}: broken JSON ({flaw.reason}){hint}") from None
     except json.JSONDecodeError as error:
         where = f", line {error.lineno} column {error.colno}" if "\n" in text.strip() else ""
-        raise BadContent(f"{place}: broken JSON ({error.msg}{where})") from None
+        raise BadContent(f"{place}: broken JSON ({error.msg}{where}){hint}") from None
     except RecursionError:
-        raise BadContent(f"{place}: broken JSON (nested too deeply)") from None
+        raise BadContent(f"{place}: broken JSON (nested too deeply){hint}") from None
     except ValueError:
         # What is left: Python's guard against numbers that take quadratic time.
-        raise BadContent(f"{place}: broken JSON (a whole number with thousands of digits)") from None
+        raise BadContent(f"{place}: broken JSON (a whole number with thousands of digits){hint}") from None
     return cleaned(value, place, mend=mend)
 
 
