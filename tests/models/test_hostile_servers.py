@@ -302,6 +302,25 @@ def test_a_pair_names_those_that_are_not_as_asked() -> None:
     assert asyncio.run(ask()).served == "gpt-4o-2024-08-06"
 
 
+def test_half_a_comparison_costs_what_both_calls_cost() -> None:
+    async def ask() -> Reply:
+        price = Price(1e6, 1e6)
+        async with (
+            serving(Playing(lambda _: _response(200, text("4")))) as good,
+            serving(Playing(lambda _: _response(200, text("", finish_reason="content_filter")))) as bad,
+        ):
+            pair = PairModel(
+                open_openai("m", base_url=good, price=price), open_openai("m", base_url=bad, price=price)
+            )
+            reply = await pair.answer(chat("q"))
+            await pair.close()
+            return reply
+
+    reply = asyncio.run(ask())
+    assert "content_filter" in json.loads(reply.text)["failure"]
+    assert (reply.cost_usd, reply.finish_reason) == (30, "content_filter")
+
+
 def test_embeddings_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     from cereval.models import wire
 

@@ -71,7 +71,14 @@ def _half(first: Reply | Exception, second: Reply | Exception) -> Reply:
     assert isinstance(error, Exception)
     if isinstance(other, Exception) or isinstance(error, EndpointError) or not isinstance(error, CallError):
         raise other if isinstance(other, EndpointError) else error
-    return replace(other, text=json.dumps({"failure": str(error)}, ensure_ascii=False))
+    # A reply that holds no answer has its price too.
+    costs = other.cost_usd, error.cost_usd
+    return replace(
+        other,
+        text=json.dumps({"failure": str(error)}, ensure_ascii=False),
+        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+        finish_reason=error.finish_reason or other.finish_reason,
+    )
 
 
 def joined(first: Reply, second: Reply) -> Reply:
