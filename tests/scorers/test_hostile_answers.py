@@ -17,14 +17,18 @@ from cereval.errors import InvalidInput
 from cereval.scorers import pattern
 from cereval.scorers.base import Score, ScoringFailure, score_answer
 from cereval.scorers.build import SCORERS, build_scorer
-from cereval.scorers.text import beginning, folded, occurs
+from cereval.scorers.text import LONGEST, beginning, folded, occurs
 
 MILLION = 1_000_000
 HOSTILE = {
     "blanks": " " * MILLION,
-    "an answer of blanks": "answer" + " " * MILLION,
+    # Of long answers the end counts: what is slow must stand there.
+    "an answer of blanks": "x" * (MILLION - LONGEST) + "answer" + " " * (LONGEST - 6),
+    "an answer of lines": "answer:" + "\n" * (LONGEST - 7),
     "many answers": "answer  is" * (MILLION // 10),
-    "a box of blanks": "\\boxed{" + " " * MILLION,
+    "a box of blanks": "x" * (MILLION - LONGEST) + "\\boxed{" + " " * (LONGEST - 7),
+    "a box of text": "\\boxed{\\text{" + " " * (LONGEST - 13),
+    "a grade of blanks": "[[" + " " * (LONGEST - 2),
     "boxes": "\\boxed{" * (MILLION // 7),
     "digits": "7" * MILLION,
     "thousands": "1," + "111," * (MILLION // 4) + "1111",
