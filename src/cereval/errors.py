@@ -4,6 +4,7 @@ CerevalError
 ├── InvalidInput      a value outside its allowed range: names the field, the range and the value
 ├── Misuse            a call at the wrong moment: asking after the end, telling twice
 ├── BadFile           a file that cannot be read as what it should be
+│   └── BadContent    it could be read, but does not hold what it should
 ├── CallError         the model could not answer one question (after retries)
 └── StoreError        the results database is locked, full, too new or not ours
 """
@@ -37,8 +38,18 @@ class BadFile(CerevalError):
     """A file that is missing, unreadable or not in the expected layout."""
 
 
+class BadContent(BadFile):
+    """A file that could be read but is broken or not in the expected layout."""
+
+
 class CallError(CerevalError):
-    """A model call that failed for good, after its retries."""
+    """A model call that failed for good, after its retries.
+
+    `finish_reason` and `cost_usd` are those of a reply that came but holds no answer; None: the cost is not known.
+    """
+
+    finish_reason: str = ""
+    cost_usd: float | None = 0.0
 
 
 class StoreError(CerevalError):

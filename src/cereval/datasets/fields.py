@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cereval.datasets.files import Row
+from cereval.datasets.reading import parse_json
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.text import did_you_mean
 
@@ -19,6 +19,9 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "item", "item_id", "question_id", "uid"),
 }
 """Field names that are recognised, in order of preference; capitals do not matter."""
+
+MOST_SHOWN = 20
+"""Fields that an error names: a table may have thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Fields:
         """The same with every part named, where the data has it; only `input` must be there."""
         found = {part: self._resolved(part, names, source) for part in KNOWN}
         if found["input"] is None:
-            have = ", ".join(map(repr, names))
+            have = ", ".join(map(shown, names[:MOST_SHOWN])) + (", ..." if len(names) > MOST_SHOWN else "")
             raise BadFile(
                 f"{source} has no field that looks like a question; name it with --input (it has {have})"
             )
@@ -88,7 +91,7 @@ def choices_of(row: Row, name: str, source: str) -> tuple[tuple[str, ...], tuple
         return tuple(parts), tuple(as_text(row.values.get(part, "")) for part in parts)
     value = _unpacked(row.values.get(name))
     if isinstance(value, dict) and isinstance(value.get("text"), list):
-        return tuple(map(as_text, value.get("label") or [])), tuple(map(as_text, value["text"]))
+        return _labelled(value, f"{source}, {row.place}: the field {name!r}")
     if isinstance(value, dict):
         return tuple(value), tuple(map(as_text, value.values()))
     if value is None or value == "":
@@ -98,6 +101,19 @@ def choices_of(row: Row, name: str, source: str) -> tuple[tuple[str, ...], tuple
             f"{source}, {row.place}: the field {name!r} must be a list of choices, got {shown(value)}"
         )
     return (), tuple(map(as_text, value))
+
+
+def identity_of(value: Any, place: str) -> str:
+    """Read an id: a text or a number, as a text.
+
+    >>> identity_of(7.0, "line 1")
+    '7'
+    """
+    if value is None or value == "" or (isinstance(value, float) and value != value):
+        raise BadFile(f"{place} is empty; every item needs its id")
+    if isinstance(value, dict | list | tuple | bytes):
+        raise BadFile(f"{place} must be a text or a number, got {shown(value)}")
+    return as_text(value)
 
 
 def as_text(value: Any) -> str:
@@ -113,6 +129,13 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
+def _labelled(value: Mapping[str, Any], place: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    labels, texts = value.get("label") or [], value["text"]
+    if not isinstance(labels, list) or len(labels) not in (0, len(texts)):
+        raise BadFile(f"{place} must have one label for each of its {len(texts)} texts, got {shown(labels)}")
+    return tuple(map(as_text, labels)), tuple(map(as_text, texts))
+
+
 def _is_turn(turn: Any) -> bool:
     return (
         isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
@@ -123,7 +146,7 @@ def _unpacked(value: Any) -> Any:
     """CSV has no lists: a cell that holds JSON is read as such."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
-            return json.loads(value)
-        except json.JSONDecodeError:
+            return parse_json(value, "a cell", mend=True)
+        except BadFile:
             return value
     return value

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import csv
-import json
+import io
+import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from cereval.errors import BadFile, shown
+from cereval.datasets.reading import MIB, cleaned, decoded, open_regular, parse_json
+from cereval.errors import BadContent, BadFile, shown
+from cereval.printable import printable
+
+MOST_COLUMNS = 10_000
+"""Columns of a table: every reader goes through all of them, and nobody has tested so many models."""
+
+MOST_CELLS = 100_000_000
+"""Cells of a Parquet file, which stores a billion equal ones in a few bytes."""
+
+HEADER_LIMIT = 1 * MIB
+"""Bytes of the line that names a CSV file's columns."""
+
+LINE_LIMIT = 64 * MIB
+"""Bytes of one line of JSONL."""
 
 FORMATS = {
     ".jsonl": "jsonl",
@@ -34,12 +50,9 @@ def file_format(path: Path, allowed: tuple[str, ...] = ("jsonl", "csv", "parquet
     kind = FORMATS.get(path.suffix.lower(), "")
     if kind not in allowed:
         raise BadFile(f"{path}: cannot tell its layout from its ending; use one of {', '.join(allowed)}")
-    if path.is_dir():
-        raise BadFile(f"{path} is a directory; name one file in it")
-    if not path.exists():
-        raise BadFile(f"{path} does not exist; check the path (it is relative to {Path.cwd()})")
-    if path.stat().st_size == 0:
-        raise BadFile(f"{path} is empty; it needs at least one record")
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise BadFile(f"{path} is empty; it needs at least one record")
     return kind
 
 
@@ -49,13 +62,38 @@ def read_rows(path: Path) -> list[Row]:
     kind = file_format(path)
     try:
         rows = list(readers[kind](path))
-    except UnicodeDecodeError as error:
-        raise BadFile(f"{path} is not UTF-8 text (byte {error.start}); convert it first") from error
     except OSError as error:
         raise BadFile(f"{path} cannot be read: {error.strerror or error}") from error
     if not rows:
         raise BadFile(f"{path} holds no records; it needs at least one")
+    check_width(str(path), len({name for row in rows for name in row.values}))
     return rows
+
+
+def row_of(source: str, place: str, values: Mapping[str, Any]) -> Row:
+    """Make a row of a record with typed columns, where NaN stands for a missing value, as pandas writes it."""
+    present = {name: None if _is_nan(value) else value for name, value in values.items()}
+    return Row(place, cleaned(present, f"{source}, {place}", mend=True))
+
+
+def check_width(source: str, columns: int) -> None:
+    """Refuse a table with too many columns."""
+    if columns > MOST_COLUMNS:
+        raise BadContent(
+            f"{source} has {columns:,} columns; at most {MOST_COLUMNS:,} are read (one row per item, not per model)"
+        )
+
+
+def column_values(path: Path, name: str, column: Any) -> list[Any]:
+    """List the values of an Arrow column as Python's; one that Python cannot hold is named by its row."""
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError, TypeError) as error:
+        row = next((row for row, value in enumerate(column, start=1) if not _converts(value)), 0)
+        raise BadContent(
+            f"{path}, row {row}: column {shown(name)} holds a value that cannot be read as {column.type} "
+            f"({_one_line(error)}); leave the column out, or write it as text"
+        ) from None
 
 
 def read_table(path: Path) -> Any:
@@ -64,30 +102,50 @@ def read_table(path: Path) -> Any:
 
     kind = file_format(path, ("csv", "parquet"))
     try:
-        table = _arrow_csv(path) if kind == "csv" else _arrow_parquet(path)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"{path} is not readable as {kind}: {_one_line(error)}") from error
-    twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
-    if twice:
-        raise BadFile(f"{path} has two columns called {shown(twice[0])}; rename one")
+        with open_regular(path) as file:
+            table = _arrow_csv(path, file) if kind == "csv" else _arrow_parquet(path, file)
+        names = Counter(table.column_names)
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise BadContent(f"{path} is not readable as {kind}: {_one_line(error)}") from error
+    name, count = names.most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise BadContent(f"{path} has two columns called {shown(name)}; rename one")
     return table
 
 
-def _arrow_csv(path: Path) -> Any:
+def _arrow_csv(path: Path, file: BinaryIO) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
+    check_width(str(path), len(_csv_header(path, file)))
     return arrow_csv.read_csv(
-        path,
+        file,
         parse_options=arrow_csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(column_types={"item": pa.string()}),
     )
 
 
-def _arrow_parquet(path: Path) -> Any:
+def _csv_header(path: Path, file: BinaryIO) -> list[str]:
+    """Read the names of the columns alone: a reader of the whole file may not come back from a million of them."""
+    head = file.read(HEADER_LIMIT)
+    file.seek(0)
+    decoded(head.partition(b"\n")[0], str(path))
+    if len(head) == HEADER_LIMIT and b"\n" not in head:
+        raise BadContent(f"{path}, line 1: the names of the columns take more than {HEADER_LIMIT:,} bytes")
+    return next(csv.reader(io.StringIO(head.decode("utf-8", "replace")), delimiter=_delimiter(path)), [])
+
+
+def _arrow_parquet(path: Path, file: BinaryIO) -> Any:
     from pyarrow import parquet
 
-    return parquet.read_table(path)
+    found = parquet.ParquetFile(file)
+    rows, columns = found.metadata.num_rows, found.metadata.num_columns
+    check_width(str(path), columns)
+    if rows * columns > MOST_CELLS:
+        raise BadContent(
+            f"{path} has {rows:,} rows of {columns:,} columns; at most {MOST_CELLS:,} cells are read"
+        )
+    return found.read()
 
 
 def _delimiter(path: Path) -> str:
@@ -95,28 +153,29 @@ def _delimiter(path: Path) -> str:
 
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
-    with path.open(encoding="utf-8-sig") as lines:
+    with open_regular(path) as file:
+        lines = iter(lambda: file.readline(LINE_LIMIT + 1), b"")
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 yield Row(f"line {number}", _json_object(path, number, line))
 
 
-def _json_object(path: Path, number: int, line: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-        raise BadFile(
-            f"{path}, line {number}: broken JSON ({reason}); each line must be one JSON object"
-        ) from error
+def _json_object(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
+    place = f"{path}, line {number}"
+    if len(line) > LINE_LIMIT:
+        raise BadContent(f"{place}: longer than {LINE_LIMIT:,} bytes; each line must be one JSON object")
+    text = decoded(line, str(path), number)
+    value = parse_json(text, place, mend=True, hint="; each line must be one JSON object")
     if not isinstance(value, dict):
-        raise BadFile(f"{path}, line {number}: each line must be one JSON object, got {shown(value)}")
+        raise BadContent(f"{place}: each line must be one JSON object, got {shown(value)}")
     return value
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
     csv.field_size_limit(2**31 - 1)  # prompts may be longer than the module's default of 128 KiB
-    with path.open(encoding="utf-8-sig", newline="") as lines:
+    with open_regular(path) as file:
+        check_width(str(path), len(_csv_header(path, file)))
+        lines = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         reader = csv.reader(lines, delimiter=_delimiter(path), strict=True)
         try:
             header = next(reader, [])
@@ -124,7 +183,12 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                 if cells:
                     yield Row(f"line {reader.line_num}", _csv_record(path, reader.line_num, header, cells))
         except csv.Error as error:
-            raise BadFile(f"{path}, line {reader.line_num}: broken CSV ({error})") from error
+            raise BadContent(f"{path}, line {reader.line_num}: broken CSV ({error})") from error
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            raise BadContent(
+                f"{path} is not UTF-8 text (the byte 0x{byte:02x} after line {reader.line_num}); convert it first"
+            ) from None
 
 
 def _csv_record(path: Path, number: int, header: list[str], cells: list[str]) -> Mapping[str, Any]:
@@ -137,9 +201,23 @@ def _csv_record(path: Path, number: int, header: list[str], cells: list[str]) ->
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
     table = read_table(path)
-    for number, values in enumerate(table.to_pylist(), start=1):
-        yield Row(f"row {number}", values)
+    names = table.column_names
+    columns = [column_values(path, name, table.column(name)) for name in names]
+    for number, values in enumerate(zip(*columns, strict=True), start=1):
+        yield row_of(str(path), f"row {number}", dict(zip(names, values, strict=True)))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
+
+
+def _converts(value: Any) -> bool:
+    try:
+        value.as_py()
+    except (ValueError, OverflowError, TypeError):
+        return False
+    return True
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]
+    return printable(" ".join(str(error).split()), 200)

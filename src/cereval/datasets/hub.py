@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from cereval.datasets.files import Row
+from cereval.datasets.files import Row, row_of
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.imports import optional
 
@@ -39,13 +39,14 @@ def read_hub(source: HubSource) -> list[Row]:
     """Every record of the split."""
     library = optional("datasets", "datasets")
     try:
-        records: Any = library.load_dataset(source.name, source.config, split=source.split)
+        records: list[Any] = list(library.load_dataset(source.name, source.config, split=source.split))
     except Exception as error:
         raise BadFile(
             f"hf:{source.name}: {type(error).__name__}: {shown(str(error), limit=200)}; "
             "check the name, the :config and the @split"
         ) from error
-    rows = [Row(f"row {number}", record) for number, record in enumerate(records, start=1)]
-    if not rows:
+    if not records:
         raise BadFile(f"hf:{source.name}@{source.split} holds no records; name another @split")
-    return rows
+    return [
+        row_of(f"hf:{source.name}", f"row {number}", record) for number, record in enumerate(records, start=1)
+    ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cereval.datasets.base import Item, canonical
-from cereval.datasets.fields import Fields, as_text, choices_of, question_of
+from cereval.datasets.fields import Fields, as_text, choices_of, identity_of, question_of
 from cereval.datasets.files import Row
 from cereval.datasets.letters import MOST, first_number, letter_of, says_where_it_counts_from
 from cereval.errors import BadFile, shown
@@ -57,10 +57,7 @@ def _item(row: Row, options: _Choices, parts: Fields, first: int, used: frozense
 def _given_id(row: Row, parts: Fields, source: str) -> str:
     if parts.id is None:
         return ""
-    value = row.values.get(parts.id)
-    if value is None or value == "":
-        raise BadFile(f"{source}, {row.place}: the field {parts.id!r} is empty; every item needs its id")
-    return as_text(value)
+    return identity_of(row.values.get(parts.id), f"{source}, {row.place}: the field {parts.id!r}")
 
 
 def _choices(row: Row, parts: Fields, source: str) -> _Choices:

@@ -10,6 +10,9 @@ from cereval.datasets.fields import as_text
 
 MOST = len(ascii_uppercase)
 
+LONGEST_NUMBER = 9
+"""Digits of a number that names a choice: what is longer names none, and Python refuses 5,000 digits."""
+
 
 def letter_of(answer: Any, labels: Sequence[str], choices: Sequence[str], first: int = 0) -> str | None:
     """The letter of the right choice: named by its label, its letter, its text or its number (from `first`).
@@ -27,7 +30,7 @@ def letter_of(answer: Any, labels: Sequence[str], choices: Sequence[str], first:
         return text.upper()
     if not isinstance(answer, int) and text in [choice.strip() for choice in choices]:
         return letters[[choice.strip() for choice in choices].index(text)]
-    if text.isascii() and text.isdigit() and 0 <= int(text) - first < len(choices):
+    if _is_number(text) and 0 <= int(text) - first < len(choices):
         return letters[int(text) - first]
     return None
 
@@ -58,5 +61,9 @@ def _numbers(answers: Sequence[Any], counts: Sequence[int]) -> list[tuple[int, i
     return [
         (int(text), count)
         for text, count in zip(map(as_text, answers), counts, strict=True)
-        if count and text.isascii() and text.isdigit()
+        if count and _is_number(text)
     ]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER

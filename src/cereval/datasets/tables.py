@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.datasets.fields import as_text
-from cereval.datasets.files import file_format, read_rows, read_table
+from cereval.datasets.fields import identity_of
+from cereval.datasets.files import column_values, file_format, read_rows, read_table
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.text import did_you_mean
 
 Floats = NDArray[np.float64]
+
+MOST_SHOWN = 20
+"""Columns that an error names: a table may have thousands."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +98,7 @@ def read_items(path: str | PathLike[str]) -> ItemsTable:
     items = _identities(path, _required(path, list(columns), "item", columns))
     texts, categories = _strings(columns.get("text")), _strings(columns.get("category"))
     if texts is None and categories is None:
-        found = ", ".join(map(repr, columns))
+        found = ", ".join(map(shown, list(columns)[:MOST_SHOWN]))
         raise BadFile(f"{path} has neither a column `text` nor `category`; it has {found}")
     return ItemsTable(items, texts, categories)
 
@@ -105,7 +108,9 @@ def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> l
     path = Path(path)
     columns = _columns(path, ("item", name))
     keys = _identities(path, _required(path, list(columns), "item", columns))
-    values = dict(zip(keys, _required(path, list(columns), name, columns), strict=True))
+    column = _required(path, list(columns), name, columns)
+    _check_plain(path, name, column)
+    values = dict(zip(keys, column, strict=True))
     missing = [item for item in items if item not in values]
     if missing:
         raise BadFile(
@@ -126,26 +131,27 @@ def _columns(path: Path, wanted: Sequence[str] = ("item", "text", "category")) -
     if file_format(path) == "jsonl":
         rows = [row.values for row in read_rows(path)]
         names = dict.fromkeys(name for row in rows for name in row)
-        return {name: [row.get(name) for row in rows] for name in names}
+        return {name: [row.get(name) for row in rows] if name in wanted else [] for name in names}
     table = read_table(path)
     # Other columns are named in errors but never read: they may be large.
-    return {name: table.column(name).to_pylist() if name in wanted else [] for name in table.column_names}
+    return {
+        name: _values(path, name, table.column(name)) if name in wanted else [] for name in table.column_names
+    }
 
 
 def _required(path: Path, names: Sequence[str], name: str, table: Any) -> list[Any]:
     if name not in names:
         raise BadFile(f"{path} has no column `{name}`; {did_you_mean(name, names)}")
     column = table[name]
-    return list(column if isinstance(column, list) else column.to_pylist())
+    return column if isinstance(column, list) else _values(path, name, column)
 
 
 def _identities(path: Path, values: list[Any]) -> tuple[str, ...]:
     if not values:
         raise BadFile(f"{path} has no rows; it needs at least one item")
-    for number, value in enumerate(values, start=1):
-        if value is None or value == "":
-            raise BadFile(f"{path}, row {number}: `item` is empty; every row needs an item id")
-    items = tuple(map(as_text, values))
+    items = tuple(
+        identity_of(value, f"{path}, row {number}: `item`") for number, value in enumerate(values, start=1)
+    )
     item, count = Counter(items).most_common(1)[0]
     if count > 1:
         raise BadFile(f"{path}: item {shown(item)} stands on {count} rows; item ids must be unique")
@@ -176,6 +182,28 @@ def _scores(path: Path, name: str, column: Any, items: tuple[str, ...]) -> Float
             "scores lie in [0, 1] (divide percentages by 100), empty where missing"
         )
     return scores
+
+
+def _check_plain(path: Path, name: str, values: Sequence[Any]) -> None:
+    for number, value in enumerate(values, start=1):
+        if isinstance(value, dict | list):
+            raise BadFile(
+                f"{path}, row {number}: column {shown(name)} must be a text or a number, got {shown(value)}"
+            )
+
+
+def _values(path: Path, name: str, column: Any) -> list[Any]:
+    """List an Arrow column; bytes are texts, which is how Arrow reads a column of a CSV that is not all UTF-8."""
+    values = column_values(path, name, column)
+    for row, value in enumerate(values):
+        if isinstance(value, bytes):
+            try:
+                values[row] = value.decode()
+            except UnicodeDecodeError:
+                raise BadFile(
+                    f"{path}, row {row + 1}: column {shown(name)} is not UTF-8 text ({shown(value)}); convert it first"
+                ) from None
+    return values
 
 
 def _strings(values: list[Any] | None) -> tuple[str, ...] | None:

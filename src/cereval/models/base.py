@@ -21,6 +21,9 @@ Messages = Sequence[Mapping[str, str]]
 """A chat: `{"role": "system" | "user" | "assistant", "content": text}`, oldest first."""
 
 
+MOST_TOKENS = 10**9
+"""Tokens of one call that are believed: databases count to 2^63, and no model reads that much."""
+
 _UNSTORABLE = re.compile("[\\ud800-\\udfff\\0]")
 
 
@@ -33,7 +36,10 @@ class EndpointError(CallError):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer and what it took. `first_token`: log-probabilities of the likeliest first tokens."""
+    """One answer and what it took. `first_token`: log-probabilities of the likeliest first tokens.
+
+    `served`: the name of the model that answered, as the server gives it; empty where it gives none.
+    """
 
     text: str
     input_tokens: int = 0
@@ -43,6 +49,7 @@ class Reply:
     attempts: int = 1
     finish_reason: str = "stop"
     first_token: Mapping[str, float] = field(default_factory=dict)
+    served: str = ""
 
 
 class Model(Protocol):
@@ -98,6 +105,29 @@ def clean_text(text: str) -> str:
     'a\ufffdb\ufffd'
     """
     return _UNSTORABLE.sub("\ufffd", text)
+
+
+def counted(value: Any) -> int | None:
+    """Read a number of tokens; None where it is none that a model could have read or written.
+
+    >>> counted(12), counted(12.0), counted(-1), counted(1e30), counted("12"), counted(True)
+    (12, 12, None, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+        return None
+    return int(value)
+
+
+def another_model(asked: str, served: str) -> bool:
+    """Tell whether a server answered as a model other than the one asked for; versions and folders may differ.
+
+    >>> another_model("gpt-4o", "gpt-4o-2024-08-06"), another_model("llama", "meta/Llama"), another_model("a", "")
+    (False, False, False)
+    >>> another_model("gpt-4o", "gpt-3.5-turbo")
+    True
+    """
+    names = [name.casefold().rpartition("/")[2] for name in (asked, served)]
+    return bool(served) and names[0] not in names[1] and names[1] not in names[0]
 
 
 def last_text(messages: Messages) -> str:

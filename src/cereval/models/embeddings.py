@@ -76,13 +76,19 @@ class EmbeddingsEndpoint:
     def _client(self) -> tuple[Any, str | None]:
         import openai
 
+        from cereval.models.wire import VECTORS_LIMIT, BoundedClient
+
         key = api_key(self.key_variable)
         if key is None and self.base_url is None:
             raise CallError(
                 f"{self.key_variable} is not set; export your key, or give a base_url of your own"
             )
         client = openai.AsyncOpenAI(
-            api_key=key or "none", base_url=self.base_url, timeout=self.timeout_s, max_retries=0
+            api_key=key or "none",
+            base_url=self.base_url,
+            timeout=self.timeout_s,
+            max_retries=0,
+            http_client=BoundedClient(VECTORS_LIMIT, timeout=self.timeout_s),
         )
         return client, key
 
@@ -97,7 +103,7 @@ def vectors_from(body: Any, expected: int) -> Vectors:
     try:
         rows = sorted(body["data"], key=lambda row: int(row["index"]))
         vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CallError("the endpoint's answer is not a list of embeddings") from error
     if vectors.ndim != 2 or len(vectors) != expected or not np.isfinite(vectors).all():
         raise CallError(

@@ -25,7 +25,8 @@ UNSUPPORTED = frozenset(
 class Fault:
     """One failed attempt. `retryable`: another may succeed. `everywhere`: no other question fares better.
 
-    `absent`: nobody at the address answers as a model does.
+    `absent`: nobody at the address answers as a model does. `by_question`: where others were answered, it may be
+    the question. `finish_reason`, `cost_usd`: of a reply that holds no answer, and may have cost money all the same.
     """
 
     message: str
@@ -33,11 +34,16 @@ class Fault:
     everywhere: bool = False
     retry_after_s: float | None = None
     absent: bool = False
+    by_question: bool = False
+    finish_reason: str = ""
+    cost_usd: float | None = 0.0
 
     def error(self, attempts: int = 1) -> CallError:
         """The exception that callers of a model see."""
         tries = f" (after {attempts} attempts)" if attempts > 1 else ""
-        return (EndpointError if self.everywhere else CallError)(self.message + tries)
+        error = (EndpointError if self.everywhere else CallError)(self.message + tries)
+        error.finish_reason, error.cost_usd = self.finish_reason, self.cost_usd
+        return error
 
 
 class FaultError(Exception):
@@ -50,8 +56,10 @@ class FaultError(Exception):
 
 def fault_of(error: Exception, endpoint: str = "the model", key: str | None = None) -> Fault:
     """The fault behind any exception of a call, in one scrubbed line."""
-    if isinstance(error, FaultError):
-        return error.fault
+    # The SDK wraps what our own client (`wire`) raises.
+    for known_error in (error, error.__cause__):
+        if isinstance(known_error, FaultError):
+            return known_error.fault
     if isinstance(error, TimeoutError):
         return _late(endpoint)
     # Where the SDK was never imported the error cannot be its own.
@@ -83,17 +91,24 @@ def _status_fault(error: object, endpoint: str, key: str | None) -> Fault:
             f"{endpoint} refuses the API key (401); set OPENAI_API_KEY to a valid one", everywhere=True
         )
     if status == 403:
-        return Fault(f"{endpoint} forbids this key the model (403): {said}", everywhere=True)
+        return Fault(
+            f"{endpoint} forbids this key the model (403): {said}", everywhere=True, by_question=True
+        )
     if status == 404:
         return Fault(
             f"{endpoint} knows no such model or address (404): {said}; check --model and --base-url "
             "(it usually ends in /v1)",
             everywhere=True,
+            by_question=True,
         )
     if status == 402 or (status == 429 and _code(error) == "insufficient_quota"):
         return Fault(f"{endpoint}: the account's quota is spent ({status}): {said}", everywhere=True)
     if status in (400, 422) and _code(error) in UNSUPPORTED:
-        return Fault(f"{endpoint} refuses a setting ({status}): {said}; leave it out", everywhere=True)
+        return Fault(
+            f"{endpoint} refuses a setting ({status}): {said}; leave it out",
+            everywhere=True,
+            by_question=True,
+        )
     headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", {})
     return Fault(
         f"{endpoint} answered {status}: {said}",

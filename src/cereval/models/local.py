@@ -41,7 +41,8 @@ class LocalModel:
         started = time.monotonic()
         request = self._request(messages, top_logprobs)
         tried = await retrying(lambda: self._attempt(request), self._fault, Retries(attempts=1))
-        return replace(tried.value, latency_s=time.monotonic() - started)
+        # llama.cpp makes up a name of its own for what was loaded here.
+        return replace(tried.value, latency_s=time.monotonic() - started, served="")
 
     @property
     def url(self) -> str:

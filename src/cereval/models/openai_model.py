@@ -25,16 +25,36 @@ LONGEST_CONNECT_S = 5.0
 """A server that is there takes a call at once, however long it then thinks."""
 
 
+PATIENCE = 32
+"""Refusals in a row, since the last answer, that concern one question each; the next one concerns them all."""
+
+
 @dataclass(slots=True)
 class Contact:
-    """Whether a model was ever met at the endpoint: where none was, the address is wrong, and trying again idle."""
+    """What is known of the endpoint. `made`: a model was met there; where none was, the address is wrong.
+
+    `answered`: it gave an answer, so that a refusal (403, 404, a page) may be about one question. `refused`: how many
+    there were since: a key may be revoked in the middle of a run, which must not turn the whole pool into failures.
+    """
 
     made: bool = False
+    answered: bool = False
+    refused: int = 0
 
     def weighed(self, fault: Fault) -> Fault:
-        """The fault, not worth another attempt where nobody was ever there."""
+        """The fault: not worth another attempt where nobody was ever there, not everybody's where others fared well."""
         self.made = self.made or not fault.absent
-        return fault if self.made else replace(fault, retryable=False)
+        if not self.made:
+            return replace(fault, retryable=False)
+        if not fault.by_question or not self.answered:
+            return fault
+        self.refused += 1
+        return replace(fault, everywhere=False) if self.refused <= PATIENCE else fault
+
+    def answers(self) -> None:
+        """Note an answer, here or in an earlier run."""
+        self.made = self.answered = True
+        self.refused = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +76,10 @@ class OpenAIModel:
         tried = await retrying(lambda: self._attempt(request), self._fault, self.retries)
         return replace(tried.value, latency_s=time.monotonic() - started, attempts=tried.attempts)
 
+    def answered_before(self) -> None:
+        """Note that an earlier run has answers of this model, so that one refused question does not stop this one."""
+        self.contact.answers()
+
     async def close(self) -> None:
         await self.client.close()
 
@@ -64,7 +88,7 @@ class OpenAIModel:
         async with asyncio.timeout(self.timeout_s):
             body = await self.client.post("/chat/completions", body=request, cast_to=object)
         reply = reply_from(body, self.price)
-        self.contact.made = True
+        self.contact.answers()
         return reply
 
     def _request(self, messages: Messages, top_logprobs: int) -> dict[str, Any]:
@@ -109,11 +133,15 @@ def _client(base_url: str | None, timeout_s: float, key_variable: str) -> Any:
         raise CallError(
             f"{key_variable} is not set; export your key, or give --base-url for a server of your own"
         )
+    from cereval.models.wire import BoundedClient
+
+    timeout = openai.Timeout(timeout_s, connect=min(timeout_s, LONGEST_CONNECT_S))
     return openai.AsyncOpenAI(
         api_key=key or NO_KEY,
         base_url=None if base_url is None else checked_url(base_url),
-        timeout=openai.Timeout(timeout_s, connect=min(timeout_s, LONGEST_CONNECT_S)),
+        timeout=timeout,
         max_retries=0,
+        http_client=BoundedClient(timeout=timeout),
     )
 
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, replace
 
 from cereval.errors import CallError
-from cereval.models.base import EndpointError, Messages, Model, Reply
+from cereval.models.base import EndpointError, Messages, Model, Reply, another_model
 from cereval.models.prices import Price
 
 
@@ -40,12 +40,22 @@ class PairModel:
             ]
         first, second = (call.result() for call in calls)
         if isinstance(first, Reply) and isinstance(second, Reply):
-            return joined(first, second)
+            return replace(joined(first, second), served=self._unlike(first, second))
         return _half(first, second)
+
+    def answered_before(self) -> None:
+        """Note that an earlier run has answers of both."""
+        for model in (self.first, self.second):
+            getattr(model, "answered_before", lambda: None)()
 
     async def close(self) -> None:
         await self.first.close()
         await self.second.close()
+
+    def _unlike(self, first: Reply, second: Reply) -> str:
+        """Name the models that answered in place of those asked for: of two as expected there is nothing to say."""
+        served = ((self.first.name, first.served), (self.second.name, second.served))
+        return ", ".join(name for asked, name in served if another_model(asked, name))
 
 
 async def _outcome(model: Model, messages: Messages, top_logprobs: int) -> Reply | Exception:
@@ -61,7 +71,14 @@ def _half(first: Reply | Exception, second: Reply | Exception) -> Reply:
     assert isinstance(error, Exception)
     if isinstance(other, Exception) or isinstance(error, EndpointError) or not isinstance(error, CallError):
         raise other if isinstance(other, EndpointError) else error
-    return replace(other, text=json.dumps({"failure": str(error)}, ensure_ascii=False))
+    # A reply that holds no answer has its price too.
+    costs = other.cost_usd, error.cost_usd
+    return replace(
+        other,
+        text=json.dumps({"failure": str(error)}, ensure_ascii=False),
+        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+        finish_reason=error.finish_reason or other.finish_reason,
+    )
 
 
 def joined(first: Reply, second: Reply) -> Reply:

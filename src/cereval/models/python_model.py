@@ -12,7 +12,7 @@ from typing import Any
 
 from cereval.errors import shown
 from cereval.imports import load_function
-from cereval.models.base import Messages, Reply, clean_text
+from cereval.models.base import Messages, Reply, clean_text, counted
 from cereval.models.faults import Fault, FaultError, fault_of
 from cereval.models.retries import Retries, retrying
 
@@ -49,7 +49,7 @@ class PythonModel:
             raise FaultError(
                 Fault(f"{self.name} must return a text or a Reply, got {shown(value)}", everywhere=True)
             )
-        return replace(value, text=clean_text(value.text))
+        return _storable(value)
 
     async def _called(self, messages: Messages) -> Any:
         if inspect.iscoroutinefunction(self.function):
@@ -70,6 +70,19 @@ def open_python(spec: str, *, timeout_s: float = 120.0, connections: int = 32) -
     """The model in `module:function` or `file.py:function`."""
     threads = ThreadPoolExecutor(connections, thread_name_prefix="cereval-model")
     return PythonModel(f"python:{spec}", load_function("model", spec), timeout_s, threads)
+
+
+def _storable(reply: Reply) -> Reply:
+    """Copy a reply of a user's function without what no database takes: absurd counts become 0, costs unknown."""
+    tokens = counted(reply.input_tokens), counted(reply.output_tokens)
+    cost = reply.cost_usd
+    return replace(
+        reply,
+        text=clean_text(reply.text),
+        input_tokens=tokens[0] or 0,
+        output_tokens=tokens[1] or 0,
+        cost_usd=cost if isinstance(cost, int | float) and 0 <= cost < float("inf") else None,
+    )
 
 
 def _takes_messages(function: Callable[..., Any]) -> bool:

@@ -8,14 +8,16 @@ from string import ascii_uppercase
 from typing import ClassVar
 
 from cereval.scorers.base import Question, Score, expected
-from cereval.scorers.text import ending, folded
+from cereval.scorers.text import ending, folded, occurs
 
+# Possessive repeats (`*+`, `++`, `?+`): two runs of blanks side by side would be divided in every way, which takes
+# quadratic time. What follows a run never begins like it, so that nothing is lost.
 _STATED = re.compile(
-    r"(?:answer|choice|option)(?:\s+is)?\s*:?\s*(?:is\s*)?[*_`\"']*(?:\\boxed\{)?[(\[]?([A-Z])(?![\w'])"
-    r"|\\boxed\{\s*(?:\\text\{)?\s*\(?([A-Z])\)?\s*\}",
+    r"(?:answer|choice|option)(?:\s++is)?+\s*+:?+\s*+(?:is\s*+)?+[*_`\"']*+(?:\\boxed\{)?+[(\[]?+([A-Z])(?![\w'])"
+    r"|\\boxed\{\s*+(?:\\text\{\s*+)?+\(?+([A-Z])\)?+\s*+\}",
     re.IGNORECASE,
 )
-_LEADING = re.compile(r"\s*[*_`\"']*[(\[]?([A-Za-z])(?:[)\].:,]|[*_`\"']*\s*(?:$|\n))")
+_LEADING = re.compile(r"\s*+[*_`\"']*+[(\[]?+([A-Za-z])(?:[)\].:,]|[*_`\"']*+\s*?(?:$|\n))")
 _BRACKETED = re.compile(r"\(([A-Z])\)")
 
 
@@ -24,7 +26,7 @@ class Choice:
     """1 when the letter read from the answer is the right one; 0 when it is not or none can be read.
 
     Read in this order: a stated answer ("the answer is C", a boxed one; the last counts), a leading letter,
-    the text of exactly one choice, a letter in brackets (the last).
+    the text of exactly one choice, a letter in brackets (the last). Of long answers the last 100,000 characters count.
     """
 
     name: ClassVar[str] = "choice"
@@ -59,7 +61,5 @@ def _named(text: str, choices: tuple[str, ...]) -> list[str]:
     said = folded(text)
     names = [folded(choice) for choice in choices]
     whole = [i for i, name in enumerate(names) if name == said]
-    found = whole or [
-        i for i, name in enumerate(names) if name and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said)
-    ]
+    found = whole or [i for i, name in enumerate(names) if name and occurs(name, said)]
     return [ascii_uppercase[found[0]]] if len(found) == 1 and found[0] < 26 else []

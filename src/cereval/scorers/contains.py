@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from cereval.errors import InvalidInput
 from cereval.scorers.base import Question, Score, expected
-from cereval.scorers.text import folded
+from cereval.scorers.text import ending, folded, occurs
 
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """1 when an accepted answer occurs, as whole words unless told otherwise: `4` does not occur in `14`."""
+    """1 when an accepted answer occurs, as whole words unless told otherwise: `4` does not occur in `14`.
+
+    Of long answers the last 100,000 characters count.
+    """
 
     whole_words: bool = True
     name: ClassVar[str] = "contains"
 
     async def score(self, question: Question, answer: str) -> Score:
-        text = folded(answer)
+        text = folded(ending(answer))
         for gold in map(folded, expected(question)):
             if not gold:
                 raise InvalidInput("answer", "not empty for the scorer `contains`", question.id)
@@ -28,6 +30,4 @@ class Contains:
         return Score(0.0)
 
     def _occurs(self, gold: str, text: str) -> bool:
-        if not self.whole_words:
-            return gold in text
-        return re.search(rf"(?<!\w){re.escape(gold)}(?!\w)", text) is not None
+        return occurs(gold, text) if self.whole_words else gold in text

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cereval.scorers.base import Question, Score, expected
-from cereval.scorers.text import folded
+from cereval.scorers.text import beginning, folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class Exact:
     name: ClassVar[str] = "exact"
 
     async def score(self, question: Question, answer: str) -> Score:
+        golds = expected(question)
         form = str.strip if self.strict else folded
-        read = form(answer)
-        return Score(any(read == form(gold) for gold in expected(question)), detail=read[:200])
+        read = answer.strip() if self.strict else folded(beginning(answer, golds))
+        return Score(any(read == form(gold) for gold in golds), detail=read[:200])

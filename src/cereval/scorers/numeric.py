@@ -12,8 +12,9 @@ from cereval.scorers.base import Question, Score, expected
 from cereval.scorers.text import ending
 
 _NUMBER = re.compile(
-    r"(?:(?<![\w)])[-+−])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)?(?:(?<=[0-9])\.[0-9]+|(?<![0-9])\.[0-9]+)?"
-    r"(?:(?<=[0-9])[eE][-+]?[0-9]+)?"
+    r"(?:(?<![\w)])[-+−])?"
+    r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)"
+    r"(?:[eE][-+]?[0-9]++)?+"
 )
 
 
@@ -56,8 +57,7 @@ def last_number(text: str) -> float | None:
     (72.0, None)
     """
     tail = ending(text).rpartition("####")[2]
-    found = [match for match in _NUMBER.findall(tail) if any(letter in "0123456789" for letter in match)]
-    for number in reversed(found):
+    for number in reversed(_NUMBER.findall(tail)):
         value = float(number.replace(",", "").replace("−", "-"))
         if isfinite(value):
             return value

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cereval.scorers.base import Question, Score, expected
-from cereval.scorers.text import tokens
+from cereval.scorers.text import ending, tokens
 
 
 @dataclass(frozen=True, slots=True)
 class F1:
-    """The best F1 of the answer's words against each accepted answer's."""
+    """The best F1 of the answer's words against each accepted answer's; of long ones the last 100,000 characters."""
 
     name: ClassVar[str] = "f1"
 
     async def score(self, question: Question, answer: str) -> Score:
-        said = Counter(tokens(answer))
+        said = Counter(tokens(ending(answer)))
         return Score(max(f1(said, Counter(tokens(gold))) for gold in expected(question)))
 
 

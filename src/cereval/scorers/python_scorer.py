@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
+from cereval.errors import InvalidInput
 from cereval.imports import load_function
 from cereval.scorers.base import Question, Score
+
+SIGNATURE = "score(output: str, item: Item) -> float"
 
 
 @dataclass(frozen=True, slots=True)
 class PythonScorer:
-    """Calls `function(answer, item)`, which returns a number in [0, 1], a bool or a `Score`.
+    """Calls `score(output: str, item: Item) -> float`, a function of any name, sync or async.
 
-    The item has `.id`, `.text`, `.answers`, `.choices`, `.category` and `.metadata`.
+    It gets the model's output and the item, by position, and returns a number in [0, 1], a bool or a `Score`. The item
+    (`cereval.datasets.base.Item`) has `.id`, `.text`, `.answers`, `.choices`, `.category` and `.metadata`.
     """
 
     function: str
@@ -32,10 +36,28 @@ class PythonScorer:
             value = await function(answer, question)
         else:
             value = await asyncio.to_thread(function, answer, question)
+        if inspect.isawaitable(value):
+            # An object with an async `__call__` does not look like an async function.
+            value = await value
         return value if isinstance(value, Score) else Score(value)
 
 
 @cache
 def _loaded(spec: str) -> Callable[..., Any]:
     # A file is executed when it is loaded: once a process, not once an answer.
-    return load_function("scorer", spec)
+    function = load_function("scorer", spec)
+    _check_signature(function, spec)
+    return function
+
+
+def _check_signature(function: Callable[..., Any], spec: str) -> None:
+    """Refuse a function that cannot be called with an output and an item: every answer would fail alike."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # Some functions written in C do not tell.
+    try:
+        signature.bind("output", "item")
+    except TypeError as error:
+        received = f"{spec}{signature}"
+        raise InvalidInput("scorer", f"a function such as `{SIGNATURE}` ({error})", received) from None

@@ -1,0 +1,84 @@
+"""The HTTP client under the SDK: answers are read up to a limit, redirects stay on the host.
+
+This module imports the SDK, which is slow: import it where a client is opened.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+
+from cereval.models.faults import Fault, FaultError
+
+MIB = 2**20
+ANSWER_LIMIT = 8 * MIB
+"""Bytes of a model's answer, unpacked: a million tokens take about four."""
+
+VECTORS_LIMIT = 256 * MIB
+"""Bytes of one batch of embeddings."""
+
+MOST_REDIRECTS = 5
+PACKED = ("", "identity", "gzip", "deflate")
+"""Ways of packing that are asked for: others unpack a few bytes to gigabytes before they can be counted."""
+
+
+class BoundedClient(openai.DefaultAsyncHttpxClient):
+    """Reads every answer, also of an error, up to `limit` bytes; more, or a redirect elsewhere, is a `FaultError`.
+
+    The SDK wraps what is raised here in an error of its own, whose cause `fault_of` looks at.
+    """
+
+    def __init__(self, limit: int = ANSWER_LIMIT, **options: Any) -> None:
+        super().__init__(**options)
+        self.headers["accept-encoding"] = "gzip, deflate"
+        self.limit = limit
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        """Send a request and read its answer; followed are redirects on the same host only."""
+        options |= {"stream": True, "follow_redirects": False}
+        for _ in range(MOST_REDIRECTS):
+            response = await super().send(request, **options)
+            try:
+                if response.next_request is None:
+                    return await self._read(response)
+                request = _stays(request, response.next_request)
+            finally:
+                await response.aclose()
+        raise FaultError(
+            Fault(f"{request.url.host} redirects without end", by_question=True, everywhere=True)
+        )
+
+    async def _read(self, response: Any) -> Any:
+        """Copy a response with its body in memory: what unpacks to more than the limit is cut off."""
+        packing = response.headers.get("content-encoding", "").strip().lower()
+        if packing not in PACKED:
+            raise FaultError(Fault(f"{response.url.host} packed its answer in a way that nobody asked for"))
+        body = bytearray()
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) > self.limit:
+                raise FaultError(
+                    Fault(
+                        f"{response.url.host} sent an answer of more than {self.limit // MIB} MiB; lower --max-tokens"
+                    )
+                )
+        unpacked = [
+            (name, value)
+            for name, value in response.headers.multi_items()
+            if name.lower() not in ("content-encoding", "content-length", "transfer-encoding")
+        ]
+        return type(response)(
+            response.status_code, headers=unpacked, content=bytes(body), request=response.request
+        )
+
+
+def _stays(request: Any, following: Any) -> Any:
+    """Check that a redirect leads to the same host, and not from https to http: the prompts go along."""
+    here, there = request.url, following.url
+    if there.host != here.host or (here.scheme == "https" and there.scheme != "https"):
+        line = (
+            f"{here.host} redirects to {there.scheme}://{there.host}, which is not followed; check --base-url"
+        )
+        raise FaultError(Fault(line, everywhere=True, by_question=True))
+    return following

@@ -1,0 +1,344 @@
+"""Servers that answer with anything but a plain text: each such answer is a failure with its reason."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cereval.errors import CallError
+from cereval.models import openai_model
+from cereval.models.base import EndpointError, Messages, Reply, last_text
+from cereval.models.completions import reply_from
+from cereval.models.embeddings import EmbeddingsEndpoint
+from cereval.models.faults import FaultError
+from cereval.models.openai_model import OpenAIModel, open_openai
+from cereval.models.pair import PairModel
+from cereval.models.prices import FREE, Price
+from cereval.models.python_model import PythonModel, open_python
+from cereval.models.retries import Retries
+from cereval.models.scripted import ScriptedModel
+from cereval.models.server import Handler, _response, serving
+
+QUICK = Retries(attempts=3, first_s=0.001, longest_s=0.01)
+MIB = 2**20
+
+
+def chat(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def body(message: Any = None, **changes: Any) -> dict[str, Any]:
+    choice = {"message": message, "finish_reason": changes.pop("finish_reason", "stop")}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5}
+    return {"model": "m", "choices": [choice | changes.pop("choice", {})], "usage": usage} | changes
+
+
+def text(content: Any, **changes: Any) -> dict[str, Any]:
+    return body({"role": "assistant", "content": content}, **changes)
+
+
+class Playing(Handler):
+    """Answers every question with the bytes that a function makes of it."""
+
+    def __init__(self, play: Callable[[str], bytes]) -> None:
+        super().__init__(ScriptedModel({"q": "a"}))
+        self.play = play
+
+    async def _completion(self, request: dict[str, Any], messages: Messages) -> bytes:  # noqa: ARG002
+        return self.play(last_text(messages))
+
+
+def asked(
+    play: Callable[[str], bytes], *questions: str, ready: Callable[[OpenAIModel], None] = lambda _: None
+) -> list[Reply | CallError]:
+    """The outcomes of questions asked one after another."""
+
+    async def ask() -> list[Reply | CallError]:
+        found: list[Reply | CallError] = []
+        async with serving(Playing(play)) as url:
+            model = open_openai("m", base_url=url, retries=QUICK, price=Price(1e6, 1e6), timeout_s=20)
+            ready(model)
+            for question in questions:
+                try:
+                    found.append(await model.answer(chat(question)))
+                except CallError as error:
+                    found.append(error)
+            await model.close()
+        return found
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (body(None), "no message"),
+        (body("4"), "no message"),
+        (text(None), "the content is None"),
+        (text(7), "the content is 7"),
+        (text([]), "the content is []"),
+        (text([{"type": "image_url", "image_url": {"url": "x"}}]), "the content is"),
+        (text([{"type": "refusal", "refusal": "I will not"}]), "it refused: 'I will not'"),
+        (text(None, finish_reason="length"), "raise --max-tokens"),
+        (text("half an ans", finish_reason="content_filter"), "filter stopped it"),
+        (body({"content": None, "refusal": "I will not\x1b[2J"}), "it refused: 'I will not\\x1b[2J'"),
+        (body({"content": "", "refusal": "I will not"}), "it refused"),
+        (body({"content": None, "tool_calls": [{"id": "1"}]}, finish_reason="tool_calls"), "called a tool"),
+        (body({"content": "", "function_call": {"name": "f"}}), "called a tool"),
+    ],
+)
+def test_no_text_is_a_failure_with_its_reason(answer: dict[str, Any], says: str) -> None:
+    requests = []
+
+    def play(question: str) -> bytes:
+        requests.append(question)
+        return _response(200, answer)
+
+    (error,) = asked(play, "q")
+    assert isinstance(error, CallError)
+    assert not isinstance(error, EndpointError)
+    assert says in str(error)
+    assert "\n" not in str(error)
+    assert len(requests) == 1, "what the model refuses once it refuses again, at the same price"
+    assert error.finish_reason == answer["choices"][0]["finish_reason"]
+    assert error.cost_usd == 15
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (text(""), ""),
+        (text("4", finish_reason="length"), "4"),
+        (body({"content": "4", "tool_calls": [{}]}), "4"),
+        (text([{"type": "text", "text": "4"}, {"type": "output_text", "text": "2"}]), "42"),
+        (text([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "4"}]), "4"),
+        (text("4", model=7, choice={"logprobs": [1], "finish_reason": {"a": 1}}), "4"),
+        (text("4", choice={"logprobs": {"content": [{"token": "4", "logprob": 10**400}]}}), "4"),
+        (text("4", choice={"logprobs": {"content": "x"}}), "4"),
+        (text("4", choice={"logprobs": {"content": [{"top_logprobs": 5}]}}), "4"),
+    ],
+)
+def test_texts_in_every_form(answer: dict[str, Any], expected: str) -> None:
+    reply = reply_from(answer, None)
+    assert reply.text == expected
+    assert all(map(math.isfinite, reply.first_token.values()))
+
+
+@pytest.mark.parametrize("count", [1e30, -5, "10", 2**70, 10**400, math.inf, math.nan, None, [1], True])
+def test_absurd_usage_leaves_the_cost_unknown(count: Any) -> None:
+    answer = text("4", usage={"prompt_tokens": count, "completion_tokens": 5})
+    reply = reply_from(answer, Price(1.0, 1.0))
+    assert (reply.input_tokens, reply.output_tokens, reply.cost_usd) == (0, 5, None)
+    assert reply_from(answer, FREE).cost_usd == 0.0
+
+
+@pytest.mark.parametrize("usage", [None, [], "x", 7, {}])
+def test_usage_that_is_none(usage: Any) -> None:
+    reply = reply_from(text("4", usage=usage), Price(1.0, 1.0))
+    assert (reply.input_tokens, reply.output_tokens, reply.cost_usd) == (0, 0, None)
+
+
+def test_a_function_of_ones_own_may_count_absurdly_too() -> None:
+    model = open_python("math:sqrt")
+
+    async def reply(_: str) -> Reply:
+        return Reply("4\0", input_tokens=2**70, output_tokens=-1, cost_usd=math.inf)
+
+    counted = PythonModel("own", reply, 5.0, model.threads)
+    found = asyncio.run(counted.answer(chat("q")))
+    assert (found.text, found.input_tokens, found.output_tokens, found.cost_usd) == ("4\ufffd", 0, 0, None)
+
+
+def test_an_endless_answer_is_cut_off() -> None:
+    sent = b'{"choices": [{"message": {"content": "' + b"x" * (20 * MIB) + b'"}}]}'
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(sent)
+    (error,) = asked(lambda _: head + sent, "q")
+    assert isinstance(error, CallError)
+    assert "more than 8 MiB" in str(error)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_packed_bomb_is_not_unpacked(status: int) -> None:
+    bomb = gzip.compress(b"x" * (64 * MIB))
+    head = b"HTTP/1.1 %d -\r\ncontent-type: application/json\r\ncontent-encoding: %s\r\ncontent-length: %d\r\n\r\n"
+    (error,) = asked(lambda _: head % (status, b"gzip", len(bomb)) + bomb, "q")
+    assert "more than 8 MiB" in str(error)
+    (error,) = asked(lambda _: head % (status, b"br", len(bomb)) + bomb, "q")
+    assert "packed" in str(error)
+
+
+def test_a_packed_answer_is_unpacked() -> None:
+    packed = gzip.compress(json.dumps(text("4")).encode())
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n"
+    (reply,) = asked(lambda _: head % len(packed) + packed, "q")
+    assert isinstance(reply, Reply)
+    assert reply.text == "4"
+
+
+@pytest.mark.parametrize(
+    "sent", [b"[" * 200_000, b'{"choices": ' + b"9" * 5000 + b"}", b"\xff\xfe", b"null", b""]
+)
+def test_json_that_is_none_is_one_line(sent: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(sent)
+    (error,) = asked(lambda _: head + sent, "q")
+    assert isinstance(error, CallError)
+    assert "\n" not in str(error)
+
+
+REFUSALS = {
+    "403": _response(403, {"error": {"message": "not this one"}}),
+    "404": _response(404, {"error": {"message": "no such thing"}}),
+    "page": b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>",
+    "elsewhere": b"HTTP/1.1 307 -\r\nlocation: http://elsewhere.invalid/v1\r\ncontent-length: 0\r\n\r\n",
+    "setting": _response(400, {"error": {"message": "no", "code": "unsupported_value"}}),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_a_refusal_concerns_all_questions_until_one_was_answered(kind: str) -> None:
+    def play(question: str) -> bytes:
+        return _response(200, text("4")) if question == "good" else REFUSALS[kind]
+
+    before, good, after, again = asked(play, "bad", "good", "bad", "good")
+    assert isinstance(before, EndpointError)
+    assert isinstance(good, Reply)
+    assert isinstance(after, CallError)
+    assert not isinstance(after, EndpointError)
+    assert isinstance(again, Reply)
+    (resumed,) = asked(play, "bad", ready=OpenAIModel.answered_before)
+    assert isinstance(resumed, CallError)
+    assert not isinstance(resumed, EndpointError)
+
+
+def test_a_key_that_is_revoked_stops_the_run_in_the_end() -> None:
+    def play(question: str) -> bytes:
+        return _response(200, text("4")) if question == "good" else REFUSALS["403"]
+
+    bad = ["bad"] * openai_model.PATIENCE
+    found = asked(play, "good", *bad, "good", *bad, "bad")
+    assert [isinstance(one, EndpointError) for one in found] == [False] * (len(found) - 1) + [True]
+
+
+@pytest.mark.parametrize("status", [401, 402])
+def test_a_wrong_key_and_an_empty_account_concern_all_questions(status: int) -> None:
+    def play(question: str) -> bytes:
+        return (
+            _response(200, text("4"))
+            if question == "good"
+            else _response(status, {"error": {"message": "no"}})
+        )
+
+    _, error = asked(play, "good", "bad")
+    assert isinstance(error, EndpointError)
+
+
+def test_redirects_stay_on_the_host() -> None:
+    asked_elsewhere = []
+
+    def elsewhere(question: str) -> bytes:
+        asked_elsewhere.append(question)
+        return _response(200, text("stolen"))
+
+    async def ask() -> None:
+        async with serving(Playing(elsewhere)) as other:
+            address = other.replace("127.0.0.1", "localhost").encode()
+            moved = b"HTTP/1.1 307 -\r\nlocation: %s/chat/completions\r\ncontent-length: 0\r\n\r\n"
+            async with serving(Playing(lambda _: moved % address)) as url:
+                model = open_openai("m", base_url=url, retries=QUICK)
+                with pytest.raises(CallError, match="redirects to http://localhost, which is not followed"):
+                    await model.answer(chat("secret"))
+                await model.close()
+            async with serving(Playing(lambda _: moved % other.encode())) as url:
+                model = open_openai("m", base_url=url, retries=QUICK)
+                assert (await model.answer(chat("same host"))).text == "stolen"
+                await model.close()
+            async with serving(Playing(lambda _: moved % b"")) as url:
+                model = open_openai("m", base_url=url, retries=QUICK)
+                with pytest.raises(CallError):
+                    await model.answer(chat("round and round"))
+                await model.close()
+
+    asyncio.run(ask())
+    assert asked_elsewhere == ["same host"]
+
+
+def test_a_round_of_redirects_ends() -> None:
+    async def ask() -> None:
+        here: list[bytes] = []
+        moved = b"HTTP/1.1 308 -\r\nlocation: %s/chat/completions\r\ncontent-length: 0\r\n\r\n"
+        async with serving(Playing(lambda _: moved % here[0])) as url:
+            here.append(url.encode())
+            model = open_openai("m", base_url=url, retries=QUICK)
+            with pytest.raises(CallError, match="redirects without end"):
+                await model.answer(chat("q"))
+            await model.close()
+
+    asyncio.run(ask())
+
+
+def test_the_name_of_the_model_that_answered_is_kept() -> None:
+    (reply,) = asked(lambda _: _response(200, text("4", model="another\ud800")), "q")
+    assert isinstance(reply, Reply)
+    assert reply.served == "another\ufffd"
+    assert reply_from(text("4", model=None), None).served == ""
+
+
+def test_a_pair_names_those_that_are_not_as_asked() -> None:
+    async def ask() -> Reply:
+        play = Playing(lambda _: _response(200, text("4", model="gpt-4o-2024-08-06")))
+        async with serving(play) as url:
+            pair = PairModel(open_openai("gpt-4o", base_url=url), open_openai("llama", base_url=url))
+            pair.answered_before()
+            reply = await pair.answer(chat("q"))
+            await pair.close()
+            return reply
+
+    assert asyncio.run(ask()).served == "gpt-4o-2024-08-06"
+
+
+def test_half_a_comparison_costs_what_both_calls_cost() -> None:
+    async def ask() -> Reply:
+        price = Price(1e6, 1e6)
+        async with (
+            serving(Playing(lambda _: _response(200, text("4")))) as good,
+            serving(Playing(lambda _: _response(200, text("", finish_reason="content_filter")))) as bad,
+        ):
+            pair = PairModel(
+                open_openai("m", base_url=good, price=price), open_openai("m", base_url=bad, price=price)
+            )
+            reply = await pair.answer(chat("q"))
+            await pair.close()
+            return reply
+
+    reply = asyncio.run(ask())
+    assert "content_filter" in json.loads(reply.text)["failure"]
+    assert (reply.cost_usd, reply.finish_reason) == (30, "content_filter")
+
+
+def test_embeddings_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cereval.models import wire
+
+    monkeypatch.setattr(wire, "VECTORS_LIMIT", 1 * MIB)
+
+    class Vectors(Handler):
+        async def _response(self, line: str, headers: dict[str, str], body: bytes) -> bytes:  # noqa: ARG002
+            return _response(200, {"data": [{"index": 0, "embedding": [0.5] * MIB}]})
+
+    async def embed() -> None:
+        async with serving(Vectors(ScriptedModel({"q": "a"}))) as url:
+            await EmbeddingsEndpoint("e", url, retries=QUICK).embed_async(["text"])
+
+    with pytest.raises(CallError, match="more than 1 MiB"):
+        asyncio.run(embed())
+
+
+def test_a_fault_that_is_no_text_is_not_worth_another_attempt() -> None:
+    with pytest.raises(FaultError) as caught:
+        reply_from(text(None), None)
+    assert not caught.value.fault.retryable
