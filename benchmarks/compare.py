@@ -103,7 +103,7 @@ def _bin_row(runs: list[Run], low: float, high: float, most: int | None) -> list
     ours = [run for run in inside if run.pair.history]
     items = np.array([run.result.n_evaluated for run in ours])
     plain = [run.result.n_evaluated for run in inside if not run.pair.history]
-    decisions = [run.result.decision for run in ours]
+    decisions = [str(run.result.decision) for run in ours]
     told = ", ".join(f"{decisions.count(kind)} {kind}" for kind in sorted(set(decisions)))
     if not ours:
         return [f"{low:g} to {high:g}", 0, "-", most or "-", "-", "-", "-", ""]

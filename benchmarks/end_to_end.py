@@ -24,7 +24,7 @@ from benchmarks.serving import command
 from benchmarks.tables import markdown, publish
 from cereval.datasets.bank.generate import SCORER, as_jsonl
 from cereval.goals import Estimate
-from cereval.known import groups_of
+from cereval.plan import groups_of
 from cereval.sessions.replay import replay
 from cereval.store.base import open_store
 

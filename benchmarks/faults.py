@@ -24,7 +24,7 @@ from cereval.models.scripted import Faults, ScriptedModel
 from cereval.models.server import Handler, serving
 from cereval.plan import Plan
 from cereval.records import Result
-from cereval.runner.caller import Caller
+from cereval.runner.executor import Callers
 from cereval.runner.limits import Limits
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import planned, start
@@ -110,8 +110,8 @@ async def one_run(
     )
     store = open_store(f"sqlite:///{folder / str(seed)}.db")
     begun = start(planned(plan, data.items, store, history=False), data.items, store)
-    caller = Caller(data.items, Prompt(), model, build_scorer("exact"))
-    outcome = await run(begun, store, caller, Limits(CONNECTIONS))
+    callers = Callers(data.items, Prompt(), [model], build_scorer("exact"))
+    outcome = await run(begun, store, callers, Limits(CONNECTIONS))
     await model.close()
     stored = store.run(outcome.run_id)
     store.close()

@@ -141,7 +141,7 @@ def watch(name: str, seed: int, confidence: float = 0.95) -> Outcome:
     result = session.result()
     wrong = result.decision not in (*allowed(scene), "undecided")
     return Outcome(
-        missed or wrong or result.stopped == "contradiction", wrong, result.n_evaluated, result.decision
+        missed or wrong or result.stopped == "contradiction", wrong, result.n_evaluated, str(result.decision)
     )
 
 

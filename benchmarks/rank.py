@@ -91,8 +91,8 @@ def run(scores: Floats, goal: RankGoal, seed: int) -> Run:
     while not session.done:
         for draw in session.ask(4096):
             session.tell(draw, float(scores[draw.item, draw.model]))
-        if session.standing is not before:
-            before = session.standing
+        if session.claims is not before:
+            before = session.claims
             if np.isnan(ordered) and not (apart & ~before.above).any():
                 ordered = session.n_evaluated / scores.size
     return judged(session.result(), means, ordered, apart)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from cereval.sessions.tasks import TasksResult as TasksResult
     from cereval.sessions.tasks import tasks as tasks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 ENGINE = 1
 """Revision of everything that decides draws and intervals; it changes whenever one of them does.

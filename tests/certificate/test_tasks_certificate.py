@@ -39,9 +39,7 @@ def certificate(scene: TaskScene, goal: TasksGoal, failing: float = 0.0, budget:
             session.fail(draw) if score is None else session.tell(draw, score)
     known = Known(session.engine.groups, scene.history)
     about = {"model": "m", "data": ["x"], "items": "h"}
-    return json.loads(
-        json.dumps(issue(kind_named("tasks"), session, session.result(), known, about=about))
-    )
+    return json.loads(json.dumps(issue(kind_named("tasks"), session, session.result(), known, about=about)))
 
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: str(goal.spec()))

@@ -33,8 +33,10 @@ CERTIFICATES: dict[str, Any] = NOTED["certificates"]
 RUNS: list[dict[str, Any]] = NOTED["store"]["runs"]
 STORIES: dict[str, Any] = NOTED["store"]["stories"]
 OLDER = "engine-51283a0"
-SHORT = [name for name, noted in CERTIFICATES.items() if len(noted["commands"]) == 1]
-RERUN = list(CERTIFICATES) if os.environ.get("GOLDEN_ALL") else SHORT[::2]
+LASTING = [name for name in CERTIFICATES if not ("compare" in name and "live" in name)]
+"""Live comparisons were sessions of (1 + first - second)/2; now they are those of recorded scores, and draw alike."""
+SHORT = [name for name in LASTING if len(CERTIFICATES[name]["commands"]) == 1]
+RERUN = LASTING if os.environ.get("GOLDEN_ALL") else SHORT[::2]
 """Every second command, to save time: `verify` has decided all logs again, and the store has history and changes."""
 BY_RESUME = {run["resume"]["command"] for run in RUNS}
 FURTHER = [
@@ -113,7 +115,15 @@ def test_a_replay_in_python_comes_to_the_same(name: str) -> None:
 
 def test_the_store_lists_its_runs(shown: Path) -> None:
     printed = called("runs", "--store", f"sqlite:///{shown}")
-    assert printed.facts == [run["listed"] for run in RUNS]
+    assert_listed(printed.facts, [run["listed"] for run in RUNS])
+
+
+def assert_listed(found: list[dict[str, Any]], noted: list[dict[str, Any]]) -> None:
+    """Hold a listing to what it was: the question is told in words, which may become clearer; new names may come."""
+    names = [name for name in noted[0] if name != "goal"]
+    assert [{name: one[name] for name in names} for one in found] == [
+        {name: one[name] for name in names} for one in noted
+    ]
 
 
 @pytest.mark.parametrize("run", RESUMED)
@@ -141,7 +151,9 @@ def test_resume_ends_as_it_did(run: dict[str, Any]) -> None:
 @pytest.mark.parametrize("noted", FURTHER)
 def test_going_on_leads_where_it_did(noted: dict[str, Any]) -> None:
     again = gone_on(noted["command"], verified=False)
-    assert alike({name: again[name] for name in LED_TO}, {name: noted[name] for name in LED_TO})
+    # A ranking had no run of its own, only those of its models.
+    wanted = [name for name in LED_TO if name != "run_id" or noted["run_id"] is not None]
+    assert alike({name: again[name] for name in wanted}, {name: noted[name] for name in wanted})
 
 
 @pytest.mark.parametrize("run", PARTS)
@@ -154,15 +166,26 @@ def test_a_part_of_a_ranking_is_resumed_by_its_ranking_alone(run: dict[str, Any]
 # -- another engine ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="8578b89 takes the draws of an earlier engine for forged ones")
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "with its store"])
 def test_an_honest_certificate_of_an_earlier_engine_is_never_invalid(beside: bool, tmp_path: Path) -> None:
     path = shutil.copy(HOME / f"{OLDER}.json", tmp_path)
     if beside:
         shutil.copy(HOME / f"{OLDER}.db", tmp_path)
-    assert called("verify", str(path)).facts["status"] in ("valid", "unchecked")
+    printed = called("verify", str(path))
+    assert (printed.code, printed.facts["verdict"]) == (1, "unchecked")
+    assert "engine" in printed.facts["reasons"][0]
+    assert "0.1.0" in printed.facts["reasons"][0]
 
 
 def test_the_store_of_an_earlier_engine_is_listed(tmp_path: Path) -> None:
     kept = shutil.copy(HOME / f"{OLDER}.db", tmp_path)
-    assert called("runs", "--store", f"sqlite:///{kept}").facts == NOTED["older"]["runs"]
+    assert_listed(called("runs", "--store", f"sqlite:///{kept}").facts, NOTED["older"]["runs"])
+
+
+def test_resuming_a_run_of_an_earlier_engine_says_so_and_asks_nothing(folder: Path) -> None:
+    kept = Path(shutil.copy(HOME / f"{OLDER}.db", folder))
+    run_id = read(HOME / f"{OLDER}.json")["run_id"]
+    printed = called("resume", run_id, "--store", f"sqlite:///{kept}")
+    assert printed.code == 1
+    assert "another engine" in printed.errors
+    assert "nothing was asked" in printed.errors

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cereval.certificate.base import Entry
-from cereval.certificate.issue import issue
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Plan
 from cereval.report.story import Story, read_story
 from cereval.runner.start import planned, start
+from cereval.sessions.base import tell
 from cereval.store.base import Answer, Store, open_store
 
 SIZE = 300
@@ -43,23 +42,26 @@ def told(folder: Path, reply: Callable[[int], Reply], *, data: DataSet | None = 
         store.close()
 
 
-def stored_run(store: Store, data: DataSet, reply: Callable[[int], Reply], **fields: Any) -> str:
+def stored_run(
+    store: Store, data: DataSet, reply: Callable[[int], Reply], *, most: int = SIZE, **fields: Any
+) -> str:
+    """Store a run of any kind; `most`: after so many draws it is left as it is, without a certificate."""
     given = {"goal": GOAL, "model": {"name": "made-up"}, "data_name": "made.jsonl"} | fields
     plan = Plan(data_hash=data.content_hash, n_items=len(data.items), **given)
-    plan = planned(plan, data.items, store, history=True)
-    begun = start(plan, data.items, store)
-    session, log = begun.session, []
-    while not session.done:
-        draws = session.ask(8)
-        store.add_draws(plan.run_id, draws)
-        for draw in draws:
-            said = reply(draw.item)
-            store.add_answers(plan.run_id, [_answer(draw.index, said)])
-            session.fail(draw) if said.score is None else session.tell(draw, said.score)
-            log.append(Entry(draw.item, draw.probability, said.score))
-    certificate = issue(plan, begun.known, session.result(), log[: session.n_evaluated])
-    store.finish(plan.run_id, certificate)
-    return plan.run_id
+    begun = start(planned(plan, data.items, store, history=True), data.items, store)
+    session = begun.session
+    while not session.done and session.n_drawn < most:
+        for draw in session.ask(8):
+            voices = [begun.voices[model] for model in draw.models]
+            place, replies = session.place(draw), [reply(draw.item + 7 * model) for model in draw.models]
+            for voice, said in zip(voices, replies, strict=True):
+                stored = type(draw)(place, draw.item, draw.probability)
+                store.add_draws(voice.run_id, [stored])
+                store.add_answers(voice.run_id, [_answer(place, said)])
+            tell(session, draw, tuple(said.score for said in replies))
+    if session.done:
+        store.finish(begun.plan.run_id, begun.certificate(session.result()))
+    return begun.plan.run_id
 
 
 def _answer(draw: int, said: Reply) -> Answer:

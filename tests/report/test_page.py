@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 from stories import Reply, pool, stored_run, told
 
-from cereval.cli.main import main
-from cereval.errors import CerevalError
+from cereval.certificate.verify import verify
+from cereval.errors import BadFile, CerevalError
 from cereval.records import Draw
-from cereval.report.page import render
+from cereval.report.mean import categories_of
+from cereval.report.page import page_of, render, write_page
 from cereval.report.story import Story, read_story
 from cereval.store.base import open_store
 
@@ -51,7 +53,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 def test_the_headline_says_what_is_certified(story: Story) -> None:
     text, result = " ".join(Reader(render(story)).text.split()), story.result
     assert f"95% confidence, {result.n_evaluated} of 300 questions asked" in text
-    assert re.search(r"\d\d\.\d% ± 10\.0%", text)
+    assert re.search(r"\d\d\.\d\d% ± 10\.00%", text)
     assert "no matter when the run was stopped" in text
 
 
@@ -65,11 +67,9 @@ def test_nothing_is_fetched_and_nothing_runs(story: Story) -> None:
     assert "url(" not in render(story)
 
 
-def test_the_certificate_travels_with_the_page(story: Story, tmp_path: Path) -> None:
+def test_the_certificate_travels_with_the_page(story: Story) -> None:
     (address,) = [value for name, value in Reader(render(story)).attributes if name == "href"]
-    file = tmp_path / "certificate.json"
-    file.write_bytes(base64.b64decode(address.partition(",")[2]))
-    assert main(["verify", str(file)]) == 0
+    assert verify(json.loads(base64.b64decode(address.partition(",")[2]))).status == "valid"
 
 
 def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_failed_calls_are_told(tmp_path: Path) -> None:
 
 
 def test_even_draws_give_simultaneous_intervals(story: Story) -> None:
-    assert all(category.interval is not None for category in story.categories)
+    assert all(category.interval is not None for category in categories_of(story))
     assert "hold simultaneously" in Reader(render(story)).text
 
 
@@ -120,7 +120,7 @@ def test_uneven_draws_are_descriptive_only(tmp_path: Path) -> None:
     told(tmp_path, lambda item: Reply("x", float(item % 5 > 0)), goal={"goal": "estimate", "eps": 0.01})
     story = told(tmp_path, lambda item: Reply("x", float(item % 5 > 0 < item % 7)), model={"name": "next"})
     assert "history" in story.plan.side_information
-    assert all(category.interval is None for category in story.categories)
+    assert all(category.interval is None for category in categories_of(story))
     text = Reader(render(story)).text
     assert "descriptive only, no guarantee" in text
     assert "hold simultaneously" not in text
@@ -135,7 +135,7 @@ def test_methods_without_proof_say_so(story: Story) -> None:
 
 def test_a_threshold_has_a_verdict_for_a_headline(tmp_path: Path) -> None:
     story = told(tmp_path, right, goal={"goal": "threshold", "value": 0.5})
-    assert "At least 50%: certified pass" in Reader(render(story)).text
+    assert "at least 50%: certified pass" in Reader(render(story)).text
 
 
 def test_a_run_under_way_has_a_page(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_certificate_that_says_something_else_is_pointed_out(story: Story) -> 
     assert story.certificate is not None
     stated = {**story.certificate["result"], "upper": 0.99}
     text = Reader(render(replace(story, certificate={**story.certificate, "result": stated}))).text
-    assert "to 99.00% after" in text
+    assert "newest certificate says upper 0.99." in text
 
 
 def test_draws_that_cannot_be_decided_again_are_refused(tmp_path: Path) -> None:
@@ -158,12 +158,42 @@ def test_draws_that_cannot_be_decided_again_are_refused(tmp_path: Path) -> None:
     run_id = stored_run(store, pool(), right)
     last = store.draws(run_id)[-1].index
     store.add_draws(run_id, [Draw(last + 1, 0, 0.5)])
-    with pytest.raises(CerevalError, match="another version"):
+    with pytest.raises(CerevalError, match="decided again"):
         read_story(store, run_id)
     store.close()
 
 
+def test_one_count_of_answers(tmp_path: Path) -> None:
+    story = told(tmp_path, right)
+    text = " ".join(Reader(render(story)).text.split())
+    answers = len([one for one in story.asked if one.answer is not None])
+    assert answers > story.result.n_evaluated
+    assert text.count(f"{answers} answers, of which {story.result.n_evaluated} count") == 1
+    assert len(re.findall(rf"\b{answers}\b", text)) == 1
+
+
+def test_a_run_that_is_left_has_a_certificate_and_a_way_on(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'runs.db'}")
+    run_id = stored_run(store, pool(), right, most=24)
+    page = page_of(store, run_id[:6])
+    store.close()
+    text = Reader(page.html).text
+    assert page.run_id == run_id
+    assert page.result["stopped"] == "running"
+    assert f"cereval resume {run_id}" in text
+    assert "Save the certificate" in text
+
+
+def test_a_page_makes_its_folder_and_a_place_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    write_page(tmp_path / "new" / "page.html", "half a pair: \ud800")
+    assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8") == "half a pair: ?"
+    with pytest.raises(BadFile, match="name another -o FILE"):
+        write_page(tmp_path / "new" / "page.html" / "page.html", "")
+
+
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from cereval.cli.main import main
+
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     store = open_store(url)
     run_id = stored_run(store, pool(), right)
@@ -174,5 +204,7 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_an_unknown_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from cereval.cli.main import main
+
     assert main(["report", "nothing", "--store", f"sqlite:///{tmp_path / 'none.db'}"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cereval.records import Interval
-from cereval.report.categories import CategoryScores, category_estimates
-from cereval.report.retrace import Step
+from cereval.records import Interval, Step
+from cereval.report.mean import CategoryScores, category_estimates
 from cereval.report.svg import interval_bar, narrowing, thinned, ticks, vertical_range
 
 
@@ -28,10 +27,14 @@ def test_charts_are_well_formed_and_stay_on_the_paper(width: int, count: int) ->
     assert all(0 <= x <= width and 0 <= y <= 280 for x, y in points)
 
 
+@pytest.mark.parametrize("least", [0.0, -1.0])
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_bars_are_well_formed(a: float, b: float, c: float) -> None:
-    low, middle, high = sorted((a, b, c))
-    ElementTree.fromstring(interval_bar(middle, Interval(low, high)))
+def test_bars_are_well_formed_and_stay_on_the_line(least: float, a: float, b: float, c: float) -> None:
+    low, middle, high = sorted(least + (1 - least) * share for share in (a, b, c))
+    bar = ElementTree.fromstring(interval_bar(middle, Interval(low, high), least))
+    _, span, _ = bar
+    assert -0.1 <= float(str(span.get("x"))) <= 1000
+    assert float(str(span.get("x"))) + float(str(span.get("width"))) <= 1006.1
     ElementTree.fromstring(interval_bar(None, None))
 
 
@@ -52,6 +55,14 @@ def test_ticks_are_few_and_inside(low: float, room: float) -> None:
 def test_a_single_value_still_has_a_range() -> None:
     low, high = vertical_range([Step(0, 1.0, 1.0, 1.0)])
     assert low < high
+
+
+def test_the_last_interval_is_on_the_paper() -> None:
+    """An interval may move: the axis holds the last one, wherever it went."""
+    moved = [*steps(50), Step(50, 0.1, 0.02, 0.2)]
+    low, high = vertical_range(moved)
+    assert low <= 0.02 < 0.6 + 0.4 / 6 <= high
+    assert vertical_range([Step(n, 0.0, -1.0, 1.0) for n in range(9)], least=-1.0) == (-1.0, 1.0)
 
 
 def test_category_intervals_hold_at_once() -> None:

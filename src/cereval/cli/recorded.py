@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.joining import names_of
+from cereval.datasets.reading import read_json
 from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_items, read_scores
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
 from cereval.kinds import kind_of
@@ -509,15 +510,12 @@ def load(file: str | None, flags: Mapping[str, Any]) -> Kept | None:
     if file is None or not Path(file).exists():
         return None
     try:
-        content = json.loads(Path(file).read_text(encoding="utf-8"))
+        content = read_json(Path(file))
+        _check_sizes(file, content)
         session, items = Growing.restore(content["session"]), tuple(map(str, content["items"]))
         model = content["model"]
-    except OSError as error:
-        raise BadFile(f"{file} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError, Misuse) as error:
         raise BadFile(f"{file} is no saved session of `cereval extend`: {error}") from None
-    if len(items) != session.n_items:
-        raise BadFile(f"{file} names {len(items)} items for a session of {session.n_items}")
     started = {
         "model": model,
         "eps": session.goal.eps,
@@ -529,6 +527,13 @@ def load(file: str | None, flags: Mapping[str, Any]) -> Kept | None:
                 f"--{name}", f"{value}, as the session in {file} was started with", flags[name]
             )
     return Kept(session, items)
+
+
+def _check_sizes(file: str, content: Any) -> None:
+    """Refuse a session that claims other items than it names, before room is made for them."""
+    claimed = sum(int(version["n_new"]) for version in content["session"]["versions"])
+    if claimed != len(content["items"]):
+        raise BadFile(f"{file} names {len(content['items'])} items for a session of {claimed}")
 
 
 def save(file: str | None, session: Growing, model: str, table: GrowingTable) -> None:

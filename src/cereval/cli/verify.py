@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cereval.cli.options import JSON, STORE
-from cereval.errors import BadFile
 from cereval.text import printable
 
 if TYPE_CHECKING:
@@ -33,41 +32,18 @@ def verify(certificate: str, store: str | None, as_json: bool) -> int:
     """
     from cereval.certificate.verify import Verdict, refused_at_sight
     from cereval.certificate.verify import verify as check
+    from cereval.datasets.reading import read_json
+    from cereval.errors import BadContent
 
-    content = read_certificate(Path(certificate))
-    if content is None:
-        reason = "it is not JSON, or has a key twice or a number that is not finite"
-        return _printed(Verdict("invalid", (f"this is no certificate of cereval: {reason}",)), as_json)
+    try:
+        content = read_json(Path(certificate))
+    except BadContent as error:
+        return _printed(Verdict("invalid", (f"this is no certificate of cereval: {error}",)), as_json)
     refused = refused_at_sight(content)
     if refused is not None:
         return _printed(refused, as_json)
     stored = _stored(content, Path(certificate), store)
     return _printed(check(content, stored, explain=True), as_json)
-
-
-def read_certificate(path: Path) -> Any:
-    """The JSON in a file, each key once and every number finite; None when it is not that."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadFile(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        return None
-    try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_refused)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key is there twice")
-    return found
-
-
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of a certificate")
 
 
 def _stored(content: Any, path: Path, url: str | None) -> Stored | None:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from cereval.datasets.reading import MIB, cleaned, decoded, open_regular, parse_json
 from cereval.errors import BadContent, BadFile, shown
-from cereval.printable import printable
+from cereval.text import printable
 
 MOST_COLUMNS = 10_000
 """Columns of a table: every reader goes through all of them, and nobody has tested so many models."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cereval.errors import BadContent, BadFile, shown
-from cereval.printable import REPLACEMENT, printable
+from cereval.text import REPLACEMENT, printable
 
 MIB = 2**20
 TEXT_LIMIT = 16 * MIB

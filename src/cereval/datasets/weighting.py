@@ -19,6 +19,7 @@ ROUNDING = 0.005
 """Shares such as 1/3 that were rounded by hand still make a whole."""
 TABLES = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson")
 
+
 def check_one(weights: str | None, mix: str | None) -> None:
     """Weights and a mix are two ways to say the same: only one may be given."""
     if weights is not None and mix is not None:
@@ -46,7 +47,7 @@ def numbers(values: Sequence[Any], source: str, ids: Sequence[str]) -> Floats:
     for row, value in enumerate(values):
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = float("nan")
         if not 0 <= number < float("inf"):
             raise InvalidInput("--weights", f"numbers >= 0 in {source}", f"{value!r} for item {ids[row]}")

@@ -23,4 +23,8 @@ def growing_page(story: Story) -> Additions:
         )
     bars = [interval_bar(one.estimate, one) for one in result.versions]
     section = Section("Every version", table=result.table(), bars=bars, optional=(1, 2))
-    return Additions(says=(said(f"{what} <b>hold at once</b>{until}."),), sections=(section,))
+    return Additions(
+        says=(said(f"{what} <b>hold at once</b>{until}."),),
+        sections=(section,),
+        scope=" for the last version",
+    )

@@ -88,13 +88,15 @@ class Additions:
     """What a kind adds to the frame.
 
     says: what is certified, in sentences. mean: what the bar and the chart show; None: the result, if it has limits.
-    least: the smallest value there is; -1 for differences.
+    least: the smallest value there is; -1 for differences. scope: what the answers and the chart are of, where that is
+    less than the result.
     """
 
     says: Sequence[Markup] = ()
     sections: Sequence[Section] = ()
     mean: Bounded | None = None
     least: float = 0.0
+    scope: str = ""
 
 
 def page_of(store: Store, run_id: str) -> Page:
@@ -146,9 +148,9 @@ def render(story: Story) -> str:
             sections=[*_chart(story, added), *added.sections],
             samples={kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
             totals=totals(story),
+            scope=added.scope,
             differing=differing(story),
             attachment=attachment(story.certificate),
-            resumable=story.plan is not None and story.kind.refusal(story.plan) is None,
             settings=settings(story),
         )
     )
@@ -162,6 +164,15 @@ def said(sentence: str, *values: object, limit: int = 120) -> Markup:
     Markup('<b>&lt;a&gt;</b> is better')
     """
     return Markup(sentence).format(*(printable(str(value), limit) for value in values))
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "call"), counted(2000, "call")
+    ('1 call', '2,000 calls')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 # -- what the frame makes of a story ----------------------------------------------------------------------------------
@@ -210,7 +221,7 @@ def _chart(story: Story, added: Additions) -> list[Section]:
     ends = (signed_interval if added.least < 0 else interval)(last.lower, last.upper)
     caption = (
         "Shaded: the certified interval after each result. Line: the estimate. Dashed: the ends at the last result, "
-        f"{ends}. Across: results used, in the order of the draws."
+        f"{ends}. Across: results used{added.scope}, in the order of the draws."
     )
     charts = {
         name: svg.narrowing(story.steps, width, least=added.least)
@@ -245,12 +256,15 @@ def _warnings(story: Story) -> list[Markup]:
     if result.stopped == "contradiction":
         found += [said("<b>{}.</b>", note, limit=400) for note in result.notes[:1]]
     elif result.stopped in ENDED:
-        found.append(said("{} What is shown is what is certified so far.", ENDED[result.stopped]))
+        going = story.run if result.stopped == "running" else None
+        resume = said(" Go on with <code>cereval resume {}</code>.", going.run_id) if going else ""
+        found.append(said("{} What is shown is what is certified so far.", ENDED[result.stopped]) + resume)
     if result.failures:
         found.append(
             said(
-                "{} calls failed. Their scores count as unknown, which can only hold claims back.",
-                f"{result.failures:,}",
+                "{} failed. What is not known counts as 0 from below and as 1 from above, which can only hold claims "
+                "back.",
+                counted(result.failures, "call"),
             )
         )
     return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import escape
 
 from cereval.records import Table
-from cereval.report.page import Additions, Section, said
+from cereval.report.page import Additions, Section, counted, said
 from cereval.report.story import Story
 from cereval.report.svg import interval_bar
 from cereval.sessions.order import Diagram
@@ -45,7 +45,7 @@ def rank_page(story: Story) -> Additions:
     )
     says = said("The order, the ranks it leaves each model and all intervals <b>hold at once</b>.")
     if result.undecided:
-        says += said(" {} pairs are undecided.", f"{len(result.undecided):,}")
+        says += said(" Undecided: {}.", counted(len(result.undecided), "pair"))
     return Additions(says=(says + _ties(result),), sections=(picture, models) if result.order else (models,))
 
 
@@ -64,9 +64,8 @@ def _ties(result: Ranking) -> str:
     tie = rounded(result.goal["tie"])
     proven = f"their difference is certified to be below {tie}"
     unlikely = f"a difference above {tie} is unlikely, though not excluded"
-    return said(
-        " {} pairs are left as ties: {}.", f"{len(result.ties):,}", proven if result.ties_proven else unlikely
-    )
+    how = proven if result.ties_proven else unlikely
+    return said(" Left as ties: {}; {}.", counted(len(result.ties), "pair"), how)
 
 
 def drawn(diagram: Diagram, width: int = 720) -> str:

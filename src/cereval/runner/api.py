@@ -21,6 +21,7 @@ from cereval.runner.prepare import (
     begun_before,
     divided,
     growing,
+    opened,
     prepared,
     ranked,
     recalled,

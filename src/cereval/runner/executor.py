@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError
-from cereval.models.base import EndpointError, Model, Reply
+from cereval.models.base import EndpointError, Model, Reply, another_model
 from cereval.records import Draw
 from cereval.scorers.base import Scorer, ScoringFailure, score_answer
 from cereval.store.base import Answer
@@ -23,6 +23,12 @@ class Executor(Protocol):
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
         """Raise only when every other call would fail alike; what fails for good is an answer too."""
+
+    def answered_before(self, model: int) -> None:
+        """Learn that a model has answered in an earlier part of the run: one refusal is then its item's."""
+
+    def notices(self) -> list[str]:
+        """Hand over what whoever watches should know, each line once."""
 
     async def close(self) -> None: ...
 
@@ -36,16 +42,36 @@ class Callers:
     models: Sequence[Model]
     scorer: Scorer
     judge: Model | None = None
+    warned: set[str] = field(default_factory=set)
+    waiting: list[str] = field(default_factory=list)
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
         item = self.items[draw.item]
         try:
             reply = await self.models[model].answer(self.prompt.messages(item))
+            self._notice(self.models[model].name, reply.served)
         except EndpointError:
             raise
         except CallError as error:
-            return Answer(place, failure=str(error), cost_usd=0.0)
+            return Answer(
+                place, failure=str(error), cost_usd=error.cost_usd, finish_reason=error.finish_reason
+            )
         return await scored(self.scorer, item, reply, place)
+
+    def _notice(self, asked: str, served: str) -> None:
+        if another_model(asked, served) and served not in self.warned:
+            self.warned.add(served)
+            self.waiting.append(f"warning: {asked} was asked, and the server says that {served} answered")
+
+    def answered_before(self, model: int) -> None:
+        known = getattr(self.models[model], "answered_before", None)
+        if known is not None:
+            known()
+
+    def notices(self) -> list[str]:
+        told = self.waiting[:]
+        self.waiting.clear()
+        return told
 
     async def close(self) -> None:
         for model in (*self.models, *(() if self.judge is None else (self.judge,))):
@@ -60,6 +86,13 @@ class PackedCallers:
     """
 
     each: Callers
+
+    def answered_before(self, model: int) -> None:  # noqa: ARG002
+        for number in (0, 1):
+            self.each.answered_before(number)
+
+    def notices(self) -> list[str]:
+        return self.each.notices()
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:  # noqa: ARG002
         async with asyncio.TaskGroup() as both:

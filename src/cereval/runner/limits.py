@@ -50,7 +50,11 @@ class Spending:
         if max_usd is None:
             return UNLIMITED
         if self.cost_usd is None:
-            raise InvalidInput("--max-usd", "given with --price-in and --price-out for this model", max_usd)
+            raise InvalidInput(
+                "--max-usd",
+                "given with --price-in and --price-out for this model, and a server that says how many tokens it used",
+                max_usd,
+            )
         if not self.dearest_usd:
             # Nothing but free failures tells no price either.
             return UNLIMITED if self.calls > self.failures else int(not pending)

@@ -88,6 +88,9 @@ class Loop:
         self._over = asyncio.Event()
         self._started = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
+        for model, voice in enumerate(self.voices):
+            if voice.answered:
+                executor.answered_before(model)
 
     # -- from outside -------------------------------------------------------------------------------------------------
 
@@ -95,6 +98,8 @@ class Loop:
         """Return when the session has ended, a limit is reached or `stop` was called; raise what broke."""
         if self.end is None:
             await self._work()
+        for notice in self.executor.notices():
+            self.observer.on_note(notice)
         self.observer.on_progress(self.progress())
         if self.error is not None:
             raise self.error
@@ -182,17 +187,17 @@ class Loop:
             if not self._tell_if_known(draw):
                 calls += self._calls(draw)
         await self._store_draws(calls)
-        self._ready.extend(call for call in calls if (call.model, call.place) not in self._early)
+        self._ready.extend(calls)
         if self.session.done:
             self.stop("goal")
 
     def _calls(self, draw: Draw) -> list[Call]:
-        """The calls that a draw still needs; each is awaited from here on."""
+        """The calls that a draw still needs and that are not under way; all that are missing are awaited now."""
         place, asked = self.session.place(draw), draw.models if len(self.voices) > 1 else (0,)
         missing = [model for model in asked if place not in self.voices[model].results]
         for model in missing:
             self._awaited[model, place] = draw
-        return [Call(draw, model, place) for model in missing]
+        return [Call(draw, model, place) for model in missing if (model, place) not in self._early]
 
     async def _look_ahead(self) -> list[Call]:
         """Put draws in line that will come unless the session turns elsewhere, where connections would idle."""
@@ -289,6 +294,8 @@ class Loop:
                 minutes = self.limits.max_minutes
                 if minutes is not None and time.monotonic() - self._started >= 60 * minutes:
                     self.stop("minutes")
+                for notice in self.executor.notices():
+                    self.observer.on_note(notice)
                 self.observer.on_progress(self.progress())
         except Exception as error:
             self._break(error)

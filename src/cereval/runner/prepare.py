@@ -14,6 +14,7 @@ from cereval.datasets.fields import Fields
 from cereval.datasets.joining import joined, named, new_items
 from cereval.datasets.prompts import Prompt, split_examples
 from cereval.datasets.read import read_dataset
+from cereval.datasets.reading import read_text
 from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
 from cereval.errors import BadFile, InvalidInput, Misuse
 from cereval.goals import Goal
@@ -26,7 +27,7 @@ from cereval.models.prices import Price
 from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.runner.executor import Callers, Executor, PackedCallers
 from cereval.runner.limits import Limits
-from cereval.runner.request import Request, read_text
+from cereval.runner.request import Request
 from cereval.runner.start import item_from, reader, stored_items
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import build_scorer

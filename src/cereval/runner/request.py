@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from cereval.datasets.reading import read_yaml
 from cereval.errors import BadFile, InvalidInput
 from cereval.goals import Estimate, Threshold
 from cereval.goals.estimate import in_open_unit_interval
@@ -92,24 +93,10 @@ def read_request(path: Path) -> Request:
 
 
 def _mapping(path: Path) -> Mapping[Any, Any]:
-    import yaml
-
-    try:
-        values = yaml.safe_load(read_text(path))
-    except yaml.YAMLError as error:
-        raise BadFile(f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}") from None
+    values = read_yaml(path)
     if not isinstance(values, dict):
         raise BadFile(f"{path} must hold settings such as `model: openai/NAME`, one per line")
     return values
-
-
-def read_text(path: Path) -> str:
-    """A file of text, or the reason why it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise BadFile(f"{path} cannot be read: {reason}") from None
 
 
 def _name(key: Any) -> str:

@@ -1,0 +1,193 @@
+"""A page for every kind of question, finished or not, from a store or recorded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from html import unescape
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from stories import Reply, pool, stored_run
+
+from cereval.kinds import formats
+from cereval.kinds.base import Kind
+from cereval.kinds.estimate import EstimateMean
+from cereval.kinds.tasks import Tasks
+from cereval.records import Certified, Step, Table
+from cereval.report.page import page_of, recorded_page, render
+from cereval.report.story import read_story
+from cereval.sessions.base import tell
+from cereval.sessions.log import Log
+from cereval.store.base import Store, open_store
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+NOTED = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
+RUNS = [pytest.param(run, id=f"{run['story']}-{run['run_id']}") for run in NOTED["store"]["runs"]]
+RECORDED = sorted(path.stem for path in (GOLDEN / "certificates").glob("*-recorded*.json"))
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e"
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    file = tmp_path_factory.mktemp("golden") / "store.db"
+    shutil.copy(GOLDEN / "store.db", file)
+    store = open_store(f"sqlite:///{file}")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path / 'runs.db'}")
+    yield store
+    store.close()
+
+
+def shown(html: str) -> str:
+    """The page as text in one line, without its marks; what must hold of every page is held here."""
+    assert html.startswith("<!doctype html>")
+    assert "<script" not in html
+    assert "\x1b" not in html
+    assert "\u202e" not in html
+    assert "http" not in html.replace("https://", "http://").partition("<style>")[0]
+    return " ".join(unescape(html).split())
+
+
+def has_headline(html: str, result: Certified) -> bool:
+    lead = result.headline().removeprefix(f"{result.answer()}, ")
+    text = shown(html)
+    return f">{result.answer()}</h1>" in text and f'<p class="lead">{lead}</p>' in text
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_run_of_the_golden_store_has_a_page(run: dict[str, Any], golden: Store) -> None:
+    story = read_story(golden, run["run_id"])
+    html = render(story)
+    assert has_headline(html, story.result)
+    assert run["listed"]["model"].split()[0] in shown(html)
+    if story.steps:
+        assert isinstance(story.kind, Tasks) or story.steps[-1].lower == story.result.as_dict()["lower"]
+
+
+@pytest.mark.parametrize("run", [run for run in RUNS if run.values[0]["kind"] == "compare"])
+def test_comparisons_of_the_first_version_show_the_difference(run: dict[str, Any], golden: Store) -> None:
+    """Not the hidden scale (1 + difference)/2, neither in numbers nor in the chart."""
+    story, hidden = read_story(golden, run["run_id"]), run["report"]["printed"]
+    result, last = story.result.as_dict(), story.steps[-1]
+    assert result["difference"] == pytest.approx(2 * hidden["estimate"] - 1, abs=1e-3)
+    assert last == Step(result["n_evaluated"], *(result[name] for name in ("difference", "lower", "upper")))
+    assert story.steps[0].lower == -1
+    assert ">-100%</span>" in render(story)
+
+
+# -- live runs of every kind ------------------------------------------------------------------------------------------
+
+TWO = {"name": "a against b", "models": [{"name": "a" + HOSTILE}, {"name": "b"}]}
+FOUR = {"name": "four", "models": [{"name": name} for name in ("a" + HOSTILE, "b", "c", "d")]}
+TASKS = ("kind 0", "kind 1", "kind 2")
+LIVE: dict[str, dict[str, Any]] = {
+    "estimate": {},
+    "gate": {"goal": {"goal": "threshold", "value": 0.4}},
+    "compare": {"kind": "compare", "model": TWO, "goal": {"goal": "difference", "eps": 0.15}},
+    "rank": {"kind": "rank", "model": FOUR, "goal": {"goal": "order", "tie": 0.2}, "method": "pairs"},
+    "top": {"kind": "rank", "model": FOUR, "goal": {"goal": "top", "k": 1, "within": 0.2}, "method": "pairs"},
+    "tasks": {"tasks": TASKS, "goal": {"goal": "macro", "eps": 0.15}, "side_information": ("groups",)},
+    "growing": {"growth": {"sizes": [300], "after": None}, "method": "growing"},
+}
+
+
+@pytest.mark.parametrize("most", [0, 8, 10_000], ids=["begun", "left", "finished"])
+@pytest.mark.parametrize("name", LIVE)
+def test_live_runs_of_every_kind(name: str, most: int, store: Store) -> None:
+    fields = {"model": {"name": "a" + HOSTILE}, "data_name": HOSTILE, **LIVE[name]}
+    data = pool(question=HOSTILE)
+    run_id = stored_run(
+        store, data, lambda item: Reply(HOSTILE, float(item % 20 > item // 100)), most=most, **fields
+    )
+    pages = {run.run_id: page_of(store, run.run_id) for run in store.runs()}
+    for page in pages.values():
+        assert "&lt;script&gt;" in page.html
+        shown(page.html)
+    text = shown(pages[run_id].html)
+    assert ("None yet" in text) == (most == 0)
+    assert ("cereval resume" in text) == (most <= 8)
+    assert ("Sample answers" in text) == ("What it took" in text) == (most > 0)
+    assert len(pages) == 1 + len(LIVE[name].get("model", {}).get("models", ()))
+
+
+def test_each_model_is_told_apart(store: Store) -> None:
+    run_id = stored_run(store, pool(), lambda item: Reply("four", float(item % 4 > 0)), **LIVE["rank"])
+    text = shown(page_of(store, run_id).html)
+    assert "The certified order" in text or "Every model" in text
+    assert text.count('<td class="n optional">') > 0
+    assert all(f">{name} · kind" in text for name in ("b", "c"))
+
+
+def test_a_part_certifies_nothing_and_names_its_whole(store: Store) -> None:
+    run_id = stored_run(store, pool(), lambda item: Reply("four", float(item % 4 > 0)), **LIVE["compare"])
+    (part, _) = (run.run_id for run in store.runs() if run.run_id != run_id)
+    text = shown(page_of(store, part).html)
+    assert "certify nothing" in text
+    assert run_id in text
+    assert "The certificate</h2>" not in text
+
+
+# -- recorded evaluations ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_evaluations(name: str) -> None:
+    certificate = json.loads((GOLDEN / "certificates" / f"{name}.json").read_text(encoding="utf-8"))
+    kind = formats()[certificate["format"]][-1]
+    log = Log({n: kind.scores(entry) for n, entry in enumerate(certificate["log"])}, len(certificate["log"]))
+    session, _ = kind.retold(certificate, log, tell)
+    about = {"data": HOSTILE, "items": "sha256:00", **certificate["settings"].get("about", {})}
+    html = recorded_page(kind, session.result(), certificate, (), about)
+    assert has_headline(html, session.result())
+    assert certificate["digest"] in html
+    assert f'download="{kind.name}-certificate.json"' in html
+
+
+class Odd(EstimateMean):
+    """A sixth kind, without a page of its own."""
+
+    name: ClassVar[str] = "odd"
+    page: ClassVar[str] = ""
+
+
+class OddResult(Certified):
+    """An answer of several parts, on a scale of its own."""
+
+    lower = -0.5
+
+    def answer(self) -> str:
+        return "odd & even"
+
+    def rows(self) -> list[tuple[str, str]]:
+        return [("oddness", "<3>")]
+
+    def table(self) -> Table:
+        return Table(("part", "share"), [["left", "1%"], [HOSTILE, "99%"]], numbers=(1,))
+
+
+def test_a_kind_without_a_page_has_a_decent_one() -> None:
+    shared: Mapping[str, Any] = {"n_evaluated": 3, "n_items": 10, "saved": 0.7, "seed": 5, "confidence": 0.9}
+    words: Mapping[str, Any] = {"method": "m", "guarantee": "anytime", "target": "benchmark"}
+    result = OddResult(**shared, **words, stopped="goal", models=("a", "b", "c"))
+    steps = [Step(n, 0.0, -1 / (n + 1), 1 / (n + 1)) for n in range(4)]
+    kind: Kind = Odd()
+    html = recorded_page(kind, result, {"digest": "d1"}, steps, {"data": "odd.csv"})
+    assert has_headline(html, result)
+    text = shown(html)
+    for part in ("3 models</b> on <b>odd.csv", "Oddness", "left", "99%", "How the interval narrowed", "d1"):
+        assert part in text
+    assert "no matter when" in text
+
+
+def test_a_page_knows_its_run(golden: Store) -> None:
+    page = page_of(golden, "d8e10d")
+    assert page.run_id == "d8e10d5b0e3a"
+    assert page.result == read_story(golden, page.run_id).result.as_dict()
