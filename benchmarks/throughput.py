@@ -1,10 +1,10 @@
 """`python -m benchmarks.throughput`: are the connections kept busy, and does memory stay flat?
 
 First a server process that answers in 100 ms: a run with 32 connections to its goal beside a bare loop of the same
-SDK, in turns; then a live ranking of three models. Busy: calls a second over those of connections that never wait. In flight: connections that wait for
-an answer, on average; the rest is what the run itself makes them wait. Then 100,000 calls of the in-process
-scripted model, through store and session, with memory watched. CPU time is shown too: on a machine that others use, it
-tells more than the clock.
+SDK, in turns; then a live ranking of three models. Busy: calls a second over those of connections that never wait.
+In flight: connections that wait for an answer, on average; the rest is what the run itself makes them wait. Then
+100,000 calls of the in-process scripted model, through store and session, with memory watched. CPU time is shown too:
+on a machine that others use, it tells more than the clock.
 """
 
 from __future__ import annotations

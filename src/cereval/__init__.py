@@ -11,7 +11,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cereval.version import ENGINE as ENGINE
+from cereval.version import __version__ as __version__
+
 if TYPE_CHECKING:
+    from cereval.api import RunResult as RunResult
+    from cereval.api import run as run
+    from cereval.api import run_async as run_async
+    from cereval.api import run_compare as run_compare
+    from cereval.api import run_growing as run_growing
+    from cereval.api import run_rank as run_rank
+    from cereval.api import run_tasks as run_tasks
     from cereval.errors import CerevalError as CerevalError
     from cereval.goals import AllAtLeast as AllAtLeast
     from cereval.goals import Beats as Beats
@@ -28,13 +38,6 @@ if TYPE_CHECKING:
     from cereval.records import Draw as Draw
     from cereval.records import Interval as Interval
     from cereval.records import Result as Result
-    from cereval.runner.api import RunResult as RunResult
-    from cereval.runner.api import run as run
-    from cereval.runner.api import run_async as run_async
-    from cereval.runner.api import run_compare as run_compare
-    from cereval.runner.api import run_growing as run_growing
-    from cereval.runner.api import run_rank as run_rank
-    from cereval.runner.api import run_tasks as run_tasks
     from cereval.sessions.evaluate import evaluate as evaluate
     from cereval.sessions.evaluate import evaluate_async as evaluate_async
     from cereval.sessions.growing import Growing as Growing
@@ -52,21 +55,13 @@ if TYPE_CHECKING:
     from cereval.sessions.tasks import TasksResult as TasksResult
     from cereval.sessions.tasks import tasks as tasks
 
-__version__ = "0.2.0"
-
-ENGINE = 1
-"""Revision of everything that decides draws and intervals; it changes whenever one of them does.
-
-Certificates name the engine that made them; `tests/golden` fails where draws change and this number does not.
-"""
-
 _HOMES = {
     "errors": "CerevalError",
     "goals": (
         "AllAtLeast Beats Difference EachWithin Estimate Macro NotWorse Order Sign Threshold Top WhichFail"
     ),
     "records": "Draw Interval Result",
-    "runner.api": "RunResult run run_async run_compare run_growing run_rank run_tasks",
+    "api": "RunResult run run_async run_compare run_growing run_rank run_tasks",
     "sessions.evaluate": "evaluate evaluate_async",
     "sessions.growing": "Growing GrowingResult growing",
     "sessions.mean": "Session",

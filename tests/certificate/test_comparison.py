@@ -90,8 +90,8 @@ def test_any_change_is_found(path: tuple[Any, ...]) -> None:
 
 
 FREE = ("about", "versions", "engine", "eps")
-"""What only the hashes protect: names and versions, the engine's included; and the eps of a regression check, which moves no draw: the
-certificate of another eps is another certificate, and as true."""
+"""What only the hashes protect: names and versions, the engine's included; and the eps of a regression check, which
+moves no draw: the certificate of another eps is another certificate, and as true."""
 
 
 @pytest.mark.parametrize("name", ["sign", "not worse"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cereval.cli.main import main
-from cereval.cli.written import can_be_written
+from cereval.cli.options import can_be_written
 
 
 @pytest.mark.parametrize("path", ["/", ".", "x" * 300, "/dev/null/x"])

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from cereval import ENGINE, __version__
 from cereval.kinds.base import Kind
 from cereval.plan import Known, Plan, digest_of
 from cereval.records import Certified, plain
 from cereval.sessions.base import AskTell
 from cereval.sessions.log import Change
+from cereval.version import ENGINE, __version__
 
 
 def issue(

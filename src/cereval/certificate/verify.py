@@ -12,7 +12,6 @@ from importlib import import_module
 from math import isclose
 from typing import Any, Literal
 
-from cereval import ENGINE, __version__
 from cereval.certificate.audit.base import Audit
 from cereval.certificate.base import chained, digest, ordered
 from cereval.errors import CerevalError, shown
@@ -22,6 +21,7 @@ from cereval.plan import Known, Plan, digest_of
 from cereval.records import Draw, Scored, plain
 from cereval.sessions.base import AskTell
 from cereval.sessions.log import Change, Log
+from cereval.version import ENGINE, __version__
 
 TOLERANCE = 1e-9
 OURS = "cereval-"

@@ -139,8 +139,8 @@ def _refuse_settings(context: click.Context, flags: Mapping[str, Any]) -> None:
 
 
 def _first(data: str, flags: dict[str, Any]) -> int:
+    from cereval.api import new_seed
     from cereval.cli.running import run_live
-    from cereval.runner.api import new_seed
     from cereval.runner.prepare import begun_before, growing
     from cereval.runner.request import request_from
 
@@ -157,10 +157,10 @@ def _first(data: str, flags: dict[str, Any]) -> int:
 
 
 def _next(run_id: str, data: str, flags: dict[str, Any]) -> int:
+    from cereval.api import opened_store
     from cereval.cli.running import finish
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
-    from cereval.runner.api import opened_store
     from cereval.runner.prepare import extended
 
     added = read_dataset(data, Fields(**{name: flags[name] for name in READING}), combined=True)
@@ -220,8 +220,8 @@ def _drive(session: Growing, scores: Any, budget: int | None) -> None:
 
 
 def _opened(first: int, flags: dict[str, Any]) -> Growing:
+    from cereval.api import new_seed
     from cereval.goals import Estimate
-    from cereval.runner.api import new_seed
     from cereval.sessions.growing import Growing
 
     goal = Estimate() if flags["eps"] is None else Estimate(flags["eps"])

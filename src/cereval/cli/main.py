@@ -10,9 +10,9 @@ from importlib.util import find_spec
 
 import click
 
-from cereval import __version__
 from cereval.errors import CerevalError, InvalidInput
 from cereval.text import printable
+from cereval.version import __version__
 
 COULD_NOT_RUN = 1
 INTERRUPTED = 130

@@ -14,13 +14,13 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.api import opened_store
 from cereval.datasets.joining import names_of
 from cereval.datasets.reading import read_json
 from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_items, read_scores
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
 from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
-from cereval.runner.api import opened_store
 from cereval.runner.start import teachers
 from cereval.sessions.growing import Growing, GrowingResult, checked_sizes
 from cereval.sessions.rank import Ranking

@@ -23,9 +23,9 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
 
     Data, prompt, model and scorer come from the store. Exit codes as for the command that began the run.
     """
+    from cereval.api import opened_store, resumed
     from cereval.cli.running import finish
     from cereval.goals import Estimate
-    from cereval.runner.api import opened_store, resumed
     from cereval.sessions.base import whole
 
     showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}

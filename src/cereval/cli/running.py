@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cereval.api import carry_out, opened_store, sqlite_file
 from cereval.cli.display import observer_for
 from cereval.cli.options import can_be_written
 from cereval.cli.output import show, write_certificate
 from cereval.errors import BadFile
 from cereval.records import Certified, Rows, Step, Table
-from cereval.runner.api import carry_out, opened_store, sqlite_file
 from cereval.runner.run import Outcome
 from cereval.store.base import DEFAULT_URL, Store
 from cereval.text import money

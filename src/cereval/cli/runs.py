@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 def runs(store: str | None, as_json: bool) -> int:
     """List the runs in the store, oldest first; runs of several models with their parts."""
+    from cereval.api import opened_store
     from cereval.cli.output import print_table
-    from cereval.runner.api import opened_store
 
     with opened_store(store) as opened:
         by_id = {run.run_id: run for run in opened.runs()}

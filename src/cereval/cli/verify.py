@@ -48,7 +48,7 @@ def verify(certificate: str, store: str | None, as_json: bool) -> int:
 
 def _stored(content: Any, path: Path, url: str | None) -> Stored | None:
     """What the store has of the run. A store that was named must have it; one that lies beside may."""
-    from cereval.runner.api import opened_store
+    from cereval.api import opened_store
     from cereval.runner.start import evidence
 
     run_id = str(content.get("run_id", "")) if isinstance(content, dict) else ""

@@ -201,8 +201,9 @@ class Loop:
 
     async def _look_ahead(self) -> list[Call]:
         """Put draws in line that will come unless the session turns elsewhere, where connections would idle."""
-        count = self.limits.connections - len(self._early)
-        if count <= 0 or self._ready:
+        # Half of them are out while the answers of the other half wait for their round.
+        count = 2 * self.limits.connections - len(self._early)
+        if count <= 0 or len(self._ready) >= self.limits.connections:
             return []
         calls = [
             Call(draw, model, self.session.place(draw))

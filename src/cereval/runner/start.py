@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cereval import ENGINE
 from cereval.certificate.base import issue
 from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item, content_hash
@@ -21,6 +20,7 @@ from cereval.runner.limits import Spending
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import CHUNK, Change, Log, replayed
 from cereval.store.base import Answer, Run, Store
+from cereval.version import ENGINE
 
 CHANGED = "changed"
 """The status of events that record a new goal or budget."""
