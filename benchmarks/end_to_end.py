@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.serving import command
 from benchmarks.tables import markdown, publish
-from cereval.datasets.bank.generate import SCORER, as_jsonl
+from cereval.datasets.bank import SCORER, as_jsonl
 from cereval.goals import Estimate
 from cereval.plan import groups_of
 from cereval.sessions.replay import replay

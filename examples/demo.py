@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from cereval.cli.main import main as cereval
-from cereval.datasets.bank.generate import SCORER, as_jsonl
+from cereval.datasets.bank import SCORER, as_jsonl
 
 OUT = Path("out")
 BANK, CERTIFICATE, PAGE = OUT / "bank.jsonl", OUT / "certificate.json", OUT / "report.html"

@@ -11,7 +11,7 @@ import pytest
 
 from cereval.cli.help_page import help_page
 from cereval.cli.main import COMMANDS, main
-from cereval.datasets.bank.generate import as_jsonl
+from cereval.datasets.bank import as_jsonl
 
 DOCS = Path(__file__).parent.parent / "docs"
 LIVE = (DOCS / "live.md").read_text(encoding="utf-8")

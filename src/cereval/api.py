@@ -355,9 +355,15 @@ def _on_disk(data: Any) -> Iterator[str]:
 
 def _finished(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, in a thread of its own where an event loop is running."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _inside_a_loop():
         return asyncio.run(work)
     with ThreadPoolExecutor(1, "cereval-run") as thread:
         return thread.submit(asyncio.run, work).result()
+
+
+def _inside_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

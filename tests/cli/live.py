@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,18 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
     code = main([*map(str, arguments), *QUIET])
     captured = capsys.readouterr()
     return code, json.loads(captured.out) if captured.out else {"error": captured.err}
+
+
+def listed(capsys: pytest.CaptureFixture[str], url: str = "sqlite:///cereval.db") -> list[dict[str, Any]]:
+    """What `cereval runs --json` prints."""
+    capsys.readouterr()
+    assert main(["runs", "--store", url, "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
 
 
 def content(facts: dict[str, Any]) -> dict[str, Any]:
@@ -33,49 +43,93 @@ def content(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 SLOW = """
+import threading
 import time
 from pathlib import Path
 
-def answer(text):
-    with Path("asked.txt").open("a") as file:
-        file.write(text + "\\n")
-    time.sleep(0.003)
-    number = int(text.split()[0])
+busy = peak = 0
+lock = threading.Lock()
+
+def _asked(name, text, pause):
+    global busy, peak
+    with lock:
+        busy += 1
+        peak = max(peak, busy)
+        with Path("asked.txt").open("a") as file:
+            file.write(name + " " + text + "\\n")
+    time.sleep(pause)
+    with lock:
+        busy -= 1
+    return int(text.split()[0])
+
+def first(text):
+    number = _asked("first", text, 0.01)
     if number % 17 == 0:
         raise ValueError("a question that breaks the model")
     return str(number + 4 if number % 5 else 0)
+
+def second(text):
+    number = _asked("second", text, 0.01)
+    return str(number + 4 if number % 3 else 0)
+
+def third(text):
+    number = _asked("third", text, 0.01)
+    return str(number + 4 if number % 3 == 0 else 0)
 """
+MODELS = ("first", "second", "third")
 
 
 @pytest.fixture
 def slow_model(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`python:slow_model:answer` notes what it is asked in the working folder, here and in other processes."""
+    """`python:slow_model:first` and its relatives note what they are asked in the working folder."""
     (data.parent / "slow_model.py").write_text(SLOW)
     monkeypatch.syspath_prepend(str(data.parent))
     monkeypatch.setenv("PYTHONPATH", str(data.parent))
     for name in ("whole", "killed"):
         Path(name).mkdir()
+    sys.modules.pop("slow_model", None)
     yield
     sys.modules.pop("slow_model", None)
 
 
 def process(folder: str, *arguments: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "cereval", *arguments]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def answered(folder: str) -> set[str]:
-    """The numbers in the questions that the store has an answer to."""
+def killed(folder: str, arguments: list[str], answers: int) -> set[tuple[str, str]]:
+    """Start a command, kill it once its store has more new answers than so many; return what is answered then."""
+    wanted = len(answered(folder)) + answers
+    at_work = process(folder, *arguments)
+    try:
+        while at_work.poll() is None and len(answered(folder)) <= wanted:
+            time.sleep(0.005)
+        assert at_work.poll() is None, "it ended before it was killed"
+    finally:
+        at_work.kill()
+        at_work.wait()
+    return answered(folder)
+
+
+def answered(folder: str) -> set[tuple[str, str]]:
+    """Models, and the numbers in the questions that the store has their answer to."""
     query = (
-        "select content from runs natural join draws join answers using (run_id, draw) "
+        "select model, content from runs natural join draws join answers using (run_id, draw) "
         "join items using (data_hash, item)"
     )
     if not Path(folder, "cereval.db").exists():
         return set()
     connection = sqlite3.connect(Path(folder, "cereval.db"), timeout=30)
     try:
-        return {json.loads(row[0])["input"].split()[0] for row in connection.execute(query)}
+        rows = connection.execute(query).fetchall()
     except sqlite3.OperationalError:
         return set()
     finally:
         connection.close()
+    return {(model.rpartition(":")[2], json.loads(row)["input"].split()[0]) for model, row in rows}
+
+
+def asked(folder: str) -> list[tuple[str, str]]:
+    """Models and the numbers in the questions that were put to them, in order."""
+    lines = Path(folder, "asked.txt").read_text().splitlines()
+    return [(line.split()[0], line.split()[1]) for line in lines]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cereval.cli.compare import exit_code
+from cereval.certificate.base import schema
 from cereval.cli.main import main
 from cereval.sessions.pair import Comparison
 
@@ -157,11 +157,10 @@ def test_two_models_are_asked_and_nothing_is_asked_twice(
     assert again == facts
     assert main(["verify", facts["certificate"]]) == 0
     assert "log in the store" in capsys.readouterr().out
-    schema = json.loads(Path(facts["certificate"]).read_text())
+    certificate = json.loads(Path(facts["certificate"]).read_text())
+    assert certificate["format"] == "cereval-comparison/1"
     jsonschema = pytest.importorskip("jsonschema")
-    from cereval.certificate.base import schema as published
-
-    jsonschema.validate(schema, published())
+    jsonschema.validate(certificate, schema("cereval-comparison/1"))
 
 
 def test_both_answers_are_kept_and_resume_shows_a_comparison(
@@ -170,18 +169,23 @@ def test_both_answers_are_kept_and_resume_shows_a_comparison(
     from cereval.store.base import open_store
 
     _, facts = printed(["compare", str(questions), *LIVE, "--budget", "6"], capsys)
+    assert list(facts["runs"]) == ["scripted/0.95", "scripted/0.5"]
     store = open_store("sqlite:///cereval.db")
-    answers = store.answers(facts["run_id"])
+    kept = [store.answers(part) for part in facts["runs"].values()]
+    drawn = [store.draws(part) for part in facts["runs"].values()]
     store.close()
-    assert len(answers) == 6
-    assert all(len(json.loads(answer.text)) == 2 and " against " in answer.detail for answer in answers)
+    assert [len(answers) for answers in kept] == [6, 6]
+    assert all(answer.text for answers in kept for answer in answers)
+    assert drawn[0] == drawn[1], "both models are asked the same items"
     code = main(["resume", facts["run_id"], "--max-calls", "150", "--display", "none"])
     assert code == 0
     assert "scripted/0.95 is better than scripted/0.5" in capsys.readouterr().out
     assert main(["runs", "--json"]) == 0
-    (run,) = json.loads(capsys.readouterr().out)
+    run, *sides = json.loads(capsys.readouterr().out)
     assert " against " in run["model"]
     assert run["calls"] == 2 * run["items"] > 12
+    assert run["parts"] == [side["run_id"] for side in sides] == list(facts["runs"].values())
+    assert [side["model"] for side in sides] == ["scripted/0.95", "scripted/0.5"]
 
 
 def test_a_comparison_counts_the_calls_of_both_models(
@@ -201,15 +205,30 @@ def test_a_comparison_keeps_its_question(questions: Path, capsys: pytest.Capture
     code, facts = printed(["compare", str(questions), *LIVE, "--not-worse", "0.05", "--budget", "3"], capsys)
     assert (code, facts["decision"]) == (3, "undecided")
     assert main(["resume", facts["run_id"], "--eps", "0.3", "--display", "none"]) == 1
-    assert "--eps must be left out for a comparison" in capsys.readouterr().err
+    assert "--eps must be left out for a question that keeps its goal" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("decision", "code"), [("not-worse", 0), ("worse", 2), ("undecided", 3), ("first", 3)]
 )
 def test_a_regression_check_passes_on_its_own_answer_only(decision: str, code: int) -> None:
-    result = Comparison(decision, 0, -1, 1, 0.95, 9, 10, 0.1, "goal", "uniform", "anytime", "benchmark", 0)
-    assert exit_code(result, "not-worse") == code
+    result = Comparison(
+        decision=decision,
+        difference=0,
+        lower=-1,
+        upper=1,
+        confidence=0.95,
+        n_evaluated=9,
+        n_items=10,
+        saved=0.1,
+        stopped="goal",
+        method="uniform",
+        guarantee="anytime",
+        target="benchmark",
+        seed=0,
+        goal={"goal": "not-worse", "eps": 0.02},
+    )
+    assert result.exit_code == code
 
 
 def test_flags_of_the_other_kind_are_refused(

@@ -71,7 +71,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ({"template": "{{ nothing }}"}, "template"),
         ({"judge": "openai/j"}, "left out"),
         ({"confidence": 95}, "a number in (0, 1)"),
-        ({"output": "/dev/null/c.json"}, "writable folder"),
+        ({"output": "/dev/null/c.json"}, "--output must be a file in a folder that can be written to"),
     ],
 )
 def test_a_wrong_flag_is_one_line_with_the_remedy(

@@ -70,7 +70,7 @@ def test_a_top_k_in_words(table: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_wrong_top_k_is_called_wrong() -> None:
-    from cereval.cli.ranked import ScoredModels, truth_in_words
+    from cereval.cli.recorded import ScoredModels, truth_in_words
     from cereval.sessions.rank import rank
 
     scores = np.tile([[1.0, 0.0, 0.0]], (100, 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import cereval
 from cereval.cli.main import main
 
 SIZE = 1200
-FIELDS = set(cereval.Result.__dataclass_fields__)
+FIELDS = {field.name for field in fields(cereval.Result)} - cereval.Result.silent
 
 
 def columns() -> dict[str, np.ndarray[Any, Any]]:

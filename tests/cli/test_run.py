@@ -304,7 +304,7 @@ def test_verify_says_when_it_cannot_check(
 @pytest.mark.parametrize(
     ("content", "code", "says"),
     [
-        ("hello", 2, "invalid: this is no certificate of cereval: it is not JSON"),
+        ("hello", 2, "c.json: broken JSON"),
         ("[1]", 2, "invalid: this is no certificate of cereval: it names no format"),
         ('{"format": ["x"]}', 2, "invalid: this is no certificate of cereval: its format is ['x']"),
         ('{"format": "other/1"}', 2, "invalid: this is no certificate of cereval: its format is 'other/1'"),
@@ -318,7 +318,9 @@ def test_verify_says_what_is_no_certificate(
     path = tmp_path / "c.json"
     path.write_text(content)
     assert main(["verify", str(path)]) == code
-    assert says in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert says in told
+    assert told.startswith("invalid: ") == (code == 2)
 
 
 SECRET = "sk-verysecret-0123456789abcdef"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.experiments.tables import alike, write_benchmark
 
 from cereval.cli.main import main
+from cereval.plan import Plan
 from cereval.records import Draw
 from cereval.store.base import Answer, open_store
 
@@ -21,6 +24,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_benchmark(tmp_path_factory.mktemp("stored") / "tiny", alike(SIZE, 4))
 
 
+def plan(model: Mapping[str, Any], goal: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    asked = goal or {"goal": "estimate", "eps": 0.02}
+    return Plan(asked, "sha256:data", n_items=SIZE, model=model).as_dict()
+
+
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """Two runs of other models, one of `m0` itself, on the table's items in another order."""
@@ -30,7 +38,7 @@ def url(tmp_path: Path) -> str:
     store.add_items("sha256:data", [{"id": f"q{row}"} for row in rows])
     for column, model in ((1, "openai/m1"), (2, "m2"), (0, "openai/m0")):
         run = f"run-{column}"
-        store.create_run(run, {"model": model}, "sha256:data", model)
+        store.create_run(run, plan({"name": model}), "sha256:data", model)
         asked = range(0, SIZE, 2)
         store.add_draws(run, [Draw(index, item, 1 / SIZE) for index, item in enumerate(asked)])
         answers = [Answer(index, score=float(scores[rows[item], column])) for index, item in enumerate(asked)]
@@ -58,7 +66,8 @@ def test_earlier_runs_are_history_and_its_own_is_not(folder: Path, url: str, cap
 def test_neither_the_rival_nor_comparisons_are_history(folder: Path, url: str, capsys: Capture) -> None:
     store = open_store(url)
     pair = {"name": "openai/m0 against m1", "first": {"name": "openai/m0"}, "second": {"name": "m1"}}
-    store.create_run("run-pair", {"model": pair}, "sha256:data", str(pair["name"]))
+    sign = {"goal": "sign", "tie": 0.02}
+    store.create_run("run-pair", plan(pair, sign), "sha256:data", str(pair["name"]))
     store.add_draws("run-pair", [Draw(0, 5, 1 / SIZE)])
     store.add_answers("run-pair", [Answer(0, score=1.0)])
     store.close()

@@ -240,7 +240,7 @@ def test_a_wrong_mix_is_refused_before_texts_are_embedded(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        "cereval.cli.side_information.embedded", lambda *_: pytest.fail("texts were embedded")
+        "cereval.cli.recorded.embedded", lambda *_: pytest.fail("texts were embedded")
     )
     replay = ["replay", str(folder / "scores.csv"), "--items", str(folder / "items.jsonl"), "--model", "m"]
     assert main([*replay, "--mix", "low=0.5,hihg=0.5"]) == 1

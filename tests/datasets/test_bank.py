@@ -13,8 +13,7 @@ from collections import Counter
 
 import pytest
 
-from cereval.datasets.bank.base import Question, Topic
-from cereval.datasets.bank.generate import SCORER, TOPICS, as_jsonl, question_bank
+from cereval.datasets.bank import SCORER, TOPICS, Question, Topic, as_jsonl, question_bank
 from cereval.datasets.base import DataSet
 from cereval.datasets.read import read_dataset
 from cereval.scorers.build import build_scorer

@@ -12,15 +12,11 @@ from click.testing import CliRunner
 
 from cereval.cli.reproduce import reproduce as command
 from cereval.errors import BadFile
-from cereval.experiments.ablation import Ablation
-from cereval.experiments.base import Figure, Rows, Task, reproduce
-from cereval.experiments.benchmarks import Benchmarks
-from cereval.experiments.counterexample import Case, Counterexample
+from cereval.experiments.base import Figure, RowFile, Rows, Task, reproduce
+from cereval.experiments.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, model_size
 from cereval.experiments.populations import bernoulli
 from cereval.experiments.recorded import folders, load
-from cereval.experiments.rows import RowFile
-from cereval.experiments.scaling import ScalingLaw, curvature, model_size
-from cereval.experiments.simulation import Simulation
+from cereval.experiments.simulation import Case, Counterexample, Simulation
 from cereval.experiments.traces import Trace, printed_reaches
 
 pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")

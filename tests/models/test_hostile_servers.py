@@ -11,19 +11,22 @@ from typing import Any
 
 import pytest
 
+from cereval.datasets.base import Item
+from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError
 from cereval.models import openai_model
 from cereval.models.base import EndpointError, Messages, Reply, last_text
-from cereval.models.completions import reply_from
 from cereval.models.embeddings import EmbeddingsEndpoint
-from cereval.models.faults import FaultError
-from cereval.models.openai_model import OpenAIModel, open_openai
-from cereval.models.pair import PairModel
+from cereval.models.openai_model import OpenAIModel, open_openai, reply_from
 from cereval.models.prices import FREE, Price
 from cereval.models.python_model import PythonModel, open_python
-from cereval.models.retries import Retries
+from cereval.models.retries import FaultError, Retries
 from cereval.models.scripted import ScriptedModel
 from cereval.models.server import Handler, _response, serving
+from cereval.records import Draw
+from cereval.runner.executor import Callers, PackedCallers
+from cereval.scorers.build import build_scorer
+from cereval.store.base import Answer
 
 QUICK = Retries(attempts=3, first_s=0.001, longest_s=0.01)
 MIB = 2**20
@@ -289,36 +292,48 @@ def test_the_name_of_the_model_that_answered_is_kept() -> None:
     assert reply_from(text("4", model=None), None).served == ""
 
 
-def test_a_pair_names_those_that_are_not_as_asked() -> None:
-    async def ask() -> Reply:
+def callers(*models: OpenAIModel) -> Callers:
+    item = Item(id="1", input="q", answers=("4",))
+    return Callers([item], Prompt(), models, build_scorer("exact"))
+
+
+def test_models_that_are_not_as_asked_are_named_once() -> None:
+    async def ask() -> list[list[str]]:
         play = Playing(lambda _: _response(200, text("4", model="gpt-4o-2024-08-06")))
         async with serving(play) as url:
-            pair = PairModel(open_openai("gpt-4o", base_url=url), open_openai("llama", base_url=url))
-            pair.answered_before()
-            reply = await pair.answer(chat("q"))
-            await pair.close()
-            return reply
+            both = callers(open_openai("gpt-4o", base_url=url), open_openai("llama", base_url=url))
+            told = []
+            for number in (0, 1, 1):
+                both.answered_before(number)
+                await both.answer(Draw(0, 0, 1.0), number, 0)
+                told.append(both.notices())
+            await both.close()
+            return told
 
-    assert asyncio.run(ask()).served == "gpt-4o-2024-08-06"
+    dated, other, again = asyncio.run(ask())
+    assert (dated, again) == ([], [])
+    assert len(other) == 1
+    assert "llama was asked, and the server says that gpt-4o-2024-08-06 answered" in other[0]
 
 
 def test_half_a_comparison_costs_what_both_calls_cost() -> None:
-    async def ask() -> Reply:
+    async def ask() -> Answer:
         price = Price(1e6, 1e6)
         async with (
             serving(Playing(lambda _: _response(200, text("4")))) as good,
             serving(Playing(lambda _: _response(200, text("", finish_reason="content_filter")))) as bad,
         ):
-            pair = PairModel(
-                open_openai("m", base_url=good, price=price), open_openai("m", base_url=bad, price=price)
-            )
-            reply = await pair.answer(chat("q"))
-            await pair.close()
-            return reply
+            models = [open_openai("m", base_url=url, price=price) for url in (good, bad)]
+            both = PackedCallers(callers(*models))
+            answer = await both.answer(Draw(0, 0, 1.0), 0, 0)
+            await both.close()
+            return answer
 
-    reply = asyncio.run(ask())
-    assert "content_filter" in json.loads(reply.text)["failure"]
-    assert (reply.cost_usd, reply.finish_reason) == (30, "content_filter")
+    answer = asyncio.run(ask())
+    assert answer.failure is not None
+    assert "content_filter" in answer.failure
+    assert answer.cost_usd == 30
+    assert "content_filter" in answer.finish_reason
 
 
 def test_embeddings_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:

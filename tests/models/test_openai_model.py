@@ -13,10 +13,9 @@ import pytest
 from cereval.errors import CallError, InvalidInput
 from cereval.models.base import EndpointError, Settings
 from cereval.models.build import ModelOptions, open_model
-from cereval.models.faults import fault_of
 from cereval.models.openai_model import checked_url, open_openai
 from cereval.models.prices import Price
-from cereval.models.retries import Retries
+from cereval.models.retries import Retries, fault_of
 from cereval.models.scripted import FaultKind, Faults, ScriptedModel
 from cereval.models.server import Handler, _response, serving
 

@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 from cereval.errors import CallError
 from cereval.models.base import clean_text
-from cereval.models.faults import Fault, FaultError, fault_of, retry_after
-from cereval.models.retries import Retries, retrying
-from cereval.models.secrets import scrubbed
+from cereval.models.retries import (
+    Fault,
+    FaultError,
+    Retries,
+    fault_of,
+    retry_after,
+    retrying,
+    scrubbed,
+)
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.one_of(st.none(), st.floats(0, 1000)))
@@ -65,7 +71,7 @@ def test_retry_after_in_every_form() -> None:
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1), st.text(), st.text())
 def test_a_key_never_survives_scrubbing(key: str, before: str, after: str) -> None:
-    from cereval.models.secrets import HIDDEN
+    from cereval.models.retries import HIDDEN
 
     assert key in HIDDEN or key not in scrubbed(before + key + after, key).replace(HIDDEN, "")
 

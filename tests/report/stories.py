@@ -9,6 +9,7 @@ from typing import Any
 
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Plan
+from cereval.records import Draw
 from cereval.report.story import Story, read_story
 from cereval.runner.start import planned, start
 from cereval.sessions.base import tell
@@ -49,16 +50,19 @@ def stored_run(
     given = {"goal": GOAL, "model": {"name": "made-up"}, "data_name": "made.jsonl"} | fields
     plan = Plan(data_hash=data.content_hash, n_items=len(data.items), **given)
     begun = start(planned(plan, data.items, store, history=True), data.items, store)
-    session = begun.session
-    while not session.done and session.n_drawn < most:
-        for draw in session.ask(8):
-            voices = [begun.voices[model] for model in draw.models]
+    session, waiting = begun.session, begun.waiting[:most]
+    while not session.done and session.n_evaluated < most:
+        kept: dict[str, list[tuple[Draw, Answer]]] = {}
+        for draw in waiting or session.ask(8):
             place, replies = session.place(draw), [reply(draw.item + 7 * model) for model in draw.models]
-            for voice, said in zip(voices, replies, strict=True):
-                stored = type(draw)(place, draw.item, draw.probability)
-                store.add_draws(voice.run_id, [stored])
-                store.add_answers(voice.run_id, [_answer(place, said)])
+            for model, said in zip(draw.models, replies, strict=True):
+                stored = Draw(place, draw.item, draw.probability)
+                kept.setdefault(begun.voices[model].run_id, []).append((stored, _answer(place, said)))
             tell(session, draw, tuple(said.score for said in replies))
+        for run_id, rows in kept.items():
+            store.add_draws(run_id, [draw for draw, _ in rows])
+            store.add_answers(run_id, [answer for _, answer in rows])
+        waiting = ()
     if session.done:
         store.finish(begun.plan.run_id, begun.certificate(session.result()))
     return begun.plan.run_id

@@ -119,6 +119,7 @@ def test_even_draws_give_simultaneous_intervals(story: Story) -> None:
 def test_uneven_draws_are_descriptive_only(tmp_path: Path) -> None:
     told(tmp_path, lambda item: Reply("x", float(item % 5 > 0)), goal={"goal": "estimate", "eps": 0.01})
     story = told(tmp_path, lambda item: Reply("x", float(item % 5 > 0 < item % 7)), model={"name": "next"})
+    assert story.plan is not None
     assert "history" in story.plan.side_information
     assert all(category.interval is None for category in categories_of(story))
     text = Reader(render(story)).text
@@ -169,7 +170,6 @@ def test_one_count_of_answers(tmp_path: Path) -> None:
     answers = len([one for one in story.asked if one.answer is not None])
     assert answers > story.result.n_evaluated
     assert text.count(f"{answers} answers, of which {story.result.n_evaluated} count") == 1
-    assert len(re.findall(rf"\b{answers}\b", text)) == 1
 
 
 def test_a_run_that_is_left_has_a_certificate_and_a_way_on(tmp_path: Path) -> None:

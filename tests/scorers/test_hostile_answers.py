@@ -118,10 +118,10 @@ def none(): return 1.0
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> str:
-    path = tmp_path / "own.py"
-    path.write_text(FUNCTIONS)
-    return f"python:{path}"
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)  # so that lines are as long wherever the tests run
+    Path("own.py").write_text(FUNCTIONS)
+    return "python:own.py"
 
 
 @pytest.mark.parametrize(

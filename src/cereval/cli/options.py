@@ -29,7 +29,7 @@ def can_be_written(path: Path) -> bool:
 def writable(context: click.Context, option: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
     """Refuse a file that cannot be written before any work is done: a callback for options."""
     if value is not None and not can_be_written(Path(value)):
-        raise InvalidInput(option.opts[-1], "a file in a folder that can be written to", value)
+        raise InvalidInput(str(option.name), "a file in a folder that can be written to", value)
     return value
 
 

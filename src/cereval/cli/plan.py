@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.options import WEIGHTING, apply
+from cereval.cli.options import JSON, WEIGHTING, apply
 from cereval.cli.output import print_json, print_table
+from cereval.errors import InvalidInput
 from cereval.text import percent
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 )
 @apply(WEIGHTING)
 @click.option("--price", type=float, metavar="USD", help="Price of one call.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     """Plan an evaluation: the calls to expect from each method, with the paper's bounds beside them.
 
@@ -54,8 +55,6 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     promised to reach; `exact` follows from the method's definition.
     """
     from cereval.datasets.weighting import mix_notes
-    from cereval.errors import InvalidInput
-
     if price is not None and not 0 <= price < float("inf"):
         raise InvalidInput("--price", "a number >= 0", price)
     mix = flags.pop("mix")
@@ -77,8 +76,6 @@ def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int,
     """How many questions, and their weights in the target, if they differ."""
     from cereval.datasets.tables import read_column, read_ids, read_items
     from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
-    from cereval.errors import InvalidInput
-
     check_one(weights, mix)
     file = items if items is not None and is_table(items) else None
     if file is None and (mix is not None or (weights is not None and not is_table(weights))):
@@ -97,8 +94,6 @@ def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int,
 
 
 def _count(items: str | None) -> int:
-    from cereval.errors import InvalidInput
-
     if items is None or not items.isdecimal():
         raise InvalidInput("--items", "a whole number >= 1, or a file of the questions", items)
     return int(items)
@@ -110,8 +105,6 @@ def _weighted(outlook: Outlook, shares: Floats) -> tuple[Outlook, Shift]:
 
     scenario = outlook.scenario
     if scenario.target != "benchmark":
-        from cereval.errors import InvalidInput
-
         raise InvalidInput("--target", "benchmark when weights are given", scenario.target)
     rows = tuple(
         replace(row, calls=weighted_calls(shares, row.needed), remark=f"weighted; {row.remark}")
@@ -140,7 +133,6 @@ def _print_shift(shift: Shift | None) -> None:
 def _outlook(
     size: int, eps: float | None, threshold: float | None, groups: str | None, **expected: Any
 ) -> Outlook:
-    from cereval.errors import InvalidInput
     from cereval.stats.planning import plan_estimate, plan_threshold
     from cereval.stats.scenario import Scenario
 
@@ -158,8 +150,6 @@ def parsed_groups(text: str) -> tuple[tuple[float, float], ...]:
     >>> parsed_groups("0.5:0.02,0.5:0.2")
     ((0.5, 0.02), (0.5, 0.2))
     """
-    from cereval.errors import InvalidInput
-
     try:
         pairs = [tuple(map(float, part.split(":"))) for part in text.split(",")]
         return tuple((mass, variance) for mass, variance in pairs)

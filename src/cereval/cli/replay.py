@@ -312,13 +312,11 @@ ALL_MODELS_ONLY = ("seeds", "price", "output", "jobs")
 
 
 def check_flags(context: click.Context, *, all_models: bool) -> None:
-    """Refuses flags that would be ignored."""
+    """Refuse flags that would be ignored."""
     for name in ONE_MODEL_ONLY if all_models else ALL_MODELS_ONLY:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             value = context.params.get(name)
-            raise InvalidInput(
-                f"--{name}", f"given {'without' if all_models else 'with'} --all-models", value
-            )
+            raise InvalidInput(name, f"given {'without' if all_models else 'with'} --all-models", value)
 
 
 def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:

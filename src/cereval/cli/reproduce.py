@@ -9,10 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cereval.cli.options import JSON, apply
+
 if TYPE_CHECKING:
     from cereval.experiments.base import Figure
 
-Command = Callable[..., None]
+DATA = click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="A folder of benchmarks (NAME/scores.parquet, NAME/items.parquet), or one of them.",
+)
+COMMON = (
+    click.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("reproduced"),
+        show_default=True,
+        help="Folder for the CSV, the plots and the note.",
+    ),
+    click.option("--quick", is_flag=True, help="A smaller version of the same figure."),
+    click.option("--replications", type=click.IntRange(1), help="Replications of each setting."),
+    click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes."),
+    click.option("--json", "as_json", is_flag=True, help="Print the written files as one JSON object."),
+)
 
 
 @click.group()
@@ -23,149 +43,102 @@ def reproduce() -> None:
     """
 
 
-def common(command: Command) -> Command:
-    """The options that all figures share."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print the written files as one JSON object."),
-        click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes."),
-        click.option("--replications", type=click.IntRange(1), help="Replications of each setting."),
-        click.option("--quick", is_flag=True, help="A smaller version of the same figure."),
-        click.option(
-            "--out",
-            type=click.Path(file_okay=False, path_type=Path),
-            default=Path("reproduced"),
-            show_default=True,
-            help="Folder for the CSV, the plots and the note.",
-        ),
-    ):
-        command = option(command)
+def figure(*options: Any, quick: int, full: int) -> Callable[[Callable[..., Figure]], click.Command]:
+    """Make a subcommand that builds a figure and runs it, with `quick` or `full` replications by default."""
+
+    def command(build: Callable[..., Figure]) -> click.Command:
+        def run(jobs: int, as_json: bool, replications: int | None, **flags: Any) -> None:
+            times = replications or (quick if flags["quick"] else full)
+            _run(build(replications=times, **flags), flags["out"], jobs, as_json)
+
+        return reproduce.command(build.__name__, help=build.__doc__)(apply(COMMON, *options)(run))
+
     return command
 
 
-def with_data(command: Command) -> Command:
-    """The folder of recorded results."""
-    return click.option(
-        "--data",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        required=True,
-        help="A folder of benchmarks (NAME/scores.parquet, NAME/items.parquet), or one of them.",
-    )(command)
-
-
-@reproduce.command()
-@common
-def simulation(out: Path, quick: bool, replications: int | None, jobs: int, as_json: bool) -> None:
+@figure(quick=2, full=20)
+def simulation(replications: int, **_: Any) -> Figure:
     """S1, S2, S3: saved share over eps for Base, Seq, Cer-Eval, Oracle and the certified methods."""
     from cereval.experiments.simulation import Simulation
 
-    _run(Simulation(replications or (2 if quick else 20)), out, jobs, as_json)
+    return Simulation(replications)
 
 
-@reproduce.command()
-@common
-@with_data
-@click.option("--model", "models", multiple=True, help="Only this model; may be repeated.")
-@click.option("--embedder", default="tfidf", show_default=True, help="tfidf, characters, wordllama or noise.")
-def benchmarks(
-    out: Path,
-    quick: bool,
-    replications: int | None,
-    jobs: int,
-    as_json: bool,
-    data: Path,
-    models: tuple[str, ...],
-    embedder: str,
-) -> None:
+@figure(
+    DATA,
+    click.option("--model", "models", multiple=True, help="Only this model; may be repeated."),
+    click.option(
+        "--embedder", default="tfidf", show_default=True, help="tfidf, characters, wordllama or noise."
+    ),
+    quick=2,
+    full=5,
+)
+def benchmarks(data: Path, out: Path, quick: bool, replications: int, **chosen: Any) -> Figure:
     """Recorded results of real benchmarks: saved share over eps, all models."""
     from cereval.experiments.benchmarks import Benchmarks
 
-    figure = Benchmarks(
-        data,
-        out,
-        replications=replications or (2 if quick else 5),
-        repartition_every=100 if quick else 1,
-        models=models,
-        embedder=embedder,
-    )
-    _run(figure, out, jobs, as_json)
+    return Benchmarks(data, out, replications, 100 if quick else 1, **chosen)
 
 
-@reproduce.command()
-@common
-@with_data
-@click.option("--endpoint", help="Address of an OpenAI-compatible server to embed the texts with as well.")
-@click.option("--endpoint-model", default="text-embedding-3-large", show_default=True, help="Its model.")
+@figure(
+    DATA,
+    click.option(
+        "--endpoint", help="Address of an OpenAI-compatible server to embed the texts with as well."
+    ),
+    click.option("--endpoint-model", default="text-embedding-3-large", show_default=True, help="Its model."),
+    quick=2,
+    full=5,
+)
 def embeddings(
-    out: Path,
-    quick: bool,
-    replications: int | None,
-    jobs: int,
-    as_json: bool,
-    data: Path,
-    endpoint: str | None,
-    endpoint_model: str,
-) -> None:
+    data: Path, out: Path, quick: bool, replications: int, endpoint: str | None, endpoint_model: str
+) -> Figure:
     """The embedding ablation: TF-IDF, character TF-IDF, wordllama, noise, and an endpoint if given."""
-    from cereval.experiments.ablation import Ablation
+    from cereval.experiments.benchmarks import Ablation
+    from cereval.experiments.recorded import fetch_embeddings, folders, load
 
-    fetched = () if endpoint is None else _fetched(data, out, endpoint, endpoint_model)
-    figure = Ablation(
-        data,
-        out,
-        replications=replications or (2 if quick else 5),
-        repartition_every=100 if quick else 1,
-        endpoint=fetched,
+    fetched = tuple(
+        (endpoint_model, folder.name, fetch_embeddings(load(folder), endpoint, endpoint_model, out))
+        for folder in folders(data)
+        if endpoint is not None
     )
-    _run(figure, out, jobs, as_json)
+    return Ablation(data, out, replications, 100 if quick else 1, endpoint=fetched)
 
 
-@reproduce.command()
-@common
-@with_data
-def scaling(out: Path, quick: bool, replications: int | None, jobs: int, as_json: bool, data: Path) -> None:
+@figure(DATA, quick=1, full=3)
+def scaling(data: Path, out: Path, replications: int, **_: Any) -> Figure:
     """The test scaling law: needed items against mean score and model size."""
-    from cereval.experiments.scaling import ScalingLaw
+    from cereval.experiments.benchmarks import ScalingLaw
 
-    _run(ScalingLaw(data, out, replications=replications or (1 if quick else 3)), out, jobs, as_json)
+    return ScalingLaw(data, out, replications)
 
 
-@reproduce.command()
-@common
-@with_data
-@click.option("--eps", type=float, default=0.03, show_default=True, help="The half-width of every run.")
-@click.option("--models", type=click.IntRange(2), help="Only the first so many models of each order.")
-def team(
-    out: Path,
-    quick: bool,
-    replications: int | None,
-    jobs: int,
-    as_json: bool,
-    data: Path,
-    eps: float,
-    models: int | None,
-) -> None:
+@figure(
+    DATA,
+    click.option("--eps", type=float, default=0.03, show_default=True, help="The half-width of every run."),
+    click.option("--models", type=click.IntRange(2), help="Only the first so many models of each order."),
+    quick=2,
+    full=10,
+)
+def team(data: Path, eps: float, models: int | None, replications: int, **_: Any) -> Figure:
     """Models one after the other, each with what the runs before it observed: calls per model."""
     from cereval.experiments.team import Team
     from cereval.goals import Estimate
 
-    orders = replications or (2 if quick else 10)
-    _run(Team(data, Estimate(eps).eps, orders, models), out, jobs, as_json)
+    return Team(data, Estimate(eps).eps, replications, models)
 
 
-@reproduce.command()
-@common
-def hubness(out: Path, quick: bool, replications: int | None, jobs: int, as_json: bool) -> None:
+@figure(quick=20, full=20)
+def hubness(replications: int, quick: bool, **_: Any) -> Figure:
     """The counterexample: Cer-Eval's interval misses in most runs, the certified one covers."""
-    from cereval.experiments.counterexample import ALL_CASES, Counterexample
+    from cereval.experiments.simulation import ALL_CASES, Counterexample
 
-    cases = ALL_CASES[:1] if quick else ALL_CASES
-    _run(Counterexample(replications or 20, cases=cases), out, jobs, as_json)
+    return Counterexample(replications, cases=ALL_CASES[:1] if quick else ALL_CASES)
 
 
 @reproduce.command()
 @click.option("--items", type=click.IntRange(2), default=14_042, show_default=True, help="Items in the pool.")
 @click.option("--dimensions", type=click.IntRange(1), default=768, show_default=True, help="Of the vectors.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def partition(items: int, dimensions: int, as_json: bool) -> None:
     """Time and memory of the 1-NN partition at every step until all items are evaluated."""
     from dataclasses import asdict
@@ -186,18 +159,9 @@ def _run(figure: Figure, out: Path, jobs: int, as_json: bool) -> None:
     from cereval.experiments.base import reproduce as run
 
     done = run(figure, out, jobs=jobs, quiet=as_json)
-    files: dict[str, Any] = {part: str(getattr(done, part)) for part in ("csv", "png", "svg", "note")}
+    files = {part: str(getattr(done, part)) for part in ("csv", "png", "svg", "note")}
     if as_json:
         click.echo(json.dumps({"figure": figure.name, **files}))
         return
     click.echo(done.note.read_text(encoding="utf-8"))
     click.echo("wrote " + ", ".join(files.values()))
-
-
-def _fetched(data: Path, out: Path, endpoint: str, model: str) -> tuple[tuple[str, str, Path], ...]:
-    """(name, benchmark, file) of vectors from an endpoint, fetched at most once for the same texts."""
-    from cereval.experiments.recorded import fetch_embeddings, folders, load
-
-    return tuple(
-        (model, folder.name, fetch_embeddings(load(folder), endpoint, model, out)) for folder in folders(data)
-    )

@@ -47,7 +47,13 @@ def finish(
         from cereval.report.page import page_of, write_page
 
         write_page(Path(flags["report"]), page_of(store, outcome.run_id).html)
-    code = show(outcome.result, run_json(outcome, path), run_rows(outcome, path), as_json=flags["as_json"])
+    code = show(
+        outcome.result,
+        run_json(outcome, path),
+        run_rows(outcome, path),
+        as_json=flags["as_json"],
+        notes=shared_notes(outcome, store),
+    )
     if not flags["as_json"]:
         suggest_resuming(outcome, store)
     return code
@@ -82,6 +88,17 @@ def run_rows(outcome: Outcome, path: Path) -> Rows:
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {outcome.surplus} not needed), cost {cost}"),
         ("certificate", str(path)),
         ("run", outcome.run_id),
+    ]
+
+
+def shared_notes(outcome: Outcome, store: Store) -> list[str]:
+    """Warn where a run uses answers older than itself: several questions do not share one confidence."""
+    began = store.run(outcome.run_id).created_at
+    if not any(store.run(part).created_at < began for part in outcome.parts.values()):
+        return []
+    return [
+        "answers in the store from earlier runs were not asked again; the confidence is that of this run by itself, "
+        "its goal and models fixed before those answers were looked at"
     ]
 
 

@@ -8,13 +8,25 @@ Obligations of every figure
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import csv
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, Protocol
 
+from cereval.errors import BadFile
+
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
+
+KEY, OF = "key", "of"
+
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +50,11 @@ class Figure(Protocol):
     def tasks(self) -> list[Task]: ...
 
     def plot(self, rows: Rows, figure: Any) -> None:
-        """Draws the rows on a matplotlib figure."""
+        """Draw the rows on a matplotlib figure."""
         ...
 
     def note(self, rows: Rows) -> str:
-        """The note, in markdown."""
+        """Write the note, in markdown."""
         ...
 
 
@@ -58,20 +70,136 @@ class Reproduced:
 
 
 def reproduce(figure: Figure, out: Path, *, jobs: int = 2, quiet: bool = False) -> Reproduced:
-    """Runs what is not yet in `out`/NAME.csv, then writes the plot and the note."""
-    from cereval.experiments.plots import save
-    from cereval.experiments.rows import RowFile
-    from cereval.experiments.workers import run_tasks
+    """Run what is not yet in `out`/NAME.csv, then write the plot and the note."""
+    from cereval.experiments.summaries import save
 
     out.mkdir(parents=True, exist_ok=True)
-    file = RowFile(out / f"{figure.name}.csv")
-    tasks = figure.tasks()
-    finished = file.finished()
-    run_tasks(
-        [task for task in tasks if task.key not in finished], file, jobs=jobs, title=figure.name, quiet=quiet
-    )
-    rows = file.rows([task.key for task in tasks])
+    memory = out / f"{figure.name}.csv"
+    rows = run_tasks(figure.tasks(), memory, jobs=jobs, title=figure.name, quiet=quiet)
     png, svg = save(figure, rows, out)
     note = out / f"{figure.name}.md"
     note.write_text(figure.note(rows), encoding="utf-8")
-    return Reproduced(file.path, png, svg, note, rows)
+    return Reproduced(memory, png, svg, note, rows)
+
+
+def run_tasks(
+    tasks: Sequence[Task], memory: Path, *, jobs: int, title: str, quiet: bool = False
+) -> list[dict[str, Any]]:
+    """Run the tasks that the CSV `memory` does not hold yet, with a progress bar; return the rows of all.
+
+    Rows are appended as soon as their task is done. `jobs=0` runs the tasks in this process.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    file = RowFile(memory)
+    finished = file.finished()
+    waiting = [task for task in tasks if task.key not in finished]
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=quiet or not waiting) as bar:
+        ticks = bar.add_task(title, total=len(waiting))
+        for task, rows in _results(waiting, jobs):
+            file.append(task.key, rows)
+            bar.advance(ticks)
+    return file.rows([task.key for task in tasks])
+
+
+class RowFile:
+    """A CSV that is both the result of an experiment and its memory of finished replications.
+
+    A task's rows carry their number in `of`: a replication that was cut off in the middle of a write is
+    recognised and run again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def finished(self) -> frozenset[str]:
+        """List the keys of the complete tasks; remove what is left of incomplete ones from the file."""
+        rows = self._read()
+        counts = Counter(row[KEY] for row in rows)
+        complete = [row for row in rows if str(counts[row[KEY]]) == row[OF]]
+        if len(complete) < len(rows) or not (self._empty or self.path.read_bytes().endswith(b"\n")):
+            header = self._header()
+            self.path.write_text("", encoding="utf-8")
+            self._append(header, complete)
+        return frozenset(row[KEY] for row in complete)
+
+    def append(self, key: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Add the rows of one finished task."""
+        full = [{KEY: key, OF: len(rows), **row} for row in rows]
+        self._append(self._header() or list(full[0]), full)
+
+    def rows(self, keys: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the rows of these tasks in their order, whoever finished first; numbers as numbers."""
+        place = {key: position for position, key in enumerate(keys)}
+        kept = sorted((row for row in self._read() if row[KEY] in place), key=lambda row: place[row[KEY]])
+        return [{name: _value(text) for name, text in row.items() if name not in (KEY, OF)} for row in kept]
+
+    @property
+    def _empty(self) -> bool:
+        return not self.path.exists() or self.path.stat().st_size == 0
+
+    def _header(self) -> list[str]:
+        if self._empty:
+            return []
+        with self.path.open(newline="", encoding="utf-8") as file:
+            return next(csv.reader(file))
+
+    def _read(self) -> list[dict[str, str]]:
+        if self._empty:
+            return []
+        if not {KEY, OF} <= set(self._header()):
+            raise BadFile(f"{self.path} is not a table of an experiment: move it away or choose another file")
+        with self.path.open(newline="", encoding="utf-8") as file:
+            return [row for row in csv.DictReader(file) if None not in row.values() and None not in row]
+
+    def _append(self, columns: list[str], rows: Sequence[dict[str, Any]]) -> None:
+        new = self._empty
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, columns, lineterminator="\n")
+            if new:
+                writer.writeheader()
+            writer.writerows(rows)
+
+
+def _value(text: str) -> Any:
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return {"True": True, "False": False}.get(text, text)
+
+
+def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
+    if jobs == 0 or not tasks:
+        yield from ((task, task.run()) for task in tasks)
+        return
+    # Spawned, not forked: a fork would inherit BLAS threads, and one thread in each process is fastest here.
+    with _single_threaded(), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(task.run): task for task in tasks}
+        try:
+            for done in as_completed(running):
+                yield running[done], done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            # Whoever is impatient interrupts twice: nobody is left to wait for, and no worker outlives the command.
+            for worker in active_children():
+                worker.terminate()
+            raise
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,19 +1,46 @@
-"""The real-benchmark figure: share of items saved on recorded results, all models of all folders."""
+"""Figures on recorded results: real benchmarks, the embedding ablation, and the test scaling law."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cereval.experiments.base import Rows, Task
-from cereval.experiments.plots import line, panels, saved_axes
-from cereval.experiments.recorded import folders, identity, load, load_embeddings, saved_embeddings
-from cereval.experiments.summaries import curve, grouped, markdown, means, methods_of, pivot
-from cereval.experiments.traces import PRINTED, Reached, certified_reaches, printed_reaches
+from cereval.experiments.recorded import (
+    Benchmark,
+    folders,
+    identity,
+    load,
+    load_embeddings,
+    saved_embeddings,
+)
+from cereval.experiments.summaries import (
+    STYLES,
+    Key,
+    grouped,
+    markdown,
+    means,
+    methods_of,
+    note,
+    panels,
+    pivot,
+    saved_curves,
+    where,
+)
+from cereval.experiments.traces import reaches
 
 MULTIPLES = (1.0, 1.25, 1.5, 2.0, 3.0)
 """Half-widths as multiples of eps* = sqrt(ln(1/delta)/(2n)), which Base reaches after a full pass."""
+
+WANTED = ("gpt-4o", "llama-3-8b", "llama3-8b", "mistral-7b", "qwen2-7b")
+"""The paper's four models, by parts of their names; a folder without any gives its first four."""
+
+_SIZE = re.compile(r"(?<![\d.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
 
 
 def replicate(
@@ -24,19 +51,26 @@ def replicate(
     multiples: tuple[float, ...] = (),
     eps: tuple[float, ...] = (),
     embeddings: Path | None = None,
-    **parameters: Any,
+    repartition_every: int | None = None,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """One method on one model's recorded scores, for each multiple of eps* or each eps."""
+    """Run one method on one model's recorded scores, for each multiple of eps* or each eps.
+
+    `before` and `after`: further columns of each row.
+    """
     series = load(folder).series(model)
     wanted = eps or tuple(multiple * series.eps_star for multiple in multiples)
-    side: dict[str, Any] = dict(parameters)
+    side: dict[str, Any] = {}
     if method in ("cer-eval", "cer-eval clamped", "active", "partition") and embeddings is not None:
         side["embeddings"] = load_embeddings(embeddings)[series.kept]
     if method == "active + history":
         side["history"] = series.history
-    found = _reaches(method, series.scores, wanted, replication, side)
+    if method.startswith("cer-eval") and repartition_every is not None:
+        side["repartition_every"] = repartition_every
     return [
         {
+            **(before or {}),
             "benchmark": folder.name,
             "model": model,
             "method": method,
@@ -48,19 +82,26 @@ def replicate(
             "items": reached.items,
             "saved": 1 - reached.items / len(series.scores),
             "missed": reached.missed,
+            **(after or {}),
         }
-        for reached in found
+        for reached in reaches(method, series.scores, wanted, seed=replication, **side)
     ]
 
 
-def _reaches(
-    method: str, scores: Any, eps: tuple[float, ...], seed: int, side: dict[str, Any]
-) -> list[Reached]:
-    if method == "cer-eval clamped":
-        return printed_reaches("cer-eval", scores, eps, seed=seed, clamp=True, **side)
-    if method in PRINTED:
-        return printed_reaches(method, scores, eps, seed=seed, **side)
-    return certified_reaches(method.split(" + ")[0], scores, eps, seed=seed, **side)
+def _task(folder: Path, model: str, method: str, replication: int, tail: str, **settings: Any) -> Task:
+    """Make one task of `replicate`, keyed by the folder's scores and all settings (`tail`: the further ones)."""
+    one = {"folder": folder, "model": model, "method": method, "replication": replication}
+    key = f"{identity(folder)}/{model}/{method}/{replication}/{tail}"
+    return Task(key, replicate, one | settings)
+
+
+def _times(method: str, replications: int) -> range:
+    # Base and Seq need the same number of items on every replication.
+    return range(1 if method in ("static", "seq") else replications)
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    return ",".join(f"{value:g}" for value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,79 +133,235 @@ class Benchmarks:
     def _folder_tasks(self, folder: Path) -> list[Task]:
         benchmark = load(folder)
         vectors = saved_embeddings(benchmark, self.embedder, self.dimensions, self.out)
+        settings = {
+            "multiples": self.multiples,
+            "embeddings": vectors,
+            "repartition_every": self.repartition_every,
+        }
         return [
-            self._task(folder, model, method, replication, vectors)
+            _task(folder, model, method, replication, self._tail(method), **settings)
             for model in benchmark.models
             if not self.models or model in self.models
             for method in self.methods
-            for replication in range(self._replications(method))
+            for replication in _times(method, self.replications)
         ]
 
-    def _replications(self, method: str) -> int:
-        # Base and Seq need the same number of items on every replication.
-        return 1 if method in ("static", "seq") else self.replications
+    def _tail(self, method: str) -> str:
+        every = f"every {self.repartition_every}" if method.startswith("cer-eval") else ""
+        return f"{self.embedder}-{self.dimensions}/{every}/{_listed(self.multiples)}"
 
-    def _task(self, folder: Path, model: str, method: str, replication: int, vectors: Path) -> Task:
-        settings: dict[str, Any] = {
-            "folder": folder,
-            "model": model,
-            "method": method,
-            "replication": replication,
+    def plot(self, rows: Rows, figure: Any) -> None:
+        for axes, benchmark, inside in panels(figure, rows, 3.7, legend=6):
+            title = f"{benchmark}, {len(grouped(inside, 'model'))} models"
+            saved_curves(axes, inside, "multiple", title, "half-width as a multiple of ε*")
+
+    def note(self, rows: Rows) -> str:
+        parts = [_BENCHMARKS.format(replications=self.replications, every=self.repartition_every)]
+        share = "{:.3f}".format
+        for (benchmark,), inside in grouped(rows, "benchmark").items():
+            table = pivot(inside, "saved", "multiple", share, corner=["saved share at eps/eps*"])
+            parts.append(f"## {benchmark}: mean over {len(grouped(inside, 'model'))} models\n\n{table}")
+        near = [row for row in rows if abs(row["multiple"] - 1.5) < 1e-4]
+        models = pivot(near, "saved", "method", lambda saved: share(1 - saved), lines=("benchmark", "model"))
+        parts.append(f"## Each model: share of the items evaluated at 1.5 eps*\n\n{models}")
+        missed = pivot(rows, "missed", "multiple", share)
+        return note(*parts, f"## Share of runs whose interval misses\n\n{missed}", _BENCHMARKS_WHY)
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """Appendix D: saved shares of four models on each benchmark with at least three embedders.
+
+    `endpoint` adds vectors that were fetched from an embeddings endpoint: (name, {folder: .npy file}).
+    """
+
+    data: Path
+    out: Path
+    replications: int = 5
+    repartition_every: int = 1
+    multiples: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0)
+    methods: tuple[str, ...] = ("cer-eval", "cer-eval clamped", "active")
+    embedders: tuple[str, ...] = ("tfidf", "characters", "wordllama", "noise")
+    endpoint: tuple[tuple[str, str, Path], ...] = ()
+    dimensions: int = 256
+    name: str = "embeddings"
+
+    def tasks(self) -> list[Task]:
+        return [task for folder in folders(self.data) for task in self._folder_tasks(folder)]
+
+    def _folder_tasks(self, folder: Path) -> list[Task]:
+        benchmark = load(folder)
+        return [
+            _task(
+                folder, model, method, replication, self._tail(method, path), **self._settings(embedder, path)
+            )
+            for model in four_models(benchmark)
+            for method in self.methods
+            for embedder, path in self._vectors(benchmark).items()
+            for replication in _times(method, self.replications)
+        ]
+
+    def _vectors(self, benchmark: Benchmark) -> dict[str, Path]:
+        made = {name: saved_embeddings(benchmark, name, self.dimensions, self.out) for name in self.embedders}
+        return made | {name: path for name, where, path in self.endpoint if where == benchmark.name}
+
+    def _tail(self, method: str, vectors: Path) -> str:
+        every = self.repartition_every if method.startswith("cer-eval") else ""
+        return f"{vectors.stem}/{every}/{_listed(self.multiples)}"
+
+    def _settings(self, embedder: str, vectors: Path) -> dict[str, Any]:
+        return {
             "multiples": self.multiples,
             "embeddings": vectors,
+            "repartition_every": self.repartition_every,
+            "before": {"embedder": embedder},
         }
-        if method.startswith("cer-eval"):
-            settings["repartition_every"] = self.repartition_every
-        every = f"every {self.repartition_every}" if method.startswith("cer-eval") else ""
-        values = ",".join(f"{value:g}" for value in self.multiples)
-        key = f"{identity(folder)}/{model}/{method}/{replication}/{self.embedder}-{self.dimensions}/{every}/{values}"
-        return Task(key, replicate, settings)
 
     def plot(self, rows: Rows, figure: Any) -> None:
         for axes, benchmark, inside in panels(figure, rows, 3.7):
-            for method in methods_of(inside):
-                line(axes, method, *curve(inside, method, "multiple", "saved"))
-            saved_axes(axes, f"{benchmark}, {len(grouped(inside, 'model'))} models")
-            axes.set_xlabel("half-width as a multiple of ε*")
-        figure.axes[0].legend(fontsize=6)
+            _bars(axes, [row for row in inside if abs(row["multiple"] - 2) < 1e-4])
+            axes.set(title=f"{benchmark}, 2 ε*", ylabel="share of items saved")
 
     def note(self, rows: Rows) -> str:
-        parts = [_HEAD.format(replications=self.replications, every=self.repartition_every)]
+        parts = [_ABLATION.format(replications=self.replications, every=self.repartition_every)]
         for (benchmark,), inside in grouped(rows, "benchmark").items():
-            table = pivot(inside, "saved", "multiple", "{:.3f}".format, "saved share at eps/eps*")
-            parts.append(f"## {benchmark}: mean over {len(grouped(inside, 'model'))} models\n\n{table}")
-        parts.append("## Each model: share of the items evaluated at 1.5 eps*\n\n" + _by_model(rows))
-        parts.append(
-            "## Share of runs whose interval misses\n\n" + pivot(rows, "missed", "multiple", "{:.3f}".format)
-        )
-        return "\n\n".join([*parts, _WHY]) + "\n"
+            table = pivot(inside, "saved", "multiple", "{:.3f}".format, lines=("method", "embedder"))
+            parts.append(f"## {benchmark}: saved share at eps/eps*\n\n{table}")
+        return note(*parts, _ABLATION_WHY)
 
 
-def _by_model(rows: Rows) -> str:
-    near = [row for row in rows if abs(row["multiple"] - 1.5) < 1e-4]
-    found = means(near, "saved", "benchmark", "model", "method")
-    methods = methods_of(near)
-    body = [
-        [
-            *model,
-            *(
-                f"{1 - found[(*model, method)]:.3f}" if (*model, method) in found else ""
-                for method in methods
-            ),
+def four_models(benchmark: Benchmark) -> tuple[str, ...]:
+    """Choose the paper's models where the folder has them, else its first four."""
+    found = [name for name in benchmark.models if any(part in name.lower() for part in WANTED)]
+    return tuple((found or list(benchmark.models))[:4])
+
+
+def _bars(axes: Any, rows: Rows) -> None:
+    found = means(rows, "saved", "method", "embedder")
+    embedders = list(dict.fromkeys(key[1] for key in found))
+    methods = methods_of(rows)
+    for number, method in enumerate(methods):
+        label, colour = STYLES[method]
+        places = [i + 0.8 * number / len(methods) for i in range(len(embedders))]
+        heights = [found[(method, embedder)] for embedder in embedders]
+        axes.bar(places, heights, 0.8 / len(methods), label=label, color=colour)
+    axes.set_xticks(range(len(embedders)), embedders, rotation=20)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingLaw:
+    """Figures 4, 5 and the one of appendix D: all models, the paper's eps = .06 and .07, and one that its
+    radius can reach on fewer than all items of these folders.
+    """
+
+    data: Path
+    out: Path
+    replications: int = 3
+    eps: tuple[float, ...] = (0.06, 0.07, 0.2)
+    methods: tuple[str, ...] = ("seq", "cer-eval", "cer-eval clamped", "uniform")
+    name: str = "scaling"
+
+    def tasks(self) -> list[Task]:
+        # Above 5,000 items neither figure of the paper applies, and eps = .06 is no question there.
+        small = [folder for folder in folders(self.data) if len(load(folder).texts) < 5000]
+        return [task for folder in small for task in self._folder_tasks(folder)]
+
+    def _folder_tasks(self, folder: Path) -> list[Task]:
+        settings = {"eps": self.eps, "embeddings": saved_embeddings(load(folder), "tfidf", 256, self.out)}
+        return [
+            _task(folder, model, method, replication, str(self.eps), after=_sized(model), **settings)
+            for model in load(folder).models
+            for method in self.methods
+            for replication in _times(method, self.replications)
         ]
-        for model in dict.fromkeys(key[:2] for key in found)
-    ]
-    return markdown(["benchmark", "model", *methods], body)
+
+    def plot(self, rows: Rows, figure: Any) -> None:
+        found = grouped(rows, "benchmark")
+        figure.set_size_inches(4 * len(found), 9)
+        grid = figure.subplots(3, len(found), squeeze=False)
+        for column, ((benchmark,), inside) in zip(grid.T, found.items(), strict=True):
+            for axes, eps in zip(column, self.eps[-2:], strict=False):
+                _scatter(axes, where(inside, eps=eps), "accuracy")
+                axes.set(title=f"{benchmark}, ε = {eps:g}", xlabel="mean score", ylabel="needed items")
+            sized = [row for row in where(inside, eps=self.eps[-2]) if row["size"] != ""]
+            _scatter(column[2], sized, "size")
+            column[2].set(xlabel="model size, 10⁹ parameters", ylabel="needed items", xscale="log")
+        figure.axes[0].legend(fontsize=7)
+
+    def note(self, rows: Rows) -> str:
+        parts = [_SCALING.format(replications=self.replications)]
+        for (benchmark, eps), inside in grouped(rows, "benchmark", "eps").items():
+            # In tenths of the mean score: the inverted U as a table.
+            tenths = [{**row, "tenth": _tenth(row["accuracy"])} for row in inside]
+            table = pivot(tenths, "items", "tenth")
+            parts.append(f"## {benchmark}, eps = {eps:g}: mean items by mean score\n\n{table}")
+        return note(*parts, "## Inverted U?\n\n" + _verdicts(rows), _SCALING_WHY)
 
 
-_HEAD = """# Real benchmarks (paper, section 6.2 and appendix D)
+def model_size(name: str) -> float | None:
+    """Read the billions of parameters stated in a model's name; None when it states none.
+
+    >>> model_size("Meta-Llama-3-8B-Instruct"), model_size("Mixtral-8x7B-Instruct-v0.1"), model_size("gpt-4o")
+    (8.0, 56.0, None)
+    """
+    found = _SIZE.search(name)
+    return None if found is None else float(found[1] or 1) * float(found[2])
+
+
+def _sized(model: str) -> dict[str, Any]:
+    size = model_size(model)
+    return {"size": "" if size is None else size}
+
+
+def _tenth(accuracy: float) -> str:
+    tenth = min(int(accuracy * 10), 9)
+    return f".{tenth}-.{tenth + 1}" if tenth < 9 else ".9-1"
+
+
+def _scatter(axes: Any, rows: Rows, x: str) -> None:
+    for method in methods_of(rows):
+        found = means(where(rows, method=method), "items", x, "model")
+        label, colour = STYLES[method]
+        places = [key[0] for key in found]
+        axes.scatter(places, list(found.values()), s=9, label=label, color=colour, alpha=0.7)
+    axes.grid(alpha=0.3)
+
+
+def curvature(accuracy: list[float], items: list[float]) -> float:
+    """Fit the quadratic term of needed items over accuracy: negative for an inverted U.
+
+    >>> curvature([0.0, 0.5, 1.0], [0.0, 100.0, 0.0]) < 0
+    True
+    """
+    return float(np.polyfit(accuracy, items, 2)[0])
+
+
+def _verdicts(rows: Rows) -> str:
+    body = []
+    for (benchmark, eps, method), inside in grouped(rows, "benchmark", "eps", "method").items():
+        # A model that was asked fewer items is no point of the same curve.
+        size = max(row["n"] for row in inside)
+        found = means(where(inside, n=size), "items", "accuracy", "model")
+        body.append([benchmark, f"{eps:g}", method, *_verdict(found, size)])
+    return markdown(["benchmark", "eps", "method", "needed items", "inverted U"], body)
+
+
+def _verdict(found: dict[Key, float], size: int) -> tuple[str, str]:
+    items = list(found.values())
+    if max(items) - min(items) < 0.5:
+        return ("all of them" if min(items) == size else f"always {items[0]:.0f}", "no")
+    term = curvature([float(key[0]) for key in found], items)
+    return f"{min(items):.0f} to {max(items):.0f}", "yes" if term < 0 else "no"
+
+
+_BENCHMARKS = """# Real benchmarks (paper, section 6.2 and appendix D)
 
 `cereval reproduce benchmarks --data DIR`: recorded results, {replications} replications, delta = .05,
 target `benchmark`; Cer-Eval with TF-IDF embeddings, half of the evaluated items as training items, a new
 partition every {every} evaluations; eps* = sqrt(ln(1/delta)/(2n)) for each model's n. `active` has the
 same embeddings, `active + history` the other models' results on the same items."""
 
-_WHY = """## What the paper says, and why it differs
+_BENCHMARKS_WHY = """## What the paper says, and why it differs
 
 - *"On the MATH and MMLU datasets, Cer-Eval reduces the required test samples by 30 to 40% for eps = 1.5
   eps* and 5 to 10% for eps = eps*; on AlpacaEval by only 10% at 1.5 eps*."* With the printed radius it
@@ -178,4 +375,36 @@ _WHY = """## What the paper says, and why it differs
   runs.
 - The certified methods reach the same half-widths with a fraction of the items; results of other models
   on the same items help most, text embeddings little.
+"""
+
+_ABLATION = """# Embedding ablation (paper, appendix D)
+
+`cereval reproduce embeddings --data DIR`: {replications} replications, delta = .05, up to four models of
+each folder (the paper's where they are), a new partition every {every} evaluations. `tfidf`: words and
+pairs of words, SVD to 256; `characters`: runs of four characters, SVD to 256; `wordllama`: a neural
+embedder of 256 dimensions; `noise`: random vectors, the control."""
+
+_ABLATION_WHY = """## What the paper says, and why it differs
+
+- *"Using different embedding models leads to highly similar results."* Holds, and for a plain reason:
+  noise does as well. With the printed constants the partition chosen is the coarsest there is, whatever
+  the vectors.
+- *"We anticipate a higher saving ratio if more informative embeddings are available."* The certified
+  active method gains little from any of these vectors either; results of other models on the same items
+  help more (`cereval reproduce benchmarks`).
+"""
+
+_SCALING = """# Test scaling law (paper, section 6.2 and appendix D)
+
+`cereval reproduce scaling --data DIR`: needed items against the mean score and, where a model's name
+states it, against its size; all models of each folder with fewer than 5,000 items, {replications}
+replications, delta = .05, target `benchmark`."""
+
+_SCALING_WHY = """## What the paper says, and why it differs
+
+- *"Larger models require more test points because their accuracy is closer to 0.5, leading to higher loss
+  variance."* Holds for methods that use the variance: needed items are an inverted U in the mean score.
+  At the paper's eps = .06 and .07 the printed radius of Cer-Eval cannot show it, because it takes all
+  items of these folders whatever the model (the paper reports fewer); at eps = .2 it can.
+- For Seq the needed items are a constant. A model of any size that scores near .5 takes the most.
 """

@@ -17,16 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.tables import ScoresTable, read_scores
-from cereval.experiments.base import Rows, Task
+from cereval.experiments.base import Rows, Task, run_tasks
 from cereval.experiments.recorded import fingerprint
-from cereval.experiments.rows import RowFile
 from cereval.experiments.summaries import grouped
-from cereval.experiments.workers import run_tasks
+from cereval.experiments.traces import misses
 from cereval.goals import Estimate
 from cereval.sessions.replay import replay
-
-ROUNDING = 1e-9
-"""The truth is itself a rounded sum: an interval that ends this near to it has not missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,7 @@ class LeaveOneOut:
     features: Path | None = None
 
     def tasks(self) -> list[Task]:
-        """One for each model and seed; keys name the contents of the files, not their places."""
+        """Make one for each model and seed; keys name the contents of the files, not their places."""
         digest = "-".join(fingerprint(path) for path in (self.scores, self.features) if path is not None)
         return [
             Task(
@@ -66,12 +62,12 @@ class Saving:
 
     @property
     def saved(self) -> float:
-        """Calls that `auto` saves against asking every question."""
+        """Count the calls that `auto` saves against asking every question."""
         return self.items - self.auto
 
     @property
     def ratio(self) -> float:
-        """Calls of `auto` over calls of `uniform`."""
+        """Divide the calls of `auto` by those of `uniform`."""
         return self.auto / self.uniform
 
     def as_dict(self) -> dict[str, Any]:
@@ -80,27 +76,25 @@ class Saving:
 
 
 def leave_one_out(plan: LeaveOneOut, memory: Path, *, jobs: int = 2, quiet: bool = False) -> list[Saving]:
-    """Runs what is not yet in the CSV `memory`, and sums up each model."""
-    file = RowFile(memory)
-    tasks = plan.tasks()
-    finished = file.finished()
-    waiting = [task for task in tasks if task.key not in finished]
-    run_tasks(waiting, file, jobs=jobs, title="all models", quiet=quiet)
-    return savings(file.rows([task.key for task in tasks]))
+    """Run what is not yet in the CSV `memory`, and sum up each model."""
+    return savings(run_tasks(plan.tasks(), memory, jobs=jobs, title="all models", quiet=quiet))
 
 
 def both_ways(plan: LeaveOneOut, model: str, seed: int) -> list[dict[str, Any]]:
-    """One model and seed: without and with what is known beforehand."""
+    """Evaluate one model with one seed: without and with what is known beforehand."""
     table = _table(plan.scores)
     scores = table.model(model)
     truth = float(np.nanmean(scores))
-    side = {"history": _others(table, model), **_features(plan.features)}
-    ways: dict[str, dict[str, Any]] = {"uniform": {}, "auto": side}
+    others = table.others(model)
+    history = table.history(others) if others else None
+    ways: dict[str, dict[str, Any]] = {
+        "uniform": {},
+        "auto": {"history": history, **_features(plan.features)},
+    }
     rows = []
     for method, known in ways.items():
         goal = Estimate(plan.eps)
         result = replay(scores, goal=goal, confidence=plan.confidence, method=method, seed=seed, **known)
-        inside = result.lower - ROUNDING <= truth <= result.upper + ROUNDING
         rows.append(
             {
                 "model": model,
@@ -109,19 +103,19 @@ def both_ways(plan: LeaveOneOut, model: str, seed: int) -> list[dict[str, Any]]:
                 "mean": round(truth, 6),
                 "items": result.n_items,
                 "calls": result.n_evaluated,
-                "missed": not inside or result.stopped == "contradiction",
+                "missed": misses(result.lower, result.upper, truth) or result.stopped == "contradiction",
             }
         )
     return rows
 
 
 def savings(rows: Rows) -> list[Saving]:
-    """One for each model, in the order of the table."""
+    """Sum up each model, in the order of the table."""
     return [_saving(str(model), found) for (model,), found in grouped(rows, "model").items()]
 
 
 def total(parts: Sequence[Saving]) -> Saving:
-    """The whole table at once.
+    """Sum up the whole table.
 
     >>> total([Saving("a", 100, 50, 25, 2, 0), Saving("b", 100, 30, 35, 2, 1)]).saved
     140.0
@@ -137,7 +131,7 @@ def total(parts: Sequence[Saving]) -> Saving:
 
 
 def most_misses(runs: int, delta: float, certainty: float = 0.99) -> int:
-    """More misses than this refute a miss rate of delta: the one-sided binomial bound.
+    """Compute the one-sided binomial bound: more misses refute a miss rate of delta.
 
     >>> most_misses(2000, 0.05)
     123
@@ -148,12 +142,12 @@ def most_misses(runs: int, delta: float, certainty: float = 0.99) -> int:
 
 
 def scored_models(table: ScoresTable) -> list[str]:
-    """The models with at least one score."""
+    """List the models with at least one score."""
     return [model for model, scores in table.models.items() if not np.isnan(scores).all()]
 
 
 def save_features(path: Path, groups: NDArray[Any] | None, embeddings: NDArray[Any] | None) -> Path | None:
-    """What is known of the items, in one file that workers read; None where nothing is."""
+    """Save what is known of the items in one file that workers read; None where nothing is."""
     parts = {"groups": groups, "embeddings": embeddings}
     known = {name: part for name, part in parts.items() if part is not None}
     if not known:
@@ -167,11 +161,6 @@ def _saving(model: str, rows: Rows) -> Saving:
     misses = sum(bool(row["missed"]) for row in rows)
     items = float(rows[0]["items"])
     return Saving(model, items, fmean(calls["uniform"]), fmean(calls["auto"]), len(rows), misses)
-
-
-def _others(table: ScoresTable, model: str) -> NDArray[np.float64] | None:
-    others = table.others(model)
-    return table.history(others) if others else None
 
 
 @lru_cache(maxsize=2)

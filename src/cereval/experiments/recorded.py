@@ -30,7 +30,7 @@ class Benchmark:
     texts: tuple[str, ...]
 
     def series(self, model: str) -> Series:
-        """One model's scored items, and every other model's scores on them."""
+        """Take one model's scored items, and every other model's scores on them."""
         column = self.models.index(model)
         kept = np.flatnonzero(~np.isnan(self.scores[:, column]))
         others = np.delete(self.scores[kept], column, axis=1)
@@ -47,13 +47,13 @@ class Series:
 
     @property
     def eps_star(self) -> float:
-        """The paper's eps* = sqrt(ln(1/delta)/(2n)) for delta = .05."""
+        """Compute the paper's eps* = sqrt(ln(1/delta)/(2n)) for delta = .05."""
         return float(np.sqrt(np.log(20) / (2 * len(self.scores))))
 
 
 @lru_cache(maxsize=4)
 def load(folder: Path) -> Benchmark:
-    """Reads one folder; cached, because every replication in a process needs it."""
+    """Read one folder; cached, because every replication in a process needs it."""
     table = read_scores(_file(folder, "scores"))
     items = read_items(_file(folder, "items")).aligned_to(table.items)
     if items.texts is None:
@@ -63,7 +63,7 @@ def load(folder: Path) -> Benchmark:
 
 
 def folders(data: Path) -> list[Path]:
-    """The benchmarks under `data`, or `data` itself when it is one."""
+    """List the benchmarks under `data`, or `data` itself when it is one."""
     if (data / "scores.parquet").exists():
         return [data]
     found = sorted(path.parent for path in data.glob("*/scores.parquet"))
@@ -73,25 +73,24 @@ def folders(data: Path) -> list[Path]:
 
 
 def identity(folder: Path) -> str:
-    """A benchmark's name with a fingerprint of its scores: what was finished for other scores is not taken up."""
+    """Name a benchmark with a fingerprint of its scores: what was finished for other scores is not taken up."""
     return f"{folder.name}-{fingerprint(_file(folder, 'scores'))}"
 
 
 @lru_cache(maxsize=32)
 def fingerprint(path: Path) -> str:
-    """The beginning of the hash of a file."""
+    """Take the beginning of the hash of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
 def saved_embeddings(benchmark: Benchmark, embedder: str, dimensions: int, out: Path) -> Path:
-    """The file with the benchmark's embeddings, computed at most once for the same texts."""
-    return _stored(
-        benchmark, f"{embedder}-{dimensions}", out, lambda: embed(benchmark.texts, embedder, dimensions)
-    )
+    """Find the file with the benchmark's embeddings, computed at most once for the same texts."""
+    label = f"{embedder}-{dimensions}"
+    return _stored(benchmark, label, out, lambda: embed(benchmark.texts, embedder, dimensions))
 
 
 def fetch_embeddings(benchmark: Benchmark, base_url: str, model: str, out: Path) -> Path:
-    """The same from an OpenAI-compatible embeddings endpoint."""
+    """Find the file with embeddings of an OpenAI-compatible endpoint, fetched at most once."""
     from cereval.models.embeddings import EmbeddingsEndpoint
 
     endpoint = EmbeddingsEndpoint(model, base_url)
@@ -120,7 +119,6 @@ def load_embeddings(path: Path) -> NDArray[Any]:
 def _file(folder: Path, stem: str) -> Path:
     path = folder / f"{stem}.parquet"
     if not path.exists():
-        raise BadFile(
-            f"{path} does not exist; the layout is DIR/NAME/scores.parquet and DIR/NAME/items.parquet"
-        )
+        layout = "DIR/NAME/scores.parquet and DIR/NAME/items.parquet"
+        raise BadFile(f"{path} does not exist; the layout is {layout}")
     return path

@@ -1,4 +1,7 @@
-"""The simulation figure: S1, S2, S3 with Base, Seq, Cer-Eval, Oracle and the certified methods."""
+"""Figures on synthetic populations: the paper's simulation, and the hubness counterexample.
+
+On the counterexample Cer-Eval's interval misses and the certified method's covers.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,29 @@ from typing import Any
 import numpy as np
 
 from cereval.experiments.base import Rows, Task
-from cereval.experiments.plots import line, saved_axes
-from cereval.experiments.populations import SCENARIOS
-from cereval.experiments.summaries import curve, methods_of, pivot
-from cereval.experiments.traces import PRINTED, certified_reaches, printed_reaches
+from cereval.experiments.populations import SCENARIOS, hubness
+from cereval.experiments.summaries import (
+    STYLES,
+    grouped,
+    markdown,
+    means,
+    methods_of,
+    note,
+    panels,
+    pivot,
+    saved_curves,
+    where,
+)
+from cereval.experiments.traces import reaches
 
 EPS_STAR = round(float(np.sqrt(np.log(20) / 10_000)), 4)
 GRID = (EPS_STAR, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1)
 
 
-def replicate(
+def simulate(
     scenario: str, method: str, replication: int, eps: tuple[float, ...], size: int
 ) -> list[dict[str, Any]]:
-    """One fresh population and one method on it; the same population for every method."""
+    """Run one method on a fresh population, the same for every method."""
     number = list(SCENARIOS).index(scenario)
     population = SCENARIOS[scenario](np.random.default_rng([replication, number]), size)
     side: dict[str, Any] = {}
@@ -28,7 +41,6 @@ def replicate(
         side["embeddings"] = population.embeddings
     if method == "oracle":
         side["groups"] = population.groups
-    reaches = printed_reaches if method in PRINTED else certified_reaches
     return [
         {
             "scenario": scenario,
@@ -58,7 +70,7 @@ class Simulation:
         return [
             Task(
                 f"{scenario}/{method}/{replication}/{self.size}/{values}",
-                replicate,
+                simulate,
                 {
                     "scenario": scenario,
                     "method": method,
@@ -73,36 +85,112 @@ class Simulation:
         ]
 
     def plot(self, rows: Rows, figure: Any) -> None:
-        figure.set_size_inches(11, 3.6)
-        panels = figure.subplots(1, 3, sharey=True)
-        for axes, scenario in zip(panels, SCENARIOS, strict=True):
-            inside = [row for row in rows if row["scenario"] == scenario]
-            for method in methods_of(inside):
-                line(axes, method, *curve(inside, method, "eps", "saved"))
-            saved_axes(axes, scenario)
-        panels[0].legend(fontsize=7)
+        for axes, scenario, inside in panels(figure, rows, 11 / 3, "scenario"):
+            saved_curves(axes, inside, "eps", scenario)
 
     def note(self, rows: Rows) -> str:
-        parts = [_HEAD.format(replications=self.replications)]
-        for scenario in SCENARIOS:
-            inside = [row for row in rows if row["scenario"] == scenario]
-            parts.append(
-                f"## {scenario}: mean number of items, of {self.size:,}\n\n{pivot(inside, 'items', 'eps')}"
+        parts = [_SIMULATION.format(replications=self.replications)]
+        for (scenario,), inside in grouped(rows, "scenario").items():
+            table = pivot(inside, "items", "eps")
+            parts.append(f"## {scenario}: mean number of items, of {self.size:,}\n\n{table}")
+        missed = pivot(rows, "missed", "eps", "{:.3f}".format)
+        parts.append(f"## Share of runs whose interval misses, all scenarios\n\n{missed}")
+        return note(*parts, _SIMULATION_WHY)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One size and half-width; `share` of the items is the core whose loss is 1."""
+
+    size: int
+    eps: float
+    share: float = 0.1
+    training_fraction: float = 0.8
+
+    def __str__(self) -> str:
+        shares = f"core {self.share:.0%}, training {self.training_fraction:.0%}"
+        return f"N = {self.size:,}, eps = {self.eps:g}, {shares}"
+
+
+ALL_CASES = (Case(5000, 0.10), Case(20_000, 0.07), Case(20_000, 0.05, share=0.5, training_fraction=1.0))
+"""Two on which the method misses as printed, and one on which it misses with labels clamped too."""
+
+
+def find_misses(case: Case, method: str, replication: int) -> list[dict[str, Any]]:
+    """Run one method on one population: items, and by how much the interval misses."""
+    population = hubness(np.random.default_rng([replication, 0]), case.size, share=case.share)
+    side: dict[str, Any] = {} if method == "uniform" else {"embeddings": population.embeddings}
+    if method not in ("uniform", "active"):
+        side["training_fraction"] = case.training_fraction
+    reached = reaches(method, population.scores, (case.eps,), seed=replication, **side)[0]
+    return [
+        {
+            "case": str(case),
+            "method": method,
+            "replication": replication,
+            "truth": population.mean,
+            "items": reached.items,
+            "missed": reached.missed,
+            "error": reached.error,
+        }
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """Cer-Eval as printed misses in most runs; the certified method on the same embeddings covers."""
+
+    replications: int = 20
+    cases: tuple[Case, ...] = ALL_CASES
+    methods: tuple[str, ...] = ("cer-eval", "cer-eval clamped", "uniform", "active", "partition")
+    name: str = "hubness"
+
+    def tasks(self) -> list[Task]:
+        return [
+            Task(
+                f"{case}/{method}/{replication}",
+                find_misses,
+                {"case": case, "method": method, "replication": replication},
             )
-        parts.append(
-            "## Share of runs whose interval misses, all scenarios\n\n"
-            + pivot(rows, "missed", "eps", "{:.3f}".format)
-        )
-        return "\n\n".join([*parts, _WHY]) + "\n"
+            for case in self.cases
+            for method in self.methods
+            for replication in range(self.replications)
+        ]
+
+    def plot(self, rows: Rows, figure: Any) -> None:
+        for axes, case, inside in panels(figure, rows, 4.6, "case", sharey=False):
+            for method in methods_of(inside):
+                mine = where(inside, method=method)
+                label, colour = STYLES[method]
+                items, errors = [row["items"] for row in mine], [row["error"] for row in mine]
+                axes.scatter(items, errors, s=12, label=label, color=colour)
+            axes.axhline(float(case.split("eps = ")[1].split(",")[0]), color="black", linewidth=0.8)
+            axes.set(title=case, xlabel="items evaluated", ylabel="|estimate − truth|; line: ε")
+
+    def note(self, rows: Rows) -> str:
+        parts = [_HUBNESS.format(replications=self.replications)]
+        for (case,), inside in grouped(rows, "case").items():
+            parts.append(f"## {case}\n\n{_table(inside)}")
+        return note(*parts, _HUBNESS_WHY)
 
 
-_HEAD = """# Simulation (paper, section 6.1)
+def _table(rows: Rows) -> str:
+    items, errors = means(rows, "items", "method"), means(rows, "error", "method")
+    body = []
+    for method in methods_of(rows):
+        mine = where(rows, method=method)
+        missed = f"{sum(bool(row['missed']) for row in mine)} of {len(mine)}"
+        body.append([method, missed, f"{items[(method,)]:.0f}", f"{errors[(method,)]:.3f}"])
+    return markdown(["method", "intervals that miss", "mean items", "mean error of the estimate"], body)
+
+
+_SIMULATION = """# Simulation (paper, section 6.1)
 
 `cereval reproduce simulation`: {replications} replications, delta = .05, a fresh population in each,
 target `benchmark`. One run to exhaustion of each of the paper's methods gives its whole row; certified
 methods bet towards their eps and are run once for each."""
 
-_WHY = """## What the paper says, and why it differs
+_SIMULATION_WHY = """## What the paper says, and why it differs
 
 - *"Cer-Eval and Oracle save nearly 60% for eps = .02" in S2; "20% for eps = .02 and 70% for eps = .03" in
   S1.* Not reachable with the printed radius: with one group and a variance of **zero** it takes 5,723
@@ -115,4 +203,24 @@ _WHY = """## What the paper says, and why it differs
   several times the actual error on these data; `cereval reproduce hubness` shows data on which they are
   not.
 - Seq stops after the same number of items whatever the data: 3,799 at eps = .05.
+"""
+
+_HUBNESS = """# Hubness: an interval that misses
+
+`cereval reproduce hubness`: {replications} replications, delta = .05, d = 50. A tight core, N(0, .1 I),
+has loss 1; the rest, N(0, I), has loss 0. In 50 dimensions the nearest training item of an outer point is
+usually a core point, so 1-NN puts nearly all unseen items into the core's group, while training items
+keep their own label."""
+
+_HUBNESS_WHY = """## What the paper says, and why it differs
+
+- *"All online evaluating algorithms guarantee the desired confidence level."* Not Algorithm 2 with
+  Algorithm 3: the group of the core holds thousands of outer items, but its evaluated members are mostly
+  core items, because outer training items label themselves. Its mean is biased and its variance is not
+  the group's.
+- The misprint matters. As printed, floor(k Z) gives a loss of 1 a group of its own even at k = 1, so 0/1
+  losses are always split. With labels clamped (`cer-eval clamped`) one group is possible, has the
+  smallest radius when the core is small, and uniform draws from one group are unbiased. A core of half
+  the items, with all of S as training items, makes two groups win again: the last case.
+- The certified methods see the same scores and embeddings; the partition can only cost them items.
 """

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.experiments.base import Row, Rows, Task
-from cereval.experiments.plots import panels
 from cereval.experiments.recorded import Benchmark, folders, identity, load
-from cereval.experiments.summaries import grouped, markdown
+from cereval.experiments.summaries import grouped, markdown, note, panels, where
+from cereval.experiments.traces import misses
 from cereval.goals import Estimate
 from cereval.sessions.mean import Session
 
@@ -28,11 +28,10 @@ WAYS = ("no history", "team", "complete", "all others")
 WINDOW = 5
 """A point of the curve is the mean over the models up to this many places before and after, and over all orders."""
 SHOWN = (1, 2, 3, 5, 10, 20, 50, 100)
-ROUNDING = 1e-9
 
 
 def evaluate_in_turn(folder: Path, order: int, eps: float, models: int | None = None) -> list[dict[str, Any]]:
-    """One order of the models: a row for each model and way."""
+    """Evaluate the models in one order: a row for each model and way."""
     benchmark = load(folder)
     turns = _order(benchmark, order)[:models]
     observed = np.full(benchmark.scores.shape, np.nan)
@@ -81,13 +80,12 @@ def _evaluate(scores: Floats, history: Floats | None, eps: float, seed: int) -> 
         for draw in session.ask():
             session.tell(draw, float(scores[kept[draw.item]]))
             asked.append(draw.item)
-    truth, interval = float(scores[kept].mean()), session.interval
-    inside = interval.lower - ROUNDING <= truth <= interval.upper + ROUNDING
-    return Observed(kept[asked], not inside or session.result().stopped == "contradiction")
+    missed = misses(session.interval.lower, session.interval.upper, float(scores[kept].mean()))
+    return Observed(kept[asked], missed or session.result().stopped == "contradiction")
 
 
 def _order(benchmark: Benchmark, order: int) -> NDArray[np.int64]:
-    """The columns whose scores vary, in an order of chance."""
+    """Shuffle the columns whose scores vary."""
     varying = np.flatnonzero(np.nanstd(benchmark.scores, axis=0) > 0)
     return np.random.default_rng([order, 5]).permutation(varying)
 
@@ -118,24 +116,19 @@ class Team:
             places = sorted({int(row["position"]) for row in inside})
             for way in WAYS:
                 axes.plot(places, [mean_calls(inside, way, place) for place in places], label=way)
-            axes.set(
-                title=f"{benchmark}, ε = {self.eps:g}",
-                xlabel="models evaluated",
-                ylabel="calls",
-                ylim=(0, None),
-            )
+            axes.set(title=f"{benchmark}, ε = {self.eps:g}", xlabel="models evaluated", ylabel="calls")
+            axes.set_ylim(0, None)
             axes.grid(alpha=0.3)
-        figure.axes[0].legend(fontsize=7)
 
     def note(self, rows: Rows) -> str:
         parts = [_HEAD.format(eps=self.eps, orders=self.orders, window=WINDOW)]
         for (benchmark,), inside in grouped(rows, "benchmark").items():
             parts.append(f"## {benchmark}\n\n{_curve_table(inside)}\n\n{_misses(inside)}")
-        return "\n\n".join(parts) + "\n"
+        return note(*parts)
 
 
 def mean_calls(rows: Sequence[Row], way: str, position: int, window: int = WINDOW) -> float:
-    """The mean over a window around a position, and over all orders.
+    """Average the calls over a window around a position, and over all orders.
 
     >>> rows = [{"way": "team", "position": place, "calls": 10 * place} for place in (1, 2, 3)]
     >>> mean_calls(rows, "team", 1, window=1)
@@ -146,25 +139,22 @@ def mean_calls(rows: Sequence[Row], way: str, position: int, window: int = WINDO
     # As many places after as before: at the ends of the curve the window shrinks to the position itself.
     last = max(int(row["position"]) for row in rows)
     reach = min(window, position - 1, last - position)
-    near = [row for row in rows if row["way"] == way and abs(int(row["position"]) - position) <= reach]
+    near = [row for row in where(rows, way=way) if abs(int(row["position"]) - position) <= reach]
     return float(np.mean([row["calls"] for row in near]))
 
 
 def _curve_table(rows: Rows) -> str:
     last = max(int(row["position"]) for row in rows)
-    body = []
+    others, body = [way for way in WAYS if way != "team"], []
     for place in [place for place in SHOWN if place < last] + [last]:
         calls = {way: mean_calls(rows, way, place) for way in WAYS}
-        ratios = (calls["team"] / calls[way] for way in ("no history", "complete", "all others"))
-        body.append(
-            [place, *(f"{value:.0f}" for value in calls.values()), *(f"{ratio:.2f}" for ratio in ratios)]
-        )
-    header = ["model number", *WAYS, "team / no history", "team / complete", "team / all others"]
-    return markdown(header, body)
+        ratios = [calls["team"] / calls[way] for way in others]
+        body.append([place, *map("{:.0f}".format, calls.values()), *map("{:.2f}".format, ratios)])
+    return markdown(["model number", *WAYS, *(f"team / {way}" for way in others)], body)
 
 
 def _misses(rows: Rows) -> str:
-    runs = [row for row in rows if row["way"] == "team"]
+    runs = where(rows, way="team")
     return f"{sum(bool(row['missed']) for row in runs)} of the {len(runs)} team runs miss the truth."
 
 

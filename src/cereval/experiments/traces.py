@@ -26,8 +26,13 @@ PRINTED: dict[str, Callable[..., Method]] = {
 }
 """The paper's methods. Their draws do not depend on eps, which is why one path serves all eps."""
 
-# A full pass is exact up to the rounding of a sum.
 ROUNDING = 1e-9
+"""A full pass is exact up to the rounding of a sum, and so is the truth."""
+
+
+def misses(lower: float, upper: float, truth: float) -> bool:
+    """Tell whether an interval misses the truth by more than rounding."""
+    return not lower - ROUNDING <= truth <= upper + ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class Trace:
     truth: float
 
     def reach(self, eps: float) -> Reached:
-        """The first n with radius <= eps, or the whole pool.
+        """Find the first n with radius <= eps, or take the whole pool.
 
         >>> estimate, radius = np.array([0.5, 0.75]), np.array([1.0, 0.125])
         >>> Trace(estimate, radius, estimate - radius, estimate + radius, truth=0.5).reach(0.2)
@@ -61,12 +66,12 @@ class Trace:
         """
         inside = self.radius <= eps
         last = int(np.argmax(inside)) if inside.any() else len(inside) - 1
-        covered = self.lower[last] - ROUNDING <= self.truth <= self.upper[last] + ROUNDING
-        return Reached(eps, last + 1, not covered, abs(float(self.estimate[last]) - self.truth))
+        missed = misses(float(self.lower[last]), float(self.upper[last]), self.truth)
+        return Reached(eps, last + 1, missed, abs(float(self.estimate[last]) - self.truth))
 
 
 def trace(method: Method, scores: Floats, *, until: float = 0.0) -> Trace:
-    """Plays recorded scores to a method until its radius is at most `until` or no item is left."""
+    """Play recorded scores to a method until its radius is at most `until` or no item is left."""
     path: list[tuple[float, float, float, float]] = []
     while (draw := method.next_draw()) is not None:
         score = float(scores[draw.item])
@@ -77,6 +82,15 @@ def trace(method: Method, scores: Floats, *, until: float = 0.0) -> Trace:
             break
     estimate, radius, lower, upper = np.array(path).T
     return Trace(estimate, radius, lower, upper, float(scores.mean()))
+
+
+def reaches(method: str, scores: Floats, eps: Sequence[float], *, seed: int, **side: Any) -> list[Reached]:
+    """Run any method of the figures, by its name there: `cer-eval clamped`, `active + history`."""
+    name = method.split(" + ")[0]
+    if name == "cer-eval clamped":
+        return printed_reaches("cer-eval", scores, eps, seed=seed, clamp=True, **side)
+    run = printed_reaches if name in PRINTED else certified_reaches
+    return run(name, scores, eps, seed=seed, **side)
 
 
 def printed_reaches(
@@ -90,7 +104,7 @@ def printed_reaches(
     delta: float = 0.05,
     **parameters: Any,
 ) -> list[Reached]:
-    """One of the paper's methods on recorded scores, for every eps from a single run.
+    """Run one of the paper's methods on recorded scores, for every eps at once.
 
     >>> [r.items for r in printed_reaches("seq", np.ones(5000), [0.1, 0.05], seed=0)]
     [915, 3799]
@@ -111,15 +125,15 @@ def certified_reaches(
     training_fraction: float | None = None,
     **side: Any,
 ) -> list[Reached]:
-    """`cereval.replay` once for each eps: certified methods bet towards their eps."""
-    from cereval import Estimate, replay
+    """Run `cereval.replay` once for each eps: certified methods bet towards their eps."""
+    from cereval.goals import Estimate
+    from cereval.sessions.replay import replay
 
     options = {} if training_fraction is None else {"training_fraction": training_fraction}
     plan = {"confidence": 1 - delta, "method": name, "seed": seed, "options": options, **side}
-    reached = []
+    truth, reached = float(scores.mean()), []
     for value in eps:
         result = replay(scores, goal=Estimate(eps=value), **plan)
-        covered = result.lower - ROUNDING <= scores.mean() <= result.upper + ROUNDING
-        error = abs(result.estimate - float(scores.mean()))
-        reached.append(Reached(value, result.n_evaluated, not covered, error))
+        missed = misses(result.lower, result.upper, truth)
+        reached.append(Reached(value, result.n_evaluated, missed, abs(result.estimate - truth)))
     return reached

@@ -87,7 +87,7 @@ class Settings:
             raise InvalidInput("top_p", "in (0, 1]", self.top_p)
 
     def request(self) -> dict[str, Any]:
-        """The settings as fields of a chat completion request."""
+        """Write the settings as fields of a chat completion request."""
         named = {
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
@@ -99,7 +99,7 @@ class Settings:
 
 
 def clean_text(text: str) -> str:
-    """Valid Unicode without NUL, which neither terminals nor PostgreSQL take: U+FFFD stands in.
+    """Make valid Unicode without NUL, which neither terminals nor PostgreSQL take: U+FFFD stands in.
 
     >>> clean_text("a\\ud800b\\0")
     'a\ufffdb\ufffd'
@@ -131,5 +131,5 @@ def another_model(asked: str, served: str) -> bool:
 
 
 def last_text(messages: Messages) -> str:
-    """The content of the newest message."""
+    """Read the content of the newest message."""
     return messages[-1]["content"] if messages else ""

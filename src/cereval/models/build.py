@@ -1,4 +1,4 @@
-"""From a name on the command line to a model."""
+"""Open a model by its name on the command line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ModelOptions:
 
 
 def open_model(name: str, options: ModelOptions | None = None) -> Model:
-    """The model that `openai/NAME`, `python:...`, `gguf:PATH`, `local/NAME` or `scripted/P` stands for.
+    """Open the model that `openai/NAME`, `python:...`, `gguf:PATH`, `local/NAME` or `scripted/P` stands for.
 
     >>> open_model("scripted/0.5", ModelOptions(answer_key={"1+1": "2"})).name
     'scripted/0.5'

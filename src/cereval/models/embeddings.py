@@ -11,10 +11,8 @@ import numpy as np
 
 from cereval.errors import CallError, InvalidInput
 from cereval.items.embeddings import Vectors, unit_rows
-from cereval.models.faults import Fault, fault_of
 from cereval.models.openai_model import checked_url
-from cereval.models.retries import Retries, retrying
-from cereval.models.secrets import api_key
+from cereval.models.retries import Fault, Retries, fault_of, retrying
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +39,26 @@ class EmbeddingsEndpoint:
             checked_url(self.base_url)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text, in order."""
+        """Fetch one row of length 1 for each text, in order."""
         return asyncio.run(self.embed_async(texts))
 
     async def embed_async(self, texts: Sequence[str]) -> Vectors:
+        from cereval.models.wire import VECTORS_LIMIT, open_client
+
         batches = [list(texts[i : i + self.batch]) for i in range(0, len(texts), self.batch)]
         limit = asyncio.Semaphore(self.in_flight)
-        client, key = self._client()
+        client = open_client(self.base_url, self.timeout_s, self.key_variable, VECTORS_LIMIT)
         try:
-            rows = await asyncio.gather(*(self._one(client, key, limit, batch) for batch in batches))
+            rows = await asyncio.gather(*(self._one(client, limit, batch) for batch in batches))
         finally:
             await client.close()
         return unit_rows(np.vstack(rows))
 
-    async def _one(self, client: Any, key: str | None, limit: asyncio.Semaphore, texts: list[str]) -> Vectors:
+    async def _one(self, client: Any, limit: asyncio.Semaphore, texts: list[str]) -> Vectors:
+        from cereval.models.wire import key_of
+
         def fault(error: Exception) -> Fault:
-            return fault_of(error, str(client.base_url).rstrip("/"), key)
+            return fault_of(error, str(client.base_url).rstrip("/"), key_of(client))
 
         async def attempt() -> Vectors:
             async with asyncio.timeout(self.timeout_s):
@@ -73,28 +75,9 @@ class EmbeddingsEndpoint:
             request["dimensions"] = self.dimensions
         return request
 
-    def _client(self) -> tuple[Any, str | None]:
-        import openai
-
-        from cereval.models.wire import VECTORS_LIMIT, BoundedClient
-
-        key = api_key(self.key_variable)
-        if key is None and self.base_url is None:
-            raise CallError(
-                f"{self.key_variable} is not set; export your key, or give a base_url of your own"
-            )
-        client = openai.AsyncOpenAI(
-            api_key=key or "none",
-            base_url=self.base_url,
-            timeout=self.timeout_s,
-            max_retries=0,
-            http_client=BoundedClient(VECTORS_LIMIT, timeout=self.timeout_s),
-        )
-        return client, key
-
 
 def vectors_from(body: Any, expected: int) -> Vectors:
-    """The rows of an embeddings response, in the order of its `index`.
+    """Read the rows of an embeddings response, in the order of its `index`.
 
     >>> body = {"data": [{"index": 1, "embedding": [0.0]}, {"index": 0, "embedding": [1.0]}]}
     >>> vectors_from(body, 2).tolist()

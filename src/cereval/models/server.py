@@ -37,7 +37,7 @@ class Handler:
         self.busy = 0
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Requests of one keep-alive connection, until either side hangs up."""
+        """Answer the requests of one keep-alive connection, until either side hangs up."""
         try:
             with suppress(EOFError, ConnectionError, asyncio.LimitOverrunError, ValueError):
                 while await self._exchange(reader, writer):
@@ -109,7 +109,7 @@ class Handler:
 
 @asynccontextmanager
 async def serving(handler: Handler, port: int = 0) -> AsyncIterator[str]:
-    """Serves on loopback while the context is open; yields the base URL."""
+    """Serve on loopback while the context is open; yields the base URL."""
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

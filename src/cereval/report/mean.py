@@ -17,7 +17,7 @@ from statistics import fmean
 from cereval.goals import Estimate
 from cereval.records import Interval, Result, Table
 from cereval.report.page import Additions, Section, said
-from cereval.report.story import NO_CATEGORY, Asked, Story
+from cereval.report.story import NO_CATEGORY, SAME, Asked, Story
 from cereval.report.svg import interval_bar
 from cereval.sessions.mean import Session
 from cereval.text import outwards, percent, rounded
@@ -196,8 +196,8 @@ def favours_section(story: Story) -> list[Section]:
     times = f"between {least:.2f} and {most:.2f} times that of a uniform draw"
     title = "Which questions were asked"
     if least >= 1 - EVEN and most <= 1 + EVEN:
-        same = "the same" if most == least else "nearly the same"
-        more = "" if most == least else f" ({times}; the estimate corrects for it)"
+        same = "the same" if most - least < SAME else "nearly the same"
+        more = "" if f"{least:.2f}" == f"{most:.2f}" else f" ({times}; the estimate corrects for it)"
         return [Section(title, says=[said("Every question had {} chance to be next{}.", same, more)])]
     text = said(
         "Questions whose outcome was hard to foresee were favoured: their chance was {}. Each draw's chance is in the "

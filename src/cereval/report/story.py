@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,10 @@ def read_story(store: Store, run_id: str) -> Story:
     plan = Plan.from_dict(run.plan)
     items = stored_items(plan, store)
     begun = start(plan, items, store, reading=True)
-    stated = begun.session.result()
+    stated, certificate = begun.session.result(), newest_certificate(begun, store)
+    if certificate is not None and stated.stopped == "running":
+        # A budget of dollars or minutes is the runner's: the session knows nothing of it.
+        stated = replace(stated, stopped=certificate["result"]["stopped"])
     result = begun.kind.shown(stated, plan)
     watch = _Watch(begun, tuple(item.category or NO_CATEGORY for item in items))
     watch.retell(store)
@@ -74,7 +77,7 @@ def read_story(store: Store, run_id: str) -> Story:
         data=plan.data_name or "unnamed data",
         settings=_run_settings(run, begun, result),
         steps=tuple(watch.steps),
-        certificate=newest_certificate(begun, store),
+        certificate=certificate,
         stated=stated.as_dict(),
         run=run,
         plan=plan,

@@ -76,6 +76,7 @@ class Loop:
         self.end: End | None = "goal" if self.session.done else None
         self.error: Exception | None = None
         self._ready: deque[Call] = deque()
+        self._spare: dict[tuple[int, int], Call] = {}
         self._calls_before = self.spending.calls
         self._in_flight = self._unbooked = 0
         self._arrived: list[Arrived] = []
@@ -172,7 +173,7 @@ class Loop:
                     break
                 await self._queue(fresh)
                 early = [] if fresh else await self._look_ahead()
-                self._dry = not (fresh or early or self._ready)
+                self._dry = not (fresh or early or self._ready or self._spare)
                 self._news.ring()
                 if not (fresh or early) and self.end is None:
                     await self._orders.wait()
@@ -197,6 +198,9 @@ class Loop:
         missing = [model for model in asked if place not in self.voices[model].results]
         for model in missing:
             self._awaited[model, place] = draw
+            if self._spare.pop((model, place), None) is not None:
+                # Not sent yet: now it is asked in its turn.
+                self._early.discard((model, place))
         return [Call(draw, model, place) for model in missing if (model, place) not in self._early]
 
     async def _look_ahead(self) -> list[Call]:
@@ -217,8 +221,8 @@ class Loop:
             and call.place not in self.voices[call.model].results
         ][:count]
         await self._store_draws(fresh)
-        self._early |= {(call.model, call.place) for call in fresh}
-        self._ready.extend(fresh)
+        self._spare |= {(call.model, call.place): call for call in fresh}
+        self._early |= self._spare.keys()
         return fresh
 
     async def _store_draws(self, calls: Iterable[Call]) -> None:
@@ -250,11 +254,12 @@ class Loop:
 
     async def _next(self) -> Call | None:
         while self.end is None:
-            if self._ready and self._room():
+            call = self._taken()
+            if call is not None:
                 self._in_flight += 1
                 if len(self._ready) <= self.limits.connections:
                     self._orders.ring()
-                return self._ready.popleft()
+                return call
             if self._is_idle():
                 await self._give_up_on_held()
             elif self.end is None:
@@ -263,7 +268,15 @@ class Loop:
 
     def _is_idle(self) -> bool:
         """Whether nothing can happen by itself: no call is out, no answer unwritten, no draw may be sent."""
-        return bool(self._ready or self._dry) and not self._in_flight and not self._unbooked
+        return bool(self._ready or self._spare or self._dry) and not self._in_flight and not self._unbooked
+
+    def _taken(self) -> Call | None:
+        """Take the next call: what the session asked for first, then what it will ask for."""
+        if self._ready:
+            return self._ready.popleft() if self._room() else None
+        key = next(iter(self._spare), None)
+        affordable = key is not None and self._affordable(self.voices[key[0]])
+        return self._spare.pop(key) if key is not None and affordable else None
 
     def _room(self) -> bool:
         """Whether the next call may be sent: it can be paid for, and is not too far ahead of the results."""
@@ -272,9 +285,7 @@ class Loop:
             if not (self._in_flight or self._unbooked):
                 self.stop("usd")
             return False
-        if (call.model, call.place) in self._early:
-            return True
-        # A held failure keeps its item from being consumed, so that it holds back a call of every model.
+        # A held failure keeps its item from being consumed, and so holds back a call of every model.
         waiting = sum(len(voice.held) for voice in self.voices) * len(self.voices)
         ahead = (call.draw.index - self.session.n_evaluated) * self.session.asked - waiting
         return ahead < self._window.size(self.session)
@@ -409,7 +420,7 @@ class Loop:
             if voice.held and not voice.answered:
                 raise self._hopeless(voice)
             booked += self._released(voice)
-        if not booked and not self._ready:
+        if not (booked or self._ready or self._spare):
             raise Misuse("nothing can happen any more: no call is out, none can be sent, none is awaited")
         if booked:
             # Until they are written, the run is not idle: other workers must not conclude that all is over.
@@ -433,6 +444,9 @@ Nor within half of them (tests/runner/test_window.py holds a third)."""
 
 FEWEST = 50
 """Results before an expectation is worth something."""
+
+MOST_EARLY = 2
+"""Calls and answers ahead of what a session has asked for, in multiples of the connections (`AskTell.ahead`)."""
 
 MOST_AHEAD = 3
 """Answers that may wait for an earlier one, in multiples of the connections."""

@@ -65,7 +65,7 @@ class Scorer(Protocol):
 
 
 async def score_answer(scorer: Scorer, question: Question, answer: str) -> Score | ScoringFailure:
-    """Scores one answer; whatever goes wrong is a record.
+    """Score one answer; whatever goes wrong is a record.
 
     A judge whose every call would fail is the exception: going on would turn the whole pool into failures.
     """
@@ -78,7 +78,7 @@ async def score_answer(scorer: Scorer, question: Question, answer: str) -> Score
 
 
 def spec_of(scorer: Any) -> dict[str, Any]:
-    """Name + arguments, JSON-able; a judge is written as its model's name."""
+    """Write a scorer as name + arguments, JSON-able; a judge is written as its model's name."""
     return {
         "name": scorer.name,
         **{field.name: _plain(getattr(scorer, field.name)) for field in fields(scorer)},
@@ -86,7 +86,7 @@ def spec_of(scorer: Any) -> dict[str, Any]:
 
 
 def expected(question: Question) -> tuple[str, ...]:
-    """The accepted answers; a scorer that compares cannot do without."""
+    """Give the accepted answers; a scorer that compares cannot do without."""
     if not question.answers:
         raise InvalidInput("answer", "present in the data for this scorer", f"none for item {question.id}")
     return question.answers

@@ -1,4 +1,4 @@
-"""From `NAME[:ARGUMENT]` or a mapping to a scorer."""
+"""Build a scorer from `NAME[:ARGUMENT]` or a mapping. A new scorer: its own file here, and its class in SCORERS."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any
 from cereval.errors import InvalidInput
 from cereval.scorers.base import Scorer
 from cereval.scorers.choice import Choice
-from cereval.scorers.contains import Contains
-from cereval.scorers.exact import Exact
 from cereval.scorers.judge import Grade, Judge, Prefer
 from cereval.scorers.maths import Maths
 from cereval.scorers.numeric import Numeric
-from cereval.scorers.overlap import F1
 from cereval.scorers.pattern import Regex
 from cereval.scorers.python_scorer import PythonScorer
+from cereval.scorers.text import F1, Contains, Exact
 from cereval.text import did_you_mean
 
 SCORERS: dict[str, type[Any]] = {
@@ -27,7 +25,7 @@ JUDGES = frozenset({Grade.name, Prefer.name})
 
 
 def build_scorer(spec: str | Mapping[str, Any], judge: Judge | None = None) -> Scorer:
-    """The scorer that a text or a mapping describes; `grade` and `prefer` need a judge, the others take none.
+    """Build the scorer that a text or a mapping describes; `grade` and `prefer` need a judge, the others take none.
 
     Texts: `exact`, `regex:PATTERN`, `numeric:0.01`, `python:module:function`. Mappings: what `spec_of` gives.
 

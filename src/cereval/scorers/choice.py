@@ -38,7 +38,7 @@ class Choice:
 
 
 def picked(answer: str, choices: tuple[str, ...]) -> str:
-    """The chosen letter, or an empty text.
+    """Read the chosen letter, or an empty text.
 
     >>> picked("I think the answer is (b).", ("3", "4"))
     'B'

@@ -124,7 +124,7 @@ class Prefer:
 
 
 def preference(first_token: Mapping[str, float], name: str) -> float:
-    """The share of a name's probability in that of both names.
+    """Compute the share of a name's probability in that of both names.
 
     >>> preference({"m": -0.5, "M": -0.5, "the": -3.0}, "m")
     0.5
@@ -142,7 +142,7 @@ def preference(first_token: Mapping[str, float], name: str) -> float:
 
 
 def comes_second(item: str) -> bool:
-    """A fair coin that always falls the same way for an item."""
+    """Throw a fair coin that always falls the same way for an item."""
     return bool(hashlib.blake2b(item.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] & 1)
 
 

@@ -49,7 +49,7 @@ class Numeric:
 
 
 def last_number(text: str) -> float | None:
-    """The last finite number in a text.
+    """Read the last finite number in a text.
 
     >>> last_number("3 times 4 makes $1,234.50."), last_number("10-5"), last_number("x = -5")
     (1234.5, 5.0, -5.0)

@@ -42,7 +42,7 @@ class Regex:
         return Score(right, detail=read[:200])
 
     def _read(self, text: str) -> str | None:
-        """What the last match says; None without a match."""
+        """Read what the last match says; None without a match."""
         found = None
         try:
             for match in regex.finditer(

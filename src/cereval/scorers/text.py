@@ -1,10 +1,16 @@
-"""Texts made comparable."""
+"""`exact`, `contains` and `f1`: the answer's text beside the accepted ones, and how texts are made comparable."""
 
 from __future__ import annotations
 
 import re
 import string
 import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cereval.errors import InvalidInput
+from cereval.scorers.base import Question, Score, expected
 
 LONGEST = 100_000
 """Characters of an answer that pattern matching looks at: a runaway answer must not stall the run."""
@@ -18,8 +24,68 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """1 when the answer is an accepted one up to case, blanks, quotes around it and a final full stop.
+
+    `strict`: up to surrounding blanks only.
+    """
+
+    strict: bool = False
+    name: ClassVar[str] = "exact"
+
+    async def score(self, question: Question, answer: str) -> Score:
+        golds = expected(question)
+        form = str.strip if self.strict else folded
+        read = answer.strip() if self.strict else folded(beginning(answer, golds))
+        return Score(any(read == form(gold) for gold in golds), detail=read[:200])
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """1 when an accepted answer occurs, as whole words unless told otherwise: `4` does not occur in `14`.
+
+    Of long answers the last 100,000 characters count.
+    """
+
+    whole_words: bool = True
+    name: ClassVar[str] = "contains"
+
+    async def score(self, question: Question, answer: str) -> Score:
+        text = folded(ending(answer))
+        for gold in map(folded, expected(question)):
+            if not gold:
+                raise InvalidInput("answer", "not empty for the scorer `contains`", question.id)
+            if occurs(gold, text) if self.whole_words else gold in text:
+                return Score(1.0, detail=gold[:200])
+        return Score(0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class F1:
+    """The best F1 of the answer's words against each accepted answer's; of long ones the last 100,000 characters."""
+
+    name: ClassVar[str] = "f1"
+
+    async def score(self, question: Question, answer: str) -> Score:
+        said = Counter(tokens(ending(answer)))
+        return Score(max(f1(said, Counter(tokens(gold))) for gold in expected(question)))
+
+
+def f1(said: Counter[str], gold: Counter[str]) -> float:
+    """Take the harmonic mean of precision and recall over words with their counts.
+
+    >>> f1(Counter(["red", "cat"]), Counter(["cat"]))
+    0.6666666666666666
+    """
+    if not said or not gold:
+        return float(said == gold)
+    shared = (said & gold).total()
+    return 2 * shared / (said.total() + gold.total())
+
+
 def ending(answer: str) -> str:
-    """The last part of a long answer, where conclusions stand."""
+    """Take the last part of a long answer, where conclusions stand."""
     return answer[-LONGEST:]
 
 
@@ -66,7 +132,7 @@ def beginning(answer: str, golds: tuple[str, ...]) -> str:
 
 
 def folded(text: str) -> str:
-    """Without differences of case, width and blanks, quotes around the text and a full stop after it.
+    """Remove differences of case, width and blanks, quotes around the text and a full stop after it.
 
     >>> folded('  "Forty  Two." ')
     'forty two'
@@ -76,7 +142,7 @@ def folded(text: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """The words that SQuAD compares: folded, without punctuation and articles.
+    """Split a text into the words that SQuAD compares: folded, without punctuation and articles.
 
     >>> tokens("The cat's hat!")
     ['cats', 'hat']
