@@ -1,6 +1,19 @@
 """What every test shares: the same examples in every run and no stopwatch, so that a green tree stays green."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+
+@pytest.fixture(autouse=True)
+def seed_zero(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have seeds that nobody gives be 0, so that tests repeat; `@pytest.mark.fresh` draws them as users do."""
+    if request.node.get_closest_marker("fresh") is None:
+        monkeypatch.setattr("cereval.sessions.base.randbits", lambda _: 0)
+    yield

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import randbits
 from typing import Any, TypeVar
 
 from cereval.errors import BadFile, InvalidInput, StoreError
@@ -18,7 +17,6 @@ from cereval.records import Certified
 from cereval.runner.prepare import (
     Prepared,
     against,
-    begun_before,
     divided,
     growing,
     opened,
@@ -35,9 +33,6 @@ from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, Store, open_store
 
 INTERRUPTED = "interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)"
-SEED_BITS = 53
-"""Too many seeds to be tried one by one against the draws seen so far, and whole in every reader of JSON."""
-
 T = TypeVar("T")
 
 
@@ -177,15 +172,12 @@ def run_tasks(data: Any, *, model: str, goal: Any = None, **settings: Any) -> Ru
     return run(data, model=model, goal=Macro() if goal is None else goal, **settings)
 
 
-def run_growing(
-    data: Any, *, model: str, store: str = DEFAULT_URL, seed: int | None = None, **settings: Any
-) -> RunResult:
+def run_growing(data: Any, *, model: str, store: str = DEFAULT_URL, **settings: Any) -> RunResult:
     """Evaluate a model on the first version of data that will grow; `cereval extend RUN` adds to it."""
     with _on_disk(data) as path:
-        given = {**settings, "model": model, "store": store, "seed": new_seed() if seed is None else seed}
-        request = request_from(path, None, given)
+        request = request_from(path, None, {**settings, "model": model, "store": store})
         work = growing(request)
-    return _finished(_carried_out(work, request, None, begun=begun_before if seed is None else None))
+    return _finished(_carried_out(work, request, None))
 
 
 def _work(request: Request, asked: Sequence[str], goal: Any) -> Prepared:
@@ -204,15 +196,9 @@ def _work(request: Request, asked: Sequence[str], goal: Any) -> Prepared:
     raise InvalidInput("goal", "a goal of cereval", goal)
 
 
-async def _carried_out(
-    work: Prepared,
-    request: Request,
-    observer: Observer | None,
-    begun: Callable[[Any, Store], Any] | None = None,
-) -> RunResult:
+async def _carried_out(work: Prepared, request: Request, observer: Observer | None) -> RunResult:
     with opened_store(request.store, create=True) as store:
-        found = planned(work.plan, work.items, store, history=request.history)
-        plan = found if begun is None else begun(found, store)
+        plan = planned(work.plan, work.items, store, history=request.history)
         outcome = await carry_out(work, plan, store, observer)
         gone = store.url in ("sqlite://", "sqlite:///:memory:")
         return RunResult(outcome, store.url, tuple(answers_of(outcome, store)) if gone else None)
@@ -296,11 +282,6 @@ def _row(item: Mapping[str, Any], model: str, answer: Any) -> dict[str, Any]:
         "category": item["category"],
         "cost_usd": answer.cost_usd,
     }
-
-
-def new_seed() -> int:
-    """A seed that nobody knows."""
-    return randbits(SEED_BITS)
 
 
 # -- places -----------------------------------------------------------------------------------------------------------

@@ -16,11 +16,14 @@ from cereval.errors import InvalidInput
 from cereval.items.pool import Pool
 
 PLAN_FORMAT = 1
+DRAWN = "drawn"
+LARGEST_TYPED = 2**32
+"""Seeds up to this are taken for chosen, not drawn: of 53 random bits, one in two million is as small."""
 MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
 
-LATER = ("weights", "tasks", "growth", "kind")
+LATER = ("weights", "tasks", "growth", "kind", "seed_source")
 """Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
 
 WIDEN = "widen"
@@ -37,7 +40,8 @@ class Plan:
     out). weights: of the items in the target, packed, and where they came from; empty: all alike. tasks: the names
     of the tasks that the items' categories stand for, in the order of their numbers; empty: one mean is asked for.
     growth: of growing data, how many items each version so far added (`sizes`) and the run of the version before
-    (`after`). kind: the kind of question, where the other fields do not tell (`cereval.kinds`).
+    (`after`). kind: the kind of question, where the other fields do not tell (`cereval.kinds`). seed_source:
+    `drawn` where nobody chose the seed.
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -63,6 +67,7 @@ class Plan:
     tasks: tuple[str, ...] = ()
     growth: Mapping[str, Any] = field(default_factory=dict)
     kind: str = ""
+    seed_source: str = ""
 
     @property
     def run_id(self) -> str:
@@ -98,9 +103,15 @@ class Plan:
         )
 
     @property
+    def seed_drawn(self) -> bool:
+        """Whether nobody chose the seed. The first version drew those of growing data, and did not say so."""
+        return self.seed_source == DRAWN or (bool(self.growth) and self.seed > LARGEST_TYPED)
+
+    @property
     def request(self) -> str:
-        """Name what was asked for, whatever was known at the time: a repeated command has the same."""
-        return replace(self, history={}, side_information=()).run_id
+        """Name what was asked for, whatever was known or drawn at the time: a repeated command has the same."""
+        bare = replace(self, history={}, side_information=())
+        return (replace(bare, seed=0, seed_source=DRAWN) if self.seed_drawn else bare).run_id
 
 
 def digest_of(value: Any) -> str:

@@ -1,29 +1,24 @@
-"""`cereval extend` with a model that is asked: versions are runs, all hold at once, nothing is asked twice."""
+"""`cereval extend` with a model that is asked: versions are runs, all hold at once, nothing is asked twice.
+
+Kills, budgets and forgers: test_kinds_live.py.
+"""
 
 from __future__ import annotations
 
 import json
-import random
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.certificate.test_audit import forge
-from tests.cli.live import answered, content, process, run, slow_model, write
+from tests.cli.live import process, run, write
 
-from cereval.certificate.base import chained, digest
-from cereval.certificate.growing import verify
 from cereval.cli.main import main
-from cereval.cli.preparing import last_circumstances
 from cereval.datasets.read import read_dataset
 from cereval.goals import Estimate
 from cereval.models.scripted import ScriptedModel
-from cereval.plan import digest_of
+from cereval.runner.prepare import recalled
 from cereval.sessions.growing import growing
 from cereval.store.base import open_store
-
-__all__ = ["slow_model"]
 
 FIRST, ALL = 240, 400
 MODEL = ("--model", "scripted/0.7")
@@ -126,7 +121,7 @@ def test_limits_outlive_a_version_that_needed_no_call(capsys: pytest.CaptureFixt
     _, second = grown(capsys, *flags, "--store", "sqlite:///p.db")
     store = open_store("sqlite:///p.db")
     assert not store.draws(second["run_id"])
-    assert last_circumstances(second["run_id"], store)["max_usd"] == 5
+    assert recalled(second["run_id"], store, {}).limits.max_usd == 5
     store.close()
 
 
@@ -142,14 +137,6 @@ def test_new_questions_without_answers_do_not_block_the_run(capsys: pytest.Captu
 
 
 @pytest.mark.usefixtures("data")
-def test_the_connections_change_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    _, one = grown(capsys, "-j", "1", "--store", "sqlite:///one.db")
-    one_certificate = content(one)
-    _, many = grown(capsys, "-j", "40", "--store", "sqlite:///many.db")
-    assert content(many) == one_certificate
-
-
-@pytest.mark.usefixtures("data")
 def test_a_larger_sample_of_one_population_asks_only_what_the_goal_lacks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -160,39 +147,6 @@ def test_a_larger_sample_of_one_population_asks_only_what_the_goal_lacks(
     code, more = run(capsys, "extend", first["run_id"], "--data", "new.jsonl")
     assert (code, more["stopped"]) == (0, "goal")
     assert 0 < more["calls"] - more["surplus"] == more["versions"][1]["calls"] < ALL - FIRST
-
-
-@pytest.mark.usefixtures("slow_model")
-def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
-    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = ("--model", "python:slow_model:answer", "-j", "4", "--eps", "0.12", "--seed", "3")
-    with monkeypatch.context() as there:
-        there.chdir("whole")
-        _, first = run(capsys, "extend", data.parent / "first.jsonl", *model)
-        Path("../killed/cereval.db").write_bytes(Path("cereval.db").read_bytes())
-        more = ["extend", first["run_id"], "--data", str(data.parent / "new.jsonl")]
-        assert run(capsys, *more)[0] == 0
-    before = len(answered("killed"))
-    more += ["--display", "none"]
-    at_work = process("killed", *more)
-    while at_work.poll() is None and len(answered("killed")) <= before + 10:
-        time.sleep(0.005)
-    at_work.kill()
-    at_work.wait()
-    kept = answered("killed")
-    Path("killed/asked.txt").write_text("")
-    assert main(["runs", "--store", "sqlite:///killed/cereval.db", "--json"]) == 0
-    second = json.loads(capsys.readouterr().out)[1]
-    assert second["status"] == "interrupted"
-    assert process("killed", "resume", second["run_id"], "--display", "none").wait() == 0
-    asked = Path("killed/asked.txt").read_text().splitlines()
-    assert asked
-    assert not kept & {line.split()[0] for line in asked}
-    name = f"{second['run_id']}.certificate.json"
-    assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes()
-    assert main(["verify", str(Path("killed", name))]) == 0
-    assert main(["verify", f"whole/{first['run_id']}.certificate.json"]) == 0
 
 
 def test_a_version_that_has_not_ended_is_resumed_before_it_is_extended(
@@ -218,19 +172,6 @@ def test_worked_examples_do_not_become_questions(capsys: pytest.CaptureFixture[s
     _, first = run(capsys, "extend", "first.jsonl", *MODEL, *SEEDED, "--few-shot", "3")
     _, second = run(capsys, "extend", first["run_id"], "--data", "all.jsonl")
     assert [version["n_items"] for version in second["versions"]] == [FIRST - 3, ALL - 3]
-
-
-@pytest.mark.usefixtures("data")
-def test_a_forger_who_repairs_the_hashes_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    _, facts = grown(capsys)
-    places = ("result", "draws", "settings", "plan.growth.sizes", "plan.goal", "plan.seed")
-    for number in range(12):
-        forged = content(facts)
-        where = forge(forged, random.Random(number), only=places[number % len(places)])
-        forged["run_id"] = digest_of(forged["plan"])[:12]
-        forged["chain"] = chained(digest_of(forged["settings"]), forged["log"])
-        forged["digest"] = digest(forged)
-        assert verify(forged).status == "invalid", where
 
 
 @pytest.mark.parametrize(

@@ -71,13 +71,6 @@ def test_nothing_is_asked_twice(data: Path, capsys: pytest.CaptureFixture[str]) 
     assert any("not asked again" in note for note in wider["notes"])
 
 
-def test_the_connections_change_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, one = run(capsys, data, MODELS, "-j", "1", "--store", "sqlite:///one.db")
-    _, many = run(capsys, data, MODELS, "-j", "32", "--store", "sqlite:///many.db")
-    assert one["order"] == many["order"]
-    assert one["intervals"] == many["intervals"]
-
-
 BROKEN = """
 def no(text):
     raise RuntimeError("out of order")

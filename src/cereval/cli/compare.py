@@ -139,7 +139,7 @@ def _recorded(scores: str, models: tuple[str, ...], goal: CompareGoal, flags: di
         groups=pair.groups,
         history=pair.history,
         budget=flags["max_calls"],
-        seed=flags["seed"] or 0,
+        seed=flags["seed"],
         models=models,
     )
     watch = Watch(session)

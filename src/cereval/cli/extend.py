@@ -139,20 +139,17 @@ def _refuse_settings(context: click.Context, flags: Mapping[str, Any]) -> None:
 
 
 def _first(data: str, flags: dict[str, Any]) -> int:
-    from cereval.api import new_seed
     from cereval.cli.running import run_live
-    from cereval.runner.prepare import begun_before, growing
+    from cereval.runner.prepare import growing
     from cereval.runner.request import request_from
+    from cereval.runner.start import planned
 
     request = request_from(data, None, asking_flags(flags, "model", "eps", "target"))
-    work = growing(request)
-    if flags["seed"] is not None:
-        return run_live(work, request.store, flags, lambda one, _: one.plan)
     return run_live(
-        work,
+        growing(request),
         request.store,
         flags,
-        lambda one, store: begun_before(replace(one.plan, seed=new_seed()), store),
+        lambda work, store: planned(work.plan, work.items, store, history=False),
     )
 
 
@@ -220,14 +217,12 @@ def _drive(session: Growing, scores: Any, budget: int | None) -> None:
 
 
 def _opened(first: int, flags: dict[str, Any]) -> Growing:
-    from cereval.api import new_seed
     from cereval.goals import Estimate
     from cereval.sessions.growing import Growing
 
     goal = Estimate() if flags["eps"] is None else Estimate(flags["eps"])
     given = {name: value if flags[name] is None else flags[name] for name, value in DEFAULTS.items()}
-    seed = new_seed() if flags["seed"] is None else flags["seed"]
-    return Growing(first, goal=goal, seed=seed, **given)
+    return Growing(first, goal=goal, seed=flags["seed"], **given)
 
 
 def _inside(result: GrowingResult, truths: list[float | None]) -> list[bool]:

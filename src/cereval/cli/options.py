@@ -57,7 +57,11 @@ REPORT = click.option(
 MAX_CALLS = click.option(
     "--max-calls", "--budget", "max_calls", type=int, metavar="N", help="Ask at most N questions."
 )
-SEED = click.option("--seed", type=int, help="Decides the draws.  [default: 0]")
+SEED = click.option(
+    "--seed",
+    type=int,
+    help="Decides the draws; for repeats and examples.  [default: drawn at random, recorded]",
+)
 OUTPUT: tuple[Option, ...] = (CERTIFICATE, REPORT, DISPLAY, JSON)
 CONNECTIONS = click.option(
     "-j", "--max-connections", "connections", type=int, metavar="N", help="Calls at a time.  [default: 8]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     promised to reach; `exact` follows from the method's definition.
     """
     from cereval.datasets.weighting import mix_notes
+
     if price is not None and not 0 <= price < float("inf"):
         raise InvalidInput("--price", "a number >= 0", price)
     mix = flags.pop("mix")
@@ -62,20 +64,21 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     outlook, shift = _outlook(size, **flags), None
     if shares is not None:
         outlook, shift = _weighted(outlook, shares)
+    facts = _facts(outlook, flags["threshold"], price, shift)
     if as_json:
-        print_json({**_as_dict(outlook, flags["threshold"], price), "weights": _shift_dict(shift)})
+        print_json(facts)
     else:
-        _print_for_people(outlook, flags["threshold"], price)
-        _print_shift(shift)
+        _print_for_people(facts, shift, priced=price is not None)
         for note in mix_notes(mix):
             click.echo(note, err=True)
     return 0
 
 
 def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int, Floats | None]:
-    """How many questions, and their weights in the target, if they differ."""
+    """Count the questions, and read their weights in the target, if they differ."""
     from cereval.datasets.tables import read_column, read_ids, read_items
     from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
+
     check_one(weights, mix)
     file = items if items is not None and is_table(items) else None
     if file is None and (mix is not None or (weights is not None and not is_table(weights))):
@@ -100,7 +103,7 @@ def _count(items: str | None) -> int:
 
 
 def _weighted(outlook: Outlook, shares: Floats) -> tuple[Outlook, Shift]:
-    """The forecasts of the methods that know weights, with draws in proportion to them."""
+    """Keep the forecasts of the methods that know weights, with draws in proportion to them."""
     from cereval.stats.shift import shift_of, weighted_calls
 
     scenario = outlook.scenario
@@ -115,19 +118,6 @@ def _weighted(outlook: Outlook, shares: Floats) -> tuple[Outlook, Shift]:
     others = ("static:", "seq:", "oracle:", "hoeffding:")
     warnings = tuple(one for one in outlook.warnings if not one.startswith(others))
     return replace(outlook, forecasts=rows, warnings=warnings), shift
-
-
-def _shift_dict(shift: Shift | None) -> dict[str, Any] | None:
-    if shift is None:
-        return None
-    return {**asdict(shift), "extreme": shift.extreme, "warning": shift.warning}
-
-
-def _print_shift(shift: Shift | None) -> None:
-    if shift is not None:
-        click.echo(f"{shift.note}; about {shift.calls_without:,} calls without weights")
-        if shift.warning is not None:
-            click.echo(f"warning: {shift.warning}", err=True)
 
 
 def _outlook(
@@ -145,7 +135,7 @@ def _outlook(
 
 
 def parsed_groups(text: str) -> tuple[tuple[float, float], ...]:
-    """Groups as a user types them.
+    """Read groups as a user types them.
 
     >>> parsed_groups("0.5:0.02,0.5:0.2")
     ((0.5, 0.02), (0.5, 0.2))
@@ -157,8 +147,11 @@ def parsed_groups(text: str) -> tuple[tuple[float, float], ...]:
         raise InvalidInput("--groups", "mass:variance pairs such as 0.5:0.02,0.5:0.2", text) from None
 
 
-def _as_dict(outlook: Outlook, threshold: float | None, price: float | None) -> dict[str, Any]:
-    scenario = outlook.scenario
+def _facts(
+    outlook: Outlook, threshold: float | None, price: float | None, shift: Shift | None
+) -> dict[str, Any]:
+    """Collect what is printed, under the names of the JSON object."""
+    scenario, groups = outlook.scenario, outlook.partition
     return {
         "n_items": scenario.size,
         "target": scenario.target,
@@ -168,78 +161,64 @@ def _as_dict(outlook: Outlook, threshold: float | None, price: float | None) -> 
         "mean": scenario.mean,
         "variance": scenario.variance_or_worst,
         "explained": scenario.explained,
-        "methods": [_row_dict(row, scenario.size, price) for row in outlook.forecasts],
+        "methods": [_method(row, scenario.size, price) for row in outlook.forecasts],
         "bounds": asdict(outlook.bounds),
-        "partition": None if outlook.partition is None else _partition_dict(outlook),
+        "partition": groups and {**asdict(groups), "benign": groups.benign},
         "warnings": list(outlook.warnings),
+        "weights": shift and {**asdict(shift), "extreme": shift.extreme, "warning": shift.warning},
     }
 
 
-def _row_dict(row: Forecast, size: int, price: float | None) -> dict[str, Any]:
+def _method(row: Forecast, size: int, price: float | None) -> dict[str, Any]:
     cost = None if price is None or row.calls is None else row.calls * price
     return {**asdict(row), "saved": row.saved(size), "cost_usd": cost}
 
 
-def _partition_dict(outlook: Outlook) -> dict[str, Any]:
-    assert outlook.partition is not None
-    return {**asdict(outlook.partition), "benign": outlook.partition.benign}
-
-
-def _print_for_people(outlook: Outlook, threshold: float | None, price: float | None) -> None:
-    click.echo(_question(outlook, threshold))
-    header = [
-        "method",
-        "calls",
-        "saved",
-        *(["cost"] if price is not None else []),
-        "guarantee",
-        "basis",
-        "remark",
-    ]
-    rows = [_cells(row, outlook.scenario.size, price) for row in outlook.forecasts]
-    print_table(rows, header, numbers=(1, 2) if price is None else (1, 2, 3))
-    click.echo(_bounds(outlook))
-    for warning in outlook.warnings:
+def _print_for_people(facts: Mapping[str, Any], shift: Shift | None, *, priced: bool) -> None:
+    click.echo(_question(**facts))
+    cost = ["cost"] if priced else []
+    header = ["method", "calls", "saved", *cost, "guarantee", "basis", "remark"]
+    rows = [[_cell(row, name) for name in header] for row in facts["methods"]]
+    print_table(rows, header, numbers=(1, 2, 3) if priced else (1, 2))
+    for line in _bounds(facts["bounds"], facts["partition"]):
+        click.echo(line)
+    for warning in facts["warnings"]:
         click.echo(f"warning: {warning}", err=True)
+    if shift is not None:
+        click.echo(f"{shift.note}; about {shift.calls_without:,} calls without weights")
+        if shift.warning is not None:
+            click.echo(f"warning: {shift.warning}", err=True)
 
 
-def _question(outlook: Outlook, threshold: float | None) -> str:
-    scenario = outlook.scenario
-    goal = f"that the mean is known within ±{percent(outlook.eps)}"
-    if threshold is not None:
+def _question(
+    n_items: int, target: str, confidence: float, threshold: float | None, mean: float | None, **facts: Any
+) -> str:
+    """State the question back."""
+    if threshold is None:
+        goal = f"that the mean is known within ±{percent(facts['eps'])}"
+    else:
         goal = f"whether the mean is at least {percent(threshold)}"
-    guess = f"variance {scenario.variance_or_worst:g}"
-    if scenario.mean is not None:
-        guess = f"expected mean {percent(scenario.mean)}, " + guess
-    pool = f"{scenario.size:,} questions, target {scenario.target}"
-    return f"{percent(scenario.confidence)} confidence {goal}; {pool}; {guess}"
+    expected = "" if mean is None else f"expected mean {percent(mean)}, "
+    pool = f"{n_items:,} questions, target {target}"
+    return f"{percent(confidence)} confidence {goal}; {pool}; {expected}variance {facts['variance']:g}"
 
 
-def _cells(row: Forecast, size: int, price: float | None) -> list[str]:
-    saved = row.saved(size)
-    about = "~" if row.basis != "exact" else ""
-    calls = f"needs {row.needed:,}" if row.calls is None else f"{about}{row.calls:,}"
-    cost = [] if price is None else ["" if row.calls is None else f"${row.calls * price:,.2f}"]
-    return [
-        row.method,
-        calls,
-        "" if saved is None else f"{saved:.1%}",
-        *cost,
-        row.guarantee,
-        row.basis,
-        row.remark,
-    ]
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    if name == "calls":
+        about = "~" if row["basis"] != "exact" else ""
+        return f"needs {row['needed']:,}" if row["calls"] is None else f"{about}{row['calls']:,}"
+    if name == "saved":
+        return "" if row["saved"] is None else f"{row['saved']:.1%}"
+    if name == "cost":
+        return "" if row["cost_usd"] is None else f"${row['cost_usd']:,.2f}"
+    return str(row[name])
 
 
-def _bounds(outlook: Outlook) -> str:
-    bounds = outlook.bounds
-    lines = [
-        f"paper, theorem 4.2 (eps = {bounds.eps:g}): Seq stops at {bounds.stopping_time:,}; upper bound "
-        f"{round(bounds.upper):,}; lower bound of order {round(bounds.order):,} (constant unknown)"
-    ]
-    if outlook.partition is not None:
-        kind = "benign" if outlook.partition.benign else "not benign: no saving promised"
-        lines.append(
-            f"paper, theorem 5.2: share of Seq's items of order {outlook.partition.rho:.3g} (groups {kind})"
-        )
-    return "\n".join(lines)
+def _bounds(bounds: Mapping[str, Any], groups: Mapping[str, Any] | None) -> Iterator[str]:
+    yield (
+        f"paper, theorem 4.2 (eps = {bounds['eps']:g}): Seq stops at {bounds['stopping_time']:,}; upper bound "
+        f"{round(bounds['upper']):,}; lower bound of order {round(bounds['order']):,} (constant unknown)"
+    )
+    if groups is not None:
+        kind = "benign" if groups["benign"] else "not benign: no saving promised"
+        yield f"paper, theorem 5.2: share of Seq's items of order {groups['rho']:.3g} (groups {kind})"

@@ -110,6 +110,7 @@ def _live(data: str, models: Sequence[str], flags: dict[str, Any]) -> int:
     from cereval.errors import InvalidInput
     from cereval.runner.prepare import ranked
     from cereval.runner.request import request_from
+    from cereval.runner.start import planned
 
     baseline = flags["baseline"]
     names = tuple(dict.fromkeys([*models, *([baseline] if baseline is not None else [])]))
@@ -117,7 +118,12 @@ def _live(data: str, models: Sequence[str], flags: dict[str, Any]) -> int:
         raise InvalidInput("--model", "given twice or more", ", ".join(names))
     request = request_from(data, None, {**asking_flags(flags), "model": names[0]})
     work = ranked(request, names, goal_of(flags, names))
-    return run_live(work, request.store, flags, lambda one, _: one.plan)
+    return run_live(
+        work,
+        request.store,
+        flags,
+        lambda one, store: planned(one.plan, one.items, store, history=False),
+    )
 
 
 def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> int:
@@ -134,7 +140,7 @@ def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> in
         goal=goal_of(flags, table.names),
         confidence=0.95 if flags["confidence"] is None else flags["confidence"],
         budget=flags["max_calls"],
-        seed=flags["seed"] or 0,
+        seed=flags["seed"],
     )
     result = drive(session, table.scores, batch=64)
     truth = table.truth(result)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from cereval.cli.options import JSON, MAX_CALLS, REPORT, WEIGHTING, apply, writable
+from cereval.cli.options import JSON, MAX_CALLS, REPORT, SEED, WEIGHTING, apply, writable
 from cereval.cli.output import print_json, print_table
 from cereval.errors import InvalidInput
 
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 @click.option(
     "--batch", type=int, default=1, show_default=True, help="Questions in flight; changes no result."
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@SEED
 @MAX_CALLS
 @click.option(
     "--embeddings",
@@ -331,7 +331,8 @@ def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
     if price is not None and not 0 <= price < float("inf"):
         raise InvalidInput("--price", "a number >= 0", price)
     in_open_unit_interval("confidence", flags["confidence"])
-    whole("seed", flags["seed"], 0)
+    # A simulation that decides nothing: the same seeds, so that a repeated command goes on.
+    flags = {**flags, "seed": whole("seed", flags["seed"] or 0, 0)}
     parts = _savings(Path(scores), flags, quiet=as_json)
     sum_of_all = total(parts)
     delta = 1 - flags["confidence"]

@@ -159,7 +159,7 @@ def _recorded(scores: tuple[str, ...], goal: TasksGoal, flags: dict[str, Any]) -
         history=table.history,
         confidence=0.95 if flags["confidence"] is None else flags["confidence"],
         budget=flags["max_calls"],
-        seed=flags["seed"] or 0,
+        seed=flags["seed"],
         models=(flags["model"],),
     )
     watch = Watch(session)

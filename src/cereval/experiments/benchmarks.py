@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,12 +51,12 @@ def replicate(
     eps: tuple[float, ...] = (),
     embeddings: Path | None = None,
     repartition_every: int | None = None,
-    before: Mapping[str, Any] | None = None,
-    after: Mapping[str, Any] | None = None,
+    embedder: str | None = None,
+    size: float | str | None = None,
 ) -> list[dict[str, Any]]:
     """Run one method on one model's recorded scores, for each multiple of eps* or each eps.
 
-    `before` and `after`: further columns of each row.
+    `embedder` and `size`, where they are given, are columns of every row.
     """
     series = load(folder).series(model)
     wanted = eps or tuple(multiple * series.eps_star for multiple in multiples)
@@ -70,7 +69,7 @@ def replicate(
         side["repartition_every"] = repartition_every
     return [
         {
-            **(before or {}),
+            **({} if embedder is None else {"embedder": embedder}),
             "benchmark": folder.name,
             "model": model,
             "method": method,
@@ -82,7 +81,7 @@ def replicate(
             "items": reached.items,
             "saved": 1 - reached.items / len(series.scores),
             "missed": reached.missed,
-            **(after or {}),
+            **({} if size is None else {"size": size}),
         }
         for reached in reaches(method, series.scores, wanted, seed=replication, **side)
     ]
@@ -133,13 +132,9 @@ class Benchmarks:
     def _folder_tasks(self, folder: Path) -> list[Task]:
         benchmark = load(folder)
         vectors = saved_embeddings(benchmark, self.embedder, self.dimensions, self.out)
-        settings = {
-            "multiples": self.multiples,
-            "embeddings": vectors,
-            "repartition_every": self.repartition_every,
-        }
+        settings = {"multiples": self.multiples, "repartition_every": self.repartition_every}
         return [
-            _task(folder, model, method, replication, self._tail(method), **settings)
+            _task(folder, model, method, replication, self._tail(method), embeddings=vectors, **settings)
             for model in benchmark.models
             if not self.models or model in self.models
             for method in self.methods
@@ -191,31 +186,31 @@ class Ablation:
 
     def _folder_tasks(self, folder: Path) -> list[Task]:
         benchmark = load(folder)
+        vectors = {
+            name: saved_embeddings(benchmark, name, self.dimensions, self.out) for name in self.embedders
+        }
+        vectors |= {name: path for name, place, path in self.endpoint if place == benchmark.name}
+        settings = {"multiples": self.multiples, "repartition_every": self.repartition_every}
         return [
             _task(
-                folder, model, method, replication, self._tail(method, path), **self._settings(embedder, path)
+                folder,
+                model,
+                method,
+                replication,
+                self._tail(method, path),
+                embedder=name,
+                embeddings=path,
+                **settings,
             )
             for model in four_models(benchmark)
             for method in self.methods
-            for embedder, path in self._vectors(benchmark).items()
+            for name, path in vectors.items()
             for replication in _times(method, self.replications)
         ]
-
-    def _vectors(self, benchmark: Benchmark) -> dict[str, Path]:
-        made = {name: saved_embeddings(benchmark, name, self.dimensions, self.out) for name in self.embedders}
-        return made | {name: path for name, where, path in self.endpoint if where == benchmark.name}
 
     def _tail(self, method: str, vectors: Path) -> str:
         every = self.repartition_every if method.startswith("cer-eval") else ""
         return f"{vectors.stem}/{every}/{_listed(self.multiples)}"
-
-    def _settings(self, embedder: str, vectors: Path) -> dict[str, Any]:
-        return {
-            "multiples": self.multiples,
-            "embeddings": vectors,
-            "repartition_every": self.repartition_every,
-            "before": {"embedder": embedder},
-        }
 
     def plot(self, rows: Rows, figure: Any) -> None:
         for axes, benchmark, inside in panels(figure, rows, 3.7):
@@ -269,7 +264,7 @@ class ScalingLaw:
     def _folder_tasks(self, folder: Path) -> list[Task]:
         settings = {"eps": self.eps, "embeddings": saved_embeddings(load(folder), "tfidf", 256, self.out)}
         return [
-            _task(folder, model, method, replication, str(self.eps), after=_sized(model), **settings)
+            _task(folder, model, method, replication, str(self.eps), size=model_size(model) or "", **settings)
             for model in load(folder).models
             for method in self.methods
             for replication in _times(method, self.replications)
@@ -306,11 +301,6 @@ def model_size(name: str) -> float | None:
     """
     found = _SIZE.search(name)
     return None if found is None else float(found[1] or 1) * float(found[2])
-
-
-def _sized(model: str) -> dict[str, Any]:
-    size = model_size(model)
-    return {"size": "" if size is None else size}
 
 
 def _tenth(accuracy: float) -> str:

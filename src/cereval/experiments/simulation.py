@@ -66,23 +66,17 @@ class Simulation:
     name: str = "simulation"
 
     def tasks(self) -> list[Task]:
-        values = ",".join(f"{value:g}" for value in self.eps)
         return [
-            Task(
-                f"{scenario}/{method}/{replication}/{self.size}/{values}",
-                simulate,
-                {
-                    "scenario": scenario,
-                    "method": method,
-                    "replication": replication,
-                    "eps": self.eps,
-                    "size": self.size,
-                },
-            )
+            self._task(scenario, method, replication)
             for replication in range(self.replications)
             for scenario in SCENARIOS
             for method in self.methods
         ]
+
+    def _task(self, scenario: str, method: str, replication: int) -> Task:
+        key = f"{scenario}/{method}/{replication}/{self.size}/" + ",".join(f"{eps:g}" for eps in self.eps)
+        settings = {"scenario": scenario, "method": method, "replication": replication}
+        return Task(key, simulate, settings | {"eps": self.eps, "size": self.size})
 
     def plot(self, rows: Rows, figure: Any) -> None:
         for axes, scenario, inside in panels(figure, rows, 11 / 3, "scenario"):

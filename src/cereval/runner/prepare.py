@@ -24,22 +24,20 @@ from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url
 from cereval.models.prices import Price
-from cereval.plan import PLAN_FORMAT, Known, Plan
+from cereval.plan import DRAWN, Known, Plan
 from cereval.runner.executor import Callers, Executor, PackedCallers
 from cereval.runner.limits import Limits
 from cereval.runner.request import Request
 from cereval.runner.start import item_from, reader, stored_items
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import build_scorer
+from cereval.sessions.base import fresh_seed
 from cereval.sessions.tasks import named_groups
 from cereval.store.base import Store
 from cereval.text import did_you_mean
 
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
 """Scorers that need the right answer."""
-
-LARGEST_TYPED = 2**32
-"""Seeds up to this are taken for chosen, not drawn: of 53 random bits, one in two million is as small."""
 
 CIRCUMSTANCES = ("connections", "max_usd", "max_minutes", "price_in", "price_out", "timeout")
 """The settings of a request that are no part of its plan."""
@@ -111,16 +109,6 @@ def growing(request: Request) -> Prepared:
     plan, items = _plan(request, *read_data(request, combined=True))
     growth = {"sizes": [plan.n_items], "after": None}
     return opened(replace(plan, method="growing", growth=growth), items, circumstances_of(request))
-
-
-def begun_before(plan: Plan, store: Store) -> Plan:
-    """The first version of the same request that the store has, if its seed was drawn too; else the plan."""
-    for _, values in store.plans(plan.data_hash):
-        earlier = Plan.from_dict(values) if values.get("format") == PLAN_FORMAT else None
-        drawn = earlier is not None and earlier.seed > LARGEST_TYPED
-        if earlier and drawn and replace(earlier, seed=plan.seed).run_id == plan.run_id:
-            return earlier
-    return plan
 
 
 def extended(run_id: str, store: Store, data: DataSet, overrides: Mapping[str, Any]) -> Prepared:
@@ -286,7 +274,8 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
         confidence=request.confidence,
         target=request.target,
         method=request.method,
-        seed=request.seed,
+        seed=fresh_seed() if request.seed is None else request.seed,
+        seed_source=DRAWN if request.seed is None else "",
         max_calls=request.max_calls,
         weights=weights_for(request, data.items),
     )

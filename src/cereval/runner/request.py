@@ -41,7 +41,7 @@ class Request:
     target: str = "benchmark"
     weights: str | None = None
     mix: str | None = None
-    seed: int = 0
+    seed: int | None = None
     store: str = "sqlite:///cereval.db"
     connections: int = 8
     max_calls: int | None = None
@@ -71,6 +71,9 @@ def request_from(data: str | None, config: str | None, flags: Mapping[str, Any])
         data, config = None, data
     request = Request() if config is None else read_request(Path(config))
     given = {key: value for key, value in flags.items() if value is not None}
+    known = {field.name for field in fields(Request)}
+    for name in sorted(given.keys() - known):
+        raise InvalidInput("settings", f"those of `cereval run` ({did_you_mean(name, known)})", name)
     if given.get("eps") is not None and "at_least" not in given:
         request = replace(request, at_least=None)
     if given.get("at_least") is not None and "eps" not in given:
@@ -124,7 +127,8 @@ def _complete(request: Request) -> Request:
     if request.eps is not None and request.at_least is not None:
         raise InvalidInput("--eps", "left out when --at-least is given", request.eps)
     in_open_unit_interval("confidence", request.confidence)
-    whole("seed", request.seed, 0)
+    if request.seed is not None:
+        whole("seed", request.seed, 0)
     if request.max_calls is not None:
         whole("budget", request.max_calls, 1)
     known_method(request.method)

@@ -89,6 +89,10 @@ def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -
     """The plan with what is known of its items now; an earlier run of the same request is continued."""
     kind = kind_of(plan)
     wanted = {one.request for one in (plan, *kind.older(plan))}
+    if plan.seed_drawn:
+        # The first version had the seed 0 where none was given: what it began is gone on with.
+        bare = replace(plan, seed=0, seed_source="")
+        wanted |= {one.request for one in (bare, *kind.older(bare))}
     for _, values in store.plans(plan.data_hash):
         earlier = Plan.from_dict(values) if values.get("format") == PLAN_FORMAT else None
         if earlier and earlier.request in wanted and (history or not earlier.history):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from secrets import randbits
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from cereval.arrays import Draws, Scores
 from cereval.errors import InvalidInput, Misuse
 from cereval.methods.base import Method
 from cereval.records import Certified, Draw, Interval, Scored, Step, Stopped
+
+SEED_BITS = 53
 
 
 class AskTell(ABC):
@@ -29,6 +32,8 @@ class AskTell(ABC):
     goal: Any
     confidence: float
     seed: int
+    seed_drawn: bool = False
+    """Whether the seed was drawn here; else it was chosen by whoever opened the session."""
     n_items: int
     models: tuple[str, ...] = ()
     """The names of the models, where they are known."""
@@ -41,6 +46,11 @@ class AskTell(ABC):
         self._consumed = 0
         self._failures = 0
         self._stopped: Stopped = "running"
+
+    def _take_seed(self, seed: int | None) -> None:
+        """Take the seed that was chosen, or draw one."""
+        self.seed_drawn = seed is None
+        self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
 
     # -- obligations ------------------------------------------------------------------------------------------
 
@@ -264,6 +274,15 @@ def rejection(confidence: float) -> str:
         "the evidence rejects every value: this has probability at most "
         f"{1 - confidence:.3g}; shown is only what the seen scores prove by themselves"
     )
+
+
+def fresh_seed() -> int:
+    """Draw a seed that nobody knows: the theorems need draws that do not depend on the scores.
+
+    Whoever repairs what failed under a known seed meets the same questions again. 53 bits: too many seeds to be tried
+    one by one against the draws seen so far, and whole in every reader of JSON.
+    """
+    return randbits(SEED_BITS)
 
 
 def whole(field: str, value: object, least: int) -> int:

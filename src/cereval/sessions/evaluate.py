@@ -50,7 +50,7 @@ class SessionSettings(TypedDict, total=False):
     weights: ArrayLike | None
     groups: ArrayLike | None
     budget: int | None
-    seed: int
+    seed: int | None
     options: Mapping[str, Any] | None
 
 
@@ -66,8 +66,8 @@ def evaluate(
     score: item -> number in [0, 1]. An `async def` has `max_connections` calls in flight (default 8). A plain
     function is called one item at a time, in this thread; with `max_connections` > 1 in that many threads.
 
-    plan: goal=Estimate(0.02), confidence=0.95, method="auto", target="benchmark", seed=0, and optionally
-    texts, embeddings, history, weights, groups, budget, options: as for `Session`.
+    plan: goal=Estimate(0.02), confidence=0.95, method="auto", target="benchmark", seed=None (drawn), and
+    optionally texts, embeddings, history, weights, groups, budget, options: as for `Session`.
 
     The result does not depend on `max_connections`, and at most that many calls are made beyond those needed.
     An item whose call raises counts as unknown, which widens the interval; the first error is kept in the

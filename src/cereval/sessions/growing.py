@@ -21,7 +21,7 @@ from cereval.methods.grown import Grown, Standing, Terms
 from cereval.methods.sampled import Sampled
 from cereval.methods.stream import Stream
 from cereval.records import Certified, Draw, Interval, Rows, Scored, Stopped, Table
-from cereval.sessions.base import MethodSession, rejection, tell, whole
+from cereval.sessions.base import MethodSession, fresh_seed, rejection, tell, whole
 from cereval.sessions.replay import checked_scores, drive
 from cereval.text import interval, percent, plus_minus
 
@@ -101,6 +101,7 @@ class VersionSession(MethodSession):
     def __init__(self, whole: Growing, method: Grown | Sampled, new: int, before: int) -> None:
         self.whole, self.new, self.n_items = whole, new, before + new
         self.goal, self.confidence, self.seed = whole.goal, whole.confidence, whole.seed
+        self.seed_drawn = whole.seed_drawn
         self._frozen: tuple[Interval, float] | None = None
         super().__init__(method, method.limit, None)
 
@@ -153,13 +154,12 @@ class Growing:
     """Ask/tell evaluation of one model on a data set that grows. See `stats.grown` for the theorem.
 
     target `benchmark`: the mean over all items of each version, whatever the new items are, even if chosen by
-    somebody who knows all results (but not the seed, and so the draws to come). The default seed is 0, which everybody
-    knows, and results, states and certificates reveal the seed: where items may be chosen against you, pass
-    `secrets.randbits(53)` and show whoever chooses them none of these. Items chosen without regard to the seed are
-    covered under any seed. target `population`: the mean over what the items are a sample of; assumes that new items
-    come from the same source, and then asks only what the goal still lacks; results told but not consumed when a
-    version ends are forgotten and their items drawn again, so neither `n_new` nor the moment of `extend` may depend
-    on them. Draws are uniform; side information is not used.
+    somebody who knows all results (but not the seed, and so the draws to come). The seed is drawn unless one is given,
+    and results, states and certificates reveal it: where items may be chosen against you, show whoever chooses them
+    none of these. Items chosen without regard to the seed are covered under any seed. target `population`: the mean
+    over what the items are a sample of; assumes that new items come from the same source, and then asks only what the
+    goal still lacks; results told but not consumed when a version ends are forgotten and their items drawn again, so
+    neither `n_new` nor the moment of `extend` may depend on them. Draws are uniform; side information is not used.
 
     >>> session = Growing(2000, goal=Estimate(0.1), seed=1)
     >>> while not session.done:
@@ -183,7 +183,7 @@ class Growing:
         goal: Estimate | None = None,
         confidence: float = 0.95,
         target: str = "benchmark",
-        seed: int = 0,
+        seed: int | None = None,
         models: tuple[str, ...] = (),
     ) -> None:
         goal = Estimate() if goal is None else goal
@@ -193,7 +193,8 @@ class Growing:
             raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
         self.goal, self.target = goal, target
         self.confidence = in_open_unit_interval("confidence", confidence)
-        self.seed = whole("seed", seed, 0)
+        self.seed_drawn = seed is None
+        self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
         self.models = tuple(models)
         size = whole("n_items", n_items, 1)
         self._parts: list[VersionSession] = []
@@ -372,7 +373,7 @@ def growing(
     goal: Estimate | None = None,
     confidence: float = 0.95,
     target: str = "benchmark",
-    seed: int = 0,
+    seed: int | None = None,
     batch: int = 1,
 ) -> GrowingResult:
     """Replays recorded scores as a data set that grew: version j had the first `sizes[j]` items. NaN is refused.

@@ -49,13 +49,13 @@ class Session(MethodSession):
         weights: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         budget: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         goal = _checked_goal(Estimate() if goal is None else goal)
         self.confidence = in_open_unit_interval("confidence", confidence)
         self.target = _checked_target(target, weights)
-        self.seed = whole("seed", seed, 0)
+        self._take_seed(seed)
         self.n_items = whole("n_items", n_items, 1)
         self.budget = None if budget is None else whole("budget", budget, 1)
         if texts is not None and embeddings is None:

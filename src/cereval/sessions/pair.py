@@ -126,14 +126,14 @@ class CompareSession(MethodSession):
         weights: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         budget: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         models: tuple[str, ...] = (),
     ) -> None:
         self.models = tuple(models)
         self.goal = _checked_goal(Sign() if goal is None else goal)
         self.confidence = in_open_unit_interval("confidence", confidence)
         self.target = "benchmark" if weights is None else "weighted"
-        self.seed = whole("seed", seed, 0)
+        self._take_seed(seed)
         self.n_items = whole("n_items", n_items, 1)
         budget = None if budget is None else whole("budget", budget, 1)
         if texts is not None and embeddings is None:
@@ -243,7 +243,7 @@ def compare(
     groups: ArrayLike | None = None,
     batch: int = 1,
     budget: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
 ) -> Comparison:
     """Compares two models on recorded scores of the same items; an item that either lacks (NaN) is left out.
 

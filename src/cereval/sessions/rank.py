@@ -232,9 +232,10 @@ class RankSession(AskTell):
         goal: RankGoal | None = None,
         confidence: float = 0.95,
         budget: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
-        self.n_items, self.seed = whole("n_items", n_items, 1), whole("seed", seed, 0)
+        self.n_items = whole("n_items", n_items, 1)
+        self._take_seed(seed)
         self.models = _checked_models(models)
         self.goal: RankGoal = Order() if goal is None else goal
         self.confidence = in_open_unit_interval("confidence", confidence)
@@ -439,7 +440,7 @@ def rank(
     confidence: float = 0.95,
     budget: int | None = None,
     batch: int = 64,
-    seed: int = 0,
+    seed: int | None = None,
 ) -> Ranking:
     """Ranks the columns of `scores` (items x models, in [0, 1]), asking only for the scores it needs.
 

@@ -34,7 +34,7 @@ def replay(
     groups: ArrayLike | None = None,
     batch: int = 1,
     budget: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Result:
     """Runs a session against recorded scores; NaN = missing, not part of the pool.

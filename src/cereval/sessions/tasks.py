@@ -115,14 +115,14 @@ class TaskSession(MethodSession):
         confidence: float = 0.95,
         history: ArrayLike | None = None,
         budget: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         models: tuple[str, ...] = (),
     ) -> None:
         self.models = tuple(models)
         self.goal = _checked_goal(Macro() if goal is None else goal)
         self.names, codes = named_groups(groups)
         self.confidence = in_open_unit_interval("confidence", confidence)
-        self.seed = whole("seed", seed, 0)
+        self._take_seed(seed)
         self.n_items = len(codes)
         self.budget = None if budget is None else whole("budget", budget, 1)
         sizes = np.bincount(codes)
@@ -219,7 +219,7 @@ def tasks(
     confidence: float = 0.95,
     history: ArrayLike | None = None,
     budget: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     batch: int = 1,
 ) -> TasksResult:
     """Replays recorded scores as many tasks; NaN = missing, not part of the pool.
