@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import settings
 
@@ -12,8 +10,8 @@ settings.load_profile("fixed")
 
 
 @pytest.fixture(autouse=True)
-def seed_zero(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def seed_zero(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have seeds that nobody gives be 0, so that tests repeat; `@pytest.mark.fresh` draws them as users do."""
     if request.node.get_closest_marker("fresh") is None:
         monkeypatch.setattr("cereval.sessions.base.randbits", lambda _: 0)
-    yield
+    return

@@ -14,6 +14,7 @@ from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec
 from cereval.kinds import kind_of
 from cereval.records import Certified
+from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
 from cereval.runner.prepare import (
     Prepared,
     against,
@@ -198,8 +199,8 @@ def _work(request: Request, asked: Sequence[str], goal: Any) -> Prepared:
 
 async def _carried_out(work: Prepared, request: Request, observer: Observer | None) -> RunResult:
     with opened_store(request.store, create=True) as store:
-        plan = planned(work.plan, work.items, store, history=request.history)
-        outcome = await carry_out(work, plan, store, observer)
+        plan = planned(work.plan, work.items, store, history=request.history, fresh=request.fresh)
+        outcome = await carry_out(work, plan, store, observer, reuse=reuse_of(request))
         gone = store.url in ("sqlite://", "sqlite:///:memory:")
         return RunResult(outcome, store.url, tuple(answers_of(outcome, store)) if gone else None)
 
@@ -213,26 +214,38 @@ async def carry_out(
     store: Store,
     observer: Observer | None = None,
     change: Change | None = None,
+    reuse: Reuse = Reuse(),  # noqa: B008
 ) -> Outcome:
-    """Run or resume a plan to its outcome. change: a new goal or budget, `{}` and None where they stay."""
+    """Run or resume a plan to its outcome. change: a new goal or budget, `{}` and None where they stay.
+
+    reuse: which answers that the store has already may be taken instead of asking.
+    """
     if kind_of(plan) is not kind_of(work.plan):
         await work.close()
         work = opened(plan, work.items, work.circumstances)
     try:
         with held(plan, store):
             begun = _begun(start(plan, work.items, store), store, change)
-            watcher = observer or Silent()
+            watcher, books = observer or Silent(), books_for(plan, store, reuse)
+            executor = WithBook(work.executor, work.items, work.scorer, books)
             return await run_loop(
                 begun,
                 store,
-                work.executor,
+                executor,
                 work.limits,
                 watcher,
+                counted=executor.counted,
                 circumstances=work.circumstances,
                 on_interrupt=lambda: watcher.on_note(INTERRUPTED),
             )
     finally:
         await work.close()
+
+
+def reuse_of(request: Request) -> Reuse:
+    """Which earlier answers a request may take."""
+    age = None if request.max_age is None else age_in_seconds(request.max_age)
+    return Reuse(fresh=request.fresh, max_age_s=age)
 
 
 def _begun(begun: Start, store: Store, change: Change | None) -> Start:

@@ -23,7 +23,7 @@ MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
 
-LATER = ("weights", "tasks", "growth", "kind", "seed_source")
+LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt")
 """Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
 
 WIDEN = "widen"
@@ -41,7 +41,7 @@ class Plan:
     of the tasks that the items' categories stand for, in the order of their numbers; empty: one mean is asked for.
     growth: of growing data, how many items each version so far added (`sizes`) and the run of the version before
     (`after`). kind: the kind of question, where the other fields do not tell (`cereval.kinds`). seed_source:
-    `drawn` where nobody chose the seed.
+    `drawn` where nobody chose the seed. attempt: how often the very same plan was carried out before, afresh.
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -68,6 +68,7 @@ class Plan:
     growth: Mapping[str, Any] = field(default_factory=dict)
     kind: str = ""
     seed_source: str = ""
+    attempt: int = 0
 
     @property
     def run_id(self) -> str:
@@ -110,7 +111,7 @@ class Plan:
     @property
     def request(self) -> str:
         """Name what was asked for, whatever was known or drawn at the time: a repeated command has the same."""
-        bare = replace(self, history={}, side_information=())
+        bare = replace(self, history={}, side_information=(), attempt=0)
         return (replace(bare, seed=0, seed_source=DRAWN) if self.seed_drawn else bare).run_id
 
 

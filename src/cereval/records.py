@@ -123,7 +123,11 @@ class Certified(ABC):
 
     def asked(self) -> str:
         """How much was asked, and what that saved."""
-        return f"{self.n_evaluated:,} of {self.n_items:,} questions asked ({self.saved:.1%} saved)"
+        return f"{self.n_evaluated:,} of {self.n_items:,} questions asked{self.saving()}"
+
+    def saving(self) -> str:
+        """What was saved; nothing is where the goal was missed."""
+        return f" ({self.saved:.1%} saved)" if self.stopped == "goal" else ""
 
     def headline(self) -> str:
         """The answer in one line: what holds, how surely, from how much."""

@@ -68,8 +68,6 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 3) -> str:
 
 SIDES = {"above": "certified pass", "below": "certified fail", None: "undecided"}
 
-MORE_DIGITS = 2
-
 
 def percent(share: float) -> str:
     """A share with the digits it has, and no more.
@@ -133,7 +131,7 @@ class Bounded(Protocol):
 def plus_minus(result: Bounded, digits: int = 2) -> str:
     """The estimate with a radius that still holds the whole interval after rounding.
 
-    The estimate gets more digits where its rounding alone would make the radius longer than half the interval.
+    The estimate is moved by less than its last digit where its rounding would make the radius longer.
 
     >>> from types import SimpleNamespace
     >>> plus_minus(SimpleNamespace(estimate=0.82, lower=0.802, upper=0.8381), digits=1)
@@ -152,15 +150,17 @@ def signed_plus_minus(difference: float, lower: float, upper: float) -> str:
 
 
 def _plus_minus(estimate: float, lower: float, upper: float, digits: int, sign: str) -> str:
+    """Round the estimate to where the radius, rounded up, still holds the whole interval and is no longer for it."""
     estimate, lower, upper = estimate * 100, lower * 100, upper * 100
-    exact = _up(max(estimate - lower, upper - estimate), digits)
-    shown = digits
-    while True:
-        middle = round(estimate, shown)
+    radius, step = _up(max(estimate - lower, upper - estimate), digits), 10.0**-digits
+    least = math.ceil((upper - radius) / step - 1e-6) * step
+    most = math.floor((lower + radius) / step + 1e-6) * step
+    middle = round(estimate, digits)
+    if least <= most + step / 2:
+        middle = min(max(middle, least), most)
+    else:
         radius = _up(max(middle - lower, upper - middle), digits)
-        if radius <= exact or shown == digits + MORE_DIGITS:
-            return f"{middle:{sign}.{shown}f}% ± {radius:.{digits}f}%"
-        shown += 1
+    return f"{middle:{sign}.{digits}f}% ± {radius:.{digits}f}%"
 
 
 def _up(value: float, digits: int) -> float:

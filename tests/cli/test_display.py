@@ -26,11 +26,12 @@ from cereval.records import Result, Step
 from cereval.runner.progress import Progress, Silent, Subject
 from cereval.text import printable
 
+WITHIN = Estimate(0.05)
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]name\u202e\ud800\r\n"
 
 
 def subject(
-    name: str = "openai/gpt", data: str = "mmlu.jsonl", goal: Estimate | Threshold = Estimate(0.05)
+    name: str = "openai/gpt", data: str = "mmlu.jsonl", goal: Estimate | Threshold = WITHIN
 ) -> Subject:
     return Subject("r", name, data, 2000, goal.words, 0.95)
 

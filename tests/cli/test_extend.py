@@ -115,4 +115,4 @@ def test_the_table_for_people_and_the_page(tmp_path: Path, capsys: pytest.Captur
     assert "all versions at once" in shown
     assert re.search(r"seed +0 ", shown)
     assert "OUTSIDE" not in shown
-    assert "growing data set" in page.read_text()
+    assert "all versions at once" in page.read_text()

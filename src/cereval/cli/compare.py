@@ -108,17 +108,11 @@ def _live(data: str, models: tuple[str, ...], goal: CompareGoal, flags: dict[str
     from cereval.cli.running import run_live
     from cereval.runner.prepare import against
     from cereval.runner.request import request_from
-    from cereval.runner.start import planned
 
     refuse_recorded(flags, "items")
     request = request_from(data, None, {**asking_flags(flags), "model": models[0]})
-    learning = "none" not in flags["history"]
-    return run_live(
-        against(request, models, goal),
-        request.store,
-        flags,
-        lambda work, store: planned(work.plan, work.items, store, history=learning),
-    )
+    work = against(request, models, goal)
+    return run_live(work, request, flags, history="none" not in flags["history"])
 
 
 def _recorded(scores: str, models: tuple[str, ...], goal: CompareGoal, flags: dict[str, Any]) -> int:

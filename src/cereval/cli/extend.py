@@ -142,15 +142,9 @@ def _first(data: str, flags: dict[str, Any]) -> int:
     from cereval.cli.running import run_live
     from cereval.runner.prepare import growing
     from cereval.runner.request import request_from
-    from cereval.runner.start import planned
 
     request = request_from(data, None, asking_flags(flags, "model", "eps", "target"))
-    return run_live(
-        growing(request),
-        request.store,
-        flags,
-        lambda work, store: planned(work.plan, work.items, store, history=False),
-    )
+    return run_live(growing(request), request, flags, history=False)
 
 
 def _next(run_id: str, data: str, flags: dict[str, Any]) -> int:

@@ -58,7 +58,7 @@ RANKING = (
     "confidence stopped seed failures method guarantee target notes"
 )
 TASKS = f"tasks macro failing {SHARED}"
-RUN = "run_id model data surplus cost_usd interrupted certificate runs"
+RUN = "run_id model data asked kept surplus cost_usd interrupted certificate runs"
 GOAL = "goal eps|value"
 
 NAMES: Mapping[str, str] = {

@@ -111,6 +111,18 @@ SCORING: tuple[Option, ...] = (
     click.option("--judge", metavar="MODEL", help="The model behind the scorers grade and prefer."),
     click.option("--judge-base-url", metavar="URL", help="Its address.  [default: that of --base-url]"),
 )
+REUSE: tuple[Option, ...] = (
+    click.option(
+        "--fresh/--reuse",
+        default=None,
+        help="Ask anew, also what the store has; or take earlier answers of the same model to the same prompt "
+        "(temperature 0).  [default: --reuse; --fresh for `gate`]",
+    ),
+    click.option("--max-age", metavar="AGE", help="Take no answer older than this, such as 12h or 7d."),
+    click.option(
+        "--revision", metavar="NAME", help="Tells two checkpoints apart that are served under one name."
+    ),
+)
 WEIGHTING: tuple[Option, ...] = (
     click.option(
         "--weights",
@@ -142,6 +154,7 @@ ASKING: tuple[Option, ...] = (
     *ASKING_A_MODEL,
     *SCORING,
     *FIELDS,
+    *REUSE,
     CONNECTIONS,
     *SPENDING,
     *PRICES,
@@ -154,6 +167,7 @@ RUN: tuple[Option, ...] = (
     *SCORING,
     *FIELDS,
     *STATISTICS,
+    *REUSE,
     *LIMITS,
     *PRICES,
     STORE,

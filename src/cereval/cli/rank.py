@@ -110,7 +110,6 @@ def _live(data: str, models: Sequence[str], flags: dict[str, Any]) -> int:
     from cereval.errors import InvalidInput
     from cereval.runner.prepare import ranked
     from cereval.runner.request import request_from
-    from cereval.runner.start import planned
 
     baseline = flags["baseline"]
     names = tuple(dict.fromkeys([*models, *([baseline] if baseline is not None else [])]))
@@ -118,12 +117,7 @@ def _live(data: str, models: Sequence[str], flags: dict[str, Any]) -> int:
         raise InvalidInput("--model", "given twice or more", ", ".join(names))
     request = request_from(data, None, {**asking_flags(flags), "model": names[0]})
     work = ranked(request, names, goal_of(flags, names))
-    return run_live(
-        work,
-        request.store,
-        flags,
-        lambda one, store: planned(one.plan, one.items, store, history=False),
-    )
+    return run_live(work, request, flags, history=False)
 
 
 def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> int:

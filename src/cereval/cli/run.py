@@ -44,9 +44,12 @@ def run(data: str | None, config: str | None, **flags: Any) -> int:
 def gate(data: str | None, config: str | None, **flags: Any) -> int:
     """Let a model pass only if its mean score on DATA is certainly at least C; takes the flags of `run`.
 
+    A gate tests what is served now: it asks anew, unless --reuse or --max-age says which answers may be kept.
+
     Exit codes: 0 certified pass, 1 could not run, 2 certified fail, 3 undecided (the budget is spent).
     """
-    return started(data, config, {**flags, "eps": None})
+    fresh = True if flags["fresh"] is None else flags["fresh"]
+    return started(data, config, {**flags, "eps": None, "fresh": fresh})
 
 
 def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
@@ -55,7 +58,6 @@ def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
     from cereval.datasets.weighting import mix_notes
     from cereval.runner.prepare import prepared
     from cereval.runner.request import request_from
-    from cereval.runner.start import planned
 
     showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
     dry_run = flags.pop("dry_run")
@@ -65,12 +67,7 @@ def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
         click.echo(note, err=True)
     if dry_run:
         return _shown(request, work, showing["as_json"])
-    return run_live(
-        work,
-        request.store,
-        showing,
-        lambda one, store: planned(one.plan, one.items, store, history=request.history),
-    )
+    return run_live(work, request, showing, history=request.history)
 
 
 def _shown(request: Request, work: Prepared, as_json: bool) -> int:

@@ -3,50 +3,60 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.api import carry_out, opened_store, sqlite_file
+from cereval.api import carry_out, opened_store, reuse_of, sqlite_file
 from cereval.cli.display import observer_for
 from cereval.cli.options import can_be_written
 from cereval.cli.output import show, write_certificate
 from cereval.errors import BadFile
 from cereval.records import Certified, Rows, Step, Table
+from cereval.runner.book import Reuse
 from cereval.runner.run import Outcome
+from cereval.runner.start import planned
 from cereval.store.base import DEFAULT_URL, Store
 from cereval.text import money
 
 if TYPE_CHECKING:
     from cereval.plan import Known, Plan
     from cereval.runner.prepare import Prepared
+    from cereval.runner.request import Request
     from cereval.sessions.base import AskTell
     from cereval.sessions.log import Change
 
 # -- live -------------------------------------------------------------------------------------------------------------
 
 
-def run_live(
-    work: Prepared, store_url: str, flags: Mapping[str, Any], plan: Callable[[Prepared, Store], Plan]
-) -> int:
-    """Ask what a plan asks, through the store: a repeated command goes on where it ended."""
-    with opened_store(store_url, create=True) as store:
-        return finish(work, plan(work, store), store, flags)
+def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, history: bool) -> int:
+    """Ask what a request asks, through the store: a repeated command goes on where it ended."""
+    with opened_store(request.store, create=True) as store:
+        plan = planned(work.plan, work.items, store, history=history, fresh=request.fresh)
+        return finish(work, plan, store, flags, reuse=reuse_of(request))
 
 
 def finish(
-    work: Prepared, plan: Plan, store: Store, flags: Mapping[str, Any], change: Change | None = None
+    work: Prepared,
+    plan: Plan,
+    store: Store,
+    flags: Mapping[str, Any],
+    change: Change | None = None,
+    reuse: Reuse = Reuse(),  # noqa: B008
 ) -> int:
     """Run or resume a plan, write its certificate and page, print its answer; return the exit code."""
     path = certificate_path(flags["certificate"], store, plan.run_id)
-    outcome = asyncio.run(carry_out(work, plan, store, observer_for(flags["display"]), change))
+    outcome = asyncio.run(carry_out(work, plan, store, observer_for(flags["display"]), change, reuse))
     write_certificate(path, outcome.certificate)
     if flags.get("report") is not None:
         from cereval.report.page import page_of, write_page
 
         write_page(Path(flags["report"]), page_of(store, outcome.run_id).html)
+    if outcome.kept and not flags["as_json"]:
+        click.echo(kept_line(outcome))
     code = show(
         outcome.result,
         run_json(outcome, path),
@@ -57,6 +67,18 @@ def finish(
     if not flags["as_json"]:
         suggest_resuming(outcome, store)
     return code
+
+
+def kept_line(outcome: Outcome) -> str:
+    """Say which answers were there already, and since when."""
+    since = "" if outcome.kept_since is None else f", the oldest of {_minute(outcome.kept_since)}"
+    if outcome.asked == 0:
+        return f"nothing was asked: all {outcome.kept:,} answers were there{since} (--fresh asks anew)"
+    return f"{outcome.asked:,} answers asked now, {outcome.kept:,} were there{since}"
+
+
+def _minute(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def run_json(outcome: Outcome, path: Path) -> dict[str, Any]:
@@ -71,6 +93,8 @@ def run_json(outcome: Outcome, path: Path) -> dict[str, Any]:
         "data": outcome.plan.data_name,
         **spec,
         "calls": outcome.calls,
+        "asked": outcome.asked,
+        "kept": outcome.kept,
         "surplus": outcome.surplus,
         "cost_usd": outcome.cost_usd,
         "interrupted": outcome.interrupted,

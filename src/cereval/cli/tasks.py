@@ -104,18 +104,12 @@ def goal_of(eps: float | None, each: float | None, at_least: float | None, which
 def _live(files: Sequence[str], goal: TasksGoal, flags: dict[str, Any]) -> int:
     from cereval.cli.running import run_live
     from cereval.runner.request import request_from
-    from cereval.runner.start import planned
 
     refuse_recorded(flags, "items")
     given = {**asking_flags(flags, "model"), "category": _field(files, flags)}
     request = request_from(files[0], None, given)
-    learning = "none" not in flags["history"]
-    return run_live(
-        _divided(request, files, goal, flags["by"]),
-        request.store,
-        flags,
-        lambda work, store: planned(work.plan, work.items, store, history=learning),
-    )
+    work = _divided(request, files, goal, flags["by"])
+    return run_live(work, request, flags, history="none" not in flags["history"])
 
 
 def _divided(request: Request, files: Sequence[str], goal: TasksGoal, by: str | None) -> Prepared:

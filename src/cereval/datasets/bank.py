@@ -100,7 +100,6 @@ def question_bank(seed: int = 0) -> tuple[dict[str, Any], ...]:
 
 
 def as_jsonl(seed: int = 0) -> Iterator[str]:
-    """Write the bank as one JSON object per line."""
     return (json.dumps(record, ensure_ascii=False) for record in question_bank(seed))
 
 

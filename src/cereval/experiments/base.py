@@ -54,7 +54,7 @@ class Figure(Protocol):
         ...
 
     def note(self, rows: Rows) -> str:
-        """Write the note, in markdown."""
+        """Write the note in markdown."""
         ...
 
 
@@ -126,7 +126,6 @@ class RowFile:
         return frozenset(row[KEY] for row in complete)
 
     def append(self, key: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Add the rows of one finished task."""
         full = [{KEY: key, OF: len(rows), **row} for row in rows]
         self._append(self._header() or list(full[0]), full)
 

@@ -142,7 +142,6 @@ def most_misses(runs: int, delta: float, certainty: float = 0.99) -> int:
 
 
 def scored_models(table: ScoresTable) -> list[str]:
-    """List the models with at least one score."""
     return [model for model, scores in table.models.items() if not np.isnan(scores).all()]
 
 

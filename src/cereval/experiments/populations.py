@@ -33,7 +33,7 @@ class Population:
 
     @property
     def mean(self) -> float:
-        """What the `benchmark` target asks for."""
+        """Compute what the `benchmark` target asks for."""
         return float(self.scores.mean())
 
 

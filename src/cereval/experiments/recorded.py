@@ -79,7 +79,6 @@ def identity(folder: Path) -> str:
 
 @lru_cache(maxsize=32)
 def fingerprint(path: Path) -> str:
-    """Take the beginning of the hash of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 

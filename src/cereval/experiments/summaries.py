@@ -56,7 +56,6 @@ def methods_of(rows: Rows) -> list[str]:
 
 
 def note(*parts: str) -> str:
-    """Join the paragraphs of a note."""
     return "\n\n".join(parts) + "\n"
 
 

@@ -131,5 +131,4 @@ def another_model(asked: str, served: str) -> bool:
 
 
 def last_text(messages: Messages) -> str:
-    """Read the content of the newest message."""
     return messages[-1]["content"] if messages else ""

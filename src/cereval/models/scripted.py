@@ -109,7 +109,6 @@ class ScriptedModel:
         return Turn(text, self.delay_s + (0.0 if right else self.slow_when_wrong_s))
 
     def is_right(self, question: str) -> bool:
-        """Tell whether this model answers a question of its key rightly."""
         chance = self.accuracy.get(question, 0.0) if isinstance(self.accuracy, Mapping) else self.accuracy
         return self._chance("right", question) < chance
 

@@ -22,13 +22,13 @@ LONGEST_BODY = 64 * 2**20
 
 
 class Player(Protocol):
-    """Decides what happens to one request; a `ScriptedModel` is one."""
+    """Decide what happens to one request; a `ScriptedModel` is one."""
 
     def turn(self, messages: Messages) -> Turn: ...
 
 
 class Handler:
-    """Answers and counts the requests of every connection; a `timeout` fault lasts `hang_s`."""
+    """Answer and count the requests of every connection; a `timeout` fault lasts `hang_s`."""
 
     def __init__(self, model: Model | Player, *, key: str | None = None, hang_s: float = 3600.0) -> None:
         self.model, self.key, self.hang_s = model, key, hang_s
@@ -109,7 +109,7 @@ class Handler:
 
 @asynccontextmanager
 async def serving(handler: Handler, port: int = 0) -> AsyncIterator[str]:
-    """Serve on loopback while the context is open; yields the base URL."""
+    """Serve on loopback while the context is open; yield the base URL."""
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

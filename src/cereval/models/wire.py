@@ -74,7 +74,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         self.limit = limit
 
     async def send(self, request: Any, **options: Any) -> Any:
-        """Send a request and read its answer; followed are redirects on the same host only."""
+        """Send a request and read its answer; follow redirects on the same host only."""
         options |= {"stream": True, "follow_redirects": False}
         for _ in range(MOST_REDIRECTS):
             response = await super().send(request, **options)

@@ -33,6 +33,18 @@ class Executor(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(slots=True)
+class Counted:
+    """Answers taken from the answer book since the run went on, and when the oldest of them was given."""
+
+    kept: int = 0
+    oldest: float | None = None
+
+    def add(self, at: float) -> None:
+        self.kept += 1
+        self.oldest = at if self.oldest is None else min(self.oldest, at)
+
+
 @dataclass(frozen=True, slots=True)
 class Callers:
     """Puts items to the models of a run, one or several, and scores what comes back."""

@@ -50,6 +50,7 @@ class Prepared:
     plan: Plan
     items: tuple[Item, ...]
     executor: Executor
+    scorer: Scorer
     prompt: Prompt
     limits: Limits
     circumstances: Mapping[str, Any]
@@ -202,7 +203,7 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
     callers = Callers(items, prompt, models, scorer, judge)
     whole = replace(plan, scorer=_scorer_spec(plan, scorer))
     executor: Executor = PackedCallers(callers) if kind.packed else callers
-    return Prepared(whole, items, executor, prompt, limits, circumstances)
+    return Prepared(whole, items, executor, scorer, prompt, limits, circumstances)
 
 
 def _model(spec: Mapping[str, Any], options: ModelOptions, circumstances: Mapping[str, Any]) -> Model:
@@ -268,6 +269,7 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
             "name": request.model,
             "base_url": address_of(request),
             "settings": {"temperature": request.temperature, "max_tokens": request.max_tokens},
+            **({} if request.revision is None else {"revision": request.revision}),
         },
         scorer={"spec": scorer, "judge": request.judge, "judge_base_url": request.judge_base_url},
         prompt={**prompt, "examples": [example.as_dict() for example in examples]},

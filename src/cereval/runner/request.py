@@ -56,6 +56,9 @@ class Request:
     price_out: float | None = None
     timeout: float = 120.0
     history: bool = True
+    fresh: bool = False
+    max_age: str | None = None
+    revision: str | None = None
 
     @property
     def goal(self) -> Estimate | Threshold:

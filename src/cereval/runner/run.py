@@ -13,7 +13,7 @@ from cereval.errors import StoreError
 from cereval.kinds.base import Kind
 from cereval.plan import Plan
 from cereval.records import Certified
-from cereval.runner.executor import Executor
+from cereval.runner.executor import Counted, Executor
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
 from cereval.runner.progress import Observer, Silent, Subject
@@ -48,6 +48,12 @@ class Outcome:
     cost_usd: float | None
     interrupted: bool
     parts: Mapping[str, str]
+    asked: int = 0
+    """Answers paid for now."""
+    kept: int = 0
+    """Answers that were there: of this run, or taken from the answer book."""
+    kept_since: float | None = None
+    """When the oldest of them was given, in seconds since 1970."""
 
 
 async def run(
@@ -57,6 +63,7 @@ async def run(
     limits: Limits,
     observer: Observer | None = None,
     *,
+    counted: Counted | None = None,
     circumstances: Mapping[str, Any] | None = None,
     on_interrupt: Callable[[], None] = lambda: None,
 ) -> Outcome:
@@ -64,7 +71,7 @@ async def run(
 
     circumstances: what is no part of the plan but needed to go on alike (prices, connections), for `resume`.
     """
-    watcher = observer or Silent()
+    watcher, before = observer or Silent(), begun.spending.calls
     watcher.on_start(subject(begun), begun.notes)
     if not begun.session.done:
         for run_id in run_ids(begun.plan):
@@ -80,7 +87,7 @@ async def run(
                     for run_id in run_ids(begun.plan):
                         store.mark(run_id, "failed", {"error": str(error)[:500]})
                 raise
-    outcome = _outcome(begun, store, loop)
+    outcome = _outcome(begun, store, loop, before, counted)
     watcher.on_end(outcome.result)
     return outcome
 
@@ -98,7 +105,7 @@ def subject(begun: Start) -> Subject:
     )
 
 
-def _outcome(begun: Start, store: Store, loop: Loop) -> Outcome:
+def _outcome(begun: Start, store: Store, loop: Loop, before: int, counted: Counted | None) -> Outcome:
     session, end = begun.session, loop.end or "goal"
     result = session.result()
     if end in ("usd", "minutes") and not session.done:
@@ -122,7 +129,15 @@ def _outcome(begun: Start, store: Store, loop: Loop) -> Outcome:
         cost_usd=begun.spending.cost_usd,
         interrupted=end == "interrupted" and not session.done,
         parts={voice.name: voice.run_id for voice in begun.voices} if several else {},
+        asked=calls - before - (counted.kept if counted else 0),
+        kept=before + (counted.kept if counted else 0),
+        kept_since=_oldest(begun, store, counted) if before or (counted and counted.kept) else None,
     )
+
+
+def _oldest(begun: Start, store: Store, counted: Counted | None) -> float | None:
+    times = [at for voice in begun.voices for at in store.answered_at(voice.run_id)[:1]]
+    return min([*times, *([counted.oldest] if counted and counted.oldest else [])], default=None)
 
 
 def _status(result: Certified, end: End) -> str:

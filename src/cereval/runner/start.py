@@ -22,6 +22,7 @@ from cereval.sessions.log import CHUNK, Change, Log, replayed
 from cereval.store.base import Answer, Run, Store
 from cereval.version import ENGINE
 
+ENDED = ("finished", "budget")
 CHANGED = "changed"
 """The status of events that record a new goal or budget."""
 
@@ -85,24 +86,34 @@ def run_ids(plan: Plan) -> tuple[str, ...]:
 # -- plans ------------------------------------------------------------------------------------------------------------
 
 
-def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -> Plan:
-    """The plan with what is known of its items now; an earlier run of the same request is continued."""
+def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool, fresh: bool = False) -> Plan:
+    """The plan with what is known of its items now; an earlier run of the same request is continued.
+
+    fresh: unless that has ended, for then the question is asked anew.
+    """
+    kind = kind_of(plan)
+    before = [one for one in earlier_runs(plan, store) if history or not one.history]
+    going = [one for one in before if not (fresh and store.run(one.run_id).status in ENDED)]
+    if going:
+        return going[0]
+    if kind.learns and learns(plan):
+        past = past_of(plan, store) if history else {}
+        names = ["groups"] if _groups(kind, plan, items) is not None else []
+        names += ["history"] if past else []
+        plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))
+    return replace(plan, attempt=len(before)) if plan.run_id in {one.run_id for one in before} else plan
+
+
+def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
+    """The runs of the same request in the store, oldest first."""
     kind = kind_of(plan)
     wanted = {one.request for one in (plan, *kind.older(plan))}
     if plan.seed_drawn:
         # The first version had the seed 0 where none was given: what it began is gone on with.
         bare = replace(plan, seed=0, seed_source="")
         wanted |= {one.request for one in (bare, *kind.older(bare))}
-    for _, values in store.plans(plan.data_hash):
-        earlier = Plan.from_dict(values) if values.get("format") == PLAN_FORMAT else None
-        if earlier and earlier.request in wanted and (history or not earlier.history):
-            return earlier
-    if not (kind.learns and learns(plan)):
-        return plan
-    past = past_of(plan, store) if history else {}
-    names = ["groups"] if _groups(kind, plan, items) is not None else []
-    names += ["history"] if past else []
-    return replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))
+    plans = [values for _, values in store.plans(plan.data_hash) if values.get("format") == PLAN_FORMAT]
+    return [one for one in map(Plan.from_dict, plans) if one.request in wanted]
 
 
 def learns(plan: Plan) -> bool:

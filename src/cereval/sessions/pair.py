@@ -80,7 +80,7 @@ class Comparison(Certified):
 
     def asked(self) -> str:
         """How many items both models answered, and what that saved."""
-        return f"{self.n_evaluated:,} of {self.n_items:,} items put to both ({self.saved:.1%} saved)"
+        return f"{self.n_evaluated:,} of {self.n_items:,} items put to both{self.saving()}"
 
     def rows(self) -> Rows:
         """The difference, its interval, and what they rest on."""

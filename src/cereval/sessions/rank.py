@@ -92,7 +92,7 @@ class Ranking(Certified):
 
     def asked(self) -> str:
         """How many calls were made, and what that saved."""
-        return f"{self.calls:,} of {self.calls_full:,} calls ({self.saved:.1%} saved)"
+        return f"{self.calls:,} of {self.calls_full:,} calls{self.saving()}"
 
     def table(self) -> Table:
         """A row for every model, with the ranks that the certified order leaves to it, or its place in the top."""

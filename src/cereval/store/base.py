@@ -68,12 +68,25 @@ class Answer:
     latency_s: float = 0.0
     attempts: int = 1
     finish_reason: str = ""
+    kept: str = ""
+    """The run that paid for it, where it was taken from the answer book."""
 
     def __post_init__(self) -> None:
         if (self.score is None) == (self.failure is None):
             raise InvalidInput("answer", "either a score or a failure", (self.score, self.failure))
         if self.score is not None and not (isfinite(self.score) and 0 <= self.score <= 1):
             raise InvalidInput("score", "in [0, 1]", self.score)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """An earlier answer to an item: the run that paid for it, and when (seconds since 1970)."""
+
+    item: int
+    answer: Answer
+    run_id: str
+    at: float
+    same_scorer: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +158,12 @@ class Store(Protocol):
 
     def answers(self, run_id: str, *, texts: bool = True) -> tuple[Answer, ...]:
         """The answers in draw order; without `texts` the raw texts stay in the database."""
+
+    def kept_answers(self, data_hash: str, runs: Sequence[str], since: float) -> tuple[KeptAnswer, ...]:
+        """The answers that runs on the same data paid for since a moment, oldest first; failures are none."""
+
+    def answered_at(self, run_id: str) -> tuple[float, ...]:
+        """When each answer of a run was stored, oldest first."""
 
     def plans(self, data_hash: str | None = None) -> tuple[tuple[str, Mapping[str, Any]], ...]:
         """The id and the plan of every run (on the same data), oldest first, without their counts."""

@@ -82,4 +82,9 @@ def _add_engine(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE runs ADD COLUMN engine BIGINT"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _add_engine)
+def _add_kept(connection: Connection) -> None:
+    """Answers say which run paid for them, where that is another."""
+    connection.execute(text("ALTER TABLE answers ADD COLUMN kept TEXT NOT NULL DEFAULT ''"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _add_engine, _add_kept)

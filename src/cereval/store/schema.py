@@ -70,6 +70,7 @@ answers = Table(
     Column("attempts", BigInteger),
     Column("finish_reason", Text),
     Column("at", Double),
+    Column("kept", Text),
 )
 
 certificates = Table(

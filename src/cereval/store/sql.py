@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL
 from cereval.errors import StoreError
 from cereval.records import Draw
 from cereval.store import schema
-from cereval.store.base import Answer, PastScores, Run
+from cereval.store.base import Answer, KeptAnswer, PastScores, Run
 from cereval.store.engine import connected, parsed
 from cereval.store.faults import place, translated
 from cereval.store.history import past_scores
@@ -154,6 +154,25 @@ class SqlStore:
         rows = self._all(select(*columns).where(table.c.run_id == run_id).order_by(table.c.draw))
         return tuple(map(answer_from, rows))
 
+    def kept_answers(self, data_hash: str, runs: Sequence[str], since: float) -> tuple[KeptAnswer, ...]:
+        drawn, told = schema.draws, schema.answers
+        query = (
+            select(drawn.c.item, told)
+            .join(told, (told.c.run_id == drawn.c.run_id) & (told.c.draw == drawn.c.draw))
+            .join(schema.runs, schema.runs.c.run_id == drawn.c.run_id)
+            .where(schema.runs.c.data_hash == data_hash, drawn.c.run_id.in_(list(runs)))
+            .where(told.c.failure.is_(None), told.c.at >= since, told.c.kept == "")
+            .order_by(told.c.at)
+        )
+        return tuple(
+            KeptAnswer(row["item"], answer_from(row), row["run_id"], row["at"]) for row in self._all(query)
+        )
+
+    def answered_at(self, run_id: str) -> tuple[float, ...]:
+        table = schema.answers
+        rows = self._all(select(table.c.at).where(table.c.run_id == run_id).order_by(table.c.at))
+        return tuple(row["at"] for row in rows)
+
     def plans(self, data_hash: str | None = None) -> tuple[tuple[str, Mapping[str, Any]], ...]:
         table = schema.runs
         query = select(table.c.run_id, table.c.plan).order_by(table.c.created_at, table.c.run_id)
@@ -221,7 +240,7 @@ def answer_row(run_id: str, answer: Answer, at: float) -> dict[str, Any]:
 
 
 def answer_from(row: Mapping[Any, Any]) -> Answer:
-    return Answer(**{key: value for key, value in row.items() if key not in ("run_id", "at")})
+    return Answer(**{key: value for key, value in row.items() if key not in ("run_id", "at", "item")})
 
 
 def run_from(row: Mapping[Any, Any]) -> Run:

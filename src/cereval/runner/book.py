@@ -1,0 +1,125 @@
+"""The answer book: what a model has answered before need not be paid for again.
+
+At temperature 0 an answer is a fact about the model, and any later certificate may use it, as long as the later run's
+draws were not chosen by someone who had seen it: a new run draws with fresh randomness, looks up what it draws, and
+pays only for what is new. Answers are found by what was asked: model, revision, settings, prompt and item.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cereval.datasets.base import Item
+from cereval.errors import InvalidInput
+from cereval.kinds import kind_of
+from cereval.models.base import Reply
+from cereval.plan import PLAN_FORMAT, Plan, digest_of
+from cereval.records import Draw
+from cereval.runner.executor import Counted, Executor, scored
+from cereval.runner.start import run_ids
+from cereval.scorers.base import Scorer
+from cereval.store.base import Answer, KeptAnswer, Store
+
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Which earlier answers a run may take: none where `fresh`, none older than `max_age_s`."""
+
+    fresh: bool = False
+    max_age_s: float | None = None
+
+
+def age_in_seconds(text: str) -> float:
+    """Read an age such as 90m, 12h, 7d or 2w.
+
+    >>> age_in_seconds("7d")
+    604800.0
+    """
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])", text.strip())
+    if match is None:
+        raise InvalidInput("--max-age", "a number and a unit (s, m, h, d, w), such as 7d", text)
+    return float(match[1]) * UNITS_S[match[2]]
+
+
+@dataclass(slots=True)
+class WithBook:
+    """An executor that looks into the book first."""
+
+    inner: Executor
+    items: Sequence[Item]
+    scorer: Scorer
+    books: Sequence[Mapping[int, KeptAnswer]]
+    counted: Counted = field(default_factory=Counted)
+
+    async def answer(self, draw: Draw, model: int, place: int) -> Answer:
+        found = self.books[model].get(draw.item) if model < len(self.books) else None
+        if found is None:
+            return await self.inner.answer(draw, model, place)
+        self.counted.add(found.at)
+        return await self._kept(found, draw, place)
+
+    async def _kept(self, found: KeptAnswer, draw: Draw, place: int) -> Answer:
+        """The earlier answer; scored anew, unless the very same scorer has."""
+        if found.same_scorer:
+            return replace(found.answer, draw=place, cost_usd=0.0, latency_s=0.0, kept=found.run_id)
+        old = found.answer
+        reply = Reply(old.text, old.input_tokens, old.output_tokens, 0.0, finish_reason=old.finish_reason)
+        answer = await scored(self.scorer, self.items[draw.item], reply, place)
+        return replace(answer, kept=found.run_id)
+
+    def answered_before(self, model: int) -> None:
+        self.inner.answered_before(model)
+
+    def notices(self) -> list[str]:
+        return self.inner.notices()
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def books_for(plan: Plan, store: Store, reuse: Reuse) -> list[dict[int, KeptAnswer]]:
+    """For each model of a plan what the store has of its answers to the same items, by the item's number."""
+    kind = kind_of(plan)
+    if reuse.fresh or kind.packed or plan.target == "expected":
+        return []
+    since = 0.0 if reuse.max_age_s is None else time.time() - reuse.max_age_s
+    earlier = _answering_runs(plan, store)
+    return [_book(plan, spec, earlier, store, since) for spec in kind.models(plan)]
+
+
+def _answering_runs(plan: Plan, store: Store) -> list[Plan]:
+    """The other runs on the same data that keep answers of one model each."""
+    own = set(run_ids(plan))
+    found = []
+    for run_id, values in store.plans(plan.data_hash):
+        if run_id not in own and values.get("format") == PLAN_FORMAT and not kind_of(values).packed:
+            one = Plan.from_dict(values)
+            found += [one] if kind_of(one).parts(one) == (one,) else []
+    return found
+
+
+def _book(
+    plan: Plan, spec: Mapping[str, Any], earlier: Sequence[Plan], store: Store, since: float
+) -> dict[int, KeptAnswer]:
+    wanted = asking(spec, plan.prompt)
+    if wanted is None:
+        return {}
+    alike = {
+        one.run_id: one.scorer == plan.scorer for one in earlier if asking(one.model, one.prompt) == wanted
+    }
+    kept = store.kept_answers(plan.data_hash, list(alike), since) if alike else ()
+    return {one.item: replace(one, same_scorer=alike[one.run_id]) for one in kept}
+
+
+def asking(model: Mapping[str, Any], prompt: Mapping[str, Any]) -> str | None:
+    """Name what a model is asked, but for the item; None where its answers are not facts about it."""
+    settings = model.get("settings", {})
+    if settings.get("temperature", 0.0) not in (0, 0.0):
+        return None
+    return digest_of({"model": dict(model), "prompt": dict(prompt)})
