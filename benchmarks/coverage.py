@@ -33,10 +33,10 @@ class Cell:
     family: str
     method: str
 
-    def outcome(self, seed: int) -> Outcome:
+    def outcome(self, seed: int, delta: float = DELTA) -> Outcome:
         """One run; scenes and sessions have separate random streams."""
         scene = BY_NAME[self.family].make(np.random.default_rng([seed, 991]))
-        return watch(scene, self.method, seed)
+        return watch(scene, self.method, seed, 1 - delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,15 @@ def most_misses(runs: int, delta: float = DELTA, certainty: float = CERTAINTY) -
     123
     """
     return int(binom.ppf(certainty, runs, delta))
+
+
+def power(runs: int, delta: float = DELTA, times: float = 2.0) -> float:
+    """The chance that `most_misses` is exceeded where the true miss rate is so many times delta.
+
+    >>> round(power(30), 3), round(power(90, delta=0.2), 3)
+    (0.073, 0.968)
+    """
+    return float(binom.sf(most_misses(runs, delta), runs, times * delta))
 
 
 def cells(names: Iterable[str] | None = None) -> list[Cell]:

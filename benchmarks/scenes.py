@@ -44,9 +44,11 @@ class Outcome:
     calls: int
 
 
-def watch(scene: Scene, method: str, seed: int) -> Outcome:
+def watch(scene: Scene, method: str, seed: int, confidence: float = 0.95) -> Outcome:
     """Plays a scene to its end and checks everything that the session shows on the way."""
-    session = Session(len(scene.scores), goal=scene.goal, method=method, seed=seed, **scene.plan)
+    session = Session(
+        len(scene.scores), goal=scene.goal, method=method, seed=seed, confidence=confidence, **scene.plan
+    )
     answers = np.random.default_rng([seed, 77])
     changes = list(scene.changes)
     pending: list[Draw] = []

@@ -14,6 +14,7 @@ from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec
 from cereval.kinds import kind_of
 from cereval.records import Certified
+from cereval.runner.answers import answer_rows
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
 from cereval.runner.prepare import (
     Prepared,
@@ -273,28 +274,7 @@ def resumed(
 
 def answers_of(outcome: Outcome, store: Store) -> list[dict[str, Any]]:
     """Every answer of a run as rows, in the order of the draws of each model."""
-    items = store.items(outcome.plan.data_hash)
-    parts = outcome.parts or {outcome.plan.model_name: outcome.run_id}
-    rows = []
-    for model, run_id in parts.items():
-        answers = {answer.draw: answer for answer in store.answers(run_id)}
-        for draw in store.draws(run_id):
-            if draw.index in answers:
-                rows.append(_row(items[draw.item], model, answers[draw.index]))
-    return rows
-
-
-def _row(item: Mapping[str, Any], model: str, answer: Any) -> dict[str, Any]:
-    return {
-        "item": item["id"],
-        "model": model,
-        "prompt": item["input"],
-        "answer": answer.text,
-        "score": answer.score,
-        "failure": answer.failure,
-        "category": item["category"],
-        "cost_usd": answer.cost_usd,
-    }
+    return list(answer_rows(store, outcome.run_id))
 
 
 # -- places -----------------------------------------------------------------------------------------------------------

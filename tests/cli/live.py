@@ -29,6 +29,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, di
     return code, json.loads(captured.out) if captured.out else {"error": captured.err}
 
 
+def settled(facts: dict[str, Any]) -> dict[str, Any]:
+    """What a command printed, but for how much of it this very command asked."""
+    return {name: value for name, value in facts.items() if name not in ("kept", "asked")}
+
+
 def listed(capsys: pytest.CaptureFixture[str], url: str = "sqlite:///cereval.db") -> list[dict[str, Any]]:
     """What `cereval runs --json` prints."""
     capsys.readouterr()

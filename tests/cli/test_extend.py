@@ -96,6 +96,7 @@ def test_a_score_that_is_gone_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert "no score any more for 1 items of the session, the first is 'q7'" in capsys.readouterr().err
 
 
+@pytest.mark.fresh
 def test_without_a_seed_one_is_drawn_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scores, state = write(tmp_path / "s.csv", 60), str(tmp_path / "state.json")
     seeds = []

@@ -65,8 +65,13 @@ NAMES: Mapping[str, str] = {
     "run, gate, resume": f"{RESULT} {GOAL} {RUN} calls",
     "run --dry-run": "plan first_prompt expected_calls",
     "runs (a list)": (
-        "run_id kind status model data n_items goal items calls failures cost_usd parts engine created_at changed_at"
+        "run_id kind status model data n_items goal answer estimate lower upper labels items calls failures cost_usd "
+        "parts engine created_at changed_at"
     ),
+    "show": "run_id rows",
+    "export": "rows output",
+    "trend": "data runs",
+    "delete": "deleted",
     "verify": "verdict status valid reasons checked",
     "report": f"{RESULT} run_id report",
     "replay": f"{RESULT} model {GOAL} truth truth_inside",

@@ -16,30 +16,68 @@ if TYPE_CHECKING:
 
 @click.command()
 @STORE
+@click.option("--model", metavar="TEXT", help="Only runs whose model's name has this text.")
+@click.option("--data", metavar="TEXT", help="Only runs on data whose name has this text.")
+@click.option("--tag", metavar="NAME", help="Only runs with this name or tag.")
+@click.option("--since", metavar="AGE|DATE", help="Only runs changed since, such as 7d or 2026-11-01.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
-def runs(store: str | None, as_json: bool) -> int:
+def runs(store: str | None, as_json: bool, **wanted: Any) -> int:
     """List the runs in the store, oldest first; runs of several models with their parts."""
     from cereval.api import opened_store
     from cereval.cli.output import print_table
 
     with opened_store(store) as opened:
         by_id = {run.run_id: run for run in opened.runs()}
-    found = [_facts(run, by_id) for run in by_id.values()]
+    found = [facts for facts in (_facts(run, by_id) for run in by_id.values()) if _fits(facts, wanted)]
     if as_json:
         click.echo(json.dumps(found, allow_nan=False, ensure_ascii=False))
     elif found:
-        names = ("run_id", "status", "model", "goal", "calls", "cost", "changed")
+        names = ("run_id", "status", "model", "data", "goal", "answer", "calls", "cost", "changed")
         rows = [[_shown(facts)[name] for name in names] for facts in found]
-        print_table(rows, names, numbers=(4, 5), names=(2, 3), extra=6)
+        print_table(rows, names, numbers=(6, 7), names=(2, 3, 4, 5), extra=8)
     else:
         click.echo("no runs yet")
     return 0
 
 
+def _fits(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a run is one of those asked for."""
+    since = None if wanted["since"] is None else _moment(wanted["since"])
+    return (
+        (wanted["model"] is None or wanted["model"] in facts["model"])
+        and (wanted["data"] is None or wanted["data"] in facts["data"])
+        and (wanted["tag"] is None or wanted["tag"] in facts["labels"])
+        and (since is None or facts["changed_at"] >= since)
+    )
+
+
+def _moment(text: str) -> str:
+    """A date, or an age counted back from now, as the store writes moments."""
+    from datetime import UTC, datetime, timedelta
+
+    from cereval.errors import InvalidInput
+    from cereval.runner.book import age_in_seconds
+
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).isoformat(timespec="microseconds")
+    except ValueError:
+        pass
+    try:
+        age = timedelta(seconds=age_in_seconds(text))
+    except InvalidInput:
+        raise InvalidInput("--since", "a date such as 2026-11-01, or an age such as 7d", text) from None
+    return (datetime.now(UTC) - age).isoformat(timespec="microseconds")
+
+
 def _shown(facts: dict[str, Any]) -> dict[str, str]:
     cost = "-" if facts["cost_usd"] is None else f"${facts['cost_usd']:.2f}"
     changed = facts["changed_at"][:16].replace("T", " ")
-    return {name: str(value) for name, value in facts.items()} | {"cost": cost, "changed": changed}
+    answer = facts["answer"] or "-"
+    return {name: str(value) for name, value in facts.items()} | {
+        "cost": cost,
+        "changed": changed,
+        "answer": answer,
+    }
 
 
 def _facts(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
@@ -57,6 +95,8 @@ def _facts(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
         "data": plan.data_name,
         "n_items": plan.n_items,
         "goal": kind.goal_words(run.plan),
+        **{name: run.summary.get(name) for name in ("answer", "estimate", "lower", "upper")},
+        "labels": list(run.labels),
         "items": max((part.answers for part in parts), default=0),
         # Comparisons of the first version keep both answers as one.
         "calls": sum(part.answers for part in parts) * (2 if kind.packed else 1),

@@ -17,7 +17,8 @@ from cereval.text import percent
 
 EQUAL = 0.5
 ROUNDING = 1e-12
-"""Means of all items nearer than this to one another are equal."""
+"""Means of all items nearer than this to one another are equal. It need not grow with their number: once all items are
+in, their sum is correctly rounded (`math.fsum`), and each score's own rounding is at most 2^-53."""
 
 FINEST = 0.01
 """The bets of a comparison without ties work towards differences of this size."""

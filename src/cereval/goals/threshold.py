@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from cereval.goals.compare import ROUNDING
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.methods.base import Aim, Method
 from cereval.text import percent
@@ -33,13 +34,15 @@ class Threshold:
     def decision(self, method: Method) -> str | None:
         """ "above" or "below" once the interval no longer straddles the threshold.
 
-        The theorem excludes values up to and including an open end, so a statistical limit equal to the
-        threshold decides; a mean known to equal it counts as above: it is at least the threshold.
+        The bets exclude an end that they set, so that one equal to the threshold decides. The scores of all items
+        exclude only what lies beyond their ends: where a call failed the mean may equal the upper one, and a mean
+        equal to the threshold passes, so that nothing is decided.
         """
         interval = method.interval
-        if interval.lower >= self.value:
+        beyond = ROUNDING if method.complete else 0.0
+        if interval.lower >= self.value - beyond:
             return "above"
-        return "below" if interval.upper <= self.value else None
+        return "below" if interval.upper <= self.value - beyond else None
 
     @property
     def words(self) -> str:

@@ -75,6 +75,10 @@ class Kind(ABC):
         """The runs that keep the answers, one for each model; the run itself where one model is asked."""
         return (plan,)
 
+    def before(self, plan: Mapping[str, Any]) -> str | None:  # noqa: ARG002
+        """The run that a run goes on from, where it is one of a series."""
+        return None
+
     def older(self, plan: Plan) -> tuple[Plan, ...]:  # noqa: ARG002
         """The same request as earlier versions wrote it: what they began is gone on with."""
         return ()

@@ -54,6 +54,11 @@ class GrowingData(Kind):
         version.whole.extend(size)
         return _limited(version.whole.last, plan.max_calls)
 
+    def before(self, plan: Mapping[str, Any]) -> str | None:
+        """The run of the version before."""
+        after: str | None = plan["growth"]["after"]
+        return after
+
     def notes(self, plan: Plan) -> tuple[str, ...]:
         *before, new = plan.growth["sizes"]
         return (f"version {len(before) + 1}: {new:,} new items, {sum(before):,} before",)

@@ -40,8 +40,8 @@ class PackedPair(EstimateMean):
         session.models = self.names(plan)
         return session
 
-    def names(self, plan: Plan) -> tuple[str, ...]:
-        return tuple(str(plan.model[which]["name"]) for which in ("first", "second"))
+    def models(self, plan: Plan) -> tuple[Mapping[str, Any], ...]:
+        return plan.model["first"], plan.model["second"]
 
     def notes(self, plan: Plan) -> tuple[str, ...]:  # noqa: ARG002
         return ("progress shows (1 + first - second)/2: 50% where the two models are equal",)

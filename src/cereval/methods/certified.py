@@ -29,6 +29,7 @@ NEARLY = 20.0
 DEFAULT_EPS = 0.02
 SMALLEST_GRID_STEP = 2e-5
 LOGICAL_SLACK = 1e-12
+"""Limits that cross by less than this, or than the sums may be off (`sum_slack`), do not contradict one another."""
 
 RESERVE = 0.1
 """Share of delta that a threshold test leaves for the intervals shown if it is given up undecided: whoever gives
@@ -240,9 +241,8 @@ class CertifiedMethod(Method):
         if self.tally.replacement:
             return Interval(0.0, 1.0)
         low, unseen = self.tally.seen_low, self.tally.prospect().unseen
-        return Interval(
-            max(low - LOGICAL_SLACK, 0.0), min(self.tally.seen_high + unseen + LOGICAL_SLACK, 1.0)
-        )
+        slack = self.tally.slack
+        return Interval(max(low - slack, 0.0), min(self.tally.seen_high + unseen + slack, 1.0))
 
     @property
     def statistical(self) -> Interval:
@@ -258,7 +258,7 @@ class CertifiedMethod(Method):
         logical, statistical = self.logical, self.statistical
         lower, upper = max(logical.lower, statistical.lower), min(logical.upper, statistical.upper)
         crossed = self._table is not None and self._table.contradiction
-        return crossed or lower > upper + LOGICAL_SLACK
+        return crossed or lower > upper + max(LOGICAL_SLACK, self.tally.slack)
 
     @property
     def interval(self) -> Interval:

@@ -116,7 +116,7 @@ def extended(run_id: str, store: Store, data: DataSet, overrides: Mapping[str, A
     """The next version of a run's data: its items and those of `data` that it does not have."""
     run = store.run(run_id)
     plan = Plan.from_dict(run.plan)
-    if not plan.growth:
+    if "sizes" not in plan.growth:
         raise InvalidInput("RUN", "a run that `cereval extend` started", run.run_id)
     items = stored_items(plan, store)
     examples = [str(example["id"]) for example in plan.prompt.get("examples", ())]
@@ -139,7 +139,7 @@ def _check_extension(plan: Plan, store: Store) -> None:
     """Extend a version once it has ended, and once only: else not all certificates would hold at once."""
     after = plan.growth["after"]
     for run_id, values in store.plans():
-        if values.get("growth", {}).get("after") == after and run_id != plan.run_id:
+        if kind_of(values).before(values) == after and run_id != plan.run_id:
             raise InvalidInput("RUN", f"the newest version: it was extended by run {run_id}", after)
     try:
         kind_of(plan).session(plan, Known(), reader(store))
@@ -169,13 +169,14 @@ def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> d
 
 
 def _last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:
-    """Those of the last calls; a version of growing data that needed none has those of the version before."""
+    """Those of the last calls; a run that needed none has those of the run that it goes on from."""
     running: list[Mapping[str, Any]]
     running = [event["detail"] for event in store.events(run_id) if event["status"] == "running"]
-    after = store.run(run_id).plan.get("growth", {}).get("after")
-    if running or after is None:
+    plan = store.run(run_id).plan
+    before = kind_of(plan).before(plan)
+    if running or before is None:
         return running[-1] if running else {}
-    return _last_circumstances(after, store)
+    return _last_circumstances(before, store)
 
 
 def circumstances_of(request: Request) -> dict[str, Any]:
@@ -195,8 +196,7 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
     prompt.messages(items[0])
     kind = kind_of(plan)
-    specs = [plan.model["first"], plan.model["second"]] if kind.packed else kind.models(plan)
-    models = [_model(spec, options, circumstances) for spec in specs]
+    models = [_model(spec, options, circumstances) for spec in kind.models(plan)]
     if limits.max_usd is not None and any(getattr(model, "price", Price(0, 0)) is None for model in models):
         needed = "given with --price-in and --price-out for this model"
         raise InvalidInput("--max-usd", needed, limits.max_usd)

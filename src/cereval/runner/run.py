@@ -113,7 +113,7 @@ def _outcome(begun: Start, store: Store, loop: Loop, before: int, counted: Count
     certificate = begun.certificate(result)
     earlier, status = store.certificates(begun.plan.run_id), _status(result, end)
     if not earlier or earlier[-1] != certificate:
-        store.finish(begun.plan.run_id, certificate, status)
+        store.finish(begun.plan.run_id, certificate, status, _summary(begun, result))
         for run_id in run_ids(begun.plan)[1:]:
             store.mark(run_id, status)
     calls = begun.spending.calls
@@ -138,6 +138,17 @@ def _outcome(begun: Start, store: Store, loop: Loop, before: int, counted: Count
 def _oldest(begun: Start, store: Store, counted: Counted | None) -> float | None:
     times = [at for voice in begun.voices for at in store.answered_at(voice.run_id)[:1]]
     return min([*times, *([counted.oldest] if counted and counted.oldest else [])], default=None)
+
+
+def _summary(begun: Start, result: Certified) -> dict[str, Any]:
+    """What lists show of a run: the answer in words, its numbers, and the counts of its answers."""
+    shown = begun.kind.shown(result, begun.plan)
+    numbers = {
+        name: getattr(shown, name, None) for name in ("estimate", "lower", "upper", "decision", "stopped")
+    }
+    spent = begun.spending
+    counts = {"answers": spent.calls, "failures": spent.failures, "cost_usd": spent.cost_usd}
+    return {"answer": shown.answer(), **numbers, **(counts if len(begun.voices) == 1 else {})}
 
 
 def _status(result: Certified, end: End) -> str:

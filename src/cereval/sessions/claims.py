@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.stats.increments import sum_slack
 from cereval.stats.pairs import PairGames
 
 Floats = NDArray[np.float64]
@@ -14,6 +15,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 EXACT = 1e-12
+"""The least distance of two means that are told apart; more where the sums behind them may be off by more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +80,7 @@ def read(
         lowest = pairs.matrix(games.total, empty=-np.inf) / games.n_items
         complete = pairs.matrix(np.tile(games.time, (2, 1)).astype(np.float64), empty=0) == games.n_items
         passed = pairs.matrix(games.evidence[-1], empty=-np.inf) >= needed
-        near = passed | (complete & (lowest >= -margin - EXACT))
+        near = passed | (complete & (lowest >= -margin - max(EXACT, sum_slack(games.n_items))))
         wins &= passed
     above = closed(wins)
     gap, error = games.estimates, games.errors

@@ -26,13 +26,37 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 RANGE_SLACK = 1e-9
-"""Relative widening of the stated range, far above the rounding of sums over the unseen items."""
+"""The least relative widening of the stated range (see `range_slack`)."""
 
 SUM_SLACK = 1e-12
-"""Absolute widening, far above the rounding of the sums over the seen items, which only grow."""
+"""The least absolute widening of sums over the seen items (see `sum_slack`)."""
+
+ROUNDOFF = 2.0**-53
+"""The largest relative error of one addition."""
 
 STALE = 1 / 64
 """The sums over the unseen are taken anew at this share of the last look: subtraction loses their digits."""
+
+
+def sum_slack(terms: int) -> float:
+    """How far running sums over so many items may be off, twice over; at least `SUM_SLACK`.
+
+    A running sum that stays within [0, 1] loses at most 2^-53 with each of its terms (Higham 2002, chapter 4). A limit
+    adds two of them, one over the seen and one over the unseen items: 2 terms 2^-53, and twice that is allowed for.
+
+    >>> sum_slack(1000), sum_slack(100_000) > 4e-11
+    (1e-12, True)
+    """
+    return max(SUM_SLACK, 4 * terms * ROUNDOFF)
+
+
+def range_slack(terms: int) -> float:
+    """The same for the sum of the draw weights, relative to what subtraction has left of it: `STALE` at least.
+
+    >>> range_slack(10_000), range_slack(1_000_000) > 1e-8
+    (1e-09, True)
+    """
+    return max(RANGE_SLACK, 2 * terms * ROUNDOFF / STALE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +118,9 @@ class Tally:
     def __init__(self, shares: Floats, *, replacement: bool) -> None:
         self.shares = shares
         self.replacement = replacement
+        self.slack = sum_slack(len(shares))
+        """By how much the sums may be off."""
+        self._widening = 1 + range_slack(len(shares))
         self.seen_low = 0.0
         self.seen_high = 0.0
         self._left = np.ones(len(shares), dtype=bool)
@@ -117,11 +144,11 @@ class Tally:
 
     def prospect(self) -> Prospect:
         """Range and relative variance of the next increment; does not depend on which item is drawn."""
-        down = self._race * self._reach_down * (1 + RANGE_SLACK)
-        up = self._race * self._reach_up * (1 + RANGE_SLACK)
+        down = self._race * self._reach_down * self._widening
+        up = self._race * self._reach_up * self._widening
         return Prospect(
-            floor=self.seen_low + self._expected - down - SUM_SLACK,
-            ceiling=self.seen_high + self._expected + up + SUM_SLACK,
+            floor=self.seen_low + self._expected - down - self.slack,
+            ceiling=self.seen_high + self._expected + up + self.slack,
             variance=max(self._race * self._energy, 1e-300),
             seen_low=self.seen_low,
             seen_high=self.seen_high,

@@ -14,6 +14,8 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.stats.increments import sum_slack
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -21,6 +23,7 @@ CELLS = 200
 CAP = 0.8
 ROUNDING = 1e-9
 SLACK = 1e-12
+"""The least by which a stake's room and a factor stay away from 0."""
 
 
 class MeanGames:
@@ -70,8 +73,9 @@ class MeanGames:
         below = np.logical_and.accumulate(rejected[0], axis=1).sum(axis=1)
         above = np.logical_and.accumulate(rejected[1, :, ::-1], axis=1).sum(axis=1)
         steps = np.append(0.0, self.grid)
-        lowest = (self.total[0] / self.n_items) * (1 - SLACK)
-        highest = (self.total[1] + self.n_items - self.time) / self.n_items * (1 + SLACK)
+        slack = sum_slack(self.n_items)
+        lowest = (self.total[0] / self.n_items) * (1 - slack)
+        highest = (self.total[1] + self.n_items - self.time) / self.n_items * (1 + slack)
         lower = np.maximum(steps[below], lowest)
         upper = np.minimum(1.0 - steps[above], np.minimum(highest, 1.0))
         crossed = lower > upper

@@ -27,6 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from cereval.stats.increments import sum_slack
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -35,6 +37,7 @@ PRIOR_SQUARE = 0.25
 """What one imagined past item says of D^2: about that of two unrelated 0/1 scores at mean .85."""
 LARGEST_GAP = 0.5
 LOGICAL_SLACK = 1e-9
+"""The least by which a sum of differences must exceed its null; more where the sum may be off by more."""
 UNKNOWN = 1e6
 
 
@@ -83,6 +86,7 @@ class PairGames:
         tuning: PairTuning | None = None,
     ) -> None:
         self.n_items = n_items
+        self._slack = max(LOGICAL_SLACK, n_items * sum_slack(n_items))
         self.nulls = np.array(nulls)[:, None, None]
         self.alpha, self.floor, self.tuning = alpha, floor, tuning or PairTuning()
         self.time = np.zeros(pairs, dtype=np.int64)
@@ -132,7 +136,7 @@ class PairGames:
         most = wealth.max(axis=0)
         together = most + np.log(np.exp(wealth - most).sum(axis=0))
         unseen = self.n_items - self.time[which]
-        proven = self.total[:, which] - unseen > self.n_items * self.nulls + LOGICAL_SLACK
+        proven = self.total[:, which] - unseen > self.n_items * self.nulls + self._slack
         together[proven] = np.inf
         self.evidence[..., which] = np.maximum(self.evidence[..., which], together)
 

@@ -3,7 +3,7 @@
 Obligations of every store:
 - a method that writes returns only when the rows are durable: they survive `kill -9` and, on SQLite with
   `synchronous=FULL`, the loss of power;
-- nothing is changed or deleted once written: a run's status is the newest of its events, but for a
+- nothing is changed once written, nor removed but by `delete`: a run's status is the newest of its events, but for a
   `running` run that no process holds any more, which is `interrupted`;
 - draws are stored before their calls go out, an answer at most once per draw;
 - numbers come back bit for bit; texts come back whole but for NUL and lone surrogates, which become U+FFFD;
@@ -12,9 +12,9 @@ Obligations of every store:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Protocol
 
@@ -42,11 +42,13 @@ class Run:
     status: str
     created_at: str
     changed_at: str
-    draws: int = 0
     answers: int = 0
     failures: int = 0
     cost_usd: float | None = 0.0
     engine: int | None = None
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    """What the newest certificate comes to: the answer in words, and its numbers."""
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,23 @@ class Store(Protocol):
     def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
         """The events of a run, oldest first: `status`, `at` and `detail`."""
 
-    def finish(self, run_id: str, certificate: Mapping[str, Any], status: str = "finished") -> None:
-        """Stores a certificate and marks the run, in one transaction."""
+    def finish(
+        self,
+        run_id: str,
+        certificate: Mapping[str, Any],
+        status: str = "finished",
+        summary: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store a certificate and mark the run, in one transaction; `summary` is what lists show of it."""
+
+    def label(self, run_id: str, labels: Sequence[str]) -> None:
+        """Add labels to a run."""
+
+    def delete(self, run_ids: Sequence[str]) -> None:
+        """Remove runs with all that belongs to them; the only way in which anything is ever removed."""
+
+    def rows(self, run_id: str) -> Iterator[tuple[Draw, Answer, float]]:
+        """Every answer with its draw and the moment it was stored, in draw order, a few at a time in memory."""
 
     def certificates(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
         """The certificates of a run, oldest first."""

@@ -87,4 +87,10 @@ def _add_kept(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE answers ADD COLUMN kept TEXT NOT NULL DEFAULT ''"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _add_engine, _add_kept)
+def _add_labels(connection: Connection) -> None:
+    """Runs have names and tags."""
+    columns = "run_id TEXT NOT NULL REFERENCES runs, label TEXT NOT NULL, PRIMARY KEY (run_id, label)"
+    connection.execute(text(f"CREATE TABLE labels ({columns})"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _add_engine, _add_kept, _add_labels)

@@ -54,6 +54,13 @@ draws = Table(
     Column("at", Double),
 )
 
+labels = Table(
+    "labels",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("label", Text, primary_key=True),
+)
+
 answers = Table(
     "answers",
     metadata,

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, Table, case, func, insert, select
+from sqlalchemy import Connection, Engine, Select, Table, case, delete, func, insert, select
 from sqlalchemy.engine import URL
 
 from cereval.errors import StoreError
@@ -24,6 +24,11 @@ from cereval.store.holds import held, holding
 from cereval.store.migrations import migrate
 from cereval.store.schema import now
 from cereval.text import did_you_mean
+
+ENDED = ("finished", "budget", "interrupted")
+COUNTS = ("answers", "failures", "cost_usd")
+MOST_NAMED = 500
+"""Runs named in one query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,53 @@ class SqlStore:
             {"status": row["status"], "at": row["at"], "detail": json.loads(row["detail"])} for row in rows
         )
 
-    def finish(self, run_id: str, certificate: Mapping[str, Any], status: str = "finished") -> None:
+    def finish(
+        self,
+        run_id: str,
+        certificate: Mapping[str, Any],
+        status: str = "finished",
+        summary: Mapping[str, Any] | None = None,
+    ) -> None:
         with self._writing() as connection:
             _append(connection, schema.certificates, run_id, content=_json(certificate))
-            _append(connection, schema.events, run_id, status=status, detail="{}")
+            _append(connection, schema.events, run_id, status=status, detail=_json(summary or {}))
+
+    def label(self, run_id: str, labels: Sequence[str]) -> None:
+        table = schema.labels
+        with self._writing() as connection:
+            there = set(connection.execute(select(table.c.label).where(table.c.run_id == run_id)).scalars())
+            rows = [
+                {"run_id": run_id, "label": storable(one)}
+                for one in dict.fromkeys(labels)
+                if one not in there
+            ]
+            if rows:
+                connection.execute(insert(table), rows)
+
+    def delete(self, run_ids: Sequence[str]) -> None:
+        tables = (
+            schema.answers,
+            schema.draws,
+            schema.certificates,
+            schema.events,
+            schema.labels,
+            schema.runs,
+        )
+        with self._writing() as connection:
+            for table in tables:
+                connection.execute(delete(table).where(table.c.run_id.in_(list(run_ids))))
+
+    def rows(self, run_id: str) -> Iterator[tuple[Draw, Answer, float]]:
+        drawn, told = schema.draws, schema.answers
+        query = (
+            select(drawn.c.item, drawn.c.probability, told)
+            .join(told, (told.c.run_id == drawn.c.run_id) & (told.c.draw == drawn.c.draw))
+            .where(drawn.c.run_id == run_id)
+            .order_by(drawn.c.draw)
+        )
+        with self._reading() as connection:
+            for row in connection.execution_options(yield_per=1000).execute(query).mappings():
+                yield Draw(row["draw"], row["item"], row["probability"]), answer_from(row), row["at"]
 
     def certificates(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
         table = schema.certificates
@@ -199,7 +247,13 @@ class SqlStore:
             return connection.execute(query).mappings().all()
 
     def _runs(self, connection: Connection, query: Select[Any]) -> tuple[Run, ...]:
-        found = [run_from(row) for row in connection.execute(query).mappings()]
+        rows = connection.execute(query).mappings().all()
+        uncounted = [row["run_id"] for row in rows if f'"{COUNTS[0]}"' not in row["detail"]]
+        counts, labels = _counted(connection, uncounted), _labelled(connection)
+        found = [
+            replace(run_from(row), **counts.get(row["run_id"], {}), labels=labels.get(row["run_id"], ()))
+            for row in rows
+        ]
         at_work = held(connection, (run.run_id for run in found if run.status == "running"))
         return tuple(
             replace(run, status="interrupted")
@@ -240,34 +294,58 @@ def answer_row(run_id: str, answer: Answer, at: float) -> dict[str, Any]:
 
 
 def answer_from(row: Mapping[Any, Any]) -> Answer:
-    return Answer(**{key: value for key, value in row.items() if key not in ("run_id", "at", "item")})
+    return Answer(
+        **{key: value for key, value in row.items() if key not in ("run_id", "at", "item", "probability")}
+    )
 
 
 def run_from(row: Mapping[Any, Any]) -> Run:
-    return Run(**(dict(row) | {"plan": json.loads(row["plan"])}))
+    summary = json.loads(row["detail"]) if row["status"] in ENDED else {}
+    counts = {name: summary.pop(name) for name in COUNTS if name in summary}
+    plain = {name: value for name, value in row.items() if name != "detail"}
+    return Run(**(plain | {"plan": json.loads(row["plan"]), "summary": summary} | counts))
 
 
 def _summaries() -> Select[Any]:
-    """Every run with its newest event and its counts, oldest run first."""
-    runs, events, draws, answers = schema.runs, schema.events, schema.draws, schema.answers
-
-    def of_run(table: Table, value: Any) -> Any:
-        return select(value).where(table.c.run_id == runs.c.run_id).correlate(runs).scalar_subquery()
-
-    newest = of_run(events, func.max(events.c.number))
+    """Every run with its newest event, oldest run first."""
+    runs, events = schema.runs, schema.events
+    newest = (
+        select(func.max(events.c.number))
+        .where(events.c.run_id == runs.c.run_id)
+        .correlate(runs)
+        .scalar_subquery()
+    )
     return (
-        select(
-            runs,
-            events.c.status,
-            events.c.at.label("changed_at"),
-            of_run(draws, func.count(draws.c.draw)).label("draws"),
-            of_run(answers, func.count(answers.c.draw)).label("answers"),
-            of_run(answers, func.count(answers.c.failure)).label("failures"),
-            of_run(answers, _cost()).label("cost_usd"),
-        )
+        select(runs, events.c.status, events.c.at.label("changed_at"), events.c.detail)
         .join(events, (events.c.run_id == runs.c.run_id) & (events.c.number == newest))
         .order_by(runs.c.created_at, runs.c.run_id)
     )
+
+
+def _counted(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The answers of runs counted one by one, for those whose newest event does not say: they may be going on."""
+    found: dict[str, dict[str, Any]] = {}
+    table = schema.answers
+    for start in range(0, len(run_ids), MOST_NAMED):
+        query = (
+            select(
+                table.c.run_id, func.count().label("answers"), func.count(table.c.failure).label("failures")
+            )
+            .add_columns(_cost().label("cost_usd"))
+            .where(table.c.run_id.in_(run_ids[start : start + MOST_NAMED]))
+            .group_by(table.c.run_id)
+        )
+        for row in connection.execute(query).mappings():
+            found[row["run_id"]] = {name: row[name] for name in COUNTS}
+    return found
+
+
+def _labelled(connection: Connection) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    query = select(schema.labels).order_by(schema.labels.c.run_id, schema.labels.c.label)
+    for row in connection.execute(query).mappings():
+        found[row["run_id"]] = (*found.get(row["run_id"], ()), row["label"])
+    return found
 
 
 def _cost() -> Any:

@@ -9,9 +9,9 @@ from math import fsum, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.methods.certified import LOGICAL_SLACK, Tuning
+from cereval.methods.certified import Tuning
 from cereval.records import Interval
-from cereval.stats.increments import RANGE_SLACK, STALE, SUM_SLACK, Outlook
+from cereval.stats.increments import STALE, Outlook, range_slack, sum_slack
 from cereval.stats.information import LARGEST_SQUARE, LEVEL_WEIGHT, MISLED, MISLED_AFTER, PRIOR_WEIGHT
 
 Floats = NDArray[np.float64]
@@ -158,6 +158,7 @@ class Book:
 
     def __init__(self, case: Case) -> None:
         self.case = case
+        self.slack, self.widening = sum_slack(len(case.shares)), 1 + range_slack(len(case.shares))
         self.left = case.shares > 0
         self.drawable = int(np.count_nonzero(self.left))
         self.entered: list[Seen] = []
@@ -184,8 +185,8 @@ class Book:
             unseen=max(float(np.sum(share)), 1e-300),
             expected=expected,
             race=race,
-            floor=seen_low + expected - race * self.down * (1 + RANGE_SLACK) - SUM_SLACK,
-            ceiling=seen_high + expected + race * self.up * (1 + RANGE_SLACK) + SUM_SLACK,
+            floor=seen_low + expected - race * self.down * self.widening - self.slack,
+            ceiling=seen_high + expected + race * self.up * self.widening + self.slack,
             variance=max(race * float(np.sum(share * share / weight * spread**2)), 1e-300),
             level=current.level,
         )
@@ -220,5 +221,5 @@ class Book:
                 fsum(one.low for one in self.entered) / count, fsum(one.high for one in self.entered) / count
             )
         unseen = float(np.sum(self.case.shares[self.left]))
-        slack = 0.0 if self.complete else LOGICAL_SLACK
+        slack = 0.0 if self.complete else self.slack
         return Interval(max(self.sums[0] - slack, 0.0), min(self.sums[1] + unseen + slack, 1.0))

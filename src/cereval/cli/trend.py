@@ -1,0 +1,74 @@
+"""`cereval trend`: every model and date on one data set, with intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cereval.cli.options import FIELDS, JSON, STORE, apply
+
+if TYPE_CHECKING:
+    from cereval.store.base import Run, Store
+
+
+@click.command()
+@click.argument("data")
+@apply(FIELDS, STORE, JSON)
+def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
+    """Show what every run on DATA came to, oldest first: DATA is a question file, or the name of one in the store."""
+    from cereval.api import opened_store
+    from cereval.cli.output import print_json, print_table
+    from cereval.text import interval
+
+    with opened_store(store) as opened:
+        found = [_facts(run) for run in _on(opened, data, fields)]
+    if as_json:
+        print_json({"data": data, "runs": found})
+        return 0
+    rows = [
+        [
+            one["at"][:16].replace("T", " "),
+            one["model"],
+            "-" if one["estimate"] is None else f"{one['estimate']:.1%}",
+            "-" if one["lower"] is None else interval(one["lower"], one["upper"]),
+            one["goal"],
+            one["run_id"],
+        ]
+        for one in found
+    ]
+    print_table(
+        rows,
+        ("when", "model", "estimate", "interval", "question", "run"),
+        numbers=(2, 3),
+        names=(1,),
+        extra=4,
+    )
+    return 0
+
+
+def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
+    """The runs on one data set that came to a number of one model."""
+    from cereval.datasets.fields import Fields
+    from cereval.datasets.read import read_dataset
+    from cereval.kinds import kind_of
+
+    runs = [run for run in store.runs() if kind_of(run.plan).teaches and kind_of(run.plan).format]
+    if Path(data).is_file():
+        content = read_dataset(data, Fields(**fields)).content_hash
+        return [run for run in runs if run.data_hash == content]
+    return [run for run in runs if data in (run.plan["data_name"], run.data_hash)]
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    from cereval.kinds import kind_of
+
+    return {
+        "run_id": run.run_id,
+        "model": run.model,
+        "goal": kind_of(run.plan).goal_words(run.plan),
+        **{name: run.summary.get(name) for name in ("estimate", "lower", "upper", "decision")},
+        "status": run.status,
+        "at": run.changed_at,
+    }

@@ -1,0 +1,121 @@
+"""Every answer at hand: the rows that `show`, `export` and `RunResult.answers` give, a few at a time in memory."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cereval.datasets.prompts import Prompt
+from cereval.errors import BadFile, InvalidInput
+from cereval.kinds import kind_of
+from cereval.plan import Plan
+from cereval.runner.start import item_from
+from cereval.store.base import Answer, Store
+
+COLUMNS = {
+    "run_id": str,
+    "model": str,
+    "item": str,
+    "category": str,
+    "prompt": str,
+    "answer": str,
+    "score": float,
+    "failure": str,
+    "detail": str,
+    "cost_usd": float,
+    "kept": str,
+    "asked_at": str,
+}
+"""The names of a row, and the kind of value under each."""
+
+FORMATS = (".jsonl", ".csv", ".parquet")
+AT_A_TIME = 1000
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet would take for the beginning of a formula."""
+
+
+def answer_rows(store: Store, run_id: str) -> Iterator[dict[str, Any]]:
+    """Give every answer of a run as a row, model by model in the order of their draws."""
+    run = store.run(run_id)
+    plan = Plan.from_dict(run.plan)
+    items = [item_from(row) for row in store.items(plan.data_hash)]
+    examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
+    prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
+    for part in kind_of(plan).parts(plan):
+        for draw, answer, at in store.rows(part.run_id):
+            item = items[draw.item]
+            asked = {"item": item.id, "category": item.category, "prompt": _text(prompt.messages(item))}
+            yield {"run_id": run.run_id, "model": part.model_name, **asked, **_told(answer, at)}
+
+
+def _told(answer: Answer, at: float) -> dict[str, Any]:
+    names = ("score", "failure", "detail", "cost_usd", "kept")
+    moment = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    return {"answer": answer.text, **{name: getattr(answer, name) for name in names}, "asked_at": moment}
+
+
+def _text(messages: Iterable[Mapping[str, str]]) -> str:
+    """A chat as one text; a single question stands for itself."""
+    turns = list(messages)
+    if len(turns) == 1:
+        return turns[0]["content"]
+    return "\n\n".join(f"{turn['role']}: {turn['content']}" for turn in turns)
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write rows as JSON lines, CSV or Parquet, by the file's ending; return how many."""
+    writers = dict(zip(FORMATS, (_write_jsonl, _write_csv, _write_parquet), strict=True))
+    if path.suffix not in writers:
+        raise InvalidInput("-o", "a file that ends in " + ", ".join(FORMATS), str(path))
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        count = writers[path.suffix](partial, iter(rows))
+        partial.replace(path)
+    except OSError as error:
+        raise BadFile(f"the answers cannot be written to {path} ({error.strerror})") from None
+    return count
+
+
+def _write_jsonl(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8", errors="replace") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            count += 1
+    return count
+
+
+def _write_csv(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        writer = csv.DictWriter(file, list(COLUMNS))
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: _harmless(value) for name, value in row.items()})
+            count += 1
+    return count
+
+
+def _harmless(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: answers are written by strangers."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
+
+
+def _write_parquet(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {str: pa.string(), float: pa.float64()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
+    count = 0
+    with pq.ParquetWriter(path, schema) as writer:
+        while batch := list(islice(rows, AT_A_TIME)):
+            writer.write_table(pa.Table.from_pylist([dict(row) for row in batch], schema=schema))
+            count += len(batch)
+    return count
