@@ -5,6 +5,7 @@ CerevalError
 ├── Misuse            a call at the wrong moment: asking after the end, telling twice
 ├── BadFile           a file that cannot be read as what it should be
 │   └── BadContent    it could be read, but does not hold what it should
+├── Untrusted         a file names code or an address that nobody typed or confirmed on this machine
 ├── CallError         the model could not answer one question (after retries)
 └── StoreError        the results database is locked, full, too new or not ours
 """
@@ -40,6 +41,10 @@ class BadFile(CerevalError):
 
 class BadContent(BadFile):
     """A file that could be read but is broken or not in the expected layout."""
+
+
+class Untrusted(CerevalError):
+    """A store or a task file names code or an address that nobody typed or confirmed on this machine."""
 
 
 class CallError(CerevalError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
+from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,9 +48,55 @@ def load_function(field: str, spec: str) -> Callable[..., Any]:
     return found
 
 
+def origin_of(spec: str) -> str:
+    """The file behind `module:function` or `path/file.py:function`, resolved; no code is run to find it.
+
+    `built-in` or `frozen` for modules inside Python itself, and nothing where no file is found.
+
+    >>> origin_of("json.decoder:JSONDecoder").endswith("json/decoder.py"), origin_of("no_such_module:f")
+    (True, '')
+    """
+    where = spec.rpartition(":")[0]
+    if where.endswith(".py"):
+        return str(Path(where).resolve())
+    found = _found(where)
+    if found is None or found.origin is None:
+        return ""
+    return str(Path(found.origin).resolve()) if found.has_location else found.origin
+
+
+def _found(name: str) -> ModuleSpec | None:
+    """Find a module as `import` would, with the working folder first, but without importing its parents."""
+    loaded = getattr(sys.modules.get(name), "__spec__", None)
+    if isinstance(loaded, ModuleSpec):
+        return loaded
+    top, *rest = name.split(".")
+    found = _top_level(top)
+    for number, part in enumerate(rest, start=1):
+        if found is None or found.submodule_search_locations is None:
+            return None
+        inside = ".".join([top, *rest[: number - 1], part])
+        found = PathFinder.find_spec(inside, found.submodule_search_locations)
+    return found
+
+
+def _top_level(name: str) -> ModuleSpec | None:
+    try:
+        return (
+            BuiltinImporter.find_spec(name)
+            or FrozenImporter.find_spec(name)
+            or PathFinder.find_spec(name, [str(Path.cwd()), *sys.path])
+            or importlib.util.find_spec(name)
+        )
+    except (ImportError, ValueError):
+        return None
+
+
 def _named_module(field: str, name: str) -> ModuleType:
-    # A console script does not have the working directory on its path, where a user's own module lies.
-    _look_in(Path.cwd())
+    # A console script does not have the working folder on its path, where a user's own module lies. A module that
+    # lies elsewhere does not need it, and must not meet whatever lies in a folder that came from somebody else.
+    if PathFinder.find_spec(name.partition(".")[0], [str(Path.cwd())]) is not None:
+        _look_in(Path.cwd())
     try:
         return importlib.import_module(name)
     except Exception as error:
@@ -78,3 +126,18 @@ def _file_module(field: str, path: Path) -> ModuleType:
 
 def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {shown(str(error))}"
+
+
+def code_digest(spec: str) -> str:
+    """Name the code behind `module:function` or `path/file.py:function` by the content of its file.
+
+    >>> len(code_digest("json:dumps"))
+    16
+    """
+    where = spec.rpartition(":")[0]
+    origin = where if where.endswith(".py") else getattr(sys.modules.get(where), "__file__", None)
+    try:
+        content = Path(str(origin)).read_bytes()
+    except OSError:
+        content = spec.encode()
+    return hashlib.sha256(content).hexdigest()[:16]

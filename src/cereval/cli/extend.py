@@ -29,7 +29,7 @@ NOW = ("base_url", "connections", "max_calls", "max_usd", "max_minutes", "price_
 """Flags that may differ from version to version."""
 
 READING = ("input", "answer", "choices", "category", "id")
-ELSEWHERE = ("store", "certificate", "report", "as_json", "display")
+ELSEWHERE = ("store", "certificate", "report", "as_json", "display", "name", "tags")
 DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
 
 

@@ -123,6 +123,12 @@ REUSE: tuple[Option, ...] = (
         "--revision", metavar="NAME", help="Tells two checkpoints apart that are served under one name."
     ),
 )
+LABELS: tuple[Option, ...] = (
+    click.option(
+        "--name", metavar="NAME", help="A name for the run, by which `cereval runs --tag` finds it."
+    ),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag for the run; may be repeated."),
+)
 WEIGHTING: tuple[Option, ...] = (
     click.option(
         "--weights",
@@ -173,11 +179,12 @@ RUN: tuple[Option, ...] = (
     STORE,
     click.option("--config", metavar="FILE", help="A task file (YAML); flags win over it."),
     click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing."),
+    *LABELS,
     *OUTPUT,
 )
 """All options of `run` and `gate` but the goal."""
 
-LIVE: tuple[Option, ...] = (*ASKING, STORE, DISPLAY)
+LIVE: tuple[Option, ...] = (*ASKING, STORE, *LABELS, DISPLAY)
 """What `compare`, `rank`, `tasks` and `extend` take where models are asked."""
 
 

@@ -59,7 +59,8 @@ def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
     from cereval.runner.prepare import prepared
     from cereval.runner.request import request_from
 
-    showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
+    outputs = ("certificate", "report", "display", "as_json", "name", "tags")
+    showing = {name: flags.pop(name) for name in outputs}
     dry_run = flags.pop("dry_run")
     request = request_from(data, config, flags)
     work = prepared(request)

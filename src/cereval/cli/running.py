@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,8 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
     """Ask what a request asks, through the store: a repeated command goes on where it ended."""
     with opened_store(request.store, create=True) as store:
         plan = planned(work.plan, work.items, store, history=history, fresh=request.fresh)
-        return finish(work, plan, store, flags, reuse=reuse_of(request))
+        labels = [*((flags["name"],) if flags["name"] else ()), *flags["tags"]]
+        return finish(work, plan, store, flags, reuse=reuse_of(request), labels=labels)
 
 
 def finish(
@@ -46,11 +47,13 @@ def finish(
     flags: Mapping[str, Any],
     change: Change | None = None,
     reuse: Reuse = Reuse(),  # noqa: B008
+    labels: Sequence[str] = (),
 ) -> int:
     """Run or resume a plan, write its certificate and page, print its answer; return the exit code."""
     path = certificate_path(flags["certificate"], store, plan.run_id)
     outcome = asyncio.run(carry_out(work, plan, store, observer_for(flags["display"]), change, reuse))
     write_certificate(path, outcome.certificate)
+    store.label(plan.run_id, labels)
     if flags.get("report") is not None:
         from cereval.report.page import page_of, write_page
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +12,7 @@ import click
 from cereval.cli.options import STORE
 
 if TYPE_CHECKING:
-    from cereval.store.base import Run
+    from cereval.store.base import Run, Store
 
 
 @click.command()
@@ -27,7 +28,7 @@ def runs(store: str | None, as_json: bool, **wanted: Any) -> int:
     from cereval.cli.output import print_table
 
     with opened_store(store) as opened:
-        by_id = {run.run_id: run for run in opened.runs()}
+        by_id = {run.run_id: replace(run, summary=summary_of(run, opened)) for run in opened.runs()}
     found = [facts for facts in (_facts(run, by_id) for run in by_id.values()) if _fits(facts, wanted)]
     if as_json:
         click.echo(json.dumps(found, allow_nan=False, ensure_ascii=False))
@@ -38,6 +39,16 @@ def runs(store: str | None, as_json: bool, **wanted: Any) -> int:
     else:
         click.echo("no runs yet")
     return 0
+
+
+def summary_of(run: Run, store: Store) -> Mapping[str, Any]:
+    """What a run came to; of runs that do not tell by themselves, as their newest certificate says."""
+    if run.summary or run.status not in ("finished", "budget", "interrupted"):
+        return run.summary
+    certificates = store.certificates(run.run_id)
+    result = certificates[-1]["result"] if certificates else {}
+    found: Mapping[str, Any] = result.get("macro", result)
+    return {name: found.get(name) for name in ("estimate", "lower", "upper")}
 
 
 def _fits(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -70,9 +81,12 @@ def _moment(text: str) -> str:
 
 
 def _shown(facts: dict[str, Any]) -> dict[str, str]:
+    from cereval.text import interval
+
     cost = "-" if facts["cost_usd"] is None else f"${facts['cost_usd']:.2f}"
     changed = facts["changed_at"][:16].replace("T", " ")
-    answer = facts["answer"] or "-"
+    low, high = facts["lower"], facts["upper"]
+    answer = facts["answer"] or ("-" if low is None else interval(low, high))
     return {name: str(value) for name, value in facts.items()} | {
         "cost": cost,
         "changed": changed,

@@ -23,7 +23,7 @@ def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
     from cereval.text import interval
 
     with opened_store(store) as opened:
-        found = [_facts(run) for run in _on(opened, data, fields)]
+        found = [_facts(run, opened) for run in _on(opened, data, fields)]
     if as_json:
         print_json({"data": data, "runs": found})
         return 0
@@ -52,23 +52,33 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
     """The runs on one data set that came to a number of one model."""
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
-    from cereval.kinds import kind_of
 
-    runs = [run for run in store.runs() if kind_of(run.plan).teaches and kind_of(run.plan).format]
+    runs = [run for run in store.runs() if _is_of_one_model(run)]
     if Path(data).is_file():
         content = read_dataset(data, Fields(**fields)).content_hash
         return [run for run in runs if run.data_hash == content]
     return [run for run in runs if data in (run.plan["data_name"], run.data_hash)]
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _is_of_one_model(run: Run) -> bool:
+    """Whether a run came to a number of one model."""
+    from cereval.kinds import kind_of
+    from cereval.plan import Plan
+
+    kind = kind_of(run.plan)
+    return bool(kind.format) and len(kind.models(Plan.from_dict(run.plan))) == 1
+
+
+def _facts(run: Run, store: Store) -> dict[str, Any]:
+    from cereval.cli.runs import summary_of
     from cereval.kinds import kind_of
 
+    summary = summary_of(run, store)
     return {
         "run_id": run.run_id,
         "model": run.model,
         "goal": kind_of(run.plan).goal_words(run.plan),
-        **{name: run.summary.get(name) for name in ("estimate", "lower", "upper", "decision")},
+        **{name: summary.get(name) for name in ("estimate", "lower", "upper", "decision")},
         "status": run.status,
         "at": run.changed_at,
     }

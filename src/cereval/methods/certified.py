@@ -22,6 +22,7 @@ from cereval.stats.betting import CAP, Account, BettingTable, grid
 from cereval.stats.evidence import ThresholdTest
 from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import Information, information_ahead
+from cereval.stats.rounding import mean_of
 
 GRID_STEPS_PER_EPS = 50
 NEARLY = 20.0
@@ -232,11 +233,14 @@ class CertifiedMethod(Method):
     def logical(self) -> Interval:
         """What the seen scores alone prove: the rest is somewhere between all 0 and all 1."""
         if self.complete:
-            # Equal weights are divided out: a mean of k/N is then the same number as the threshold k/N.
-            common = self._scores[0][0] if self.setting.pool.weights is None else 1.0
-            shares = fsum(share / common for share, _, _ in self._scores)
-            low = fsum(share / common * low for share, low, _ in self._scores) / shares
-            high = fsum(share / common * high for share, _, high in self._scores) / shares
+            if self.setting.pool.weights is None:
+                # To the last digit: a mean of k/N is then the same number as the threshold k/N.
+                return Interval(
+                    mean_of([low for _, low, _ in self._scores]), mean_of([high for *_, high in self._scores])
+                )
+            shares = fsum(share for share, _, _ in self._scores)
+            low = fsum(share * low for share, low, _ in self._scores) / shares
+            high = fsum(share * high for share, _, high in self._scores) / shares
             return Interval(min(low, 1.0), min(high, 1.0))
         if self.tally.replacement:
             return Interval(0.0, 1.0)

@@ -11,11 +11,14 @@ from typing import Protocol
 
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
-from cereval.errors import CallError
+from cereval.errors import CallError, shown
 from cereval.models.base import EndpointError, Model, Reply, another_model
 from cereval.records import Draw
 from cereval.scorers.base import Scorer, ScoringFailure, score_answer
 from cereval.store.base import Answer
+
+SUSPICIOUS = 10
+"""Equal answers in a row that earn a warning."""
 
 
 class Executor(Protocol):
@@ -55,6 +58,8 @@ class Callers:
     scorer: Scorer
     judge: Model | None = None
     warned: set[str] = field(default_factory=set)
+    alike: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """The last answer of each model, and how often it came in a row."""
     waiting: list[str] = field(default_factory=list)
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
@@ -62,6 +67,7 @@ class Callers:
         try:
             reply = await self.models[model].answer(self.prompt.messages(item))
             self._notice(self.models[model].name, reply.served)
+            self._count(model, reply.text.strip())
         except EndpointError:
             raise
         except CallError as error:
@@ -74,6 +80,16 @@ class Callers:
         if another_model(asked, served) and served not in self.warned:
             self.warned.add(served)
             self.waiting.append(f"warning: {asked} was asked, and the server says that {served} answered")
+
+    def _count(self, model: int, text: str) -> None:
+        """Warn once where a model gives the same answer, or none, many times in a row."""
+        last, times = self.alike.get(model, ("", 0))
+        times = times + 1 if text == last else 1
+        self.alike[model] = text, times
+        if times == SUSPICIOUS and (name := f"alike {model}") not in self.warned:
+            self.warned.add(name)
+            what = f"the answer {shown(text, 40)}" if text else "no text"
+            self.waiting.append(f"warning: {self.models[model].name} gave {what} {times} times in a row")
 
     def answered_before(self, model: int) -> None:
         known = getattr(self.models[model], "answered_before", None)

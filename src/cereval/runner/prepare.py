@@ -18,6 +18,7 @@ from cereval.datasets.reading import read_text
 from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
 from cereval.errors import BadFile, InvalidInput, Misuse
 from cereval.goals import Goal
+from cereval.imports import code_digest, optional
 from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
 from cereval.models.base import Model, Settings
@@ -31,6 +32,7 @@ from cereval.runner.request import Request
 from cereval.runner.start import item_from, reader, stored_items
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import build_scorer
+from cereval.scorers.python_scorer import PythonScorer
 from cereval.sessions.base import fresh_seed
 from cereval.sessions.tasks import named_groups
 from cereval.store.base import Store
@@ -235,12 +237,29 @@ def _scorer(
         judge = open_model(
             plan.scorer["judge"], replace(options, base_url=address, price=None, settings=settings)
         )
-    return build_scorer(spec, judge), judge
+    scorer = build_scorer(spec, judge)
+    _check_scorer(scorer, items)
+    return scorer, judge
+
+
+def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
+    """Refuse before the first call what would fail, or score nothing, on every answer."""
+    if scorer.name == "choice" and items and not any(item.choices for item in items):
+        raise BadFile(
+            "the data has no choices, which the scorer `choice` needs; name their field with --choices"
+        )
+    if scorer.name == "math":
+        optional("math_verify", "math")
+    if isinstance(scorer, PythonScorer) and items:
+        scorer.check(items[0])
 
 
 def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
     """The scorer in full, so that a default that changes later does not change the run."""
-    return {**plan.scorer, "spec": {key: value for key, value in spec_of(scorer).items() if key != "judge"}}
+    spec = {key: value for key, value in spec_of(scorer).items() if key != "judge"}
+    # Code that was edited is another scorer: scores of the old one must not come back as its own.
+    code = {"code": code_digest(scorer.function)} if isinstance(scorer, PythonScorer) else {}
+    return {**plan.scorer, "spec": spec, **code}
 
 
 def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:

@@ -45,6 +45,20 @@ def build_scorer(spec: str | Mapping[str, Any], judge: Judge | None = None) -> S
     return _made(name, parts)
 
 
+def code_of(spec: str | Mapping[str, Any]) -> str | None:
+    """The `module:function` of the user's own that a scorer calls; None for scorers that are part of cereval.
+
+    >>> code_of("python:mine:score"), code_of({"name": "python", "function": "mine:score"}), code_of("exact")
+    ('mine:score', 'mine:score', None)
+    """
+    parts = _parsed(spec) if isinstance(spec, str) else dict(spec)
+    if str(parts.get("name", "")) != PythonScorer.name:
+        return None
+    if not isinstance(parts.get("function"), str):
+        raise InvalidInput("scorer", "python:module:function", parts.get("function"))
+    return str(parts["function"])
+
+
 def _parsed(text: str) -> dict[str, Any]:
     name, colon, argument = text.partition(":")
     settings = [field for field in fields(SCORERS[name]) if field.name != "judge"] if name in SCORERS else []

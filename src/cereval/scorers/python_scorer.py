@@ -13,6 +13,11 @@ from cereval.errors import InvalidInput
 from cereval.imports import load_function
 from cereval.scorers.base import Question, Score
 
+TARGETS = frozenset(
+    {"target", "reference", "expected", "gold", "answer", "answers", "label", "truth", "correct"}
+)
+"""Names under which a function expects the right answer itself, which it does not get."""
+
 SIGNATURE = "score(output: str, item: Item) -> float"
 
 
@@ -29,6 +34,20 @@ class PythonScorer:
 
     def __post_init__(self) -> None:
         _loaded(self.function)
+
+    def check(self, question: Question) -> None:
+        """Try the function on one item, before any call is paid for."""
+        function, output = _loaded(self.function), question.answers[0] if question.answers else ""
+        if inspect.iscoroutinefunction(function):
+            return
+        try:
+            value = function(output, question)
+            value = None if inspect.isawaitable(value) or isinstance(value, Score) else Score(value)
+        except Exception as error:
+            reason = f"on item {question.id} it raised {type(error).__name__}: {error}"
+            raise InvalidInput(
+                "scorer", f"a function that gives a number in [0, 1] ({reason})", self.function
+            ) from None
 
     async def score(self, question: Question, answer: str) -> Score:
         function = _loaded(self.function)
@@ -56,6 +75,11 @@ def _check_signature(function: Callable[..., Any], spec: str) -> None:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return  # Some functions written in C do not tell.
+    second = list(signature.parameters.values())[1:2]
+    if second and (second[0].name in TARGETS or second[0].annotation in (str, "str")):
+        received = f"{spec}{signature}"
+        hint = "the second argument is the item: its right answers are item.answers"
+        raise InvalidInput("scorer", f"a function such as `{SIGNATURE}` ({hint})", received)
     try:
         signature.bind("output", "item")
     except TypeError as error:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.stats.increments import sum_slack
 from cereval.stats.pairs import PairGames
+from cereval.stats.rounding import sum_slack
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -23,40 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.stats.rounding import range_slack, sum_slack
+
 Floats = NDArray[np.float64]
-
-RANGE_SLACK = 1e-9
-"""The least relative widening of the stated range (see `range_slack`)."""
-
-SUM_SLACK = 1e-12
-"""The least absolute widening of sums over the seen items (see `sum_slack`)."""
-
-ROUNDOFF = 2.0**-53
-"""The largest relative error of one addition."""
 
 STALE = 1 / 64
 """The sums over the unseen are taken anew at this share of the last look: subtraction loses their digits."""
-
-
-def sum_slack(terms: int) -> float:
-    """How far running sums over so many items may be off, twice over; at least `SUM_SLACK`.
-
-    A running sum that stays within [0, 1] loses at most 2^-53 with each of its terms (Higham 2002, chapter 4). A limit
-    adds two of them, one over the seen and one over the unseen items: 2 terms 2^-53, and twice that is allowed for.
-
-    >>> sum_slack(1000), sum_slack(100_000) > 4e-11
-    (1e-12, True)
-    """
-    return max(SUM_SLACK, 4 * terms * ROUNDOFF)
-
-
-def range_slack(terms: int) -> float:
-    """The same for the sum of the draw weights, relative to what subtraction has left of it: `STALE` at least.
-
-    >>> range_slack(10_000), range_slack(1_000_000) > 1e-8
-    (1e-09, True)
-    """
-    return max(RANGE_SLACK, 2 * terms * ROUNDOFF / STALE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +92,7 @@ class Tally:
         self.replacement = replacement
         self.slack = sum_slack(len(shares))
         """By how much the sums may be off."""
-        self._widening = 1 + range_slack(len(shares))
+        self._widening = 1 + range_slack(len(shares), STALE)
         self.seen_low = 0.0
         self.seen_high = 0.0
         self._left = np.ones(len(shares), dtype=bool)

@@ -14,7 +14,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.stats.increments import sum_slack
+from cereval.stats.rounding import sum_slack
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

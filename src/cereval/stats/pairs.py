@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from cereval.stats.increments import sum_slack
+from cereval.stats.rounding import sum_slack
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum, sqrt
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cereval.methods.certified import Tuning
 from cereval.records import Interval
-from cereval.stats.increments import STALE, Outlook, range_slack, sum_slack
+from cereval.stats.increments import STALE, Outlook
 from cereval.stats.information import LARGEST_SQUARE, LEVEL_WEIGHT, MISLED, MISLED_AFTER, PRIOR_WEIGHT
+from cereval.stats.rounding import mean_of, range_slack, sum_slack
 
 Floats = NDArray[np.float64]
 
@@ -158,7 +159,7 @@ class Book:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.slack, self.widening = sum_slack(len(case.shares)), 1 + range_slack(len(case.shares))
+        self.slack, self.widening = sum_slack(len(case.shares)), 1 + range_slack(len(case.shares), STALE)
         self.left = case.shares > 0
         self.drawable = int(np.count_nonzero(self.left))
         self.entered: list[Seen] = []
@@ -216,9 +217,8 @@ class Book:
         if self.case.replacement:
             return Interval(0.0, 1.0)
         if self.complete and self.case.equal:
-            count = len(self.entered)
             return Interval(
-                fsum(one.low for one in self.entered) / count, fsum(one.high for one in self.entered) / count
+                mean_of([one.low for one in self.entered]), mean_of([one.high for one in self.entered])
             )
         unseen = float(np.sum(self.case.shares[self.left]))
         slack = 0.0 if self.complete else self.slack

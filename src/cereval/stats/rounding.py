@@ -1,0 +1,50 @@
+"""What floating point may cost: how far sums over many items can be off, and a mean that is not.
+
+Rounding may only widen an interval, so limits that come from sums are moved outwards by these bounds. An addition errs
+by at most 2^-53 of its result; a sum that stays within [0, 1] by at most 2^-53 for each of its terms (Higham 2002,
+chapter 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, repeat
+from math import fsum
+
+UNIT = 2.0**-53
+SUM_SLACK = 1e-12
+"""The least absolute widening; that of up to 2,251 terms."""
+RANGE_SLACK = 1e-9
+"""The least relative widening."""
+
+
+def sum_slack(terms: int) -> float:
+    """How far a limit may be off that adds a sum over the seen items and one over the unseen, twice over.
+
+    >>> sum_slack(1000), sum_slack(100_000) > 4e-11
+    (1e-12, True)
+    """
+    return max(SUM_SLACK, 4 * terms * UNIT)
+
+
+def range_slack(terms: int, left: float) -> float:
+    """How far a sum may be off, relative to it, once subtraction has left this share of it.
+
+    >>> range_slack(10_000, 1 / 64), range_slack(1_000_000, 1 / 64) > 1e-8
+    (1e-09, True)
+    """
+    return max(RANGE_SLACK, 2 * terms * UNIT / left)
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The mean of some numbers, to the last digit: that of equal numbers is that number.
+
+    The quotient of a correctly rounded sum may be one digit off, which would put a mean below a threshold that it
+    equals; what it leaves over is exact, and is divided once more.
+
+    >>> fsum([0.1] * 43) / 43 < 0.1, mean_of([0.1] * 43) == 0.1
+    (True, True)
+    """
+    count = len(values)
+    first = fsum(values) / count
+    return first + fsum(chain(values, repeat(-first, count))) / count

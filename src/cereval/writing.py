@@ -1,0 +1,33 @@
+"""Write files whole or not at all, and never through a link that somebody else has laid."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+PRIVATE = 0o600
+SHARED = 0o666
+"""Modes of new files, before the umask."""
+
+LONGEST_STEM = 100
+
+
+def write_whole(path: Path, text: str, *, mode: int = PRIVATE) -> None:
+    """Write a text beside its place and move it there: a reader never meets half of it. Folders are made.
+
+    The new file must not exist before: a link under its name would lead elsewhere. Errors are those of the system.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name[:LONGEST_STEM]}.{secrets.token_hex(4)}.partial")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    with os.fdopen(os.open(partial, flags, mode), "w", encoding="utf-8", errors="replace", newline="\n") as file:
+        try:
+            file.write(text)
+            file.flush()
+            partial.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink()
+            raise
