@@ -128,6 +128,7 @@ def run(
     `python:module:function`, `gguf:PATH`, `scripted/0.7`. goal: `Estimate(eps)` or `Threshold(c)`, or eps=0.02 or
     at_least=0.8 for short; a goal of `tasks`, `compare` or `rank` asks that question instead, the latter two with
     `models`. settings: those of `cereval run`: scorer, base_url, confidence, seed, max_calls, max_usd, few_shot, ...
+    trust=True confirms the code and the addresses that a task file as `data` names; what is given here needs none.
 
     Works inside a running event loop too (a notebook); there `await run_async(...)` shares the loop. Repeating a
     call goes on where it ended: what is in the store is not asked again.
@@ -260,10 +261,19 @@ def _begun(begun: Start, store: Store, change: Change | None) -> Start:
 
 
 def resumed(
-    run_id: str, store: Store, overrides: Mapping[str, Any], goal: Mapping[str, Any], max_calls: int | None
+    run_id: str,
+    store: Store,
+    overrides: Mapping[str, Any],
+    goal: Mapping[str, Any],
+    max_calls: int | None,
+    *,
+    trust: bool = False,
 ) -> tuple[Prepared, Change]:
-    """A stored run, ready to go on with a new goal, a new budget, or as it was."""
-    work = recalled(run_id, store, overrides)
+    """A stored run, ready to go on with a new goal, a new budget, or as it was.
+
+    trust: confirm the code and the addresses that the stored plan names (`cereval.runner.trust`).
+    """
+    work = recalled(run_id, store, overrides, trust=trust)
 
     if goal and not kind_of(work.plan).goal_may_change:
         raise InvalidInput(

@@ -57,12 +57,15 @@ def origin_of(spec: str) -> str:
     (True, '')
     """
     where = spec.rpartition(":")[0]
-    if where.endswith(".py"):
-        return str(Path(where).resolve())
-    found = _found(where)
-    if found is None or found.origin is None:
+    try:
+        if where.endswith(".py"):
+            return str(Path(where).resolve())
+        found = _found(where) if all(where.split(".")) else None
+        if found is None or found.origin is None:
+            return ""
+        return str(Path(found.origin).resolve()) if found.has_location else found.origin
+    except (OSError, ValueError):  # such as a name that no file can have
         return ""
-    return str(Path(found.origin).resolve()) if found.has_location else found.origin
 
 
 def _found(name: str) -> ModuleSpec | None:

@@ -23,7 +23,7 @@ MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
 
-LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt")
+LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt", "nonce")
 """Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
 
 WIDEN = "widen"
@@ -42,6 +42,7 @@ class Plan:
     growth: of growing data, how many items each version so far added (`sizes`) and the run of the version before
     (`after`). kind: the kind of question, where the other fields do not tell (`cereval.kinds`). seed_source:
     `drawn` where nobody chose the seed. attempt: how often the very same plan was carried out before, afresh.
+    nonce: random, of a plan that was sealed before its first call: hides the seed in the seal's commitment.
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -69,6 +70,7 @@ class Plan:
     kind: str = ""
     seed_source: str = ""
     attempt: int = 0
+    nonce: str = ""
 
     @property
     def run_id(self) -> str:

@@ -22,7 +22,9 @@ def write_whole(path: Path, text: str, *, mode: int = PRIVATE) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name[:LONGEST_STEM]}.{secrets.token_hex(4)}.partial")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    with os.fdopen(os.open(partial, flags, mode), "w", encoding="utf-8", errors="replace", newline="\n") as file:
+    with os.fdopen(
+        os.open(partial, flags, mode), "w", encoding="utf-8", errors="replace", newline="\n"
+    ) as file:
         try:
             file.write(text)
             file.flush()

@@ -157,9 +157,9 @@ def test_an_honest_certificate_is_valid(name: str) -> None:
     assert kind.audited in verdict.checked
 
 
-FREE = frozenset(("about", "data", "models", "eps"))
-"""What only the hashes protect: names; and an eps which moves no draw, as that of a regression check: the certificate
-of another eps is another certificate, and as true."""
+FREE = frozenset(("about", "data", "models", "eps", "budget"))
+"""What only the hashes protect: names; and an eps or a budget that moves no draw, as the eps of a regression check: the
+certificate of another eps is another certificate, and as true."""
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,4 +1,4 @@
-"""The published schemas describe what is issued, no more and no less; certificates of the first version fit them too."""
+"""The published schemas describe what is issued, no more and no less; the first certificates fit them too."""
 
 from __future__ import annotations
 

@@ -44,7 +44,10 @@ def answers(found: dict[str, Any]) -> dict[str, int]:
         store.close()
 
 
-def test_models_are_asked_and_the_certificate_holds(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_are_asked_and_the_certificate_holds(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     code, found = run(capsys, data, MODELS, "-o", "ranking.json", "--report", "ranking.html")
     assert (code, found["stopped"]) == (0, "goal")
     assert [MODELS[0], MODELS[2]] in found["order"]

@@ -39,8 +39,12 @@ def issue(
     about: Mapping[str, Any] | None = None,
     plan: Plan | None = None,
     changes: Sequence[Change] = (),
+    provenance: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Seal the results that a session has consumed so far: of a run with its plan, of a replay with `about`."""
+    """Seal the results that a session has consumed so far: of a run with its plan, of a replay with `about`.
+
+    provenance: where the seed and the answers of a run came from (`cereval.certificate.seal.provenance`).
+    """
     told = about if plan is None else kind.about(plan)
     found: dict[str, Callable[[], Any]] = {
         "settings": lambda: ordered(kind.settings(session, told or {})),
@@ -51,6 +55,8 @@ def issue(
     }
     wanted = kind.fields | (kind.run_fields if plan is not None else frozenset())
     body = {name: make() for name, make in found.items() if name in wanted}
+    if provenance is not None:
+        body["provenance"] = ordered(provenance)
     return sealed(
         kind.format,
         body[kind.begins_with],

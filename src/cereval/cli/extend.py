@@ -29,7 +29,7 @@ NOW = ("base_url", "connections", "max_calls", "max_usd", "max_minutes", "price_
 """Flags that may differ from version to version."""
 
 READING = ("input", "answer", "choices", "category", "id")
-ELSEWHERE = ("store", "certificate", "report", "as_json", "display", "name", "tags")
+ELSEWHERE = ("trust", "store", "certificate", "report", "as_json", "display", "name", "tags")
 DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
 
 
@@ -157,7 +157,8 @@ def _next(run_id: str, data: str, flags: dict[str, Any]) -> int:
     added = read_dataset(data, Fields(**{name: flags[name] for name in READING}), combined=True)
     # Lock the version before: two extensions at once would share draws, and what one shows foretells the other.
     with opened_store(flags["store"]) as store, store.hold(store.run(run_id).run_id):
-        work = extended(run_id, store, added, {name: flags[name] for name in NOW})
+        now = {name: flags[name] for name in NOW}
+        work = extended(run_id, store, added, now, trust=bool(flags["trust"]))
         return finish(work, work.plan, store, flags)
 
 

@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),
     "show": LazyCommand("show", "Show the prompts, answers and scores of a run."),
     "export": LazyCommand("show", "Write every answer of a run to a file.", "export"),
+    "rescore": LazyCommand("rescore", "Score the answers of a run again, asking nothing."),
     "trend": LazyCommand("trend", "Every model and date on one data set, with intervals."),
     "delete": LazyCommand("delete", "Remove a run and its answers."),
     "report": LazyCommand("report", "Write a page about a run: the answer and what it rests on."),

@@ -36,6 +36,12 @@ def writable(context: click.Context, option: click.Parameter, value: str | None)
 STORE = click.option(
     "--store", metavar="URL", help="sqlite:///FILE or postgresql://...  [default: sqlite:///cereval.db]"
 )
+TRUST = click.option(
+    "--trust",
+    is_flag=True,
+    default=None,
+    help="Run the Python code and call the addresses that the store or a task file names; remembered.",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 DISPLAY = click.option(
     "--display",
@@ -164,6 +170,7 @@ ASKING: tuple[Option, ...] = (
     CONNECTIONS,
     *SPENDING,
     *PRICES,
+    TRUST,
 )
 """The options that make sense only where models are asked; none has a default."""
 
@@ -177,6 +184,7 @@ RUN: tuple[Option, ...] = (
     *LIMITS,
     *PRICES,
     STORE,
+    TRUST,
     click.option("--config", metavar="FILE", help="A task file (YAML); flags win over it."),
     click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing."),
     *LABELS,

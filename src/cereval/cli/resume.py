@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cereval.cli.options import LIMITS, OUTPUT, PRICES, STORE, apply
+from cereval.cli.options import LIMITS, OUTPUT, PRICES, STORE, TRUST, apply
 
 
 @click.command()
@@ -17,11 +17,14 @@ from cereval.cli.options import LIMITS, OUTPUT, PRICES, STORE, apply
     help="A new half-width, only for runs of `run` and `gate`; the change becomes part of the record.",
 )
 @click.option("--base-url", metavar="URL", help="The server's address, if it has moved.")
-@apply(LIMITS, PRICES, STORE, OUTPUT)
+@apply(LIMITS, PRICES, STORE, TRUST, OUTPUT)
 def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | None, **flags: Any) -> int:
     """Go on with RUN (its id, or the beginning of it): stored answers are replayed, none is asked again.
 
-    Data, prompt, model and scorer come from the store. Exit codes as for the command that began the run.
+    Data, prompt, model and scorer come from the store. Python code and addresses that it names are used only if
+    they were typed on this machine, or are confirmed with --trust: the store may be somebody else's.
+
+    Exit codes as for the command that began the run.
     """
     from cereval.api import opened_store, resumed
     from cereval.cli.running import finish
@@ -29,9 +32,10 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
     from cereval.sessions.base import whole
 
     showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
+    trust = bool(flags.pop("trust"))
     if max_calls is not None:
         whole("budget", max_calls, 1)
     with opened_store(store) as opened:
         goal = {} if eps is None else Estimate(eps).spec()
-        work, change = resumed(run_id, opened, flags, goal, max_calls)
+        work, change = resumed(run_id, opened, flags, goal, max_calls, trust=trust)
         return finish(work, work.plan, opened, showing, change)

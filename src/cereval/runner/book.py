@@ -57,6 +57,11 @@ class WithBook:
     books: Sequence[Mapping[int, KeptAnswer]]
     counted: Counted = field(default_factory=Counted)
 
+    @property
+    def asks(self) -> bool:
+        """Whether there is somebody to ask what the book does not have."""
+        return getattr(self.inner, "asks", True)
+
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
         found = self.books[model].get(draw.item) if model < len(self.books) else None
         if found is None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
@@ -19,6 +19,28 @@ from cereval.store.base import Answer
 
 SUSPICIOUS = 10
 """Equal answers in a row that earn a warning."""
+
+
+class EndOfAnswers(Exception):
+    """There is no answer to a draw, and nobody to ask: the run ends with what it has."""
+
+
+class NobodyToAsk:
+    """Asks nobody: for runs that may only use answers that are there."""
+
+    asks: ClassVar[bool] = False
+
+    async def answer(self, draw: Draw, model: int, place: int) -> Answer:  # noqa: ARG002
+        raise EndOfAnswers
+
+    def answered_before(self, model: int) -> None:
+        """See `Executor`."""
+
+    def notices(self) -> list[str]:
+        return []
+
+    async def close(self) -> None:
+        """See `Executor`."""
 
 
 class Executor(Protocol):

@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 from cereval.errors import CallError, Misuse
 from cereval.goals import Estimate
 from cereval.records import Draw
-from cereval.runner.executor import Executor
+from cereval.runner.executor import EndOfAnswers, Executor
 from cereval.runner.limits import Limits
 from cereval.runner.progress import Observer, Progress, calls_to_goal, expected_calls
 from cereval.runner.start import Start, Voice, check_stored, scores_of
@@ -243,6 +243,8 @@ class Loop:
                 self._arrived.append((call, answer))
                 self._unbooked += 1
                 self._post.ring()
+        except EndOfAnswers:
+            self.stop("usd")
         except Exception as error:
             self._break(error)
 

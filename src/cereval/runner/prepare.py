@@ -16,7 +16,7 @@ from cereval.datasets.prompts import Prompt, split_examples
 from cereval.datasets.read import read_dataset
 from cereval.datasets.reading import read_text
 from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
-from cereval.errors import BadFile, InvalidInput, Misuse
+from cereval.errors import BadFile, InvalidInput, Misuse, StoreError, shown
 from cereval.goals import Goal
 from cereval.imports import code_digest, optional
 from cereval.kinds import kind_of
@@ -26,16 +26,17 @@ from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url
 from cereval.models.prices import Price
 from cereval.plan import DRAWN, Known, Plan
-from cereval.runner.executor import Callers, Executor, PackedCallers
+from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers
 from cereval.runner.limits import Limits
 from cereval.runner.request import Request
 from cereval.runner.start import item_from, reader, stored_items
+from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import build_scorer
 from cereval.scorers.python_scorer import PythonScorer
 from cereval.sessions.base import fresh_seed
 from cereval.sessions.tasks import named_groups
-from cereval.store.base import Store
+from cereval.store.base import Run, Store
 from cereval.text import did_you_mean
 
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
@@ -84,6 +85,8 @@ def ranked(request: Request, models: Sequence[str], goal: Any) -> Prepared:
 
 
 def _several(request: Request, models: Sequence[str], between: str) -> tuple[Plan, tuple[Item, ...]]:
+    # Several models are always typed: a task file names one.
+    remember(named for name in models for named in named_by_model(name))
     plan, items = _plan(request, *read_data(request))
     specs = [
         {**plan.model, "name": name, "base_url": address_of(replace(request, model=name))} for name in models
@@ -114,10 +117,15 @@ def growing(request: Request) -> Prepared:
     return opened(replace(plan, method="growing", growth=growth), items, circumstances_of(request))
 
 
-def extended(run_id: str, store: Store, data: DataSet, overrides: Mapping[str, Any]) -> Prepared:
-    """The next version of a run's data: its items and those of `data` that it does not have."""
+def extended(
+    run_id: str, store: Store, data: DataSet, overrides: Mapping[str, Any], *, trust: bool = False
+) -> Prepared:
+    """The next version of a run's data: its items and those of `data` that it does not have.
+
+    trust: confirm the code and the addresses that the stored plan names; else only what is trusted already is used.
+    """
     run = store.run(run_id)
-    plan = Plan.from_dict(run.plan)
+    plan = _stored_plan(run)
     if "sizes" not in plan.growth:
         raise InvalidInput("RUN", "a run that `cereval extend` started", run.run_id)
     items = stored_items(plan, store)
@@ -134,7 +142,9 @@ def extended(run_id: str, store: Store, data: DataSet, overrides: Mapping[str, A
     )
     _check_extension(larger, store)
     given = {name: value for name, value in overrides.items() if name != "max_calls"}
-    return opened(larger, (*items, *fresh), _circumstances(run.run_id, store, given))
+    circumstances = _circumstances(run.run_id, store, given)
+    _weigh(larger, circumstances, run.run_id, trust)
+    return opened(larger, (*items, *fresh), circumstances)
 
 
 def _check_extension(plan: Plan, store: Store) -> None:
@@ -154,20 +164,62 @@ def _check_extension(plan: Plan, store: Store) -> None:
 # -- from the store ---------------------------------------------------------------------------------------------------
 
 
-def recalled(run_id: str, store: Store, overrides: Mapping[str, Any]) -> Prepared:
-    """A run as it was started, from the store alone; circumstances may be overridden."""
+def recalled(run_id: str, store: Store, overrides: Mapping[str, Any], *, trust: bool = False) -> Prepared:
+    """A run as it was started, from the store alone; circumstances may be overridden.
+
+    trust: confirm the code and the addresses that the stored plan names; else only what is trusted already is used.
+    """
     run = store.run(run_id)
-    plan = Plan.from_dict(run.plan)
+    plan = _stored_plan(run)
     refusal = kind_of(plan).refusal(plan)
     if refusal is not None:
         raise InvalidInput("RUN", refusal, run.run_id)
-    return opened(plan, stored_items(plan, store), _circumstances(run.run_id, store, overrides))
+    circumstances = _circumstances(run.run_id, store, overrides)
+    _weigh(plan, circumstances, run.run_id, trust)
+    return opened(plan, stored_items(plan, store), circumstances)
+
+
+def _stored_plan(run: Run) -> Plan:
+    """The plan of a stored run; refused where it is not the one that the run's id was made from."""
+    plan = Plan.from_dict(run.plan)
+    if plan.run_id != run.run_id:
+        raise StoreError(
+            f"the plan of run {shown(run.run_id)} in the store was changed: it is that of {plan.run_id}; nothing was "
+            "run or sent. Start a new run"
+        )
+    return plan
+
+
+def _weigh(plan: Plan, circumstances: Mapping[str, Any], run_id: str, trust: bool) -> None:
+    """Confirm what a stored plan names where the user says so; else refuse what is not trusted yet."""
+    names = named_by_plan(plan, circumstances)
+    if trust:
+        remember(names)
+    require(names, f"run {run_id}")
+
+
+def rescored(run_id: str, store: Store, settings: Mapping[str, Any]) -> Prepared:
+    """A run with another scorer, on the answers that it has: nobody is asked but a judge."""
+    run = store.run(run_id)
+    plan = Plan.from_dict(run.plan)
+    items = stored_items(plan, store)
+    given = {name: settings.get(name) for name in ("judge", "judge_base_url")}
+    wanted = settings.get("scorer") or plan.scorer.get("spec") or plan.scorer
+    other = replace(plan, scorer={"spec": wanted, **given}, max_calls=None)
+    circumstances = _circumstances(run.run_id, store, {})
+    scorer, _ = _scorer(other, items, _options(items, circumstances), None)
+    whole = replace(other, scorer=_scorer_spec(other, scorer))
+    prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
+    return Prepared(whole, items, NobodyToAsk(), scorer, prompt, Limits(), circumstances)
 
 
 def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Those that a run last had, but for what is given now."""
     given = {key: value for key, value in overrides.items() if value is not None}
-    return {**circumstances_of(Request()), **_last_circumstances(run_id, store), **given}
+    remember(named_by_model(None, given.get("base_url")))
+    last = _last_circumstances(run_id, store)
+    stored = {name: last[name] for name in (*CIRCUMSTANCES, "base_url") if name in last}
+    return {**circumstances_of(Request()), **stored, **given}
 
 
 def _last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:
@@ -190,10 +242,11 @@ def circumstances_of(request: Request) -> dict[str, Any]:
 
 
 def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]) -> Prepared:
-    """Open the models and the scorer of a plan; what cannot work is refused here."""
+    """Open the models and the scorer of a plan; what cannot work, or is not trusted, is refused here."""
+    require(named_by_plan(plan, circumstances), "the plan")
     limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
     options = _options(items, circumstances)
-    scorer, judge = _scorer(plan, items, options, circumstances.get("base_url"))
+    scorer, judge = _scorer(plan, items, options, circumstances)
     examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
     prompt.messages(items[0])
@@ -208,10 +261,26 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
     return Prepared(whole, items, executor, scorer, prompt, limits, circumstances)
 
 
+def named_by_plan(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Named, ...]:
+    """What opening the models and the scorer of a plan would run or call."""
+    models = [(spec["name"], _address(spec, circumstances)) for spec in kind_of(plan).models(plan)]
+    if plan.scorer.get("judge"):
+        models.append((plan.scorer["judge"], _judge_address(plan, circumstances)))
+    names = [one for name, address in models for one in named_by_model(name, address)]
+    return (*names, *named_by_scorer(plan.scorer.get("spec") or plan.scorer))
+
+
+def _address(spec: Mapping[str, Any], circumstances: Mapping[str, Any]) -> str | None:
+    return circumstances.get("base_url") or spec.get("base_url")
+
+
+def _judge_address(plan: Plan, circumstances: Mapping[str, Any]) -> str | None:
+    return plan.scorer.get("judge_base_url") or _address(kind_of(plan).models(plan)[0], circumstances)
+
+
 def _model(spec: Mapping[str, Any], options: ModelOptions, circumstances: Mapping[str, Any]) -> Model:
-    address = circumstances.get("base_url") or spec.get("base_url")
-    settings = Settings(**spec.get("settings", {}))
-    return open_model(str(spec["name"]), replace(options, base_url=address, settings=settings))
+    settings, address = Settings(**spec.get("settings", {})), _address(spec, circumstances)
+    return open_model(spec["name"], replace(options, base_url=address, settings=settings))
 
 
 def _options(items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOptions:
@@ -226,14 +295,13 @@ def _options(items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOp
 
 
 def _scorer(
-    plan: Plan, items: Sequence[Item], options: ModelOptions, moved: str | None
+    plan: Plan, items: Sequence[Item], options: ModelOptions, circumstances: Mapping[str, Any]
 ) -> tuple[Scorer, Model | None]:
     spec, judge = plan.scorer.get("spec") or plan.scorer, None
     _need_answers(plan, items, "the data")
     if plan.scorer.get("judge"):
         first = kind_of(plan).models(plan)[0]
-        address = plan.scorer.get("judge_base_url") or moved or first.get("base_url")
-        settings = Settings(**first.get("settings", {}))
+        settings, address = Settings(**first.get("settings", {})), _judge_address(plan, circumstances)
         judge = open_model(
             plan.scorer["judge"], replace(options, base_url=address, price=None, settings=settings)
         )

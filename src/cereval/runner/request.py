@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -12,9 +13,13 @@ from cereval.errors import BadFile, InvalidInput
 from cereval.goals import Estimate, Threshold
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.methods.registry import known_method
+from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.sessions.base import whole
 from cereval.sessions.mean import known_target
 from cereval.text import did_you_mean
+
+TRUSTED = ("model", "base_url", "judge", "judge_base_url", "scorer")
+"""Settings that name code or addresses."""
 
 ALIASES = {"j": "connections", "max_connections": "connections", "threshold": "at_least", "min": "at_least"}
 
@@ -69,11 +74,16 @@ class Request:
 
 
 def request_from(data: str | None, config: str | None, flags: Mapping[str, Any]) -> Request:
-    """The request that a command line describes: flags win over the file; DATA may itself be the file."""
+    """The request that a command line describes: flags win over the file; DATA may itself be the file.
+
+    Code and addresses among the flags are trusted from now on (`cereval.runner.trust`); those that only the file
+    names must be trusted already, unless the flag `trust` confirms them.
+    """
     if data is not None and config is None and Path(data).suffix in (".yaml", ".yml"):
         data, config = None, data
     request = Request() if config is None else read_request(Path(config))
     given = {key: value for key, value in flags.items() if value is not None}
+    trust = bool(given.pop("trust", False))
     known = {field.name for field in fields(Request)}
     for name in sorted(given.keys() - known):
         raise InvalidInput("settings", f"those of `cereval run` ({did_you_mean(name, known)})", name)
@@ -82,7 +92,20 @@ def request_from(data: str | None, config: str | None, flags: Mapping[str, Any])
     if given.get("at_least") is not None and "eps" not in given:
         request = replace(request, eps=None)
     request = replace(request, **given) if data is None else replace(request, data=data, **given)
-    return _complete(request)
+    request = _complete(request)
+    names = _named(request)
+    remember(names if trust else _named(Request(**{name: given.get(name) for name in TRUSTED}), request))
+    require(names, f"the task file {config}" if config is not None else "the request")
+    return request
+
+
+def _named(request: Request, whole: Request | None = None) -> list[Named]:
+    """What a request would run or call; an address in the environment is as good as typed, if no file has another."""
+    address = request.base_url
+    if not (whole or request).base_url and str((whole or request).model).startswith("openai/"):
+        address = os.environ.get("OPENAI_BASE_URL")
+    names = [*named_by_model(request.model, address), *named_by_model(request.judge, request.judge_base_url)]
+    return names if request.scorer is None else [*names, *named_by_scorer(request.scorer)]
 
 
 def read_request(path: Path) -> Request:

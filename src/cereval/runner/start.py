@@ -41,6 +41,8 @@ class Voice:
     """Failures since the last success: the next success makes them final."""
     failing: int = 0
     """Calls that have failed since the last success, also those that were given up as final."""
+    kept: dict[int, str] = field(default_factory=dict)
+    """Of the answers that were taken from the answer book, the run that paid for each, by place."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

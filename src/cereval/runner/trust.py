@@ -21,6 +21,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,7 +29,6 @@ from urllib.parse import urlsplit
 from cereval.errors import InvalidInput, Untrusted
 from cereval.imports import origin_of
 from cereval.scorers.build import code_of
-from cereval.store.schema import now
 from cereval.text import printable
 from cereval.writing import write_whole
 
@@ -78,8 +78,7 @@ def named_by_model(name: Any, address: Any = None) -> tuple[Named, ...]:
     if name is not None and name.startswith("python:"):
         found = (_code(name.removeprefix("python:")),)
     elif name is not None and name.startswith("gguf:"):
-        path = name.removeprefix("gguf:")
-        found = (Named("gguf", name, str(Path(path).resolve())),)
+        found = (Named("gguf", name, _resolved(name.removeprefix("gguf:"))),)
     return (*found, *_addresses(address))
 
 
@@ -97,6 +96,13 @@ def named_by_scorer(spec: Any) -> tuple[Named, ...]:
 
 def _code(spec: str) -> Named:
     return Named("code", f"python:{spec}", origin_of(spec))
+
+
+def _resolved(path: str) -> str:
+    try:
+        return str(Path(path).resolve())
+    except (OSError, ValueError):  # such as a name that no file can have
+        return ""
 
 
 def _addresses(address: Any) -> tuple[Named, ...]:
@@ -185,14 +191,21 @@ def _ours(status: os.stat_result) -> bool:
 
 
 def _entry(one: Named) -> dict[str, str]:
-    return {"kind": one.kind, "what": one.what, "where": one.where, "at": now()}
+    return {
+        "kind": one.kind,
+        "what": one.what,
+        "where": one.where,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """Wait for other processes that write the same file: what they add must not be lost."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(path.with_name("trusted.lock"), os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    lock = os.open(
+        path.with_name("trusted.lock"), os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600
+    )
     try:
         with suppress(ImportError):
             import fcntl

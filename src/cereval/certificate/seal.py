@@ -1,0 +1,231 @@
+"""A seal: what a run will depend on, fixed before its first call, without revealing its seed.
+
+It holds the plan (of prompt and weights, digests), a digest of what was known of the items, the engine, and a
+commitment to the seed: SHA-256 of the seed and a random nonce. Both stay in the store until the run's certificate
+reveals them. Whoever has the seal can then tell every choice that was made later. A seal cannot tell what was done
+before it was shown to somebody, nor whether the answers are true.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cereval.certificate.base import ordered
+from cereval.errors import InvalidInput, Misuse, shown
+from cereval.kinds import kind_of
+from cereval.plan import Known, Plan, digest_of
+from cereval.sessions.log import Change
+from cereval.version import ENGINE
+
+SEAL_FORMAT = "cereval-seal/1"
+FIELDS = ("format", "kind", "engine", "run_id", "plan", "commitment", "side_information", "digest")
+HIDDEN = ("seed", "nonce")
+"""Fields of a plan that a seal only commits to."""
+DIGESTED = ("prompt", "weights")
+"""Fields of which a seal holds digests, part by part: they may be long, or private until the certificate."""
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What a seal file holds; `plan` without what is hidden, `signature` where somebody signed it.
+
+    >>> plan = Plan({"goal": "estimate", "eps": 0.1}, "sha256:0", 10, {"name": "m"}, seed=7, nonce="ab" * 32)
+    >>> seal = seal_of(plan, Known())
+    >>> "seed" in seal.plan, Seal.from_dict(seal.as_dict()) == seal
+    (False, True)
+    """
+
+    kind: str
+    engine: int
+    run_id: str
+    plan: Mapping[str, Any]
+    commitment: str
+    side_information: str
+    signature: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """The hash of everything but the digest itself and the signature."""
+        return digest_of(self._body())
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-able, as the schema `seal.json` describes it."""
+        signed = {"signature": dict(self.signature)} if self.signature else {}
+        return {**self._body(), "digest": self.digest, **signed}
+
+    def _body(self) -> dict[str, Any]:
+        return {
+            "format": SEAL_FORMAT,
+            "kind": self.kind,
+            "engine": self.engine,
+            "run_id": self.run_id,
+            "plan": ordered(self.plan),
+            "commitment": self.commitment,
+            "side_information": self.side_information,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Seal:
+        """Check and take what a file holds: it may come from anybody."""
+        if not isinstance(values, Mapping) or values.get("format") != SEAL_FORMAT:
+            received = values.get("format") if isinstance(values, Mapping) else values
+            raise InvalidInput("seal", f"a JSON object of the format {SEAL_FORMAT}", received)
+        odd = sorted(map(str, (set(values) - {"signature"}) ^ set(FIELDS)))
+        if odd:
+            raise InvalidInput("seal", "made of the fields of a seal", odd[0])
+        _check_types(values)
+        given = {name: values[name] for name in FIELDS if name not in ("format", "digest")}
+        seal = cls(**given, signature=values.get("signature", {}))
+        if seal.digest != values["digest"]:
+            raise InvalidInput("seal", f"whole: what it holds has the digest {seal.digest}", values["digest"])
+        return seal
+
+
+def _check_types(values: Mapping[str, Any]) -> None:
+    for name, digits in (("run_id", 12), ("commitment", 64), ("side_information", 64), ("digest", 64)):
+        if not isinstance(values[name], str) or not re.fullmatch(f"[0-9a-f]{{{digits}}}", values[name]):
+            raise InvalidInput(f"{name} of the seal", f"{digits} hex digits", values[name])
+    if type(values["engine"]) is not int:
+        raise InvalidInput("engine of the seal", "a whole number", values["engine"])
+    signature = values.get("signature", {})
+    texts = isinstance(signature, Mapping) and all(isinstance(one, str) for one in signature.values())
+    if not isinstance(values["kind"], str) or not isinstance(values["plan"], Mapping) or not texts:
+        raise InvalidInput("seal", "made of a kind, a plan and perhaps a signature", values["kind"])
+
+
+def seal_of(plan: Plan, known: Known, engine: int = ENGINE) -> Seal:
+    """Seal a plan that has a nonce, with what is known of its items."""
+    if not plan.nonce:
+        raise Misuse(f"run {plan.run_id} was not sealed before it began")
+    return Seal(
+        kind=kind_of(plan).name,
+        engine=engine,
+        run_id=plan.run_id,
+        plan=sealed_form(plan),
+        commitment=commitment(plan.seed, plan.nonce),
+        side_information=fingerprint(known),
+    )
+
+
+def sealed_form(plan: Plan) -> dict[str, Any]:
+    """Write a plan as a seal shows it: nothing of the seed, digests of prompt and weights."""
+    values = {name: value for name, value in plan.as_dict().items() if name not in HIDDEN}
+    for name in DIGESTED:
+        if name in values:
+            values[name] = {part: digest_of(ordered(value)) for part, value in values[name].items()}
+    found: dict[str, Any] = ordered(values)
+    return found
+
+
+def commitment(seed: int, nonce: str) -> str:
+    """Commit to a seed: it cannot be guessed from this without the nonce, nor exchanged later.
+
+    >>> commitment(1, "a") == commitment(2, "a"), len(commitment(1, "a"))
+    (False, 64)
+    """
+    return hashlib.sha256(f"{SEAL_FORMAT}:{seed}:{nonce}".encode()).hexdigest()
+
+
+def fingerprint(known: Known) -> str:
+    """Digest side information by its numbers: packed bytes depend on the machine's zlib."""
+    tables = {}
+    for name in known.names:
+        table = np.asarray(getattr(known, name))
+        kind = "<i8" if table.dtype.kind == "i" else "<f8"
+        clean = np.where(np.isnan(table), np.nan, table) if kind == "<f8" else table
+        raw = np.ascontiguousarray(clean, dtype=kind).tobytes()
+        tables[name] = {"shape": list(table.shape), "sha256": hashlib.sha256(raw).hexdigest()}
+    return digest_of(tables)
+
+
+# -- what was done, against what was sealed ---------------------------------------------------------------------------
+
+
+def departures(
+    seal: Seal, plan: Plan, known: Known, engine: Any, changes: Sequence[Change] = ()
+) -> tuple[str, ...]:
+    """Name everything in which a run is not what was sealed; empty: it followed the seal."""
+    found = [*_apart("kind", seal.kind, kind_of(plan).name), *_apart("engine", seal.engine, engine)]
+    if commitment(plan.seed, plan.nonce) != seal.commitment:
+        which = "are not those" if plan.nonce else "cannot be those (it has no nonce)"
+        found.append(f"seed: the seed {plan.seed} and its nonce {which} that were sealed")
+    found += differences(seal, plan)
+    if fingerprint(known) != seal.side_information:
+        found.append("side_information: categories or history are not those that were known when it was sealed")
+    found += [line for change in changes for line in _changed(plan, change)]
+    if not found and plan.run_id != seal.run_id:
+        found.append(f"run_id is {plan.run_id}, sealed {seal.run_id}")
+    return tuple(found)
+
+
+def differences(seal: Seal, plan: Plan, leaving_out: Sequence[str] = ()) -> list[str]:
+    """Name the fields of a plan that are not as they were sealed."""
+    stated, found = seal.plan, sealed_form(plan)
+    names = [name for name in dict.fromkeys([*sorted(found), *sorted(stated)]) if name not in leaving_out]
+    return [
+        line
+        for name in names
+        for line in _apart(name, stated.get(name, _MISSING), found.get(name, _MISSING), name in DIGESTED)
+    ]
+
+
+def _apart(name: str, sealed: Any, found: Any, digested: bool = False) -> Iterator[str]:
+    """Go down to the parts that differ."""
+    if isinstance(sealed, Mapping) and isinstance(found, Mapping):
+        for part in sorted({*sealed, *found}):
+            yield from _apart(
+                f"{name}.{part}", sealed.get(part, _MISSING), found.get(part, _MISSING), digested
+            )
+    elif found is _MISSING:
+        yield f"{name} is missing, sealed {shown(sealed)}"
+    elif sealed is _MISSING:
+        yield f"{name} is {shown(found)}, sealed without one"
+    elif digest_of(sealed) != digest_of(found):
+        yield f"{name} is another than was sealed" if digested else f"{name} is {shown(found)}, sealed {shown(sealed)}"
+
+
+def _changed(plan: Plan, change: Change) -> list[str]:
+    """Tell what a change on the way set; one that set nothing new is told too, as it is part of the record."""
+    when = f"after {change.consumed:,} results"
+    told = []
+    if dict(change.goal) != dict(plan.goal):
+        told.append(f"goal was changed {when} to {shown(dict(change.goal))}, sealed {shown(dict(plan.goal))}")
+    if change.max_calls != plan.max_calls:
+        told.append(f"max_calls was changed {when} to {change.max_calls}, sealed {plan.max_calls}")
+    return told or [f"changes: goal or budget were set {when}"]
+
+
+def known_of(certificate: Mapping[str, Any]) -> Known:
+    """Read what a certificate says was known of the items when the run began."""
+    side, items = certificate.get("side_information", {}), certificate["plan"]["n_items"]
+    names = [name for name in ("groups", "history") if name in side]
+    return Known.from_dict({name: side[name] for name in names}, items)
+
+
+def certificate_departures(seal: Seal, certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name every choice of a certificate's run that was made after its seal."""
+    if "plan" not in certificate:
+        return ("plan: this is no certificate of a run, and only runs are sealed",)
+    plan = Plan.from_dict(certificate["plan"])
+    changes = tuple(Change(**change) for change in certificate.get("changes", ()))
+    return departures(seal, plan, known_of(certificate), certificate.get("engine"), changes)
+
+
+# -- where a run's seed and answers came from -------------------------------------------------------------------------
+
+
+def provenance(plan: Plan, known: Known, kept: Mapping[str, int], engine: int = ENGINE) -> dict[str, Any]:
+    """Say whether the seed was drawn, which answers earlier runs had paid for, and the digest of the seal.
+
+    kept: of the consumed answers, how many were taken from which earlier run.
+    """
+    sealed = {"seal": seal_of(plan, known, engine).digest} if plan.nonce else {}
+    seed = "drawn" if plan.seed_drawn else "chosen"
+    return {"seed": seed, "kept": dict(sorted(kept.items())), **sealed}

@@ -1,0 +1,31 @@
+"""`cereval rescore`: a new certificate from the answers that a run has, with another scorer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cereval.cli.options import OUTPUT, SCORING, STORE, apply
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@apply(SCORING, STORE, OUTPUT)
+def rescore(run_id: str, store: str | None, **flags: Any) -> int:
+    """Score the answers of RUN again, with --scorer or with its own scorer as the code is now; no model is asked.
+
+    A new run is made, which draws as RUN did. Scores decide later draws: where it would ask what RUN never asked, it
+    ends with what is certified so far. It holds if the scorer was not chosen by looking at these answers.
+
+    Exit codes as for the command that began the run.
+    """
+    from cereval.api import opened_store
+    from cereval.cli.running import finish
+    from cereval.runner.prepare import rescored
+
+    showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
+    with opened_store(store) as opened:
+        work = rescored(run_id, opened, flags)
+        labels = [f"rescored:{opened.run(run_id).run_id}"]
+        return finish(work, work.plan, opened, showing, labels=labels)

@@ -1,0 +1,74 @@
+"""Sealing a run before its first call, and carrying out the run that a seal fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+
+from cereval.certificate.seal import Seal, departures, differences, seal_of
+from cereval.datasets.base import Item
+from cereval.datasets.reading import read_json
+from cereval.errors import BadContent, InvalidInput, Misuse, StoreError
+from cereval.kinds import kind_of
+from cereval.plan import Plan
+from cereval.runner.start import changes_of, known_items, planned, start
+from cereval.store.base import Store
+from cereval.version import ENGINE
+
+SEALED = "sealed"
+"""The status of a run that is fixed and has not asked anything yet."""
+NONCE_BYTES = 32
+DECIDED_LATER = ("side_information", "history", "attempt", "seed_source", "data_name")
+"""Fields that a command line does not fix: the seal's are taken. A file may have moved: its content counts."""
+
+
+def sealed(plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -> Seal:
+    """Create a run of its own for a plan, with what is known now, and seal it; nothing is asked."""
+    fixed = planned(replace(plan, nonce=token_hex(NONCE_BYTES)), items, store, history=history)
+    begun = start(fixed, items, store)
+    seal = seal_of(fixed, begun.known)
+    store.mark(fixed.run_id, SEALED, {"seal": seal.digest})
+    return seal
+
+
+def read_seal(path: Path) -> Seal:
+    """Read a seal from a file; nothing in it is trusted or carried out."""
+    content = read_json(path)
+    try:
+        return Seal.from_dict(content)
+    except InvalidInput as error:
+        raise BadContent(f"{path} is no seal of cereval: {error}") from None
+
+
+def sealed_plan(seal: Seal, plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -> Plan:
+    """Find the run that a seal fixed; refuse a command that asks for anything else, naming the field."""
+    _refuse(_unlike(seal, plan, history))
+    try:
+        run = store.run(seal.run_id)
+    except (StoreError, InvalidInput):
+        advice = "name the store that it was sealed in with --store"
+        raise StoreError(f"the store has no run {seal.run_id}, which this seal is of; {advice}") from None
+    found = Plan.from_dict(run.plan)
+    if not plan.seed_drawn and plan.seed != found.seed:
+        raise Misuse(f"this is not what was sealed: seed is {plan.seed}; leave --seed out, the store has it")
+    known = known_items(found, items, store)
+    _refuse(departures(seal, found, known, ENGINE, changes_of(store, found.run_id)))
+    return found
+
+
+def _unlike(seal: Seal, plan: Plan, history: bool) -> list[str]:
+    kind = kind_of(plan).name
+    if kind != seal.kind:
+        return [f"kind is {kind}, sealed {seal.kind}"]
+    unlike = differences(seal, plan, DECIDED_LATER)
+    if not history and seal.plan.get("history"):
+        unlike.append("history is not wanted, sealed with the scores of earlier runs")
+    return unlike
+
+
+def _refuse(unlike: Sequence[str]) -> None:
+    if unlike:
+        more = f" (and {len(unlike) - 1} more)" if len(unlike) > 1 else ""
+        raise Misuse(f"this is not what was sealed: {unlike[0]}{more}; nothing was asked")
