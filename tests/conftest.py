@@ -15,3 +15,9 @@ def seed_zero(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     if request.node.get_closest_marker("fresh") is None:
         monkeypatch.setattr("cereval.sessions.base.randbits", lambda _: 0)
     return
+
+
+@pytest.fixture(autouse=True)
+def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every test an empty folder of settings: what one test types is not trusted in the next."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from cereval.certificate.audit.base import Audit
 from cereval.certificate.base import chained, digest, ordered
+from cereval.certificate.seal import Seal, certificate_departures, known_of, provenance
 from cereval.errors import CerevalError, shown
 from cereval.kinds import formats
 from cereval.kinds.base import ALWAYS, Kind
@@ -25,7 +26,10 @@ from cereval.version import ENGINE, __version__
 
 TOLERANCE = 1e-9
 OURS = "cereval-"
-Status = Literal["valid", "invalid", "unchecked"]
+OPTIONAL = frozenset({"engine", "provenance"})
+"""Fields that came later: certificates from before do not have them."""
+Status = Literal["valid", "invalid", "unchecked", "departed"]
+"""`departed`: not what was sealed before, whatever the certificate is worth by itself."""
 Check = tuple[str, Callable[[], str | None]]
 """What is checked, in words, and a function that raises `WrongError`, or says what it checked instead."""
 
@@ -60,16 +64,33 @@ class WrongError(Exception):
     """A check that does not hold; its text is the reason."""
 
 
-def verify(certificate: Any, stored: Stored | None = None, *, explain: bool = False) -> Verdict:
+def verify(
+    certificate: Any, stored: Stored | None = None, *, explain: bool = False, seal: Seal | None = None
+) -> Verdict:
     """Check a certificate of any format.
 
-    explain: where only a hash is wrong, go on until a check says which field it is.
+    explain: where only a hash is wrong, go on until a check says which field it is. seal: what the run was to depend
+    on; every later choice is a reason.
     """
     refused = refused_at_sight(certificate)
     if refused is not None:
         return refused
     checks = _Checks(_kind(certificate), certificate, stored)
-    return checks.conclude(explain=explain)
+    verdict = checks.conclude(explain=explain)
+    return verdict if seal is None or verdict.status == "invalid" else _held_to(seal, certificate, verdict)
+
+
+def _held_to(seal: Seal, certificate: Mapping[str, Any], verdict: Verdict) -> Verdict:
+    """Hold a certificate that is no forgery to the seal that was made before its run."""
+    found: list[str] = []
+    broken, _ = _outcome(lambda: found.extend(certificate_departures(seal, certificate)))
+    departed = [*found, *([broken] if broken else [])]
+    if departed:
+        return Verdict("departed", (*departed, *verdict.reasons), verdict.checked)
+    kept = sum(certificate.get("provenance", {}).get("kept", {}).values())
+    older = f", {kept:,} answers kept from earlier runs" if kept else ""
+    said = f"followed its seal {seal.digest[:12]} (seed, history, goal, data, model, prompt, scorer, budget{older})"
+    return Verdict(verdict.status, verdict.reasons, (*verdict.checked, said))
 
 
 def refused_at_sight(content: Any) -> Verdict | None:
@@ -112,6 +133,7 @@ class _Checks:
     def all(self) -> list[Check]:
         run: list[Check] = [(RUN_ID, self.run_id)] if self.is_run else []
         plan: list[Check] = [("plan", self.plan)] if self.is_run else []
+        came: list[Check] = [("provenance", self.provenance)] if "provenance" in self.certificate else []
         kept: list[Check] = [("log in the store", self.store)] if self.is_run and self.stored else []
         return [
             ("format", self.format),
@@ -119,6 +141,7 @@ class _Checks:
             *run,
             (CHAIN, self.chain),
             (COUNTS, self.counts),
+            *came,
             *kept,
             ("draws decided again from the seed", self.draws),
             ("every field of the result", self.result),
@@ -161,7 +184,7 @@ class _Checks:
         """The fields of its format, and no others."""
         kind, there = self.kind, set(self.certificate)
         fields = ALWAYS | kind.fields | (kind.run_fields if self.is_run else frozenset())
-        odd = sorted(map(str, (there - {"engine"}) ^ fields))
+        odd = sorted(map(str, (there - (OPTIONAL if self.is_run else {"engine"})) ^ fields))
         if odd:
             raise WrongError(f"it has other fields than a certificate: {', '.join(odd)}")
         engine = self.certificate.get("engine", 0)
@@ -198,6 +221,19 @@ class _Checks:
         middle = result.get("estimate", result.get("difference"))
         if middle is not None and not result["lower"] - TOLERANCE <= middle <= result["upper"] + TOLERANCE:
             raise WrongError("the estimate is outside its interval")
+
+    def provenance(self) -> None:
+        """Whether the seed was drawn is the plan's, the seal's digest too; no more answers were kept than there are."""
+        certificate, stated = self.certificate, self.certificate["provenance"]
+        kept = stated["kept"]
+        if not all(type(count) is int and count > 0 for count in kept.values()):
+            raise WrongError("provenance.kept has a count that is no whole number above 0")
+        answers = sum(len(self.kind.scores(entry)) for entry in certificate["log"])
+        if sum(kept.values()) > answers:
+            raise WrongError(f"provenance.kept has more than the {answers} answers in the log")
+        plan = Plan.from_dict(certificate["plan"])
+        found = provenance(plan, known_of(certificate), kept, certificate.get("engine", 0))
+        same("provenance", stated, found)
 
     def store(self) -> None:
         """Plan, data, side information, changes and every result are those in the store."""

@@ -206,8 +206,9 @@ class Loop:
     async def _look_ahead(self) -> list[Call]:
         """Put draws in line that will come unless the session turns elsewhere, where connections would idle."""
         # Half of them are out while the answers of the other half wait for their round.
-        count = 2 * self.limits.connections - len(self._early)
-        if count <= 0 or len(self._ready) >= self.limits.connections:
+        count = MOST_EARLY * self.limits.connections - len(self._early)
+        busy = len(self._ready) + len(self._spare) >= self.limits.connections
+        if count <= 0 or busy or not getattr(self.executor, "asks", True):
             return []
         calls = [
             Call(draw, model, self.session.place(draw))
@@ -367,7 +368,10 @@ class Loop:
             raise error
 
     def _heard(self, call: Call, answer: Answer) -> None:
-        self.voices[call.model].results[call.place] = answer.score
+        voice = self.voices[call.model]
+        voice.results[call.place] = answer.score
+        if answer.kept:
+            voice.kept[call.place] = answer.kept
         draw = self._awaited.pop((call.model, call.place), None)
         if draw is not None:
             self._tell_if_known(draw)

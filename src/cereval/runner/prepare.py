@@ -86,10 +86,13 @@ def ranked(request: Request, models: Sequence[str], goal: Any) -> Prepared:
 
 def _several(request: Request, models: Sequence[str], between: str) -> tuple[Plan, tuple[Item, ...]]:
     # Several models are always typed: a task file names one.
-    remember(named for name in models for named in named_by_model(name))
+    addresses = [address_of(replace(request, model=name)) for name in models]
+    for name, address in zip(models, addresses, strict=True):
+        remember(named_by_model(name, address))
     plan, items = _plan(request, *read_data(request))
     specs = [
-        {**plan.model, "name": name, "base_url": address_of(replace(request, model=name))} for name in models
+        {**plan.model, "name": name, "base_url": address}
+        for name, address in zip(models, addresses, strict=True)
     ]
     return replace(plan, model={"name": between.join(models), "models": specs}), items
 
@@ -192,7 +195,10 @@ def _stored_plan(run: Run) -> Plan:
 
 def _weigh(plan: Plan, circumstances: Mapping[str, Any], run_id: str, trust: bool) -> None:
     """Confirm what a stored plan names where the user says so; else refuse what is not trusted yet."""
-    names = named_by_plan(plan, circumstances)
+    try:
+        names = named_by_plan(plan, circumstances)
+    except (AttributeError, KeyError, TypeError):
+        raise StoreError(f"the plan of run {run_id} in the store is damaged; start a new run") from None
     if trust:
         remember(names)
     require(names, f"run {run_id}")

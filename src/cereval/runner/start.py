@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cereval.certificate.base import issue
+from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item, content_hash
 from cereval.errors import Misuse, StoreError
@@ -58,10 +60,30 @@ class Start:
     waiting: tuple[Draw, ...]
     spending: Spending
     notes: tuple[str, ...]
+    kept_before: Mapping[str, int] = field(default_factory=dict)
+    """Kept answers of the versions that a run of growing data goes on from."""
 
     def certificate(self, result: Certified) -> dict[str, Any]:
         """Seal the results consumed so far."""
-        return issue(self.kind, self.session, result, self.known, plan=self.plan, changes=self.changes)
+        return issue(
+            self.kind,
+            self.session,
+            result,
+            self.known,
+            plan=self.plan,
+            changes=self.changes,
+            provenance=provenance(self.plan, self.known, self.kept()),
+        )
+
+    def kept(self) -> Counter[str]:
+        """Count the consumed answers that earlier runs had paid for, by run."""
+        session, several = self.session, len(self.voices) > 1
+        found = Counter(self.kept_before)
+        for draw, _ in session.log if any(voice.kept for voice in self.voices) else ():
+            place = session.place(draw)
+            payers = (self.voices[model].kept.get(place) for model in (draw.models if several else (0,)))
+            found.update(payer for payer in payers if payer)
+        return found
 
     def holding(self, store: Store) -> AbstractContextManager[Any]:
         """Hold the run and the runs that keep its answers: one process at a time works on them."""
@@ -188,8 +210,8 @@ def start(plan: Plan, items: Sequence[Item], store: Store, *, reading: bool = Fa
     changes = changes_of(store, plan.run_id)
     draws = _retold(session, voices, changes, plan)
     waiting = tuple(draw for draw in draws if scores_of(session, voices, draw) is None)
-    notes = _notes(kind, plan, spending)
-    return Start(plan, kind, known, session, changes, tuple(voices), waiting, spending, notes)
+    notes, before = _notes(kind, plan, spending), _kept_before(kind, plan, session, store)
+    return Start(plan, kind, known, session, changes, tuple(voices), waiting, spending, notes, before)
 
 
 def voice_names(kind: Kind, plan: Plan) -> tuple[str, ...]:
@@ -203,7 +225,24 @@ def _voice(part: Plan, name: str, store: Store, spending: Spending) -> Voice:
         spending.add(answer.cost_usd, failed=answer.failure is not None)
     stored = {draw.index: draw for draw in store.draws(part.run_id)}
     results = {answer.draw: answer.score for answer in answers}
-    return Voice(part.run_id, name, stored, results, any(score is not None for score in results.values()))
+    answered = any(score is not None for score in results.values())
+    kept = {answer.draw: answer.kept for answer in answers if answer.kept}
+    return Voice(part.run_id, name, stored, results, answered, kept=kept)
+
+
+def _kept_before(kind: Kind, plan: Plan, session: AskTell, store: Store) -> Counter[str]:
+    """Count the kept answers of earlier versions: a certificate of growing data covers all of them."""
+    found: Counter[str] = Counter()
+    before = kind.before(plan.as_dict())
+    if before is None:
+        return found
+    consumed = Counter(entry["version"] for entry in kind.log(session))
+    for number in range(len(plan.growth["sizes"]) - 1, 0, -1):
+        assert before is not None
+        answers = store.answers(before, texts=False)
+        found.update(one.kept for one in answers if one.kept and one.draw < consumed[number])
+        before = kind.before(store.run(before).plan)
+    return found
 
 
 def scores_of(session: AskTell, voices: Sequence[Voice], draw: Draw) -> Scored | None:
