@@ -274,12 +274,21 @@ def resumed(
     trust: confirm the code and the addresses that the stored plan names (`cereval.runner.trust`).
     """
     work = recalled(run_id, store, overrides, trust=trust)
+    if goal or max_calls is not None:
+        _check_newest(work.plan.run_id, store)
 
     if goal and not kind_of(work.plan).goal_may_change:
         raise InvalidInput(
             "--eps", "left out for a question that keeps its goal: start a new run", goal_from_spec(goal).eps
         )
     return work, Change(0, 0, goal, max_calls)
+
+
+def _check_newest(run_id: str, store: Store) -> None:
+    """Refuse to change a run that another goes on from: its certificate is part of the other's."""
+    for other, values in store.plans():
+        if kind_of(values).before(values) == run_id:
+            raise InvalidInput("RUN", f"the newest version: it was extended by run {other}", run_id)
 
 
 def answers_of(outcome: Outcome, store: Store) -> list[dict[str, Any]]:

@@ -73,6 +73,8 @@ def _found(name: str) -> ModuleSpec | None:
     loaded = getattr(sys.modules.get(name), "__spec__", None)
     if isinstance(loaded, ModuleSpec):
         return loaded
+    # What Python has listed of a folder may be older than a file written a moment ago.
+    importlib.invalidate_caches()
     top, *rest = name.split(".")
     found = _top_level(top)
     for number, part in enumerate(rest, start=1):

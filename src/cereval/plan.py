@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -16,6 +17,7 @@ from cereval.errors import InvalidInput
 from cereval.items.pool import Pool
 
 PLAN_FORMAT = 1
+RUN_ID = re.compile("[0-9a-f]{6,64}")
 DRAWN = "drawn"
 LARGEST_TYPED = 2**32
 """Seeds up to this are taken for chosen, not drawn: of 53 random bits, one in two million is as small."""
@@ -115,6 +117,17 @@ class Plan:
         """Name what was asked for, whatever was known or drawn at the time: a repeated command has the same."""
         bare = replace(self, history={}, side_information=(), attempt=0)
         return (replace(bare, seed=0, seed_source=DRAWN) if self.seed_drawn else bare).run_id
+
+
+def as_file_name(run_id: str) -> str:
+    """A run's id that came from a store, if it can be part of a file's name: ids are digests, and hold no path.
+
+    >>> as_file_name("0123456789ab")
+    '0123456789ab'
+    """
+    if not RUN_ID.fullmatch(run_id):
+        raise InvalidInput("run id", "6 to 64 of the digits 0-9a-f, to name a file after it", run_id)
+    return run_id
 
 
 def digest_of(value: Any) -> str:

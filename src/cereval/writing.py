@@ -8,13 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 PRIVATE = 0o600
-SHARED = 0o666
-"""Modes of new files, before the umask."""
+"""The mode of new files: for their owner alone."""
 
 LONGEST_STEM = 100
 
 
-def write_whole(path: Path, text: str, *, mode: int = PRIVATE) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Write a text beside its place and move it there: a reader never meets half of it. Folders are made.
 
     The new file must not exist before: a link under its name would lead elsewhere. Errors are those of the system.
@@ -23,7 +22,7 @@ def write_whole(path: Path, text: str, *, mode: int = PRIVATE) -> None:
     partial = path.with_name(f"{path.name[:LONGEST_STEM]}.{secrets.token_hex(4)}.partial")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     with os.fdopen(
-        os.open(partial, flags, mode), "w", encoding="utf-8", errors="replace", newline="\n"
+        os.open(partial, flags, PRIVATE), "w", encoding="utf-8", errors="replace", newline="\n"
     ) as file:
         try:
             file.write(text)

@@ -146,7 +146,7 @@ def test_a_task_file_and_flags_that_win_over_it(
         f"data: questions.jsonl\nmodel: openai/m\nbase-url: {url}\nscorer: exact\ninput: ask\nanswer: gold\n"
         f"eps: 0.02\nstore: sqlite:///{tmp_path / 'runs.db'}\n-j: 4\n".replace("-j", "j")
     )
-    assert main(["run", str(task), "--eps", "0.2", "--json"]) == 0
+    assert main(["run", str(task), "--eps", "0.2", "--json", "--trust"]) == 0
     assert printed(capsys)["half_width"] <= 0.2
     assert main(["run", "--config", str(task), "--dry-run", "--json"]) == 0
     assert printed(capsys)["plan"]["goal"]["eps"] == 0.02

@@ -184,7 +184,7 @@ def test_a_broken_endpoint_stops_the_run_and_spoils_no_question(tmp_path: Path) 
         finish(pool, store, model, connections=4)
     (run,) = store.runs()
     assert (run.status, run.answers) == ("failed", 0)
-    assert run.draws >= 8
+    assert len(store.draws(run.run_id)) >= 8
     outcome = finish(pool, store, model_for(pool))
     assert (outcome.run_id, outcome.result.failures) == (run.run_id, 0)
 

@@ -22,7 +22,7 @@ from cereval.records import Draw
 from cereval.store.base import Answer, Store, open_store
 store = open_store(sys.argv[1])
 store.create_run("r", {}, "d", "m")
-start = store.run("r").draws
+start = len(store.draws("r"))
 for index in range(start, start + 100_000, 4):
     store.add_draws("r", [Draw(i, i, 0.5) for i in range(index, index + 4)])
     store.add_answers("r", [Answer(i, "t" * 100, score=0.5) for i in range(index, index + 4)])

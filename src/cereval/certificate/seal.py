@@ -158,7 +158,9 @@ def departures(
         found.append(f"seed: the seed {plan.seed} and its nonce {which} that were sealed")
     found += differences(seal, plan)
     if fingerprint(known) != seal.side_information:
-        found.append("side_information: categories or history are not those that were known when it was sealed")
+        found.append(
+            "side_information: categories or history are not those that were known when it was sealed"
+        )
     found += [line for change in changes for line in _changed(plan, change)]
     if not found and plan.run_id != seal.run_id:
         found.append(f"run_id is {plan.run_id}, sealed {seal.run_id}")
@@ -188,7 +190,11 @@ def _apart(name: str, sealed: Any, found: Any, digested: bool = False) -> Iterat
     elif sealed is _MISSING:
         yield f"{name} is {shown(found)}, sealed without one"
     elif digest_of(sealed) != digest_of(found):
-        yield f"{name} is another than was sealed" if digested else f"{name} is {shown(found)}, sealed {shown(sealed)}"
+        yield (
+            f"{name} is another than was sealed"
+            if digested
+            else f"{name} is {shown(found)}, sealed {shown(sealed)}"
+        )
 
 
 def _changed(plan: Plan, change: Change) -> list[str]:

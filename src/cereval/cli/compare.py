@@ -12,6 +12,7 @@ from cereval.cli.options import (
     JSON,
     LIVE,
     REPORT,
+    SEAL,
     SEED,
     apply,
     are_asked,
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Put at most N items to the two models.",
 )
-@apply(SEED, CERTIFICATE, REPORT, JSON, LIVE)
+@apply(SEED, CERTIFICATE, REPORT, JSON, LIVE, SEAL)
 @click.pass_context
 def compare(context: click.Context, /, scores: str, models: tuple[str, ...], **flags: Any) -> int:
     """Compare two models on the same items, from as few of them as a certified answer takes.

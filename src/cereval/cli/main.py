@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "resume": LazyCommand("resume", "Go on with a run after a crash, a Ctrl-C or a spent budget."),
     "gate": LazyCommand("run", "Does a model reach a score? Three answers, three exit codes.", "gate"),
     "runs": LazyCommand("runs", "List the runs in the store."),
+    "seal": LazyCommand("seal", "Fix a run's plan before its first call, for others to hold it to."),
     "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),
     "show": LazyCommand("show", "Show the prompts, answers and scores of a run."),
     "export": LazyCommand("show", "Write every answer of a run to a file.", "export"),

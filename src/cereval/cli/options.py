@@ -135,6 +135,9 @@ LABELS: tuple[Option, ...] = (
     ),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag for the run; may be repeated."),
 )
+SEAL = click.option(
+    "--seal", metavar="FILE", help="Carry out the very plan that `cereval seal` fixed in FILE, or refuse."
+)
 WEIGHTING: tuple[Option, ...] = (
     click.option(
         "--weights",
@@ -187,6 +190,7 @@ RUN: tuple[Option, ...] = (
     TRUST,
     click.option("--config", metavar="FILE", help="A task file (YAML); flags win over it."),
     click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing."),
+    SEAL,
     *LABELS,
     *OUTPUT,
 )
@@ -230,7 +234,7 @@ def asking_flags(flags: Mapping[str, Any], *more: str) -> dict[str, Any]:
 
 def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
     """Refuse options that only make sense where models are asked: passing over them in silence would mislead."""
-    asking = names_of(ASKING)
+    asking = (*names_of(ASKING), "seal")
     for name in (str(parameter.name) for parameter in context.command.params):
         if name in asking and flags[name] is not None:
             raise InvalidInput(name, "given only where models are asked", flags[name])

@@ -12,6 +12,7 @@ import click
 from cereval.errors import BadFile
 from cereval.records import Certified, Rows, Table
 from cereval.text import printable, shortened
+from cereval.writing import write_whole
 
 LONGEST_CELL = 4000
 LONGEST_LINE = 1000
@@ -111,12 +112,9 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
 
 
 def write_certificate(path: Path, certificate: Mapping[str, Any]) -> None:
-    """Write a certificate whole or not at all: a reader never meets half of one."""
-    partial = path.with_name(path.name + ".partial")
+    """Write a certificate whole or not at all, for its owner to read: what it holds may be nobody else's business."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, json.dumps(certificate, indent=1, allow_nan=False) + "\n")
     except OSError as error:
         advice = "name another file"
         if "run_id" in certificate:

@@ -13,6 +13,7 @@ from cereval.cli.options import (
     JSON,
     LIVE,
     REPORT,
+    SEAL,
     SEED,
     apply,
     are_asked,
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="At most N calls, of all models together.",
 )
-@apply(SEED, CERTIFICATE, REPORT, JSON, LIVE)
+@apply(SEED, CERTIFICATE, REPORT, JSON, LIVE, SEAL)
 @click.pass_context
 def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flags: Any) -> int:
     """Rank many models on the same items, from as few calls as a certified order takes.

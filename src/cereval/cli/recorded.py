@@ -25,6 +25,7 @@ from cereval.runner.start import teachers
 from cereval.sessions.growing import Growing, GrowingResult, checked_sizes
 from cereval.sessions.rank import Ranking
 from cereval.sessions.tasks import TasksResult
+from cereval.writing import write_whole
 
 if TYPE_CHECKING:
     from cereval.store.base import Store
@@ -541,10 +542,8 @@ def save(file: str | None, session: Growing, model: str, table: GrowingTable) ->
     if file is None:
         return
     path = Path(file)
-    partial = path.with_name(path.name + ".partial")
     content = {"model": model, "items": list(table.items[: session.n_items]), "session": session.state()}
     try:
-        partial.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, json.dumps(content, allow_nan=False) + "\n")
     except OSError as error:
         raise BadFile(f"the session cannot be saved to {path} ({error.strerror})") from None

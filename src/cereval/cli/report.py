@@ -21,11 +21,12 @@ def report(run: str, store: str | None, output: str | None, as_json: bool) -> in
     """
     from cereval.api import opened_store
     from cereval.cli.output import print_json
+    from cereval.plan import as_file_name
     from cereval.report.page import page_of, write_page
 
     with opened_store(store) as opened:
         page = page_of(opened, run)
-    path = Path(output or f"{page.run_id}.html")
+    path = Path(output or f"{as_file_name(page.run_id)}.html")
     write_page(path, page.html)
     if as_json:
         print_json({**page.result, "run_id": page.run_id, "report": str(path)})

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from cereval.cli.options import OUTPUT, SCORING, STORE, apply
+from cereval.cli.options import OUTPUT, SCORING, STORE, TRUST, apply
 
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@apply(SCORING, STORE, OUTPUT)
+@apply(SCORING, STORE, TRUST, OUTPUT)
 def rescore(run_id: str, store: str | None, **flags: Any) -> int:
     """Score the answers of RUN again, with --scorer or with its own scorer as the code is now; no model is asked.
 
@@ -25,7 +25,8 @@ def rescore(run_id: str, store: str | None, **flags: Any) -> int:
     from cereval.runner.prepare import rescored
 
     showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
+    trust = bool(flags.pop("trust"))
     with opened_store(store) as opened:
-        work = rescored(run_id, opened, flags)
+        work = rescored(run_id, opened, flags, trust=trust)
         labels = [f"rescored:{opened.run(run_id).run_id}"]
         return finish(work, work.plan, opened, showing, labels=labels)

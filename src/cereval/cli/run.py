@@ -56,16 +56,19 @@ def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
     """Carry out `run` or `gate`."""
     from cereval.cli.running import run_live
     from cereval.datasets.weighting import mix_notes
+    from cereval.errors import InvalidInput
     from cereval.runner.prepare import prepared
     from cereval.runner.request import request_from
 
-    outputs = ("certificate", "report", "display", "as_json", "name", "tags")
+    outputs = ("certificate", "report", "display", "as_json", "name", "tags", "seal")
     showing = {name: flags.pop(name) for name in outputs}
     dry_run = flags.pop("dry_run")
     request = request_from(data, config, flags)
     work = prepared(request)
     for note in mix_notes(request.mix):
         click.echo(note, err=True)
+    if dry_run and showing["seal"] is not None:
+        raise InvalidInput("--seal", "left out with --dry-run", showing["seal"])
     if dry_run:
         return _shown(request, work, showing["as_json"])
     return run_live(work, request, showing, history=request.history)

@@ -14,10 +14,12 @@ from cereval.api import carry_out, opened_store, reuse_of, sqlite_file
 from cereval.cli.display import observer_for
 from cereval.cli.options import can_be_written
 from cereval.cli.output import show, write_certificate
+from cereval.cli.seal import NewSeal, write_seal
 from cereval.errors import BadFile
 from cereval.records import Certified, Rows, Step, Table
 from cereval.runner.book import Reuse
 from cereval.runner.run import Outcome
+from cereval.runner.sealing import read_seal, sealed_plan
 from cereval.runner.start import planned
 from cereval.store.base import DEFAULT_URL, Store
 from cereval.text import money
@@ -34,8 +36,15 @@ if TYPE_CHECKING:
 
 def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, history: bool) -> int:
     """Ask what a request asks, through the store: a repeated command goes on where it ended."""
-    with opened_store(request.store, create=True) as store:
-        plan = planned(work.plan, work.items, store, history=history, fresh=request.fresh)
+    seal = flags.get("seal")
+    if isinstance(seal, NewSeal):
+        return write_seal(work, request, seal, history=history, as_json=flags["as_json"])
+    sealed = None if seal is None else read_seal(Path(seal))
+    with opened_store(request.store, create=sealed is None) as store:
+        if sealed is None:
+            plan = planned(work.plan, work.items, store, history=history, fresh=request.fresh)
+        else:
+            plan = sealed_plan(sealed, work.plan, work.items, store, history=history)
         labels = [*((flags["name"],) if flags["name"] else ()), *flags["tags"]]
         return finish(work, plan, store, flags, reuse=reuse_of(request), labels=labels)
 
@@ -138,12 +147,16 @@ def suggest_resuming(outcome: Outcome, store: Store) -> None:
 
 def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
     """Where the certificate goes: beside the database unless told otherwise. Checked before any call."""
-    file = sqlite_file(store.url)
-    folder = file.parent if file is not None else Path()
-    path = Path(output) if output else folder / f"{run_id}.certificate.json"
+    path = Path(output) if output else beside_store(store, f"{run_id}.certificate.json")
     if not can_be_written(path):
         raise BadFile(f"the certificate cannot be written to {path}; name a file in a writable folder")
     return path
+
+
+def beside_store(store: Store, name: str) -> Path:
+    """A file of this name beside the database, or in the working folder where the store is a server."""
+    file = sqlite_file(store.url)
+    return (file.parent if file is not None else Path()) / name
 
 
 # -- recorded ---------------------------------------------------------------------------------------------------------

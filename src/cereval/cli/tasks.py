@@ -14,6 +14,7 @@ from cereval.cli.options import (
     LIVE,
     MAX_CALLS,
     REPORT,
+    SEAL,
     SEED,
     apply,
     are_asked,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 @click.option("--at-least", type=float, metavar="C", help="Instead: is every task's mean >= C?")
 @click.option("--which-fail", type=float, metavar="C", help="Instead: which tasks' means are < C?")
 @click.option("--confidence", type=float, help="For everything at once.  [default: 0.95]")
-@apply(MAX_CALLS, SEED, CERTIFICATE, REPORT, JSON, LIVE)
+@apply(MAX_CALLS, SEED, CERTIFICATE, REPORT, JSON, LIVE, SEAL)
 @click.pass_context
 def tasks(context: click.Context, /, files: tuple[str, ...], data: tuple[str, ...], **flags: Any) -> int:
     """Evaluate one model on many tasks: the macro mean, every task, or a threshold for all of them.

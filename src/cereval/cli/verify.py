@@ -12,6 +12,7 @@ from cereval.cli.options import JSON, STORE
 from cereval.text import printable
 
 if TYPE_CHECKING:
+    from cereval.certificate.seal import Seal
     from cereval.certificate.verify import Stored, Verdict
 
 VALID, COULD_NOT_CHECK, INVALID = 0, 1, 2
@@ -21,14 +22,25 @@ LONGEST = 4000
 @click.command()
 @click.argument("certificate")
 @STORE
+@click.option("--seal", metavar="FILE", help="Check that the run followed what `cereval seal` fixed before.")
+@click.option(
+    "--public-key",
+    metavar="FILE",
+    help="With --seal: check its signature with this Ed25519 key; needs cereval[sign].",
+)
 @JSON
-def verify(certificate: str, store: str | None, as_json: bool) -> int:
+def verify(
+    certificate: str, store: str | None, seal: str | None, public_key: str | None, as_json: bool
+) -> int:
     """Check CERTIFICATE: hashes, draws, every field, and the interval by an independent computation.
 
     The log in the store is compared too: in --store, or in a database beside the certificate. A certificate of
     another engine (the revision of what decides draws and intervals) is checked as far as that goes.
 
-    Exit codes: 0 valid, 1 could not check all of it, 2 invalid, or no certificate at all.
+    With --seal every choice that was made after the seal is named: seed, history, goal, data, model, prompt, scorer,
+    budget.
+
+    Exit codes: 0 valid, 1 could not check all of it, 2 invalid, no certificate at all, or another plan than sealed.
     """
     from cereval.certificate.verify import Verdict, refused_at_sight
     from cereval.certificate.verify import verify as check
@@ -42,8 +54,25 @@ def verify(certificate: str, store: str | None, as_json: bool) -> int:
     refused = refused_at_sight(content)
     if refused is not None:
         return _printed(refused, as_json)
+    sealed, unsigned = _sealed(seal, public_key)
     stored = _stored(content, Path(certificate), store)
-    return _printed(check(content, stored, explain=True), as_json)
+    verdict = check(content, stored, explain=True, seal=sealed)
+    if unsigned is not None and verdict.status != "invalid":
+        verdict = Verdict("departed", (unsigned, *verdict.reasons), verdict.checked)
+    return _printed(verdict, as_json)
+
+
+def _sealed(seal: str | None, key: str | None) -> tuple[Seal | None, str | None]:
+    """Read the seal; say what is wrong with its signature, where that is asked for."""
+    from cereval.errors import InvalidInput
+    from cereval.runner.sealing import read_seal, wrongly_signed
+
+    if seal is None and key is not None:
+        raise InvalidInput("--public-key", "given with --seal", key)
+    if seal is None:
+        return None, None
+    sealed = read_seal(Path(seal))
+    return sealed, None if key is None else wrongly_signed(sealed, Path(key))
 
 
 def _stored(content: Any, path: Path, url: str | None) -> Stored | None:
@@ -65,9 +94,14 @@ def holds_run(file: Path, run_id: str) -> bool:
     """Whether a file is a database of cereval with this run; it may be another's, so nothing is touched."""
     import sqlite3
 
+    from cereval.errors import StoreError
+    from cereval.store.engine import is_read_only, parsed, reading_uri
+
     try:
-        connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
-    except sqlite3.Error:
+        fixed = is_read_only(parsed(f"sqlite:///{file}"))
+        uri = reading_uri(file) if fixed else f"{file.as_uri()}?mode=ro"
+        connection = sqlite3.connect(uri, uri=True)
+    except (sqlite3.Error, StoreError):
         return False
     try:
         tables = connection.execute(
@@ -88,6 +122,9 @@ def _printed(verdict: Verdict, as_json: bool) -> int:
         click.echo(json.dumps({**facts, "reasons": verdict.reasons, "checked": verdict.checked}))
     else:
         said = "; ".join(verdict.reasons or verdict.checked)
+        said = f"this is not what was sealed: {said}" if verdict.status == "departed" else said
         # What a certificate says is somebody's text: it must not reach the terminal raw.
         click.echo(printable(f"{verdict.status}: {said}", LONGEST))
-    return VALID if verdict.valid else INVALID if verdict.status == "invalid" else COULD_NOT_CHECK
+    return (
+        VALID if verdict.valid else INVALID if verdict.status in ("invalid", "departed") else COULD_NOT_CHECK
+    )

@@ -26,6 +26,7 @@ class GrowingData(Kind):
     audit: ClassVar[str] = "cereval.certificate.audit.growing:GrowingAudit"
     page: ClassVar[str] = "cereval.report.growing:growing_page"
     learns: ClassVar[bool] = False
+    first_seed: ClassVar[int | None] = None
 
     def claims(self, plan: Mapping[str, Any]) -> bool:
         return bool(plan.get("growth"))

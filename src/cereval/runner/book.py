@@ -71,12 +71,13 @@ class WithBook:
 
     async def _kept(self, found: KeptAnswer, draw: Draw, place: int) -> Answer:
         """The earlier answer; scored anew, unless the very same scorer has."""
+        told: dict[str, Any] = {"kept": found.answer.kept or found.run_id, "asked_at": found.at}
         if found.same_scorer:
-            return replace(found.answer, draw=place, cost_usd=0.0, latency_s=0.0, kept=found.run_id)
+            return replace(found.answer, draw=place, cost_usd=0.0, latency_s=0.0, **told)
         old = found.answer
         reply = Reply(old.text, old.input_tokens, old.output_tokens, 0.0, finish_reason=old.finish_reason)
         answer = await scored(self.scorer, self.items[draw.item], reply, place)
-        return replace(answer, kept=found.run_id)
+        return replace(answer, **told)
 
     def answered_before(self, model: int) -> None:
         self.inner.answered_before(model)

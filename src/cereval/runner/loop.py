@@ -408,14 +408,19 @@ class Loop:
             self._break(error)
 
     def _check_hope(self, voice: Voice) -> None:
-        limit = max(HOPELESS, self.limits.connections) if voice.answered else HOPELESS
-        if voice.failing >= limit and voice.held:
+        if voice.failing >= self._patience(voice) and voice.held:
             raise self._hopeless(voice)
+
+    def _patience(self, voice: Voice) -> int:
+        """How many failures in a row say that a model's endpoint is broken."""
+        return max(HOPELESS, self.limits.connections) if voice.answered else HOPELESS
 
     def _hopeless(self, voice: Voice) -> CallError:
         who = f"{voice.name}: " if len(self.voices) > 1 else ""
+        # Those that came back in the same moment say no more.
+        count = min(voice.failing, self._patience(voice))
         return CallError(
-            f"{who}the last {voice.failing} calls all failed, so the run stopped; nothing is lost: "
+            f"{who}the last {count} calls all failed, so the run stopped; nothing is lost: "
             f"`cereval resume {self.begun.plan.run_id}` asks again ({voice.held[-1][1].failure})"
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,7 @@ def extended(
     _check_extension(larger, store)
     given = {name: value for name, value in overrides.items() if name != "max_calls"}
     circumstances = _circumstances(run.run_id, store, given)
-    _weigh(larger, circumstances, run.run_id, trust)
+    _weigh(lambda: named_by_plan(larger, circumstances), run.run_id, trust)
     return opened(larger, (*items, *fresh), circumstances)
 
 
@@ -178,7 +178,7 @@ def recalled(run_id: str, store: Store, overrides: Mapping[str, Any], *, trust: 
     if refusal is not None:
         raise InvalidInput("RUN", refusal, run.run_id)
     circumstances = _circumstances(run.run_id, store, overrides)
-    _weigh(plan, circumstances, run.run_id, trust)
+    _weigh(lambda: named_by_plan(plan, circumstances), run.run_id, trust)
     return opened(plan, stored_items(plan, store), circumstances)
 
 
@@ -193,10 +193,10 @@ def _stored_plan(run: Run) -> Plan:
     return plan
 
 
-def _weigh(plan: Plan, circumstances: Mapping[str, Any], run_id: str, trust: bool) -> None:
+def _weigh(read: Callable[[], tuple[Named, ...]], run_id: str, trust: bool) -> None:
     """Confirm what a stored plan names where the user says so; else refuse what is not trusted yet."""
     try:
-        names = named_by_plan(plan, circumstances)
+        names = read()
     except (AttributeError, KeyError, TypeError):
         raise StoreError(f"the plan of run {run_id} in the store is damaged; start a new run") from None
     if trust:
@@ -204,16 +204,22 @@ def _weigh(plan: Plan, circumstances: Mapping[str, Any], run_id: str, trust: boo
     require(names, f"run {run_id}")
 
 
-def rescored(run_id: str, store: Store, settings: Mapping[str, Any]) -> Prepared:
-    """A run with another scorer, on the answers that it has: nobody is asked but a judge."""
+def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: bool = False) -> Prepared:
+    """A run with another scorer, on the answers that it has: nobody is asked but a judge.
+
+    trust: confirm the scorer and the address that the stored plan names; else only what is trusted already is used.
+    """
     run = store.run(run_id)
-    plan = Plan.from_dict(run.plan)
+    plan = _stored_plan(run)
     items = stored_items(plan, store)
     given = {name: settings.get(name) for name in ("judge", "judge_base_url")}
     wanted = settings.get("scorer") or plan.scorer.get("spec") or plan.scorer
     other = replace(plan, scorer={"spec": wanted, **given}, max_calls=None)
     circumstances = _circumstances(run.run_id, store, {})
-    scorer, _ = _scorer(other, items, _options(items, circumstances), None)
+    typed = named_by_model(given["judge"], given["judge_base_url"])
+    remember(typed if settings.get("scorer") is None else (*typed, *named_by_scorer(settings["scorer"])))
+    _weigh(lambda: named_by_scoring(other, circumstances), run.run_id, trust)
+    scorer, _ = _scorer(other, items, _options(items, circumstances), circumstances)
     whole = replace(other, scorer=_scorer_spec(other, scorer))
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
     return Prepared(whole, items, NobodyToAsk(), scorer, prompt, Limits(), circumstances)
@@ -269,11 +275,17 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
 
 def named_by_plan(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Named, ...]:
     """What opening the models and the scorer of a plan would run or call."""
-    models = [(spec["name"], _address(spec, circumstances)) for spec in kind_of(plan).models(plan)]
-    if plan.scorer.get("judge"):
-        models.append((plan.scorer["judge"], _judge_address(plan, circumstances)))
-    names = [one for name, address in models for one in named_by_model(name, address)]
-    return (*names, *named_by_scorer(plan.scorer.get("spec") or plan.scorer))
+    models = [
+        named_by_model(spec["name"], _address(spec, circumstances)) for spec in kind_of(plan).models(plan)
+    ]
+    return (*(one for names in models for one in names), *named_by_scoring(plan, circumstances))
+
+
+def named_by_scoring(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Named, ...]:
+    """What scoring answers as a plan says would run or call."""
+    scorer, judge = plan.scorer.get("spec") or plan.scorer, plan.scorer.get("judge")
+    address = _judge_address(plan, circumstances) if judge else None
+    return (*named_by_model(judge or None, address), *named_by_scorer(scorer))
 
 
 def _address(spec: Mapping[str, Any], circumstances: Mapping[str, Any]) -> str | None:

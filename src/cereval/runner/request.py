@@ -94,7 +94,8 @@ def request_from(data: str | None, config: str | None, flags: Mapping[str, Any])
     request = replace(request, **given) if data is None else replace(request, data=data, **given)
     request = _complete(request)
     names = _named(request)
-    remember(names if trust else _named(Request(**{name: given.get(name) for name in TRUSTED}), request))
+    typed: dict[str, Any] = {name: given.get(name) for name in TRUSTED}
+    remember(names if trust else _named(replace(request, **typed), request))
     require(names, f"the task file {config}" if config is not None else "the request")
     return request
 

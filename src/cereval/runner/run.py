@@ -147,7 +147,13 @@ def _summary(begun: Start, result: Certified) -> dict[str, Any]:
         name: getattr(shown, name, None) for name in ("estimate", "lower", "upper", "decision", "stopped")
     }
     spent = begun.spending
-    counts = {"answers": spent.calls, "failures": spent.failures, "cost_usd": spent.cost_usd}
+    draws = len(begun.voices[0].stored)
+    counts = {
+        "answers": spent.calls,
+        "failures": spent.failures,
+        "cost_usd": spent.cost_usd,
+        "draws": draws,
+    }
     return {"answer": shown.answer(), **numbers, **(counts if len(begun.voices) == 1 else {})}
 
 

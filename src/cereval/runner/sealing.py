@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
+from tempfile import NamedTemporaryFile
 
 from cereval.certificate.seal import Seal, departures, differences, seal_of
 from cereval.datasets.base import Item
-from cereval.datasets.reading import read_json
-from cereval.errors import BadContent, InvalidInput, Misuse, StoreError
+from cereval.datasets.reading import read_bytes, read_json
+from cereval.errors import BadContent, BadFile, InvalidInput, Misuse, StoreError
 from cereval.kinds import kind_of
 from cereval.plan import Plan
 from cereval.runner.start import changes_of, known_items, planned, start
@@ -20,6 +22,9 @@ from cereval.version import ENGINE
 SEALED = "sealed"
 """The status of a run that is fixed and has not asked anything yet."""
 NONCE_BYTES = 32
+KEY_LIMIT = 64 * 1024
+READABLE = 0o644
+"""A seal is there to be shown."""
 DECIDED_LATER = ("side_information", "history", "attempt", "seed_source", "data_name")
 """Fields that a command line does not fix: the seal's are taken. A file may have moved: its content counts."""
 
@@ -40,6 +45,32 @@ def read_seal(path: Path) -> Seal:
         return Seal.from_dict(content)
     except InvalidInput as error:
         raise BadContent(f"{path} is no seal of cereval: {error}") from None
+
+
+def signed(seal: Seal, key: Path) -> Seal:
+    """Sign a seal with the private key in a file."""
+    from cereval.certificate.signing import sign
+
+    return sign(seal, read_bytes(key, KEY_LIMIT))
+
+
+def wrongly_signed(seal: Seal, key: Path) -> str | None:
+    """Say why a seal is not signed by the owner of the public key in a file; None: it is."""
+    from cereval.certificate.signing import wrong_signature
+
+    return wrong_signature(seal, read_bytes(key, KEY_LIMIT))
+
+
+def written(path: Path, seal: Seal) -> None:
+    """Write a seal whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as partial:
+            partial.write(json.dumps(seal.as_dict(), indent=1, allow_nan=False) + "\n")
+        Path(partial.name).chmod(READABLE)
+        Path(partial.name).replace(path)
+    except OSError as error:
+        raise BadFile(f"the seal cannot be written to {path} ({error.strerror}); name another file") from None
 
 
 def sealed_plan(seal: Seal, plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -> Plan:

@@ -132,9 +132,9 @@ def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
     """The runs of the same request in the store, oldest first."""
     kind = kind_of(plan)
     wanted = {one.request for one in (plan, *kind.older(plan))}
-    if plan.seed_drawn:
-        # The first version had the seed 0 where none was given: what it began is gone on with.
-        bare = replace(plan, seed=0, seed_source="")
+    if plan.seed_drawn and kind.first_seed is not None:
+        # What the first version began where no seed was given is gone on with.
+        bare = replace(plan, seed=kind.first_seed, seed_source="")
         wanted |= {one.request for one in (bare, *kind.older(bare))}
     plans = [values for _, values in store.plans(plan.data_hash) if values.get("format") == PLAN_FORMAT]
     return [one for one in map(Plan.from_dict, plans) if one.request in wanted]

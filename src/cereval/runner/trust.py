@@ -74,7 +74,7 @@ def named_by_model(name: Any, address: Any = None) -> tuple[Named, ...]:
     """
     if name is not None and not isinstance(name, str):
         raise InvalidInput("model", "a text", name)
-    found = ()
+    found: tuple[Named, ...] = ()
     if name is not None and name.startswith("python:"):
         found = (_code(name.removeprefix("python:")),)
     elif name is not None and name.startswith("gguf:"):

@@ -18,7 +18,8 @@ from cereval.methods.active import Active
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Uniform
-from cereval.records import Certified, Draw, Result, Rows, Scored, Step
+from cereval.records import PASSED, Certified, Draw, Result, Rows, Scored, Step
+from cereval.records import UNDECIDED as UNDECIDED_CODE
 from cereval.sessions.base import MethodSession, rejection, unit_score, whole
 from cereval.sessions.mean import embedded
 from cereval.sessions.replay import checked_scores, drive, kept_rows, kept_texts
@@ -77,6 +78,13 @@ class Comparison(Certified):
         if self.decision == "no-difference":
             return f"{first} and {second} differ by no more than {self.goal.get('tie', 0.02) * 100:g} points"
         return f"{first} against {second}: undecided"
+
+    @property
+    def exit_code(self) -> int:
+        """0 decided or goal reached, 2 certified worse, 3 undecided; a regression check passes by its answer alone."""
+        if self.goal.get("goal") == "not-worse" and self.decision != "worse":
+            return PASSED if self.decision == "not-worse" else UNDECIDED_CODE
+        return super(Comparison, self).exit_code
 
     def asked(self) -> str:
         """How many items both models answered, and what that saved."""

@@ -57,10 +57,11 @@ class Ranking(Certified):
 
     order: every [better, worse] that is certified, transitively closed. ties: pairs left unordered as ties; with
     `ties_proven` their difference is certified to be below the tie, else it is only unlikely not to be.
-    winners, eliminated: the top k and the models certified out of it, or those that beat the baseline and those
-    that are worse. intervals: each model's mean. All that is certified holds at once, with
-    probability >= confidence, at every moment of the session. calls_full: what asking every model
-    every item takes.
+    winners, eliminated: of a top k the models named, and those of which k others are certified to be at least as good
+    (of models that tie exactly some may be named and some eliminated); of a baseline the models that beat it, and those
+    that are worse. intervals: each model's mean. All that is certified holds at once, with probability >= confidence,
+    at every moment of the session: so tables and lines also show what follows from the intervals. calls_full: what
+    asking every model every item takes.
     """
 
     order: tuple[Pair, ...]
@@ -95,7 +96,7 @@ class Ranking(Certified):
         return f"{self.calls:,} of {self.calls_full:,} calls{self.saving()}"
 
     def table(self) -> Table:
-        """A row for every model, with the ranks that the certified order leaves to it, or its place in the top."""
+        """A row for every model, with the ranks that are left to it, or its place in the top."""
         diagram = Diagram.of(self.as_dict())
         places = {name: diagram.ranks(name) for name in diagram.rows}
         title = "ranks"
@@ -106,16 +107,30 @@ class Ranking(Certified):
         return Table(header, rows, numbers=(0, 2, 3, 4), names=(1,), extra=5)
 
     def lines(self) -> list[str]:
-        """The order in words: who is just above whom."""
-        return Diagram.of(self.as_dict()).text()
+        """The order in words: who is just above whom; and what a place in the table says."""
+        diagram = Diagram.of(self.as_dict())
+        if self.goal["goal"] != "top" or self._out not in self._places(diagram).values():
+            return diagram.text()
+        k = self.goal["k"]
+        others = "another model is" if k == 1 else f"{k} other models are"
+        return [f"{self._out}: {others} certified to be at least as good", *diagram.text()]
+
+    @property
+    def _out(self) -> str:
+        return f"{self.goal['k']} as good"
 
     def _places(self, diagram: Diagram) -> dict[str, str]:
-        """The models named first; `no`: certified out of the k best; `open`: not needed for the answer."""
-        found = dict.fromkeys(diagram.rows, "open") | dict.fromkeys(self.eliminated, "no")
-        found |= dict.fromkeys(self.winners, "yes")
-        return {
-            name: found[name] for name in sorted(found, key=lambda n: ("yes", "open", "no").index(found[n]))
+        """The models named first, then those not needed for the answer, then those of which k are at least as good."""
+        places = {
+            name: "yes" if name in self.winners else self._out if self._is_out(name, diagram) else "open"
+            for name in diagram.rows
         }
+        order = ("yes", "open", self._out)
+        return {name: places[name] for name in sorted(places, key=lambda name: order.index(places[name]))}
+
+    def _is_out(self, name: str, diagram: Diagram) -> bool:
+        """Whether k others are certified to be at least as good, by the games or by order and intervals together."""
+        return name in self.eliminated or len(diagram.as_good[name]) >= self.goal["k"]
 
     def _cells(self, one: ModelInterval) -> list[str]:
         return [f"{one.estimate:.1%}", interval(one.lower, one.upper), f"{one.n:,}", bar(one)]

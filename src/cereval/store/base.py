@@ -42,6 +42,7 @@ class Run:
     status: str
     created_at: str
     changed_at: str
+    draws: int = 0
     answers: int = 0
     failures: int = 0
     cost_usd: float | None = 0.0
@@ -72,6 +73,8 @@ class Answer:
     finish_reason: str = ""
     kept: str = ""
     """The run that paid for it, where it was taken from the answer book."""
+    asked_at: float = 0.0
+    """When it was given, in seconds since 1970; 0: when it is stored."""
 
     def __post_init__(self) -> None:
         if (self.score is None) == (self.failure is None):

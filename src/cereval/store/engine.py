@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, exc, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
-from cereval.errors import InvalidInput, Misuse
+from cereval.errors import InvalidInput, Misuse, StoreError
+
+LARGEST_COPY = 2**30
+"""Bytes of a database of an older schema that is read by a copy in memory."""
 
 LONGEST_WAIT_S = 30
 """How long a write waits for SQLite's lock; `?timeout=` in the URL overrides it."""
@@ -39,6 +46,77 @@ def connected(url: URL) -> Engine:
         raise Misuse("PostgreSQL needs the package `psycopg`: pip install 'cereval[postgres]'") from None
 
 
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def file_of(url: URL) -> Path | None:
+    """The file of a SQLite database; None for one in memory, for SQLite's own `file:` names and for PostgreSQL."""
+    name = url.database
+    if url.get_backend_name() != "sqlite" or not name or name == ":memory:" or name.startswith("file:"):
+        return None
+    return Path(name)
+
+
+def made_private(url: URL) -> None:
+    """Make a new database a file that only its owner can read; SQLite gives its other files the same mode."""
+    file = file_of(url)
+    if file is not None:
+        # Where that is not possible SQLite says why.
+        with suppress(OSError):
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def is_read_only(url: URL) -> bool:
+    """Whether a database is there and cannot be written to, itself or for want of room for a log beside it."""
+    file = file_of(url)
+    if file is None or not file.is_file():
+        return False
+    return not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK))
+
+
+def reading_uri(file: Path) -> str:
+    """Name a database to SQLite so that nothing is written, neither to it nor beside it.
+
+    SQLite reads a write-ahead log only together with an index beside it, which it would have to make.
+    """
+    log, index = (Path(f"{file}{end}") for end in ("-wal", "-shm"))
+    if not log.is_file() or log.stat().st_size == 0:
+        return f"{file.absolute().as_uri()}?mode=ro&immutable=1"
+    if index.is_file():
+        return f"{file.absolute().as_uri()}?mode=ro"
+    raise StoreError(
+        f"{file} may not be written to, and a part of it is still in {log.name}; copy both to a folder of your own"
+    )
+
+
+def connected_reading(url: URL, *, copied: bool = False) -> Engine:
+    """An engine for a SQLite file that cannot be written to; `copied`: for a copy of it in memory, which can be."""
+    file = file_of(url)
+    assert file is not None
+    uri = reading_uri(file)
+    if copied and file.stat().st_size > LARGEST_COPY:
+        raise StoreError(
+            f"{file} was made by an older cereval and may not be written to; copy it to a folder of your own, where it "
+            "can be brought up to date"
+        )
+
+    def connect() -> sqlite3.Connection:
+        there = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        if not copied:
+            return there
+        copy = sqlite3.connect(":memory:", check_same_thread=False)
+        there.backup(copy)
+        there.close()
+        return copy
+
+    # A copy in memory is its one connection; threads take turns.
+    one: dict[str, Any] = {"pool_size": 1, "max_overflow": 0} if copied else {}
+    engine = create_engine(url, creator=connect, poolclass=QueuePool, **one)
+    event.listen(engine, "connect", _explicit)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
 def _sqlite(url: URL) -> Engine:
     if url.database in (None, "", ":memory:"):
         # A database in memory is its one connection; threads take turns.
@@ -53,9 +131,13 @@ def _sqlite(url: URL) -> Engine:
     return engine
 
 
-def _prepare(connection: Any, _: Any) -> None:
+def _explicit(connection: Any, _: Any) -> None:
     # Python's sqlite3 would otherwise open transactions on its own, too late to take the write lock.
     connection.isolation_level = None
+
+
+def _prepare(connection: Any, _: Any) -> None:
+    _explicit(connection, _)
     for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {setting}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from sqlalchemy.engine import URL
 
 from cereval.errors import StoreError
 
+# Patterns in small letters; the first that is found decides.
 _REMEDIES = (
     ("locked", "is locked by another process; wait for it to end, or use another --store"),
     (
@@ -24,11 +26,21 @@ _REMEDIES = (
     ("not a database", "is not a database; use another --store"),
     ("malformed", "is damaged; restore a copy, or use another --store"),
     ("unable to open", "cannot be opened; check that its directory exists and may be written to"),
-    ("readonly", "may not be written to; check its permissions, or use another --store"),
+    (
+        "readonly|read-only|permission denied",
+        "may not be written to; check its permissions, or use another --store",
+    ),
     ("disk i/o error", "cannot be read or written (disk I/O error); check the disk and its free space"),
-    ("connection", "cannot be reached; check the address and that the server runs"),
-    ("authentication", "refuses the user or the password; check the URL"),
-    ("does not exist", "does not exist; create the database first"),
+    # A server that refuses somebody was reached, though its words begin with "connection failed".
+    (
+        "authentication|no password supplied|pg_hba.conf|role .* (does not exist|not permitted)",
+        "refuses the user or the password; check the URL",
+    ),
+    ("database .* does not exist", "does not exist; create the database first"),
+    (
+        "connection|could not translate|failed to resolve",
+        "cannot be reached; check the address and that the server runs",
+    ),
 )
 
 
@@ -58,7 +70,7 @@ def place(url: URL) -> str:
 def _explained(url: URL, error: Exception) -> str:
     reason = _line(url, error)
     for sign, remedy in _REMEDIES:
-        if sign in reason.casefold():
+        if re.search(sign, reason.casefold()):
             return f"{place(url)} {remedy}"
     return f"{place(url)}: {reason}"
 

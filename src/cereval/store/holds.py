@@ -25,6 +25,9 @@ PATIENCE_S, PAUSE_S = 1.0, 0.05
 SILENCE = {"tcp_keepalives_idle": 60, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
 """A machine that lost its power lets go after a minute and a half, not after PostgreSQL's two hours."""
 
+BESIDE = "-held-"
+"""What stands between a database's name and that of a run in the name of a lock."""
+
 ALL_KEYS = """
 SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
 WHERE locktype = 'advisory' AND objsubid = 1 AND granted
@@ -106,12 +109,15 @@ def _lock_file(url: URL, run_id: str) -> Path | None:
     if url.database in (None, "", ":memory:"):
         return None
     name = hashlib.sha256(run_id.encode()).hexdigest()[:16]
-    return Path(f"{url.database}-held-{name}")
+    return Path(f"{url.database}{BESIDE}{name}")
 
 
 def _locked(path: Path) -> int | None:
     """The open file that carries the lock; None when another process has it."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    # Whoever may write to the database may hold its runs, and nobody else.
+    database = Path(str(path).rpartition(BESIDE)[0])
+    mode = database.stat().st_mode & 0o666 if database.exists() else 0o600
+    file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), mode)
     if _try_lock(file) and _is_file(path, file):
         return file
     os.close(file)
@@ -130,7 +136,8 @@ def _is_locked(path: Path | None) -> bool:
     if path is None:
         return True
     try:
-        file = os.open(path, os.O_RDWR)
+        # Reading is enough to look whether there is a lock, also in a folder that may only be read.
+        file = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
     except OSError:
         return False
     try:

@@ -17,15 +17,28 @@ def migrate(connection: Connection, place: str) -> None:
     if connection.dialect.name == "postgresql":
         # Two first runs at once must not both create the tables; SQLite's transaction is exclusive anyway.
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
-    current = _version(connection, place)
+    current = _checked(_version(connection, place), place)
+    for number, step in enumerate(MIGRATIONS[current:], start=current + 1):
+        step(connection)
+        connection.execute(insert(schema_versions).values(version=number, applied_at=now()))
+
+
+def is_current(connection: Connection, place: str) -> bool:
+    """Whether a database has today's schema; nothing is written, and one that is newer or another's is refused."""
+    tables = inspect(connection).get_table_names()
+    if schema_versions.name not in tables:
+        raise StoreError(f"{place} is the database of another program, or empty; use another --store")
+    return _checked(_version(connection, place), place) == len(MIGRATIONS)
+
+
+def _checked(current: int, place: str) -> int:
+    """The version of a schema, if this program knows it."""
     if current > len(MIGRATIONS):
         raise StoreError(
             f"{place} was written by a newer cereval (schema {current}, this one knows {len(MIGRATIONS)}); "
             "upgrade cereval or use another --store"
         )
-    for number, step in enumerate(MIGRATIONS[current:], start=current + 1):
-        step(connection)
-        connection.execute(insert(schema_versions).values(version=number, applied_at=now()))
+    return current
 
 
 def _version(connection: Connection, place: str) -> int:

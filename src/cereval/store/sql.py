@@ -11,22 +11,23 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, Table, case, delete, func, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 
 from cereval.errors import StoreError
 from cereval.records import Draw
 from cereval.store import schema
 from cereval.store.base import Answer, KeptAnswer, PastScores, Run
-from cereval.store.engine import connected, parsed
+from cereval.store.engine import connected, connected_reading, is_read_only, made_private, parsed
 from cereval.store.faults import place, translated
 from cereval.store.history import past_scores
 from cereval.store.holds import held, holding
-from cereval.store.migrations import migrate
+from cereval.store.migrations import is_current, migrate
 from cereval.store.schema import now
 from cereval.text import did_you_mean
 
 ENDED = ("finished", "budget", "interrupted")
-COUNTS = ("answers", "failures", "cost_usd")
+COUNTS = ("answers", "failures", "cost_usd", "draws")
 MOST_NAMED = 500
 """Runs named in one query."""
 
@@ -41,9 +42,30 @@ class SqlStore:
     @classmethod
     def open(cls, url: str) -> SqlStore:
         address = parsed(url)
+        if is_read_only(address):
+            return cls._open_reading(address)
+        made_private(address)
         store = cls(address, connected(address))
         with store._writing() as connection:
             migrate(connection, place(address))
+        return store
+
+    @classmethod
+    def _open_reading(cls, address: URL) -> SqlStore:
+        """Open a file that cannot be written to; one of an older schema is brought up to date in memory, to be read."""
+        with translated(address):
+            store = cls(address, connected_reading(address))
+        with store._reading() as connection:
+            if is_current(connection, place(address)):
+                return store
+        store.close()
+        with translated(address):
+            store = cls(address, connected_reading(address, copied=True))
+        with store._writing() as connection:
+            migrate(connection, place(address))
+        with translated(address), store.engine.connect() as connection:
+            # What would be written to the copy would be lost.
+            connection.exec_driver_sql("PRAGMA query_only = ON")
         return store
 
     @property
@@ -166,7 +188,9 @@ class SqlStore:
                 for number, item in enumerate(items)
             ]
             if rows:
-                connection.execute(insert(table), rows)
+                # Another process may begin on the same data at this very moment.
+                made = _NEW[connection.dialect.name](table).on_conflict_do_nothing()
+                connection.execute(made, rows)
 
     def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]:
         table = schema.items
@@ -209,7 +233,7 @@ class SqlStore:
             .join(told, (told.c.run_id == drawn.c.run_id) & (told.c.draw == drawn.c.draw))
             .join(schema.runs, schema.runs.c.run_id == drawn.c.run_id)
             .where(schema.runs.c.data_hash == data_hash, drawn.c.run_id.in_(list(runs)))
-            .where(told.c.failure.is_(None), told.c.at >= since, told.c.kept == "")
+            .where(told.c.failure.is_(None), told.c.at >= since)
             .order_by(told.c.at)
         )
         return tuple(
@@ -273,8 +297,11 @@ class SqlStore:
             yield connection.execution_options(reading=True)
 
 
+_NEW: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+"""Inserts that can pass over what is there."""
+
 _UNSTORABLE = re.compile("[\ud800-\udfff\0]")
-_COLUMNS = tuple(field.name for field in fields(Answer))
+_COLUMNS = tuple(field.name for field in fields(Answer) if field.name != "asked_at")
 
 
 def storable(text: str) -> str:
@@ -290,7 +317,7 @@ def answer_row(run_id: str, answer: Answer, at: float) -> dict[str, Any]:
     # `asdict` would copy every value, at a third of what the whole insert costs.
     row = {name: getattr(answer, name) for name in _COLUMNS}
     texts = {name: storable(value) for name, value in row.items() if isinstance(value, str)}
-    return row | texts | {"run_id": run_id, "at": at}
+    return row | texts | {"run_id": run_id, "at": answer.asked_at or at}
 
 
 def answer_from(row: Mapping[Any, Any]) -> Answer:
@@ -336,7 +363,14 @@ def _counted(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[s
             .group_by(table.c.run_id)
         )
         for row in connection.execute(query).mappings():
-            found[row["run_id"]] = {name: row[name] for name in COUNTS}
+            found[row["run_id"]] = {name: row[name] for name in COUNTS if name in row}
+        drawn = (
+            select(schema.draws.c.run_id, func.count().label("draws"))
+            .where(schema.draws.c.run_id.in_(run_ids[start : start + MOST_NAMED]))
+            .group_by(schema.draws.c.run_id)
+        )
+        for row in connection.execute(drawn).mappings():
+            found.setdefault(row["run_id"], {})["draws"] = row["draws"]
     return found
 
 

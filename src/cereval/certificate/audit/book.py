@@ -1,10 +1,15 @@
-"""What the audit is given, and where the increments stand: sums over the unseen items are taken anew each time."""
+"""What the audit is given, and where the increments stand.
+
+Every sum over the unseen items is taken anew whenever a forecast turns and at least a hundred times in between; from
+one count to the next it is a running sum, without loss of digits, that the next count has to confirm. So n results on
+N items with F forecasts cost O(n + (F + 100) N), and room for F forecasts of three numbers an item.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import fsum, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,8 +159,53 @@ class Position:
         return (self.ceiling - self.floor) ** 2 / self.variance
 
 
+RECOUNT_LEAST = 1000
+RECOUNTS = 100
+"""Sums are counted anew after this many results, or after this part of the items where that is more."""
+
+APART = 1e-9
+"""How far a running sum and the count that follows may differ, as a share of the count before: far above rounding."""
+
+
+class Unseen:
+    """A sum over the unseen items: counted anew, then lessened by each item that is seen.
+
+    What a subtraction rounds off is kept beside it (Neumaier 1974), so that no digits are lost as the sum shrinks.
+
+    >>> unseen = Unseen("weights", 1e16)
+    >>> for term in (1.0, 1e16):
+    ...     unseen.lessen(term)
+    >>> unseen.value
+    -1.0
+    """
+
+    __slots__ = ("_lost", "_sum", "counted", "name")
+
+    def __init__(self, name: str, counted: float) -> None:
+        self.name, self.counted = name, counted
+        self._sum, self._lost = counted, 0.0
+
+    def lessen(self, term: float) -> None:
+        left = self._sum - term
+        larger, smaller = (self._sum, -term) if abs(self._sum) >= abs(term) else (-term, self._sum)
+        self._lost += (larger - left) + smaller
+        self._sum = left
+
+    @property
+    def value(self) -> float:
+        return self._sum + self._lost
+
+    def confirmed(self, anew: float) -> Unseen:
+        """Begin again with a sum counted anew, which the running one has to agree with."""
+        if not abs(self.value - anew) <= APART * max(abs(self.counted), abs(anew)):
+            raise ValueError(
+                f"the sum of the {self.name} of the unseen items runs to {self.value!r}, not {anew!r}"
+            )
+        return Unseen(self.name, anew)
+
+
 class Book:
-    """Which items are in, and every sum over the others taken anew."""
+    """Which items are in, and the sums over the others."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -164,33 +214,67 @@ class Book:
         self.drawable = int(np.count_nonzero(self.left))
         self.entered: list[Seen] = []
         self.sums = (0.0, 0.0)
-        self.forecast = case.forecasts[0]
-        self.down = self.up = self.fresh = 0.0
+        self.coming = sorted(case.forecasts, key=lambda one: one.since)
+        self.recount_after = max(RECOUNT_LEAST, self.drawable // RECOUNTS)
+        self._turn(self.coming.pop(0))
+
+    # -- sums over the unseen items -----------------------------------------------------------------------------
+
+    def _turn(self, forecast: ForecastSince) -> None:
+        """Take a forecast: its terms of every item, and every sum and maximum over the unseen items counted anew."""
+        self.forecast = forecast
+        share, weight = self.case.shares, np.where(forecast.weights > 0, forecast.weights, np.inf)
+        self.terms = {
+            "shares": share,
+            "forecasts": share * forecast.mean,
+            "weights": forecast.weights,
+            "variances": share * share / weight * forecast.spread**2,
+        }
+        self.unseen = [Unseen(name, self._count(name)) for name in self.terms]
+        self.counted_at = len(self.entered)
+        # Stated with the largest terms at this moment: U only shrinks, so they bound the later ones.
+        self.fresh = self.unseen[2].value
+        self.down = float(np.max((share / weight * forecast.mean)[self._open()], initial=0.0))
+        self.up = float(np.max((share / weight * (1 - forecast.mean))[self._open()], initial=0.0))
+
+    def _open(self) -> NDArray[np.bool_]:
+        return np.asarray(self.left & (self.forecast.weights > 0))
+
+    def _count(self, name: str) -> float:
+        return fsum(self.terms[name][self._open()].tolist())
+
+    def _recount(self) -> None:
+        self.unseen = [one.confirmed(self._count(one.name)) for one in self.unseen]
+        self.counted_at = len(self.entered)
 
     def position(self, number: int) -> Position:
-        current = max((one for one in self.case.forecasts if one.since <= number), key=lambda one: one.since)
-        open_items = self.left & (current.weights > 0)
-        share, weight = self.case.shares[open_items], current.weights[open_items]
-        mean, spread = current.mean[open_items], current.spread[open_items]
-        race = float(np.sum(weight))
-        if current is not self.forecast or number == 0 or race < STALE * self.fresh:
-            # Stated with the largest terms at this moment: U only shrinks, so they bound the later ones.
-            self.forecast, self.fresh = current, race
-            self.down = float(np.max(share / weight * mean, initial=0.0))
-            self.up = float(np.max(share / weight * (1 - mean), initial=0.0))
+        """What is known before result `number`, which is the next."""
+        latest = self.forecast
+        while self.coming and self.coming[0].since <= number:
+            latest = self.coming.pop(0)
+        if latest is not self.forecast:
+            self._recount()
+            self._turn(latest)
+        elif self.unseen[2].value < STALE * self.fresh:
+            self._recount()
+            self._turn(self.forecast)
+        elif len(self.entered) - self.counted_at >= self.recount_after:
+            self._recount()
+        unseen, expected, race, energy = (one.value for one in self.unseen)
         seen_low, seen_high = self.sums
-        expected = float(np.sum(share * mean))
         return Position(
             seen_low=seen_low,
             seen_high=seen_high,
-            unseen=max(float(np.sum(share)), 1e-300),
+            unseen=max(unseen, 1e-300),
             expected=expected,
             race=race,
             floor=seen_low + expected - race * self.down * self.widening - self.slack,
             ceiling=seen_high + expected + race * self.up * self.widening + self.slack,
-            variance=max(race * float(np.sum(share * share / weight * spread**2)), 1e-300),
-            level=current.level,
+            variance=max(race * energy, 1e-300),
+            level=self.forecast.level,
         )
+
+    # -- results ------------------------------------------------------------------------------------------------
 
     def increment(self, position: Position, result: Seen) -> tuple[float, float, float]:
         """The chance of the draw, and X with failed calls at 0 and at 1."""
@@ -205,6 +289,9 @@ class Book:
         self.entered.append(result)
         if not self.case.replacement:
             self.left[result.item] = False
+            if self.forecast.weights[result.item] > 0:
+                for sum_left in self.unseen:
+                    sum_left.lessen(float(self.terms[sum_left.name][result.item]))
             share = float(self.case.shares[result.item])
             self.sums = (self.sums[0] + share * result.low, self.sums[1] + share * result.high)
 

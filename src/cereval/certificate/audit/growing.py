@@ -1,8 +1,8 @@
 """The intervals of a growing data set computed a second time, slowly and obviously, straight from the formulas.
 
-Shares nothing with `stats.grown` but its constants: sums over the unseen items are taken anew at every step
-(`book`), every pair has its own wealth from the first result on, and what a version leaves to a cell of values is
-found by looking at every pair.
+Shares nothing with `stats.grown` but its constants: sums over the unseen items are counted in `book`, every pair has
+its own wealth from the first result on, and what a version leaves to a cell of values is found by looking at every
+pair. A result costs a few operations for every pair, as it cost the session.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The interval computed a second time, slowly and obviously, straight from the formulas.
 
 The audit shares nothing with `stats.increments`, `stats.betting`, `stats.bets` and `stats.evidence` but their
-tuning constants: sums over the unseen items are taken anew at every step, and every value has its own wealth.
+tuning constants: sums over the unseen items are counted in `book`, and every value has its own wealth. A result costs
+a few operations for every value that is still open, as it cost the session: no step looks at all items or all values.
 The forecasts g, draw weights w and the variance expected of an increment are handed in: the theorem holds for any
 that depend on the past alone.
 
@@ -54,6 +55,7 @@ class Table:
         self.cap = self.tuning.side_cap if self.marked else self.tuning.cap
         self.wealth = [[log(share) + start for start in self._starts()] for share in self._shares()]
         self.rejected = [np.zeros(len(self.values), dtype=bool) for _ in range(2)]
+        self.first, self.last = 0, len(self.values)
         self.refined_for: float | None = None
 
     def _starts(self) -> list[Floats]:
@@ -72,8 +74,8 @@ class Table:
             self.aim = self.coming.pop(0)
             if self.aim.eps is not None:
                 self._refine(self._step(clock.mean))
-        open_values = self._open()
-        values = self.values[open_values]
+        still = slice(self.first, max(self.first, self.last))
+        values = self.values[still]
         eps = self._eps(clock.mean)
         ahead = self._ahead(values, position, clock, eps)
         gaps = SIDE_GAPS if self.marked else (eps,)
@@ -81,13 +83,21 @@ class Table:
             spread = null_variance(values, position, clock, side)
             room = values - position.floor if side == 0 else position.ceiling - values
             most = self.cap / np.maximum(room, 1e-12)
-            stakes = [self._deadline(self.wealth[0][side][open_values], spread, position, ahead)]
+            stakes = [self._deadline(self.wealth[0][side][still], spread, position, ahead)]
             stakes += [gap / (spread * position.variance) for gap in gaps]
             for account, stake in enumerate(stakes):
-                self.wealth[account][side][open_values] += np.log1p(np.minimum(stake, most) * gain)
-            total = np.logaddexp.reduce([account[side] for account in self.wealth], axis=0)
-            self.rejected[side] |= open_values & (total >= log(2 / self.delta) + ROUNDING)
+                self.wealth[account][side][still] += np.log1p(np.minimum(stake, most) * gain)
+            self.rejected[side][still] |= self._enough([account[side][still] for account in self.wealth])
+        self._close()
         self._refine_when_near()
+
+    def _enough(self, wealth: Sequence[Floats]) -> NDArray[np.bool_]:
+        """Whether the accounts of each value together reach 2/delta: not where the largest of k is below a k-th of it."""
+        bar = log(2 / self.delta) + ROUNDING
+        found = np.maximum.reduce(wealth) >= bar - log(len(wealth)) - 1e-6
+        if found.any():
+            found[found] = np.logaddexp.reduce([one[found] for one in wealth], axis=0) >= bar
+        return np.asarray(found)
 
     def _deadline(self, wealth: Floats, spread: Floats, position: Position, ahead: float | Floats) -> Floats:
         """The slope of the fixed-horizon test that an account of this wealth is worth."""
@@ -156,28 +166,24 @@ class Table:
             np.interp(np.arange(steps + 1) / parts, np.arange(len(self.values)), self.values),
         )
         self.values[::parts] = old
+        self.first, self.last = 0, steps + 1
+        self._close()
 
-    def _ends(self) -> tuple[int, int]:
-        """How many values are rejected without a gap from below, and the first of those from above."""
-        below = int(np.argmin(np.append(self.rejected[0], False)))
-        above = len(self.values) - int(np.argmin(np.append(self.rejected[1][::-1], False)))
-        return below, above
-
-    def _open(self) -> NDArray[np.bool_]:
-        first, last = self._ends()
-        spots = np.arange(len(self.values))
-        return np.asarray((spots >= first) & (spots < last))
+    def _close(self) -> None:
+        """Count the values rejected without a gap from below, and find the first of those from above."""
+        while self.first < len(self.values) and self.rejected[0][self.first]:
+            self.first += 1
+        while self.last > 0 and self.rejected[1][self.last - 1]:
+            self.last -= 1
 
     @property
     def crossed(self) -> bool:
-        first, last = self._ends()
-        return first > last
+        return self.first > self.last
 
     @property
     def interval(self) -> Interval:
-        first, last = self._ends()
-        lower = float(self.values[first - 1]) if first else 0.0
-        return Interval(lower, float(self.values[last]) if last < len(self.values) else 1.0)
+        lower = float(self.values[self.first - 1]) if self.first else 0.0
+        return Interval(lower, float(self.values[self.last]) if self.last < len(self.values) else 1.0)
 
 
 def _for_the_table(case: Case) -> Sequence[AimSince]:
