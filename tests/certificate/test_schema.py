@@ -12,7 +12,7 @@ from tests.certificate.cases import SCENARIOS, Scenario, certificate, estimate
 
 from cereval import ENGINE
 from cereval.certificate.base import digest, schema
-from cereval.certificate.verify import verify
+from cereval.certificate.verify import OPTIONAL, verify
 from cereval.kinds import formats, kinds
 from cereval.kinds.base import ALWAYS
 
@@ -37,7 +37,7 @@ def test_every_format_has_a_schema_that_knows_every_field() -> None:
         published = schema(kind.format)
         jsonschema.Draft202012Validator.check_schema(published)
         assert set(published["required"]) == ALWAYS | kind.fields
-        assert set(published["properties"]) == ALWAYS | kind.fields | kind.run_fields | {"engine"}
+        assert set(published["properties"]) == ALWAYS | kind.fields | kind.run_fields | OPTIONAL
         assert published["properties"]["format"] == {"const": kind.format}
 
 

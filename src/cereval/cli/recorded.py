@@ -289,16 +289,20 @@ def read_models(path: str, wanted: Sequence[str], baseline: str | None = None) -
 
 
 def _wrong_top(result: Ranking, means: Mapping[str, float]) -> dict[str, Any]:
-    """Of a top k: models named that are not within reach of the k-th best, and models ruled out that belong to it."""
+    """Of a top k: models named that are not within reach of the k-th best, and models ruled out although fewer than k
+    others are at least as good."""
     if result.goal["goal"] != "top":
         return {}
     k, within = result.goal["k"], result.goal["within"]
     needed = sorted(means.values(), reverse=True)[k - 1] - within
     wrong = [name for name in result.winners if means[name] < needed - EXACT]
-    betters = {name: sum(mean > means[name] + EXACT for mean in means.values()) for name in result.eliminated}
+    as_good = {
+        name: sum(mean >= means[name] - EXACT for other, mean in means.items() if other != name)
+        for name in result.eliminated
+    }
     return {
         "wrong_winners": wrong,
-        "wrongly_eliminated": [name for name, count in betters.items() if count < k],
+        "wrongly_eliminated": [name for name, count in as_good.items() if count < k],
     }
 
 

@@ -214,7 +214,8 @@ def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: b
     items = stored_items(plan, store)
     given = {name: settings.get(name) for name in ("judge", "judge_base_url")}
     wanted = settings.get("scorer") or plan.scorer.get("spec") or plan.scorer
-    other = replace(plan, scorer={"spec": wanted, **given}, max_calls=None)
+    # No seal fixed this: without its nonce it does not say so.
+    other = replace(plan, scorer={"spec": wanted, **given}, max_calls=None, nonce="")
     circumstances = _circumstances(run.run_id, store, {})
     typed = named_by_model(given["judge"], given["judge_base_url"])
     remember(typed if settings.get("scorer") is None else (*typed, *named_by_scorer(settings["scorer"])))
