@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cereval.errors import BadFile, InvalidInput, StoreError
+from cereval.errors import InvalidInput
 from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec
 from cereval.kinds import kind_of
 from cereval.records import Certified
@@ -32,7 +32,7 @@ from cereval.runner.run import Outcome
 from cereval.runner.run import run as run_loop
 from cereval.runner.start import Start, changed, held, planned, start
 from cereval.sessions.log import Change
-from cereval.store.base import DEFAULT_URL, Store, open_store
+from cereval.store.base import DEFAULT_URL, Store, opened_store
 
 INTERRUPTED = "interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)"
 T = TypeVar("T")
@@ -297,35 +297,6 @@ def answers_of(outcome: Outcome, store: Store) -> list[dict[str, Any]]:
 
 
 # -- places -----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def opened_store(url: str | None, *, create: bool = False) -> Iterator[Store]:
-    """Open a store and close it again; one that is not there is made only where `create` says so."""
-    wanted = url or DEFAULT_URL
-    file = sqlite_file(wanted)
-    if file is not None and create and not file.parent.is_dir():
-        raise BadFile(f"there is no folder {file.parent} for the database; create it, or use another --store")
-    if file is not None and not create and not file.is_file():
-        raise StoreError(f"there is no database {file}; name the one that the run was made in with --store")
-    store = open_store(wanted)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-def sqlite_file(url: str) -> Path | None:
-    """The file behind a SQLite URL.
-
-    >>> sqlite_file("sqlite:///runs/a.db"), sqlite_file("postgresql://host/db")
-    (PosixPath('runs/a.db'), None)
-    """
-    from cereval.store.engine import parsed
-
-    address = parsed(url)
-    plain = address.get_backend_name() == "sqlite" and address.database not in (None, "", ":memory:")
-    return Path(str(address.database)) if plain else None
 
 
 @contextmanager

@@ -55,16 +55,8 @@ def test_a_run_returns_its_result_its_certificate_and_its_answers(
     rows = found.answers()
     assert len(rows) == found.calls
     assert {row["model"] for row in rows} == set(found.result.models)
-    assert set(rows[0]) == {
-        "item",
-        "model",
-        "prompt",
-        "answer",
-        "score",
-        "failure",
-        "category",
-        "cost_usd",
-    }
+    names = {"item", "model", "prompt", "answer", "score", "failure", "category", "cost_usd"}
+    assert names <= set(rows[0])
     assert len(found.to_frame()) == len(rows)
     assert found.run_id in repr(found)
     assert str(found) == found.result.headline()

@@ -12,6 +12,7 @@ import json
 import random
 import sqlite3
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from cereval.errors import CallError, CerevalError, StoreError
 from cereval.kinds import kind_of
 from cereval.plan import Known, Plan, digest_of
 from cereval.records import Draw
+from cereval.report.page import page_of
 from cereval.runner.run import Outcome
 from cereval.runner.start import evidence
 from cereval.sessions.log import Change
@@ -344,6 +346,17 @@ def test_what_another_engine_made_is_never_called_invalid_if_it_is_intact(
     assert verify(resealed(content)).status == "invalid", "the digest does not depend on the engine"
     content["log"].pop()
     assert verify(signed(resealed(content))).status == "invalid", "nor do the counts"
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_tells_it_from_the_store_alone(whole: tuple[Live, Outcome]) -> None:
+    live, outcome = whole
+    with live.store() as store:
+        page = page_of(store, outcome.run_id).html
+    assert escape(outcome.result.headline()) in page or escape(outcome.result.answer()) in page
+    assert outcome.run_id in page
 
 
 # -- calls that fail --------------------------------------------------------------------------------------------------

@@ -23,9 +23,9 @@ def delete(runs: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -
 
     A run that others rest on (their history, the version before, the comparison it is part of) is refused.
     """
-    from cereval.api import opened_store
     from cereval.cli.output import print_json
     from cereval.errors import Misuse
+    from cereval.store.base import opened_store
 
     with opened_store(store) as opened:
         found = list(dict.fromkeys(one for run in runs for one in _with_parts(opened, run)))

@@ -148,11 +148,11 @@ def _first(data: str, flags: dict[str, Any]) -> int:
 
 
 def _next(run_id: str, data: str, flags: dict[str, Any]) -> int:
-    from cereval.api import opened_store
     from cereval.cli.running import finish
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
     from cereval.runner.prepare import extended
+    from cereval.store.base import opened_store
 
     added = read_dataset(data, Fields(**{name: flags[name] for name in READING}), combined=True)
     # Lock the version before: two extensions at once would share draws, and what one shows foretells the other.

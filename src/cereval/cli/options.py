@@ -234,7 +234,11 @@ def asking_flags(flags: Mapping[str, Any], *more: str) -> dict[str, Any]:
 
 def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
     """Refuse options that only make sense where models are asked: passing over them in silence would mislead."""
-    asking = (*names_of(ASKING), "seal")
+    if flags.get("seal") is not None:
+        raise InvalidInput(
+            "--seal", "left out where nothing is asked: recorded scores are no run", "recorded scores"
+        )
+    asking = names_of(ASKING)
     for name in (str(parameter.name) for parameter in context.command.params):
         if name in asking and flags[name] is not None:
             raise InvalidInput(name, "given only where models are asked", flags[name])

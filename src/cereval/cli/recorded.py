@@ -14,7 +14,6 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.api import opened_store
 from cereval.datasets.joining import names_of
 from cereval.datasets.reading import read_json
 from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_items, read_scores
@@ -25,6 +24,7 @@ from cereval.runner.start import teachers
 from cereval.sessions.growing import Growing, GrowingResult, checked_sizes
 from cereval.sessions.rank import Ranking
 from cereval.sessions.tasks import TasksResult
+from cereval.store.base import opened_store
 from cereval.writing import write_whole
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ def report(run: str, store: str | None, output: str | None, as_json: bool) -> in
 
     The page needs no network, runs no script, and reads well on a phone and in print.
     """
-    from cereval.api import opened_store
     from cereval.cli.output import print_json
     from cereval.plan import as_file_name
     from cereval.report.page import page_of, write_page
+    from cereval.store.base import opened_store
 
     with opened_store(store) as opened:
         page = page_of(opened, run)

@@ -20,9 +20,9 @@ def rescore(run_id: str, store: str | None, **flags: Any) -> int:
 
     Exit codes as for the command that began the run.
     """
-    from cereval.api import opened_store
     from cereval.cli.running import finish
     from cereval.runner.prepare import rescored
+    from cereval.store.base import opened_store
 
     showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
     trust = bool(flags.pop("trust"))

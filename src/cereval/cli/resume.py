@@ -26,10 +26,11 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
 
     Exit codes as for the command that began the run.
     """
-    from cereval.api import opened_store, resumed
+    from cereval.api import resumed
     from cereval.cli.running import finish
     from cereval.goals import Estimate
     from cereval.sessions.base import whole
+    from cereval.store.base import opened_store
 
     showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
     trust = bool(flags.pop("trust"))

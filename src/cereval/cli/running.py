@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.api import carry_out, opened_store, reuse_of, sqlite_file
+from cereval.api import carry_out, reuse_of
 from cereval.cli.display import observer_for
 from cereval.cli.options import can_be_written
 from cereval.cli.output import show, write_certificate
@@ -21,7 +21,7 @@ from cereval.runner.book import Reuse
 from cereval.runner.run import Outcome
 from cereval.runner.sealing import read_seal, sealed_plan
 from cereval.runner.start import planned
-from cereval.store.base import DEFAULT_URL, Store
+from cereval.store.base import DEFAULT_URL, Store, opened_store, sqlite_file
 from cereval.text import money
 
 if TYPE_CHECKING:

@@ -92,15 +92,15 @@ def write_seal(work: Prepared, request: Request, new: NewSeal, *, history: bool,
     """Create the run of a new seal and write the seal to its file."""
     import asyncio
 
-    from cereval.api import opened_store
     from cereval.cli.output import print_json
     from cereval.cli.running import beside_store
-    from cereval.runner.sealing import sealed, signed, written
+    from cereval.runner.sealing import sealed, written
+    from cereval.store.base import opened_store
 
     asyncio.run(work.close())
     with opened_store(request.store, create=True) as store:
-        made = sealed(work.plan, work.items, store, history=history)
-        made = made if new.key is None else signed(made, Path(new.key))
+        key = None if new.key is None else Path(new.key)
+        made = sealed(work.plan, work.items, store, history=history, key=key)
         path = Path(new.output) if new.output else beside_store(store, f"{made.run_id}.seal.json")
     written(path, made)
     if as_json:

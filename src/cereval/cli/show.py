@@ -34,9 +34,9 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
     """
     from itertools import islice
 
-    from cereval.api import opened_store
     from cereval.cli.output import print_json, print_table
     from cereval.runner.answers import answer_rows
+    from cereval.store.base import opened_store
     from cereval.text import shortened
 
     with opened_store(store) as opened:
@@ -92,10 +92,10 @@ def export(run: str | None, everything: bool, store: str | None, output: str, as
 
     Rows are written as they are read, so that a million answers need no more memory than a thousand.
     """
-    from cereval.api import opened_store
     from cereval.cli.output import print_json
     from cereval.errors import InvalidInput
     from cereval.runner.answers import write_rows
+    from cereval.store.base import opened_store
 
     if (run is None) != everything:
         raise InvalidInput("RUN", "given, or --all, and not both", run)

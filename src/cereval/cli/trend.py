@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @apply(FIELDS, STORE, JSON)
 def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
     """Show what every run on DATA came to, oldest first: DATA is a question file, or the name of one in the store."""
-    from cereval.api import opened_store
     from cereval.cli.output import print_json, print_table
+    from cereval.store.base import opened_store
     from cereval.text import interval
 
     with opened_store(store) as opened:

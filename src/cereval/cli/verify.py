@@ -77,8 +77,8 @@ def _sealed(seal: str | None, key: str | None) -> tuple[Seal | None, str | None]
 
 def _stored(content: Any, path: Path, url: str | None) -> Stored | None:
     """What the store has of the run. A store that was named must have it; one that lies beside may."""
-    from cereval.api import opened_store
     from cereval.runner.start import evidence
+    from cereval.store.base import opened_store
 
     run_id = str(content.get("run_id", "")) if isinstance(content, dict) else ""
     if url is not None:

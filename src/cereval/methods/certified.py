@@ -244,8 +244,7 @@ class CertifiedMethod(Method):
             return Interval(min(low, 1.0), min(high, 1.0))
         if self.tally.replacement:
             return Interval(0.0, 1.0)
-        low, unseen = self.tally.seen_low, self.tally.prospect().unseen
-        slack = self.tally.slack
+        low, unseen, slack = self.tally.seen_low, self.tally.unseen, self.tally.slack
         return Interval(max(low - slack, 0.0), min(self.tally.seen_high + unseen + slack, 1.0))
 
     @property

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.base import Item
+from cereval.kinds import kind_of
 from cereval.kinds.base import Kind
 from cereval.methods.certified import CertifiedMethod
 from cereval.plan import Plan
 from cereval.records import Certified, Draw, Rows, Scored, Step
-from cereval.runner.start import Start, newest_certificate, reader, start, stored_items
+from cereval.runner.start import Start, newest_certificate, start, stored_items
 from cereval.sessions.base import AskTell, tell
-from cereval.sessions.log import Log, replayed
 from cereval.store.base import Answer, Run, Store
 
 NO_CATEGORY = "(no category)"
@@ -63,14 +63,14 @@ def read_story(store: Store, run_id: str) -> Story:
     run = store.run(run_id)
     plan = Plan.from_dict(run.plan)
     items = stored_items(plan, store)
-    begun = start(plan, items, store, reading=True)
+    watch = _Watch(plan, kind_of(plan), tuple(item.category or NO_CATEGORY for item in items))
+    begun = start(plan, items, store, reading=True, teller=watch.tell)
+    watch.begin(begun.session)
     stated, certificate = begun.session.result(), newest_certificate(begun, store)
     if certificate is not None and stated.stopped == "running":
         # A budget of dollars or minutes is the runner's: the session knows nothing of it.
         stated = replace(stated, stopped=certificate["result"]["stopped"])
     result = begun.kind.shown(stated, plan)
-    watch = _Watch(begun, tuple(item.category or NO_CATEGORY for item in items))
-    watch.retell(store)
     return Story(
         kind=begun.kind,
         result=result,
@@ -121,29 +121,31 @@ def _asked(begun: Start, items: Sequence[Item], store: Store) -> tuple[Asked, ..
 
 @dataclass(slots=True)
 class _Watch:
-    """Takes a step after every result, and notes which categories were drawn unevenly."""
+    """Takes a step before the first and after every result, and notes which categories were drawn unevenly."""
 
-    begun: Start
+    plan: Plan
+    kind: Kind
     categories: tuple[str, ...]
     steps: list[Step] = field(default_factory=list)
     uneven: set[str] = field(default_factory=set)
     outlook: object = None
-
-    def retell(self, store: Store) -> None:
-        """Tell a fresh session what the run's has consumed, where it has steps to show."""
-        begun = self.begun
-        if begun.session.step() is None:
-            return
-        fresh = begun.kind.session(begun.plan, begun.known, reader(store))
-        self.note(fresh)
-        results = {draw.index: scores for draw, scores in begun.session.log}
-        replayed(fresh, Log(results, begun.session.n_drawn, begun.changes), self.tell)
+    watching: bool | None = None
+    """Whether the session has steps to show; None before its first result."""
 
     def tell(self, session: AskTell, draw: Draw, scores: Scored) -> None:
+        """Tell a session what came of a draw, as it is replayed anyway, and look at it."""
+        self.begin(session)
         before = session.n_evaluated
         tell(session, draw, scores)
-        if session.n_evaluated > before:
+        if self.watching and session.n_evaluated > before:
             self.note(session)
+
+    def begin(self, session: AskTell) -> None:
+        """Look at a session that has been told nothing, once."""
+        if self.watching is None:
+            self.watching = session.step() is not None
+            if self.watching:
+                self.note(session)
 
     def note(self, session: AskTell) -> None:
         step = self._step(session)
@@ -158,10 +160,9 @@ class _Watch:
 
     def _step(self, session: AskTell) -> Step | None:
         """Read the step from the result that is shown, where a kind shows it on a scale of its own."""
-        kind = self.begun.kind
-        if type(kind).shown is Kind.shown:
+        if type(self.kind).shown is Kind.shown:
             return session.step()
-        shown: Any = kind.shown(session.result(), self.begun.plan)
+        shown: Any = self.kind.shown(session.result(), self.plan)
         return Step(session.n_evaluated, shown.estimate, shown.lower, shown.upper)
 
 

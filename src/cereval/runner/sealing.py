@@ -29,11 +29,17 @@ DECIDED_LATER = ("side_information", "history", "attempt", "seed_source", "data_
 """Fields that a command line does not fix: the seal's are taken. A file may have moved: its content counts."""
 
 
-def sealed(plan: Plan, items: Sequence[Item], store: Store, *, history: bool) -> Seal:
-    """Create a run of its own for a plan, with what is known now, and seal it; nothing is asked."""
+def sealed(
+    plan: Plan, items: Sequence[Item], store: Store, *, history: bool, key: Path | None = None
+) -> Seal:
+    """Create a run of its own for a plan, with what is known now, and seal it; nothing is asked.
+
+    key: a file with the private key to sign it with.
+    """
     fixed = planned(replace(plan, nonce=token_hex(NONCE_BYTES)), items, store, history=history)
-    begun = start(fixed, items, store)
-    seal = seal_of(fixed, begun.known)
+    seal = seal_of(fixed, known_items(fixed, items, store))
+    seal = seal if key is None else _signed(seal, key)
+    start(fixed, items, store)
     store.mark(fixed.run_id, SEALED, {"seal": seal.digest})
     return seal
 
@@ -47,8 +53,7 @@ def read_seal(path: Path) -> Seal:
         raise BadContent(f"{path} is no seal of cereval: {error}") from None
 
 
-def signed(seal: Seal, key: Path) -> Seal:
-    """Sign a seal with the private key in a file."""
+def _signed(seal: Seal, key: Path) -> Seal:
     from cereval.certificate.signing import sign
 
     return sign(seal, read_bytes(key, KEY_LIMIT))

@@ -20,7 +20,7 @@ from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.limits import Spending
 from cereval.sessions.base import AskTell, tell
-from cereval.sessions.log import CHUNK, Change, Log, replayed
+from cereval.sessions.log import CHUNK, Change, Log, Teller, replayed
 from cereval.store.base import Answer, Run, Store
 from cereval.version import ENGINE
 
@@ -193,8 +193,13 @@ def _groups(kind: Kind, plan: Plan, items: Sequence[Item]) -> Any:
 # -- the past of a run ------------------------------------------------------------------------------------------------
 
 
-def start(plan: Plan, items: Sequence[Item], store: Store, *, reading: bool = False) -> Start:
-    """Create the run, or replay what the store has of it; `reading`: it is there, and nothing is written."""
+def start(
+    plan: Plan, items: Sequence[Item], store: Store, *, reading: bool = False, teller: Teller = tell
+) -> Start:
+    """Create the run, or replay what the store has of it.
+
+    reading: it is there, and nothing is written. teller: tells the session each result, for whoever watches it.
+    """
     kind = kind_of(plan)
     if not reading:
         store.add_items(plan.data_hash, (item.as_dict() for item in items))
@@ -208,7 +213,7 @@ def start(plan: Plan, items: Sequence[Item], store: Store, *, reading: bool = Fa
     for part, name in zip(kind.parts(plan), voice_names(kind, plan), strict=True):
         voices.append(_voice(part, name, store, spending))
     changes = changes_of(store, plan.run_id)
-    draws = _retold(session, voices, changes, plan)
+    draws = _retold(session, voices, changes, plan, teller)
     waiting = tuple(draw for draw in draws if scores_of(session, voices, draw) is None)
     notes, before = _notes(kind, plan, spending), _kept_before(kind, plan, session, store)
     return Start(plan, kind, known, session, changes, tuple(voices), waiting, spending, notes, before)
@@ -253,18 +258,20 @@ def scores_of(session: AskTell, voices: Sequence[Voice], draw: Draw) -> Scored |
     return tuple(voices[model].results[place] for model in asked)
 
 
-def _retold(session: AskTell, voices: Sequence[Voice], changes: Sequence[Change], plan: Plan) -> list[Draw]:
+def _retold(
+    session: AskTell, voices: Sequence[Voice], changes: Sequence[Change], plan: Plan, teller: Teller
+) -> list[Draw]:
     """Tell a session what its models have answered; return the draws that it decided.
 
     Where draws are numbered by places of their own, they are decided again as far as the answers go.
     """
     log = _VoiceLog(session, voices, changes)
     try:
-        draws = list(replayed(session, log))
+        draws = list(replayed(session, log, teller))
     except Misuse as error:
         raise StoreError(other_engine(plan, str(error))) from None
     if type(session).place is not AskTell.place:
-        draws += _follow(session, voices)
+        draws += _follow(session, voices, teller)
     for draw in draws:
         check_stored(session, voices, draw, plan)
     return draws
@@ -286,7 +293,7 @@ class _VoiceLog(Log):
         return scores_of(self.session, self.voices, draw)
 
 
-def _follow(session: AskTell, voices: Sequence[Voice]) -> list[Draw]:
+def _follow(session: AskTell, voices: Sequence[Voice], teller: Teller) -> list[Draw]:
     draws: list[Draw] = []
     while not session.done and (fresh := session.ask(CHUNK)):
         draws += fresh
@@ -294,7 +301,7 @@ def _follow(session: AskTell, voices: Sequence[Voice]) -> list[Draw]:
         for draw in fresh:
             scores = scores_of(session, voices, draw)
             if scores is not None:
-                tell(session, draw, scores)
+                teller(session, draw, scores)
                 told += 1
         if not told:
             break

@@ -113,14 +113,17 @@ class BettingTable:
         window = self._window
         candidates = self.candidates[window]
         gain = np.vstack((increment.low - candidates, candidates - increment.high))
-        total: Floats | None = None
         for wealth, stakes in zip(self._wealth, self._stakes, strict=True):
             wealth[:, window] += np.log1p(stakes * gain)
-            part = wealth[:, window]
-            total = part if total is None else np.logaddexp(total, part)
-        assert total is not None
-        self._rejected[:, window] |= total >= self._needed
+        self._rejected[:, window] |= self._enough([wealth[:, window] for wealth in self._wealth])
         self._close()
+
+    def _enough(self, parts: list[Floats]) -> NDArray[np.bool_]:
+        """Tell where the accounts reach 1/alpha together; summed only where the largest of k has a k-th of it."""
+        enough: NDArray[np.bool_] = np.maximum.reduce(parts) >= self._needed - log(len(parts)) - ROUNDING
+        if enough.any():
+            enough[enough] = np.logaddexp.reduce([part[enough] for part in parts], axis=0) >= self._needed
+        return enough
 
     def _close(self) -> None:
         """Moves the window's ends past the contiguous rejections from below (K+) and from above (K-)."""

@@ -124,7 +124,7 @@ class Tally:
             variance=max(self._race * self._energy, 1e-300),
             seen_low=self.seen_low,
             seen_high=self.seen_high,
-            unseen=max(self._unseen, 1e-300),
+            unseen=self.unseen,
             level=self.outlook.level,
         )
 
@@ -151,6 +151,11 @@ class Tally:
         self._energy -= share * share / weight * float(self.outlook.spread[item]) ** 2
         if self._race < self._stale:
             self.look(self.outlook)
+
+    @property
+    def unseen(self) -> float:
+        """The share of the items not seen, never quite 0."""
+        return max(self._unseen, 1e-300)
 
     @property
     def left(self) -> NDArray[np.bool_]:

@@ -13,15 +13,16 @@ Obligations of every store:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.errors import InvalidInput
+from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.records import Draw
 
 DEFAULT_URL = "sqlite:///cereval.db"
@@ -205,3 +206,32 @@ def open_store(url: str = DEFAULT_URL) -> Store:
     from cereval.store.sql import SqlStore
 
     return SqlStore.open(url)
+
+
+@contextmanager
+def opened_store(url: str | None, *, create: bool = False) -> Iterator[Store]:
+    """Open a store and close it again; one that is not there is made only where `create` says so."""
+    wanted = url or DEFAULT_URL
+    file = sqlite_file(wanted)
+    if file is not None and create and not file.parent.is_dir():
+        raise BadFile(f"there is no folder {file.parent} for the database; create it, or use another --store")
+    if file is not None and not create and not file.is_file():
+        raise StoreError(f"there is no database {file}; name the one that the run was made in with --store")
+    store = open_store(wanted)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file behind a SQLite URL.
+
+    >>> sqlite_file("sqlite:///runs/a.db"), sqlite_file("postgresql://host/db")
+    (PosixPath('runs/a.db'), None)
+    """
+    from cereval.store.engine import parsed
+
+    address = parsed(url)
+    plain = address.get_backend_name() == "sqlite" and address.database not in (None, "", ":memory:")
+    return Path(str(address.database)) if plain else None

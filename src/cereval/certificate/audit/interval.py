@@ -92,9 +92,9 @@ class Table:
         self._refine_when_near()
 
     def _enough(self, wealth: Sequence[Floats]) -> NDArray[np.bool_]:
-        """Whether the accounts of each value together reach 2/delta: not where the largest of k is below a k-th of it."""
+        """Whether the accounts of each value together reach 2/delta: the largest of k is then at least a k-th of it."""
         bar = log(2 / self.delta) + ROUNDING
-        found = np.maximum.reduce(wealth) >= bar - log(len(wealth)) - 1e-6
+        found = np.maximum.reduce(wealth) >= bar - log(len(wealth)) - ROUNDING
         if found.any():
             found[found] = np.logaddexp.reduce([one[found] for one in wealth], axis=0) >= bar
         return np.asarray(found)
