@@ -4,8 +4,8 @@
     python -m benchmarks.repair --runs 200 --fixed-seed 0
 
 The theorems need scores that do not depend on the draws. A version that was repaired where the first run looked does
-depend on the draws of that run: whoever repeats them, with a fixed seed, meets the mended items again and no others. With
-seeds drawn anew, which is the default, the second run is as good as any.
+depend on the draws of that run: whoever repeats them, with a fixed seed, meets the mended items again and no others.
+With seeds drawn anew, which is the default, the second run is as good as any.
 
 A run misses when its truth is outside the interval, when a pair is certified in the wrong order, or when a decision is
 wrong. `choose` is the other trap: rank equal models on a few items, then rank the best and the worst of them again with
@@ -33,7 +33,7 @@ SIZE = 600
 EPS = 0.08
 LEAST = 0.8
 TIE = 0.1
-LOOK = 30
+LOOK = 40
 """Items that each model answers before two of them are chosen."""
 ROUNDING = 1e-9
 CHUNK = 5

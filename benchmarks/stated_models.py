@@ -1,7 +1,7 @@
 """Models whose every answer is stated in advance, for benchmarks that run in this process.
 
 `python:benchmarks.stated_models:model_3` answers the question "item 17" with "17" where STATED[3] says that it is right
-there, and fails where it says so. A module of its own, so that a benchmark and the model that it names share one STATED.
+there, and fails where it says so. A module of its own: a benchmark and the model that it names share one STATED.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
-MODELS = 12
+MODELS = 20
 WRONG = "none of these"
 
 

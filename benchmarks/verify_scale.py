@@ -3,13 +3,15 @@
 One process. For each number of answers a run of `uniform` is put into a store: of N items nine in ten are asked, to
 eps = .001 sqrt(100,000 / N), so that the grid of values is as fine as runs of this length have it. Then, in seconds of
 CPU time and as multiples of the first: the session's own replay from its log, `verify`, what `resume` does before its
-first call, and the page of `report`. Then the same for `active` with ten earlier runs as history. Last, the scores of
-earlier runs: 3,000 runs of 30 answers and 10,000 of 5, read from the store by one call, and all that a new run does
-before its draws are planned.
+first call, and the page of `report`. Then replay and `verify` where one item in ten is asked, which leaves fewer values
+open at a time; then all four for `active` with ten earlier runs as history. Last, the scores of earlier runs: 3,000
+runs of 30 answers and 10,000 of 5, read from the store by one call, and all that a new run does before its first draw
+is planned.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -23,14 +25,15 @@ import numpy as np
 from sqlalchemy import insert
 
 from benchmarks.tables import markdown, publish
+from cereval.certificate.base import issue
 from cereval.certificate.verify import verify
 from cereval.datasets.base import DataSet, Item
 from cereval.kinds import kind_of
-from cereval.plan import Plan
+from cereval.plan import Known, Plan
 from cereval.records import Draw
 from cereval.report.page import page_of
 from cereval.runner.start import Start, planned, reader, start
-from cereval.sessions.base import tell
+from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import Log, replayed
 from cereval.store import schema
 from cereval.store.base import Answer, Store, open_store
@@ -40,6 +43,8 @@ ANSWERS = (3_000, 10_000, 100_000)
 ACTIVE = (3_000, 10_000)
 SHARE = 0.9
 """Of the items that are asked until the goal is reached."""
+FEW, FEW_EPS = 0.1, 0.0092
+"""The same where few are: a tenth of 100,000 items at this eps."""
 MEAN = 0.7
 PAST = 10
 HISTORIES = ((3_000, 30), (10_000, 5))
@@ -108,6 +113,32 @@ def timed(answers: int, method: str, folder: Path) -> list[object]:
     return row
 
 
+def timed_of_many(answers: int) -> list[object]:
+    """The row of a run that asks about few of its items, without a store."""
+    size = int(answers / FEW)
+    goal = {"goal": "estimate", "eps": FEW_EPS * sqrt(100_000 / size)}
+    plan = Plan(goal, "sha256:0", size, {"name": "made-up"}, method="uniform", seed=1)
+    kind, scores = kind_of(plan), (np.random.default_rng(answers).random(size) < MEAN).astype(float)
+
+    def evaluate() -> AskTell:
+        session = kind.session(plan, Known(), _nothing_earlier)
+        while not session.done:
+            for draw in session.ask(256):
+                tell(session, draw, (float(scores[draw.item]),))
+        return session
+
+    session, evaluating = seconds(evaluate)
+    certificate = issue(kind, session, session.result(), Known(), plan=plan)
+    verdict, verifying = seconds(lambda: verify(certificate))
+    assert verdict.valid, verdict.reasons
+    ratio = f"{verifying:.1f} ({verifying / evaluating:.2f} x)"
+    return ["uniform", f"{session.n_evaluated:,} of {size:,}", f"{evaluating:.1f}", ratio, "", ""]
+
+
+def _nothing_earlier(run_id: str) -> Any:
+    raise AssertionError(run_id)
+
+
 # -- history ----------------------------------------------------------------------------------------------------------
 
 
@@ -140,8 +171,6 @@ def add_runs(store: Store, data: DataSet, runs: int, answers: int) -> None:
 
 
 def _json(plan: Plan) -> str:
-    import json
-
     return json.dumps(plan.as_dict(), sort_keys=True, separators=(",", ":"))
 
 
@@ -167,6 +196,7 @@ def main(answers: int | None, out: Path | None) -> None:
         folder = Path(name)
         sizes: Sequence[int] = ANSWERS if answers is None else (answers,)
         rows = [timed(size, "uniform", folder) for size in sizes]
+        rows += [timed_of_many(size) for size in sizes]
         rows += [timed(size, "active", folder) for size in ACTIVE if answers is None]
         past = [history(runs, each, folder) for runs, each in HISTORIES]
     header = ["method", "answers", "replay, s", "verify, s", "resume's start, s", "page, s"]

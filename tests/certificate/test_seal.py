@@ -25,6 +25,9 @@ from cereval.sessions.log import Change
 
 ITEMS = 20
 TRIES = 1000
+MOST = 8
+WHOLE = 1000
+WITH_HISTORY = ("estimate", "compare")
 NONCE = "5e" * 32
 MODELS = [{"name": name, "settings": {"temperature": 0.0}} for name in ("m", "n", "o")]
 PLANS: dict[str, dict[str, Any]] = {
@@ -66,8 +69,9 @@ class World:
     def of(cls, seed: int, kind: str) -> World:
         rng = np.random.default_rng(seed)
         scores = (rng.random((ITEMS, 3)) < [0.8, 0.5, 0.4]) * 1.0
-        groups = None if kind == "rank" else np.arange(ITEMS) % 2
-        history = None if kind == "rank" else np.where(rng.random((ITEMS, 2)) < 0.8, scores[:, :2], 0.5)
+        groups = np.arange(ITEMS) % 2 if kind in (*WITH_HISTORY, "tasks") else None
+        noisy = np.where(rng.random((ITEMS, 2)) < 0.8, scores[:, :2], 0.5)
+        history = noisy if kind in WITH_HISTORY else None
         return cls(scores, Known(groups, history))
 
 
@@ -84,20 +88,25 @@ def plan_for(kind: str, **changed: Any) -> Plan:
         "seed_source": "drawn",
         "nonce": NONCE,
         "side_information": known.names,
-        "history": {} if kind == "rank" else {"a" * 12: 17, "b" * 12: 9},
+        "history": {"a" * 12: 17, "b" * 12: 9} if kind in WITH_HISTORY else {},
         **PLANS[kind],
     }
     return Plan(**{**values, **changed})
 
 
 def carried_out(
-    plan: Plan, world: World, *, change: Change | None = None, kept: dict[str, int] | None = None
+    plan: Plan,
+    world: World,
+    *,
+    change: Change | None = None,
+    kept: dict[str, int] | None = None,
+    most: int = MOST,
 ) -> dict[str, Any]:
-    """Run a plan to its end, or to a change and on, and issue its certificate."""
+    """Run a plan for at most so many results, through a change where there is one, and issue its certificate."""
     kind = kind_of(plan)
     session = kind.session(plan, world.known, no_earlier_run)
     changes = []
-    while not session.done:
+    while not session.done and session.n_evaluated < most:
         if change is not None and not changes and session.n_evaluated == change.consumed:
             changes.append(change)
             session.change(change.goal, change.max_calls)
@@ -116,7 +125,7 @@ def no_earlier_run(run_id: str) -> Any:
 def honest(kind: str) -> tuple[Seal, dict[str, Any]]:
     """A seal, and the certificate of the run that followed it."""
     plan, world = plan_for(kind), World.of(0, kind)
-    return seal_of(plan, world.known), carried_out(plan, world, kept={"c" * 12: 2})
+    return seal_of(plan, world.known), carried_out(plan, world, kept={"c" * 12: 2}, most=WHOLE)
 
 
 def repaired(certificate: dict[str, Any]) -> dict[str, Any]:
@@ -356,8 +365,11 @@ def changed_log(rng: np.random.Generator, kind: str) -> tuple[dict[str, Any], st
 
 def disguised(rng: np.random.Generator, kind: str) -> tuple[dict[str, Any], str]:
     """Another goal or seed was carried out; plan, id and provenance are then put back to what was sealed."""
-    choice = another_seed if rng.random() < 0.5 else CHOICES["goal"]
-    certificate, _ = choice(rng, kind)
+    plan = plan_for(kind)
+    other = (
+        {"seed": int(rng.integers(5000, 2**53))} if rng.random() < 0.5 else {"goal": other_goal(rng, plan)}
+    )
+    certificate = carried_out(replace(plan, **other), World.of(0, kind), most=WHOLE)
     own = honest(kind)[1]
     for name in ("plan", "provenance"):
         certificate[name] = copy.deepcopy(own[name])

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 
 import click
 
-from cereval.errors import CerevalError, InvalidInput
-from cereval.text import printable
+from cereval.errors import CerevalError, InvalidInput, shown
+from cereval.text import did_you_mean, printable
 from cereval.version import __version__
 
 COULD_NOT_RUN = 1
@@ -68,6 +68,14 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return COMMANDS[cmd_name].load() if cmd_name in self.list_commands(ctx) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Say which command was probably meant where there is none of the name."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            ctx.fail(f"no such command {shown(args[0])}; {did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

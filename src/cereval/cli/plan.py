@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -91,7 +92,9 @@ def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int,
     if file is None:
         return _count(items), None
     if mix is None:
-        return len(read_ids(file)), None
+        from cereval.datasets.files import read_rows
+
+        return len(read_rows(Path(file))), None
     categories = read_items(file).categories
     return len(categories or ()), mixed(mix, categories)
 

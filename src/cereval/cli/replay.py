@@ -183,10 +183,14 @@ def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -
         about=about,
         extra={"model": model, **goal.spec(), **truth},
         rows=[("truth", _told(truth))],
-        notes=(*mix_notes(flags["mix"]), *side.notes),
+        notes=(*_left_out(len(column) - len(kept)), *mix_notes(flags["mix"]), *side.notes),
         steps=watch.steps,
         plan=plan,
     )
+
+
+def _left_out(count: int) -> tuple[str, ...]:
+    return (f"{count:,} items without a score are not part of the pool",) if count else ()
 
 
 def scored_rows(column: Floats) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cereval.datasets.reading import MIB, cleaned, decoded, open_regular, parse_json
+from cereval.datasets.reading import MIB, cleaned, decoded, open_regular, parse_json, read_json
 from cereval.errors import BadContent, BadFile, shown
 from cereval.text import printable
 
@@ -30,6 +30,7 @@ LINE_LIMIT = 64 * MIB
 FORMATS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "json",
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
@@ -45,7 +46,7 @@ class Row:
     values: Mapping[str, Any]
 
 
-def file_format(path: Path, allowed: tuple[str, ...] = ("jsonl", "csv", "parquet")) -> str:
+def file_format(path: Path, allowed: tuple[str, ...] = ("jsonl", "json", "csv", "parquet")) -> str:
     """The layout that the file's ending announces."""
     kind = FORMATS.get(path.suffix.lower(), "")
     if kind not in allowed:
@@ -58,7 +59,7 @@ def file_format(path: Path, allowed: tuple[str, ...] = ("jsonl", "csv", "parquet
 
 def read_rows(path: Path) -> list[Row]:
     """Every record of a JSONL, CSV or Parquet file."""
-    readers = {"jsonl": _jsonl_rows, "csv": _csv_rows, "parquet": _parquet_rows}
+    readers = {"jsonl": _jsonl_rows, "json": _json_rows, "csv": _csv_rows, "parquet": _parquet_rows}
     kind = file_format(path)
     try:
         rows = list(readers[kind](path))
@@ -149,7 +150,21 @@ def _arrow_parquet(path: Path, file: BinaryIO) -> Any:
 
 
 def _delimiter(path: Path) -> str:
-    return "\t" if path.suffix.lower() == ".tsv" else ","
+    """Tabs by the file's ending, else whichever of comma and semicolon the first line has more of."""
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    with open_regular(path) as file:
+        head = file.readline(HEADER_LIMIT)
+    return ";" if head.count(b";") > head.count(b",") else ","
+
+
+def _json_rows(path: Path) -> Iterator[Row]:
+    """The records of a JSON array of objects."""
+    values = read_json(path, unique=False)
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise BadContent(f"{path} must be a list of objects, one for each record")
+    for number, value in enumerate(values, start=1):
+        yield Row(f"record {number}", value)
 
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:

@@ -128,7 +128,7 @@ def read_ids(path: str | PathLike[str]) -> tuple[str, ...]:
 
 
 def _columns(path: Path, wanted: Sequence[str] = ("item", "text", "category")) -> dict[str, list[Any]]:
-    if file_format(path) == "jsonl":
+    if file_format(path) in ("jsonl", "json"):
         rows = [row.values for row in read_rows(path)]
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] if name in wanted else [] for name in names}

@@ -1,0 +1,138 @@
+"""Verify, resume and report take time in proportion to the answers; `python -m benchmarks.verify_scale` times 100,000."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cereval.certificate.audit import book
+from cereval.certificate.audit.book import AimSince, Book, Case, ForecastSince, Seen, Unseen
+from cereval.certificate.base import issue
+from cereval.certificate.verify import verify
+from cereval.kinds import kind_of
+from cereval.methods.certified import Tuning
+from cereval.plan import Known, Plan
+from cereval.records import Draw, Scored
+from cereval.report.story import read_story
+from cereval.sessions.base import AskTell, tell
+from cereval.store.base import Store, open_store
+from tests.report.stories import Reply, pool, stored_run
+
+
+def nothing_earlier(run_id: str) -> Any:
+    raise AssertionError(run_id)
+
+
+def certificate(answers: int) -> dict[str, Any]:
+    """Of a run that spends this budget on half of its items."""
+    goal = {"goal": "estimate", "eps": 0.02}
+    plan = Plan(goal, "sha256:0", 2 * answers, {"name": "m"}, method="uniform", seed=1, max_calls=answers)
+    kind = kind_of(plan)
+    session = kind.session(plan, Known(), nothing_earlier)
+    scores = np.random.default_rng(1).random(plan.n_items).round(3)
+    while not session.done and session.n_evaluated < answers:
+        for draw in session.ask(64):
+            tell(session, draw, (float(scores[draw.item]),))
+    return issue(kind, session, session.result(), Known(), plan=plan)
+
+
+def cpu_seconds(one: dict[str, Any]) -> float:
+    begun = time.process_time()
+    assert verify(one).valid
+    return time.process_time() - begun
+
+
+def uniform_case(size: int, results: int, forecasts: int = 1) -> Case:
+    """Draws of the first items in turn, under forecasts that turn at equal distances."""
+    rng = np.random.default_rng(size)
+    shares = np.full(size, 1 / size)
+    turns = [
+        ForecastSince(
+            number * results // forecasts, rng.random(size), rng.random(size), rng.uniform(0.5, 1, size)
+        )
+        for number in range(forecasts)
+    ]
+    seen = [Seen(item, float(item % 2), float(item % 2)) for item in range(results)]
+    return Case(shares, True, False, 0.05, [AimSince(0, 0.05, None, None)], seen, turns, False, Tuning())
+
+
+def counted(case: Case, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many terms are added up anew while a case is gone through."""
+    terms = 0
+
+    def count(found: list[float]) -> float:
+        nonlocal terms
+        terms += len(found)
+        return sum(found)
+
+    monkeypatch.setattr(book, "fsum", count)
+    read = Book(case)
+    for number, result in enumerate(case.seen):
+        read.position(number)
+        read.enter(result)
+    return terms
+
+
+def test_sums_over_the_unseen_are_counted_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = (counted(uniform_case(size, size, forecasts=3), monkeypatch) for size in (2_000, 8_000))
+    assert large <= 8 * small
+    assert large <= 40 * 4 * 8_000
+
+
+@pytest.mark.parametrize("forecasts", [1, 7])
+def test_running_sums_are_those_counted_anew(forecasts: int) -> None:
+    case = uniform_case(3_000, 3_000, forecasts)
+    read = Book(case)
+    for number, result in enumerate(case.seen):
+        position = read.position(number)
+        if number % 97 == 0 or number > 2_980:
+            left = case.shares[number:]
+            forecast, share = read.forecast, left[0]
+            means, weights = forecast.mean[number:], forecast.weights[number:]
+            assert position.unseen == pytest.approx(left.sum(), rel=1e-14)
+            assert position.expected == pytest.approx((left * means).sum(), rel=1e-13)
+            assert position.race == pytest.approx(weights.sum(), rel=1e-13)
+            energy = (share * share / weights * forecast.spread[number:] ** 2).sum()
+            assert position.variance == pytest.approx(weights.sum() * energy, rel=1e-12)
+        read.enter(result)
+
+
+def test_a_running_sum_that_differs_is_objected_to() -> None:
+    unseen = Unseen("shares", 1.0)
+    unseen.lessen(0.25)
+    assert unseen.confirmed(0.75).value == 0.75
+    with pytest.raises(ValueError, match="the sum of the shares"):
+        unseen.confirmed(0.75 + 1e-7)
+
+
+def test_verify_takes_time_in_proportion_to_the_answers() -> None:
+    small, large = certificate(1_000), certificate(4_000)
+    cpu_seconds(small)
+    assert min(cpu_seconds(large) for _ in range(2)) <= 8 * max(cpu_seconds(small) for _ in range(3))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path / 'runs.db'}")
+    yield opened
+    opened.close()
+
+
+def test_a_page_replays_its_run_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = stored_run(store, pool(), lambda item: Reply(score=float(item % 4 > 0)))
+    told: list[int] = []
+    record = AskTell._record
+
+    def noted(session: AskTell, draw: Draw, scores: Scored) -> None:
+        told.append(draw.index)
+        record(session, draw, scores)
+
+    monkeypatch.setattr(AskTell, "_record", noted)
+    story = read_story(store, run_id)
+    assert len(told) == len(set(told)) == len(story.asked)
+    assert [step.calls for step in story.steps] == list(range(story.result.n_evaluated + 1))
