@@ -173,7 +173,9 @@ def test_extending_and_rescoring_are_no_way_around(
     scorer = planted(EXACT, {"spec": {"name": "python", "function": "evil_trust:score"}})
     assert "--trust" in refused(capsys, "rescore", scorer)
     judge = planted(EXACT, judged("openai/j", receiver.url))
-    assert "judge" in refused(capsys, "rescore", judge)  # without one typed, the stored judge is not asked at all
+    assert "judge" in refused(
+        capsys, "rescore", judge
+    )  # without one typed, the stored judge is not asked at all
     assert not marker.exists()
     assert receiver.keys == []
 
@@ -383,5 +385,7 @@ def test_many_are_told_in_one_line_and_none_is_confused_with_another() -> None:
 
 
 def test_openai_itself_needs_no_word() -> None:
-    assert named_by_model("openai/gpt-4o") == named_by_model("openai/gpt-4o", "https://API.openai.com/v1/") == ()
+    assert (
+        named_by_model("openai/gpt-4o") == named_by_model("openai/gpt-4o", "https://API.openai.com/v1/") == ()
+    )
     assert named_by_model("openai/gpt-4o", "http://api.openai.com/v1") != ()

@@ -113,7 +113,7 @@ def test_what_is_still_in_the_log_is_read_or_missed_aloud(locked: Path) -> None:
     torn = locked.parent / "torn"
     (torn / "runs.db-shm").unlink()
     close(torn)
-    with pytest.raises(StoreError, match="runs.db-wal; copy both"):
+    with pytest.raises(StoreError, match=r"runs\.db-wal; copy both"):
         open_store(f"sqlite:///{torn / 'runs.db'}")
     torn.chmod(0o755)
 
@@ -125,7 +125,14 @@ def test_going_on_in_it_is_refused_before_anybody_is_asked(
     before = close(locked)
     if os.geteuid() == 0:  # who may make a lock anywhere
         monkeypatch.setattr("cereval.store.holds._locked", _forbidden)
-    flags = ["--store", f"sqlite:///{locked / 'runs.db'}", "--eps", "0.05", "-o", str(locked.parent / "c.json")]
+    flags = [
+        "--store",
+        f"sqlite:///{locked / 'runs.db'}",
+        "--eps",
+        "0.05",
+        "-o",
+        str(locked.parent / "c.json"),
+    ]
     assert main(["resume", run, *flags, *QUIET]) == 1
     assert "may not be written to" in capsys.readouterr().err
     assert content(locked) == before
@@ -142,12 +149,16 @@ def test_another_programs_or_an_empty_file_is_refused(locked: Path) -> None:
     connection.close()
     (locked / "text.db").write_text("no database, " * 100)
     close(locked)
-    for name, line in {"empty": "another program, or empty", "other": "another program", "text": "not a"}.items():
+    for name, line in {
+        "empty": "another program, or empty",
+        "other": "another program",
+        "text": "not a",
+    }.items():
         with pytest.raises(StoreError, match=line):
             open_store(f"sqlite:///{locked / name}.db")
 
 
-# -- who may read, and where files go -----------------------------------------------------------------------------------
+# -- who may read, and where files go ---------------------------------------------------------------------------------
 
 
 def test_stores_certificates_and_locks_are_their_owners(
@@ -207,7 +218,7 @@ def test_a_run_id_from_a_store_names_no_file_elsewhere(
     assert {file for file in tmp_path.rglob("*") if "runs.db" not in file.name} == before
 
 
-# -- servers ------------------------------------------------------------------------------------------------------------
+# -- servers ----------------------------------------------------------------------------------------------------------
 
 SAID = {
     'connection failed: FATAL: password authentication failed for user "me"': "refuses the user or the password",

@@ -62,13 +62,14 @@ RUN = "run_id model data asked kept surplus cost_usd interrupted certificate run
 GOAL = "goal eps|value"
 
 NAMES: Mapping[str, str] = {
-    "run, gate, resume, rescore": f"{RESULT} {GOAL} {RUN} calls",
+    "run, gate, resume, rescore, tell": f"{RESULT} {GOAL} {RUN} calls",
     "run --dry-run": "plan first_prompt expected_calls",
     "runs (a list)": (
         "run_id kind status model data n_items goal answer estimate lower upper labels items calls failures cost_usd "
         "parts engine created_at changed_at"
     ),
     "show": "run_id rows",
+    "ask": "run_id rows output",
     "export": "rows output",
     "trend": "data runs",
     "delete": "deleted",

@@ -28,6 +28,7 @@ from cereval.models.prices import Price
 from cereval.plan import DRAWN, Known, Plan
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers
 from cereval.runner.limits import Limits
+from cereval.runner.outside import OUTSIDE
 from cereval.runner.request import Request
 from cereval.runner.start import item_from, reader, stored_items
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
@@ -204,6 +205,13 @@ def _weigh(read: Callable[[], tuple[Named, ...]], run_id: str, trust: bool) -> N
     require(names, f"run {run_id}")
 
 
+def unasked(plan: Plan, items: tuple[Item, ...]) -> Prepared:
+    """A run that goes on with the answers it has: nobody is asked."""
+    prompt, scorer = Prompt(plan.prompt.get("template"), plan.prompt.get("system")), build_scorer("exact")
+    circumstances = circumstances_of(Request())
+    return Prepared(plan, items, NobodyToAsk(), scorer, prompt, Limits(), circumstances)
+
+
 def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: bool = False) -> Prepared:
     """A run with another scorer, on the answers that it has: nobody is asked but a judge.
 
@@ -264,6 +272,8 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
     prompt.messages(items[0])
     kind = kind_of(plan)
+    if all(name.startswith(OUTSIDE) for name in kind.names(plan)):
+        return replace(unasked(plan, items), prompt=prompt, limits=limits, circumstances=circumstances)
     models = [_model(spec, options, circumstances) for spec in kind.models(plan)]
     if limits.max_usd is not None and any(getattr(model, "price", Price(0, 0)) is None for model in models):
         needed = "given with --price-in and --price-out for this model"

@@ -1,0 +1,92 @@
+"""`cereval ask` and `cereval tell`: questions handed out to people or other systems, and their scores taken in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cereval.cli.options import JSON, OUTPUT, STORE, apply, writable
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@STORE
+@click.option(
+    "-n", "count", type=click.IntRange(1), default=20, show_default=True, help="At most N questions."
+)
+@click.option("--lease", default="24h", show_default=True, metavar="AGE", help="How long they stay reserved.")
+@click.option("-o", "--output", required=True, callback=writable, metavar="FILE", help="batch.jsonl.")
+@JSON
+def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_json: bool) -> int:
+    """Write the next questions of RUN to FILE, for people, a spreadsheet or a system without a plug-in.
+
+    RUN is one that `cereval run DATA --model external/NAME ...` began, or any other that may be told scores. Each row
+    has `draw`, `item`, `model` and `prompt`; fill in `score` (0 to 1) and give the file to `cereval tell RUN FILE`, in
+    any order and in as many parts as you like.
+    """
+    import json
+
+    from cereval.cli.output import print_json
+    from cereval.plan import Plan
+    from cereval.runner.book import age_in_seconds
+    from cereval.runner.outside import hand_out
+    from cereval.runner.start import held, start, stored_items
+    from cereval.store.base import opened_store
+
+    with opened_store(store) as opened:
+        plan = Plan.from_dict(opened.run(run_id).plan)
+        items = stored_items(plan, opened)
+        with held(plan, opened):
+            rows = hand_out(start(plan, items, opened), items, opened, count, age_in_seconds(lease))
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    Path(output).write_text(text, encoding="utf-8", errors="replace")
+    if as_json:
+        print_json({"run_id": plan.run_id, "rows": len(rows), "output": output})
+    else:
+        click.echo(
+            f"wrote {len(rows):,} questions to {output}; `cereval tell {plan.run_id} {output}` takes the scores"
+        )
+    return 0
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("file", metavar="FILE")
+@apply(STORE, OUTPUT)
+def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
+    """Take in the scores of questions that `cereval ask` handed out, and print what is certified now.
+
+    FILE has rows with `draw`, `item` and `score` (JSONL, JSON, CSV or Parquet); rows without a score are passed over,
+    `failure` says why there is none for good. Exit codes as for `run`: 3 while more scores are needed.
+    """
+    from cereval.cli.running import finish
+    from cereval.datasets.files import read_rows
+    from cereval.plan import Plan
+    from cereval.runner.outside import take_in
+    from cereval.runner.prepare import unasked
+    from cereval.runner.start import held, start, stored_items
+    from cereval.store.base import opened_store
+
+    with opened_store(store) as opened:
+        plan = Plan.from_dict(opened.run(run_id).plan)
+        items = stored_items(plan, opened)
+        rows = [_numbers(row.values) for row in read_rows(Path(file))]
+        with held(plan, opened):
+            told = take_in(start(plan, items, opened), items, opened, rows)
+        click.echo(f"{told:,} scores taken in", err=True)
+        return finish(unasked(plan, items), plan, opened, flags)
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose numbers are numbers: a spreadsheet gives texts."""
+    found = {name: None if value == "" else value for name, value in values.items()}
+    for name, kind in (("draw", int), ("score", float)):
+        text = found.get(name)
+        if isinstance(text, str):
+            with suppress(ValueError):
+                found[name] = kind(text)
+    return found

@@ -1,0 +1,119 @@
+"""Answers from anywhere: questions are handed out to people, spreadsheets or other systems, and their scores told.
+
+The same session decides what is asked: draws are stored before they are handed out, scores come back in any order, and
+count in draw order. What is out is leased for a while, so that two people are not handed the same question; after that
+it is handed out again, and whoever tells first is heard.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cereval.datasets.base import Item
+from cereval.datasets.prompts import Prompt
+from cereval.errors import InvalidInput, Misuse
+from cereval.records import Draw
+from cereval.runner.start import Start, Voice, check_stored, scores_of
+from cereval.sessions.base import tell, unit_score
+from cereval.store.base import Answer, Store
+
+LEASED = "leased"
+OUTSIDE = "external/"
+"""How the name of a model begins that is asked outside."""
+
+
+def hand_out(
+    begun: Start, items: Sequence[Item], store: Store, count: int, lease_s: float
+) -> list[dict[str, Any]]:
+    """Lease up to `count` questions that are neither answered nor out; store their draws first."""
+    taken = _leased(begun, store)
+    rows: list[dict[str, Any]] = []
+    prompt = Prompt(begun.plan.prompt.get("template"), begun.plan.prompt.get("system"))
+    for draw, number, place in _open_calls(begun, store):
+        voice = begun.voices[number]
+        if len(rows) >= count:
+            break
+        if (voice.name, place) not in taken:
+            item = items[draw.item]
+            text = "\n\n".join(turn["content"] for turn in prompt.messages(item))
+            rows.append({"draw": place, "item": item.id, "model": voice.name, "prompt": text, "score": None})
+    if rows:
+        out = [[row["model"], row["draw"]] for row in rows]
+        store.mark(begun.plan.run_id, LEASED, {"calls": out, "until": time.time() + lease_s})
+    return rows
+
+
+def _leased(begun: Start, store: Store) -> set[tuple[str, int]]:
+    """The calls that are out now."""
+    now, found = time.time(), set()
+    for event in store.events(begun.plan.run_id):
+        if event["status"] == LEASED and event["detail"]["until"] > now:
+            found |= {(str(model), int(place)) for model, place in event["detail"]["calls"]}
+    return found
+
+
+def _open_calls(begun: Start, store: Store) -> Iterator[tuple[Draw, int, int]]:
+    """The calls that the session waits for, then those that it asks for next, as far as it does."""
+    session, voices = begun.session, begun.voices
+    waiting: Sequence[Draw] = () if session.done else begun.waiting or session.ask(1)
+    while waiting:
+        for draw in waiting:
+            place = session.place(draw)
+            for number in draw.models if len(voices) > 1 else (0,):
+                if place not in voices[number].results:
+                    _keep(voices[number], draw, place, store)
+                    yield draw, number, place
+        waiting = [] if session.done else session.ask(1)
+        for draw in waiting:
+            check_stored(session, voices, draw, begun.plan)
+            scores = scores_of(session, voices, draw)
+            if scores is not None:
+                tell(session, draw, scores)
+
+
+def _keep(voice: Voice, draw: Draw, place: int, store: Store) -> None:
+    if place not in voice.stored:
+        voice.stored[place] = Draw(place, draw.item, draw.probability)
+        store.add_draws(voice.run_id, [voice.stored[place]])
+
+
+def take_in(begun: Start, items: Sequence[Item], store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Store the scores of questions that were handed out; return how many were new. All or none of a model's."""
+    found: dict[int, list[Answer]] = {}
+    for number, row in enumerate(rows, start=1):
+        voice, answer = _answer(begun, items, row, f"row {number}")
+        if answer is not None:
+            begun.voices[voice].results[answer.draw] = answer.score
+            found.setdefault(voice, []).append(answer)
+    for voice, answers in found.items():
+        store.add_answers(begun.voices[voice].run_id, answers)
+    return sum(map(len, found.values()))
+
+
+def _answer(
+    begun: Start, items: Sequence[Item], row: Mapping[str, Any], place: str
+) -> tuple[int, Answer | None]:
+    """The answer in a row; None where it has no score yet, or says again what was told."""
+    names = [voice.name for voice in begun.voices]
+    model = str(row.get("model") or names[0])
+    if model not in names:
+        raise InvalidInput(f"{place}, model", "one of " + ", ".join(names), model)
+    number, draw = names.index(model), row.get("draw")
+    voice = begun.voices[number]
+    if isinstance(draw, bool) or not isinstance(draw, int) or draw not in voice.stored:
+        raise InvalidInput(f"{place}, draw", "the number of a question that was handed out", draw)
+    item = items[voice.stored[draw].item].id
+    if str(row.get("item", item)) != item:
+        raise InvalidInput(f"{place}, item", f"{item}, which draw {draw} asks", row.get("item"))
+    failure = row.get("failure") or None
+    if row.get("score") is None and failure is None:
+        return number, None
+    score = None if failure else unit_score(row["score"], f"{place}, score")
+    if draw in voice.results:
+        if voice.results[draw] != score:
+            raise Misuse(f"{place}: draw {draw} was told already, with the score {voice.results[draw]}")
+        return number, None
+    text = str(row.get("answer") or "")
+    return number, Answer(draw, text=text, score=score, failure=None if failure is None else str(failure))
