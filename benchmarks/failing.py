@@ -2,9 +2,9 @@
 
     python -m benchmarks.failing --runs 500 --out benchmarks/results/failing-YYYY-MM-DD.md
 
-A run hangs when it has not ended after a minute. It misses when a truth is outside its interval, a decision is wrong or a
-pair is in the wrong order; the truth counts what the model would have said where its calls fail, which is mostly wrong.
-Answers and failures arrive in an order of their own. `bound` is the largest number of misses that a true miss rate of
+A run hangs when it has not ended after a minute. It misses when a truth is outside its interval, a decision is wrong or
+a pair is in the wrong order; the truth counts what the model would have said where its calls fail: mostly the wrong
+thing. Answers and failures arrive in an order of their own. `bound` is the largest number of misses that a true miss rate of
 delta makes with probability 99%.
 """
 
@@ -28,11 +28,12 @@ from benchmarks.parallel import run_all
 from benchmarks.repair import outside
 from benchmarks.stated_models import Stated, named, new_store, questions
 from benchmarks.tables import markdown, publish
-from cereval.api import carry_out, opened_store
-from cereval.datasets.base import DataSet
+from cereval.api import carry_out
+from cereval.datasets.base import DataSet, Item
 from cereval.goals import Difference, Macro, NotWorse, Order, Top, WhichFail
 from cereval.runner.prepare import extended
-from cereval.runner.start import item_from, planned
+from cereval.runner.start import planned
+from cereval.store.base import opened_store
 
 SIZE = 240
 MORE = 80
@@ -68,13 +69,13 @@ def model_of(rng: np.random.Generator, mean: float, rate: float, size: int = SIZ
 
 def estimate(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     model = model_of(rng, 0.7, rate)
-    found = cereval.run(questions(SIZE), model=named(model)[0], eps=EPS, **how).result
+    found: Any = cereval.run(questions(SIZE), model=named(model)[0], eps=EPS, **how).result
     return found, outside(found, model.mean)
 
 
 def threshold(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     model, least = model_of(rng, 0.7, rate), float(rng.choice([0.5, 0.65, 0.75]))
-    found = cereval.run(questions(SIZE), model=named(model)[0], at_least=least, **how).result
+    found: Any = cereval.run(questions(SIZE), model=named(model)[0], at_least=least, **how).result
     wrong = found.decision is not None and (found.decision == "above") != (model.mean >= least - ROUNDING)
     return found, wrong or outside(found, model.mean)
 
@@ -82,7 +83,7 @@ def threshold(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any
 def compare(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     models = [model_of(rng, mean, rate) for mean in (0.75, 0.6)]
     goal = Difference(2 * EPS) if rng.uniform() < 0.5 else NotWorse(0.1)
-    found = cereval.run_compare(questions(SIZE), named(*models), goal=goal, **how).result
+    found: Any = cereval.run_compare(questions(SIZE), named(*models), goal=goal, **how).result
     truth = models[0].mean - models[1].mean
     right = {
         "first": truth > 0,
@@ -98,7 +99,7 @@ def compare(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
 def rank(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     models = [model_of(rng, mean, rate) for mean in (0.85, 0.7, 0.5)]
     goal = Order(0.15) if rng.uniform() < 0.5 else Top(1, 0.1)
-    found = cereval.run_rank(questions(SIZE), named(*models), goal=goal, **how).result
+    found: Any = cereval.run_rank(questions(SIZE), named(*models), goal=goal, **how).result
     means = dict(zip(found.models, (model.mean for model in models), strict=True))
     wrong = any(means[better] <= means[worse] for better, worse in found.order)
     return found, wrong or any(outside(one, means[name]) for name, one in found.intervals.items())
@@ -107,7 +108,7 @@ def rank(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
 def tasks(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     model, least = model_of(rng, 0.7, rate), 0.6
     goal = Macro(EPS) if rng.uniform() < 0.5 else WhichFail(least)
-    found = cereval.run_tasks(questions(SIZE, TASKS), model=named(model)[0], goal=goal, **how).result
+    found: Any = cereval.run_tasks(questions(SIZE, TASKS), model=named(model)[0], goal=goal, **how).result
     means = {f"kind {number}": float(model.right[number::TASKS].mean()) for number in range(TASKS)}
     wrong = any(
         outside(one, means[name])
@@ -123,12 +124,9 @@ def growing(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     (name,), rows = named(model), questions(SIZE + MORE)
     first = cereval.run_growing(rows[:SIZE], model=name, eps=EPS, **how)
     with opened_store(how["store"]) as store:
-        items = [
-            item_from({"id": str(n), "input": row["question"], "answers": [row["answer"]]})
-            for n, row in enumerate(rows)
-        ]
-        work = extended(first.run_id, store, DataSet.of("more", items[SIZE:]), {})
-        found = asyncio.run(
+        more = [Item(f"more {row['answer']}", row["question"], (row["answer"],)) for row in rows[SIZE:]]
+        work = extended(first.run_id, store, DataSet.of("more", more), {})
+        found: Any = asyncio.run(
             carry_out(work, planned(work.plan, work.items, store, history=True), store)
         ).result
     wrong = any(outside(one, float(model.right[: one.n_items].mean())) for one in found.versions)

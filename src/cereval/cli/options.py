@@ -116,6 +116,20 @@ SCORING: tuple[Option, ...] = (
     ),
     click.option("--judge", metavar="MODEL", help="The model behind the scorers grade and prefer."),
     click.option("--judge-base-url", metavar="URL", help="Its address.  [default: that of --base-url]"),
+    click.option(
+        "--judge-template",
+        metavar="TEXT|@FILE",
+        help="What the judge is asked: {question}, {answer}, {reference}, {criteria} for grade, which must end with a "
+        "grade from 1 to 10 as [[5]] (score = (grade - 1)/9); {question}, {first}, {second} for prefer, whose judge "
+        "says m or M and gives log-probabilities.",
+    ),
+    click.option("--rubric", metavar="TEXT|@FILE", help="Criteria for the judge, put into its template."),
+    click.option(
+        "--judge-price-in", type=float, metavar="USD", help="Of the judge, per million input tokens."
+    ),
+    click.option(
+        "--judge-price-out", type=float, metavar="USD", help="Of the judge, per million output tokens."
+    ),
 )
 REUSE: tuple[Option, ...] = (
     click.option(

@@ -43,7 +43,10 @@ from cereval.text import did_you_mean
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
 """Scorers that need the right answer."""
 
-CIRCUMSTANCES = ("connections", "max_usd", "max_minutes", "price_in", "price_out", "timeout")
+CIRCUMSTANCES = (
+    *("connections", "max_usd", "max_minutes", "price_in", "price_out", "timeout"),
+    *("judge_price_in", "judge_price_out"),
+)
 """The settings of a request that are no part of its plan."""
 
 
@@ -275,9 +278,7 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
     if all(name.startswith(OUTSIDE) for name in kind.names(plan)):
         return replace(unasked(plan, items), prompt=prompt, limits=limits, circumstances=circumstances)
     models = [_model(spec, options, circumstances) for spec in kind.models(plan)]
-    if limits.max_usd is not None and any(getattr(model, "price", Price(0, 0)) is None for model in models):
-        needed = "given with --price-in and --price-out for this model"
-        raise InvalidInput("--max-usd", needed, limits.max_usd)
+    _check_prices(limits, models, judge)
     callers = Callers(items, prompt, models, scorer, judge)
     whole = replace(plan, scorer=_scorer_spec(plan, scorer))
     executor: Executor = PackedCallers(callers) if kind.packed else callers
@@ -313,14 +314,31 @@ def _model(spec: Mapping[str, Any], options: ModelOptions, circumstances: Mappin
 
 
 def _options(items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOptions:
-    price_in, price_out = circumstances["price_in"], circumstances["price_out"]
-    priced = price_in is not None or price_out is not None
     return ModelOptions(
-        price=Price(price_in or 0.0, price_out or 0.0) if priced else None,
+        price=_price(circumstances),
         timeout_s=circumstances["timeout"],
         connections=circumstances["connections"],
         answer_key={item.text: item.answer for item in items if item.answer is not None},
     )
+
+
+def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) -> None:
+    """Refuse a budget of money where a price is not known."""
+    if limits.max_usd is None:
+        return
+    if any(getattr(model, "price", Price(0, 0)) is None for model in models):
+        raise InvalidInput(
+            "--max-usd", "given with --price-in and --price-out for this model", limits.max_usd
+        )
+    if judge is not None and getattr(judge, "price", Price(0, 0)) is None:
+        needed = "given with --judge-price-in and --judge-price-out for the judge"
+        raise InvalidInput("--max-usd", needed, limits.max_usd)
+
+
+def _price(circumstances: Mapping[str, Any], whose: str = "") -> Price | None:
+    """What a model costs, or a judge (`judge_`); None: unknown."""
+    per_in, per_out = (circumstances.get(f"{whose}price_{way}") for way in ("in", "out"))
+    return None if per_in is None and per_out is None else Price(per_in or 0.0, per_out or 0.0)
 
 
 def _scorer(
@@ -332,7 +350,8 @@ def _scorer(
         first = kind_of(plan).models(plan)[0]
         settings, address = Settings(**first.get("settings", {})), _judge_address(plan, circumstances)
         judge = open_model(
-            plan.scorer["judge"], replace(options, base_url=address, price=None, settings=settings)
+            plan.scorer["judge"],
+            replace(options, base_url=address, price=_price(circumstances, "judge_"), settings=settings),
         )
     scorer = build_scorer(spec, judge)
     _check_scorer(scorer, items)
@@ -353,7 +372,11 @@ def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
 
 def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
     """The scorer in full, so that a default that changes later does not change the run."""
-    spec = {key: value for key, value in spec_of(scorer).items() if key != "judge"}
+    spec = {
+        key: value
+        for key, value in spec_of(scorer).items()
+        if key != "judge" and (value, key) != ("", "template")
+    }
     # Code that was edited is another scorer: scores of the old one must not come back as its own.
     code = {"code": code_digest(scorer.function)} if isinstance(scorer, PythonScorer) else {}
     return {**plan.scorer, "spec": spec, **code}
@@ -374,7 +397,7 @@ def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
 
 
 def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[Plan, tuple[Item, ...]]:
-    scorer = request.scorer or ("choice" if data.items[0].choices else "exact")
+    scorer = _scorer_asked(request, data)
     prompt = {"template": text_of(request.template), "system": text_of(request.system)}
     plan = Plan(
         goal=request.goal.spec(),
@@ -398,6 +421,16 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
         weights=weights_for(request, data.items),
     )
     return plan, data.items
+
+
+def _scorer_asked(request: Request, data: DataSet) -> Any:
+    """The scorer of a request; with a rubric or a template of its own as name and arguments."""
+    scorer = request.scorer or ("choice" if data.items[0].choices else "exact")
+    own = {"criteria": text_of(request.rubric), "template": text_of(request.judge_template)}
+    given = {name: value for name, value in own.items() if value is not None}
+    if given and scorer not in ("grade", "prefer"):
+        raise InvalidInput("--rubric and --judge-template", "given with --scorer grade or prefer", scorer)
+    return {"name": scorer, **given} if given else scorer
 
 
 def read_data(request: Request, *, combined: bool = False) -> tuple[DataSet, tuple[Item, ...]]:

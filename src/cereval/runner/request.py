@@ -34,6 +34,10 @@ class Request:
     scorer: str | None = None
     judge: str | None = None
     judge_base_url: str | None = None
+    judge_template: str | None = None
+    rubric: str | None = None
+    judge_price_in: float | None = None
+    judge_price_out: float | None = None
     input: str | None = None
     answer: str | None = None
     choices: str | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import exp
 from typing import ClassVar, Protocol
 
-from cereval.errors import CallError, shown
+from cereval.errors import CallError, InvalidInput, shown
 from cereval.scorers.base import Question, Score, expected
 
 LONGEST = 50_000
@@ -74,10 +74,15 @@ class Grade:
 
     judge: Judge
     criteria: str = ""
+    template: str = ""
     name: ClassVar[str] = "grade"
 
+    def __post_init__(self) -> None:
+        _check_template(self.template, ("question", "answer"))
+
     async def score(self, question: Question, answer: str) -> Score:
-        prompt = GRADE.format(
+        prompt = filled(
+            self.template or GRADE,
             criteria=_line(self.criteria),
             question=question.text,
             reference=f"<reference>\n{question.answers[0]}\n</reference>\n" if question.answers else "",
@@ -104,7 +109,11 @@ class Prefer:
     judge: Judge
     both_orders: bool = False
     criteria: str = ""
+    template: str = ""
     name: ClassVar[str] = "prefer"
+
+    def __post_init__(self) -> None:
+        _check_template(self.template, ("question", "first", "second"))
 
     async def score(self, question: Question, answer: str) -> Score:
         orders = (False, True) if self.both_orders else (comes_second(question.id),)
@@ -116,9 +125,8 @@ class Prefer:
     async def _one(self, question: Question, answer: str, second: bool) -> Score:
         pair = (answer[:LONGEST], expected(question)[0][:LONGEST])
         first, last = reversed(pair) if second else pair
-        prompt = PREFER.format(
-            criteria=_line(self.criteria), question=question.text, first=first, second=last
-        )
+        parts = {"question": question.text, "first": first, "second": last}
+        prompt = filled(self.template or PREFER, criteria=_line(self.criteria), **parts)
         verdict = await self.judge.answer(_chat(prompt), top_logprobs=5)
         return Score(preference(verdict.first_token, "M" if second else "m"), cost_usd=verdict.cost_usd)
 
@@ -139,6 +147,21 @@ def preference(first_token: Mapping[str, float], name: str) -> float:
             "the judge's first token is neither m nor M; it must be a model with log-probabilities"
         )
     return weight[name] / total
+
+
+def filled(template: str, **parts: str) -> str:
+    """Put texts where a template names them, in one pass: a text that names a part is not filled again.
+
+    >>> filled("{a} and {b}", a="{b}", b="x")
+    '{b} and x'
+    """
+    return re.sub(r"\{(\w+)\}", lambda match: parts.get(match[1], match[0]), template)
+
+
+def _check_template(template: str, needed: tuple[str, ...]) -> None:
+    missing = [name for name in needed if template and f"{{{name}}}" not in template]
+    if missing:
+        raise InvalidInput("judge_template", "a text with {" + "}, {".join(needed) + "}", shown(template))
 
 
 def comes_second(item: str) -> bool:
