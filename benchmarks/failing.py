@@ -4,8 +4,8 @@
 
 A run hangs when it has not ended after a minute. It misses when a truth is outside its interval, a decision is wrong or
 a pair is in the wrong order; the truth counts what the model would have said where its calls fail: mostly the wrong
-thing. Answers and failures arrive in an order of their own. `bound` is the largest number of misses that a true miss rate of
-delta makes with probability 99%.
+thing. Answers and failures arrive in an order of their own. `bound` is the largest number of misses that a true miss
+rate of delta makes with probability 99%.
 """
 
 from __future__ import annotations

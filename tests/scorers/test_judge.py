@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cereval.errors import InvalidInput
 from cereval.models.base import Reply
 from cereval.scorers.base import Score, ScoringFailure, score_answer, spec_of
 from cereval.scorers.build import build_scorer
@@ -104,4 +106,21 @@ def test_braces_and_size_of_answers_do_not_matter() -> None:
 
 
 def test_a_judge_is_written_by_name() -> None:
-    assert spec_of(build_scorer("grade", FakeJudge())) == {"name": "grade", "judge": "fake", "criteria": ""}
+    assert spec_of(build_scorer("grade", FakeJudge())) == {
+        "name": "grade",
+        "judge": "fake",
+        "criteria": "",
+        "template": "",
+    }
+
+
+def test_a_template_of_ones_own_is_filled_once_and_checked_first() -> None:
+    judge = FakeJudge("[[10]]")
+    template = "{criteria}Q: {question} A: {answer}"
+    spec = {"name": "grade", "template": template, "criteria": "be strict"}
+    scorer = build_scorer(spec, judge)
+    question = SimpleNamespace(id="1", text="what is {answer}?", answers=(), choices=())
+    assert asyncio.run(scorer.score(question, "four")).value == 1.0
+    assert judge.prompts[0] == "be strict\nQ: what is {answer}? A: four"
+    with pytest.raises(InvalidInput, match="judge_template"):
+        build_scorer({"name": "grade", "template": "no places"}, judge)
