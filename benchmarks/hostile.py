@@ -2,10 +2,12 @@
 
     python -m benchmarks.hostile
 
-`seeds`: try seeds until one passes a model that is too weak; its certificate verifies. `invented`: scores of a model that
-nobody asked; they verify. `swap`: another checkpoint under the same name; answers that are kept are the old one's.
-`temperature`: answers that change from call to call, certified as if they did not. Against the first: `cereval seal`
-before the first call. Against the others: nothing in a file; know your data, `--fresh`, `--revision`, `--target expected`.
+`seeds`: try seeds until one passes a model that is too weak; its certificate verifies. `invented`: scores of a model
+that nobody asked; they verify. `swap`: another checkpoint under the same name; answers that are kept are the old one's.
+`temperature`: answers that change from call to call, certified as if they did not.
+
+Against the first: `cereval seal` before the first call. Against the others no file helps: know where answers come from,
+ask anew (`--fresh`), name checkpoints (`--revision`), and ask for the right mean (`--target expected`).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def seeds() -> tuple[str, str]:
     scores = model.right.astype(float)[:, None]
 
     def decision(seed: int) -> Any:
-        session = Session(SIZE, goal=Threshold(LEAST), groups=["kind 0"] * SIZE, seed=seed)
+        session = Session(SIZE, goal=Threshold(LEAST), method="uniform", seed=seed)
         return drive(session, scores, 1).decision
 
     found = next((seed for seed in range(MOST_SEEDS) if decision(seed) == "above"), None)
@@ -43,7 +45,7 @@ def seeds() -> tuple[str, str]:
         return f"seeds 0 to {MOST_SEEDS - 1} of a model at {model.mean:.1%}", "none of them passes"
     with new_store() as store:
         run = cereval.run(
-            questions(SIZE), model=named(model)[0], at_least=LEAST, seed=found, store=store, history=False
+            questions(SIZE), model=named(model)[0], at_least=LEAST, method="uniform", seed=found, store=store
         )
     said = f"at least {LEAST:.0%}: {run.decision}; verify: {verify(run.certificate).status}"
     return f"seeds 0 to {found} of a model at {model.mean:.1%}, the last one published", said
@@ -82,14 +84,14 @@ def temperature() -> tuple[str, str]:
     """Every answer is right with chance .5, anew at every call: its mean is .5, whatever one pass finds."""
     rng = np.random.default_rng(3)
 
-    def found(target: str) -> Any:
-        session = Session(100, goal=Estimate(0.04), target=target, seed=1)
+    def found(target: str, eps: float) -> Any:
+        session = Session(100, goal=Estimate(eps), target=target, seed=1)
         while not session.done:
             for draw in session.ask(1):
                 session.tell(draw, float(rng.uniform() < 0.5))
         return session.result()
 
-    once, expected = found("benchmark"), found("expected")
+    once, expected = found("benchmark", 0.001), found("expected", 0.05)
     return "answers by the toss of a coin, 100 items", "; ".join(
         f"--target {one.target}: [{one.lower:.3f}, {one.upper:.3f}] after {one.n_evaluated:,} calls"
         for one in (once, expected)

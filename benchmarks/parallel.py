@@ -1,4 +1,4 @@
-"""Many independent runs on both cores, with progress on stderr."""
+"""Many independent runs on all cores, with progress on stderr."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress import Progress
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 
-CORES = 2
+CORES = os.cpu_count() or 1
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 

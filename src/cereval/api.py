@@ -19,6 +19,7 @@ from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
 from cereval.runner.prepare import (
     Prepared,
     against,
+    circumstances_of,
     divided,
     growing,
     opened,
@@ -246,8 +247,14 @@ async def carry_out(
 
 def reuse_of(request: Request) -> Reuse:
     """Which earlier answers a request may take."""
-    age = None if request.max_age is None else age_in_seconds(request.max_age)
-    return Reuse(fresh=request.fresh, max_age_s=age)
+    return reuse_in(circumstances_of(request))
+
+
+def reuse_in(circumstances: Mapping[str, Any]) -> Reuse:
+    """Which earlier answers a run may take that began under these circumstances."""
+    age = circumstances.get("max_age")
+    fresh = bool(circumstances.get("fresh"))
+    return Reuse(fresh=fresh, max_age_s=None if age is None else age_in_seconds(age))
 
 
 def _begun(begun: Start, store: Store, change: Change | None) -> Start:

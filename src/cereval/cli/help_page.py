@@ -20,7 +20,7 @@ How the commands work together is told in [Live evaluation](live.md).
 |---|---|
 | 0 | goal reached, certified pass, decided; `verify`: valid |
 | 1 | could not run: a wrong flag, a file, a server or the store; one line on stderr says why |
-| 2 | certified fail (`gate`, `--at-least`, `--not-worse`); `verify`: invalid, or no certificate at all |
+| 2 | certified fail (`gate`, `--at-least`, `--not-worse`); `verify`: invalid, no certificate, or not as sealed |
 | 3 | undecided: the budget or the pool is spent, or a run was stopped by Ctrl-C |
 | 130 | Ctrl-C before there was anything to show |
 
@@ -73,6 +73,7 @@ NAMES: Mapping[str, str] = {
     "export": "rows output",
     "trend": "data runs",
     "delete": "deleted",
+    "seal": "run_id seal digest signed",
     "verify": "verdict status valid reasons checked",
     "report": f"{RESULT} run_id report",
     "replay": f"{RESULT} model {GOAL} truth truth_inside",

@@ -26,7 +26,7 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
 
     Exit codes as for the command that began the run.
     """
-    from cereval.api import resumed
+    from cereval.api import resumed, reuse_in
     from cereval.cli.running import finish
     from cereval.goals import Estimate
     from cereval.sessions.base import whole
@@ -39,4 +39,4 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
     with opened_store(store) as opened:
         goal = {} if eps is None else Estimate(eps).spec()
         work, change = resumed(run_id, opened, flags, goal, max_calls, trust=trust)
-        return finish(work, work.plan, opened, showing, change)
+        return finish(work, work.plan, opened, showing, change, reuse_in(work.circumstances))

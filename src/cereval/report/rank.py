@@ -28,9 +28,9 @@ def rank_page(story: Story) -> Additions:
     picture = Section(
         "The certified order",
         pictures={"hasse": drawn(diagram)},
-        caption="A line leads from a better model down to a worse one. Lines that follow from others are left out: a "
-        "model is certified better than all that can be reached downwards. Models without such a path are not ordered, "
-        "whatever their height.",
+        caption="A line leads from a better model down to a worse one, by comparing the two or by their intervals. "
+        "Lines that follow from others are left out: a model is certified better than all that can be reached downwards. "
+        "Models without such a path are not ordered, whatever their height.",
     )
     table = _table(result, diagram)
     bars = [interval_bar(one.estimate, one) for one in (result.intervals[row[1]] for row in table.rows)]
@@ -39,14 +39,26 @@ def rank_page(story: Story) -> Additions:
         table=table,
         bars=bars,
         optional=(3, 4, 5),
-        caption="Ranks: those that the certified order leaves the model. Interval: of the model's mean score over all "
+        caption=f"{_places(result)}Ranks: those that order and intervals leave the model; equal models may be ranked "
+        "either way. Interval: of the model's mean score over all "
         f"{result.n_items:,} items. It is wider than the order needs, because models are compared on the same items, "
         "where most of the chance cancels out.",
     )
     says = said("The order, the ranks it leaves each model and all intervals <b>hold at once</b>.")
     if result.undecided:
         says += said(" Undecided: {}.", counted(len(result.undecided), "pair"))
-    return Additions(says=(says + _ties(result),), sections=(picture, models) if result.order else (models,))
+    return Additions(
+        says=(says + _ties(result),), sections=(picture, models) if any(diagram.lines.values()) else (models,)
+    )
+
+
+def _places(result: Ranking) -> str:
+    """What the first column of a top k says of the models that are not named."""
+    if result.goal["goal"] != "top":
+        return ""
+    k = result.goal["k"]
+    others = "another model is" if k == 1 else f"{k} other models are"
+    return f"{k} as good: {others} certified to be at least as good. "
 
 
 def _table(result: Ranking, diagram: Diagram) -> Table:

@@ -263,7 +263,7 @@ class Loop:
                 if len(self._ready) <= self.limits.connections:
                     self._orders.ring()
                 return call
-            if self._is_idle():
+            if self.end is None and self._is_idle():
                 await self._give_up_on_held()
             elif self.end is None:
                 await self._news.wait()
@@ -271,7 +271,7 @@ class Loop:
 
     def _is_idle(self) -> bool:
         """Whether nothing can happen by itself: no call is out, no answer unwritten, no draw may be sent."""
-        return bool(self._ready or self._spare or self._dry) and not self._in_flight and not self._unbooked
+        return bool(self._ready or self._dry) and not self._in_flight and not self._unbooked
 
     def _taken(self) -> Call | None:
         """Take the next call: what the session asked for first, then what it will ask for."""
@@ -431,7 +431,7 @@ class Loop:
             if voice.held and not voice.answered:
                 raise self._hopeless(voice)
             booked += self._released(voice)
-        if not (booked or self._ready or self._spare):
+        if not booked:
             raise Misuse("nothing can happen any more: no call is out, none can be sent, none is awaited")
         if booked:
             # Until they are written, the run is not idle: other workers must not conclude that all is over.

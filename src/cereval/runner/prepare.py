@@ -45,7 +45,7 @@ COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "
 
 CIRCUMSTANCES = (
     *("connections", "max_usd", "max_minutes", "price_in", "price_out", "timeout"),
-    *("judge_price_in", "judge_price_out"),
+    *("judge_price_in", "judge_price_out", "fresh", "max_age"),
 )
 """The settings of a request that are no part of its plan."""
 

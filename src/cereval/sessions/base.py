@@ -82,14 +82,15 @@ class AskTell(ABC):
         if self.done:
             raise Misuse(f"the session has ended ({self._stopped}); nothing is left to ask")
         if self.budget is not None:
-            count = min(count, self.budget - len(self._draws))
+            count = max(min(count, self.budget - len(self._draws)), 0)
         fresh: list[Draw] = []
         while len(fresh) < count and (draw := self._next_draw()) is not None:
             fresh.append(draw)
         self._note(fresh)
         if not fresh and self._consumed == len(self._draws):
             # Nothing is awaited and there is nothing left to ask: no further call could change that.
-            self._stopped = "exhausted"
+            spent = self.budget is not None and self._consumed >= self.budget
+            self._stopped = "budget" if spent else "exhausted"
         return fresh
 
     def _note(self, fresh: Sequence[Draw]) -> None:
