@@ -186,6 +186,12 @@ def history(runs: int, answers: int, folder: Path) -> list[object]:
     return [f"{runs:,} runs of {answers}", f"{reading:.2f}", f"{planning:.2f}"]
 
 
+def shown(row: list[object]) -> list[object]:
+    """Print a row as it comes: the longest take minutes."""
+    click.echo("  ".join(map(str, row)), err=True)
+    return row
+
+
 @click.command(help=__doc__)
 @click.option("--answers", type=int, help="Only this many, of `uniform` alone.")
 @click.option(
@@ -195,10 +201,10 @@ def main(answers: int | None, out: Path | None) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sizes: Sequence[int] = ANSWERS if answers is None else (answers,)
-        rows = [timed(size, "uniform", folder) for size in sizes]
-        rows += [timed_of_many(size) for size in sizes]
-        rows += [timed(size, "active", folder) for size in ACTIVE if answers is None]
-        past = [history(runs, each, folder) for runs, each in HISTORIES]
+        rows = [shown(timed(size, "uniform", folder)) for size in sizes]
+        rows += [shown(timed_of_many(size)) for size in sizes]
+        rows += [shown(timed(size, "active", folder)) for size in ACTIVE if answers is None]
+        past = [shown(history(runs, each, folder)) for runs, each in HISTORIES]
     header = ["method", "answers", "replay, s", "verify, s", "resume's start, s", "page, s"]
     told = ["earlier runs", "scores read, s", "a new run planned, s"]
     body = markdown(header, rows) + "\n\n" + markdown(told, past)

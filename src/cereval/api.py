@@ -281,13 +281,13 @@ def resumed(
     trust: confirm the code and the addresses that the stored plan names (`cereval.runner.trust`).
     """
     work = recalled(run_id, store, overrides, trust=trust)
-    if goal or max_calls is not None:
-        _check_newest(work.plan.run_id, store)
 
     if goal and not kind_of(work.plan).goal_may_change:
         raise InvalidInput(
             "--eps", "left out for a question that keeps its goal: start a new run", goal_from_spec(goal).eps
         )
+    if goal or max_calls is not None:
+        _check_newest(work.plan.run_id, store)
     return work, Change(0, 0, goal, max_calls)
 
 

@@ -19,7 +19,7 @@ DATA = "\n".join(
 )
 ASKED = "q.jsonl --eps 0.2 --display none"
 LINES = {
-    "run, gate, resume": [f"run {ASKED} --model scripted/0.5", "gate q.jsonl --model scripted/0.9 --min 0.3"],
+    "run, gate, resume, rescore, tell": [f"run {ASKED} --model scripted/0.5", "gate q.jsonl --model scripted/0.9 --min 0.3"],
     "run --dry-run": [f"run {ASKED} --model scripted/0.5 --dry-run"],
     "runs (a list)": ["runs"],
     "verify": ["verify c.json"],
@@ -67,7 +67,7 @@ def test_the_names_are_those_of_the_page(command: str, capsys: pytest.CaptureFix
 def test_the_names_of_what_needs_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     run_id = told("runs", capsys)[0]["run_id"]
     assert fits(NAMES["report"], set(told(f"report {run_id} -o page.html", capsys)))
-    assert fits(NAMES["run, gate, resume"], set(told(f"resume {run_id}", capsys)))
+    assert fits(NAMES["run, gate, resume, rescore, tell"], set(told(f"resume {run_id}", capsys)))
 
 
 def test_every_command_that_prints_json_is_on_the_page() -> None:

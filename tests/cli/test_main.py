@@ -60,7 +60,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["evaporate"], "No such command 'evaporate'"),
+        (["evaporate"], "no such command 'evaporate'"),
         (["plan"], "--items must be a whole number >= 1, or a file of the questions, got None"),
         (
             ["plan", "--items", "many"],
