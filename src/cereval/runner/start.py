@@ -153,8 +153,8 @@ def past_of(plan: Plan, store: Store) -> Mapping[str, int]:
     Scores of one model each, and never of a model that is asked now.
     """
     own = kind_of(plan).names(plan)
-    runs = teachers(store, plan.data_hash, own)
-    return store.past_scores(plan.data_hash, runs=runs).cutoffs if runs else {}
+    runs, known = teachers(store, plan.data_hash, own), store.cutoffs(plan.data_hash)
+    return {run: known[run] for run in runs if known.get(run)}
 
 
 def teachers(store: Store, data_hash: str, own: Sequence[str]) -> tuple[str, ...]:

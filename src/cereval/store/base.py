@@ -189,6 +189,9 @@ class Store(Protocol):
     def plans(self, data_hash: str | None = None) -> tuple[tuple[str, Mapping[str, Any]], ...]:
         """The id and the plan of every run (on the same data), oldest first, without their counts."""
 
+    def cutoffs(self, data_hash: str) -> Mapping[str, int]:
+        """The first open draw of each run on the same data that has a score, without reading the scores."""
+
     def past_scores(
         self,
         data_hash: str,

@@ -22,7 +22,7 @@ def past_scores(
     models = _models(connection, data_hash)
     if cutoffs is not None:
         _check(cutoffs, models)
-    used = _first_open(connection, data_hash) if cutoffs is None else dict(cutoffs)
+    used = first_open(connection, data_hash) if cutoffs is None else dict(cutoffs)
     kept = [run for run in models if run in used and (wanted is None or run in wanted)]
     if cutoffs is not None:
         kept = list(cutoffs)
@@ -49,14 +49,15 @@ def _models(connection: Connection, data_hash: str) -> dict[str, str]:
     return {row.run_id: row.model for row in rows}
 
 
-def _first_open(connection: Connection, data_hash: str) -> dict[str, int]:
-    """The first draw of each run without an answer: what lies before it can never change."""
+def first_open(connection: Connection, data_hash: str) -> dict[str, int]:
+    """Find the first draw without an answer of each run that has a score: what lies before it can never change."""
     waiting = func.min(case((answers.c.draw.is_(None), draws.c.draw)))
     query = (
         select(draws.c.run_id, func.coalesce(waiting, func.max(draws.c.draw) + 1))
         .select_from(draws.join(runs, runs.c.run_id == draws.c.run_id).outerjoin(answers, _ANSWERED))
         .where(runs.c.data_hash == data_hash)
         .group_by(draws.c.run_id)
+        .having(func.count(answers.c.score) > 0)
     )
     return {run: int(cutoff) for run, cutoff in connection.execute(query)}
 

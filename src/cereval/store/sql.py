@@ -20,7 +20,7 @@ from cereval.store import schema
 from cereval.store.base import Answer, KeptAnswer, PastScores, Run
 from cereval.store.engine import connected, connected_reading, is_read_only, made_private, parsed
 from cereval.store.faults import place, translated
-from cereval.store.history import past_scores
+from cereval.store.history import first_open, past_scores
 from cereval.store.holds import held, holding
 from cereval.store.migrations import is_current, migrate
 from cereval.store.schema import now
@@ -250,6 +250,10 @@ class SqlStore:
         query = select(table.c.run_id, table.c.plan).order_by(table.c.created_at, table.c.run_id)
         rows = self._all(query if data_hash is None else query.where(table.c.data_hash == data_hash))
         return tuple((row["run_id"], json.loads(row["plan"])) for row in rows)
+
+    def cutoffs(self, data_hash: str) -> Mapping[str, int]:
+        with self._reading() as connection:
+            return first_open(connection, data_hash)
 
     def past_scores(
         self,
