@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ def publish(title: str, module: str, body: str, out: Path | None) -> None:
     click.echo(body)
     if out is None:
         return
-    command = " ".join(["python", "-m", module, *sys.argv[1:]])
+    command = shlex.join(["python", "-m", module, *sys.argv[1:]])
     stamp = datetime.now(UTC).strftime("%Y-%m-%d")
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(f"# {title}, {stamp}\n\nMade by `{command}`.\n\n{body}\n")

@@ -40,9 +40,9 @@ def test_the_bound_of_forty_runs_is_far_below_what_a_fixed_seed_misses() -> None
     assert np.mean([one.estimate - one.truth for one in found]) > 0.12
 
 
-@pytest.mark.parametrize(("way", "runs"), [("run", 4), ("gate", 4), ("rank", 1)])
+@pytest.mark.parametrize(("way", "runs"), [("run", 4), ("gate", 4), ("rank", 3)])
 def test_a_fixed_seed_is_a_trap_everywhere(way: str, runs: int) -> None:
-    assert sum(one.missed for one in repaired(way, runs, 0)) >= 0.75 * runs
+    assert sum(one.missed for one in repaired(way, runs, 0)) >= 0.6 * runs
 
 
 @pytest.mark.parametrize("number", range(len(KINDS)), ids=list(KINDS))

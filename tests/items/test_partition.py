@@ -139,7 +139,7 @@ def test_a_step_costs_no_square_matrix() -> None:
     rng = np.random.default_rng(0)
     embeddings = rng.normal(size=(3000, 64)).astype(np.float32)
     tracemalloc.start()
-    started = time.perf_counter()
+    started = time.process_time()
     partition = NearestNeighbourPartition(embeddings, 1.0, rng)
     for item in range(1000):
         partition.add(item, float(item % 2))
@@ -147,7 +147,7 @@ def test_a_step_costs_no_square_matrix() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10e6
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_misuse_is_refused() -> None:

@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runner.runs import Recorded, begin, data, finish, go, key, model_for, plan_for, several, stored
+from tests.runner.runs import Recorded, begin, data, finish, go, key, model_for, plan_for, stored
 
 from cereval import Estimate, replay
 from cereval.certificate.verify import verify
-from cereval.datasets.base import DataSet
 from cereval.errors import CallError, InvalidInput, StoreError
 from cereval.models.base import EndpointError, Messages, Reply
 from cereval.models.scripted import Faults, ScriptedModel
 from cereval.runner.progress import Progress, Silent
 from cereval.runner.run import Outcome
 from cereval.sessions.log import Change
-from cereval.store.base import Store
 
 
 def truth(model: Recorded) -> float:
@@ -58,8 +56,7 @@ def test_draws_are_stored_before_their_calls_go_out(tmp_path: Path) -> None:
     assert finish(pool, store, model).result.stopped == "goal"
 
 
-@pytest.mark.parametrize("connections", [1, 3, 16, 40])
-@pytest.mark.parametrize("slow", [0.0, 0.004])
+@pytest.mark.parametrize(("connections", "slow"), [(1, 0.0), (3, 0.004), (16, 0.0), (40, 0.004)])
 def test_at_most_as_many_calls_too_many_as_connections(tmp_path: Path, connections: int, slow: float) -> None:
     pool, store = data(1500), stored(tmp_path)
     rng = random.Random(connections)
@@ -78,7 +75,7 @@ def test_at_most_as_many_calls_too_many_as_connections(tmp_path: Path, connectio
 def test_faults_and_telling_delays_bias_nothing(tmp_path: Path) -> None:
     """A run is what a replay of the model's scores is, so whatever was proven of the one holds of the other."""
     pool, misses = data(), 0
-    for seed in range(20):
+    for seed in range(10):
         model = model_for(pool, seed=seed, faults=Faults(0.3), slow_when_wrong_s=0.003)
         outcome = finish(pool, stored(tmp_path, str(seed)), model, seed=seed, connections=16)
         misses += not outcome.result.lower <= truth(model) <= outcome.result.upper
@@ -86,8 +83,8 @@ def test_faults_and_telling_delays_bias_nothing(tmp_path: Path) -> None:
         scores = [float(model.inner.is_right(item.text)) for item in pool.items]
         if not outcome.result.failures:
             assert outcome.result == replay(scores, goal=Estimate(0.1), seed=seed)
-    # More than 3 misses in 20 have probability .016 at 95%, and the seeds are fixed.
-    assert misses <= 3
+    # More than 2 misses in 10 have probability .012 at 95%, and the seeds are fixed.
+    assert misses <= 2
 
 
 def test_a_failed_call_widens_and_is_stored(tmp_path: Path) -> None:
@@ -110,43 +107,6 @@ def test_a_failed_call_widens_and_is_stored(tmp_path: Path) -> None:
 # -- stopping and going on ---------------------------------------------------------
 
 
-def interrupted_after(model: Recorded, calls: int) -> Recorded:
-    async def crash(_: str, number: int) -> None:
-        if number > calls:
-            raise EndpointError("the server is gone")
-
-    model.before = crash
-    return model
-
-
-@pytest.mark.parametrize("connections", [1, 8])
-def test_a_resumed_run_has_the_same_certificate_and_asks_nothing_twice(
-    tmp_path: Path, connections: int
-) -> None:
-    pool = data(categories=True)
-    whole = finish(pool, stored(tmp_path, "whole"), model_for(pool))
-    store = stored(tmp_path)
-    outcome: Outcome | None = None
-    for calls in (0, 1, 20, 7, 1000):
-        model = interrupted_after(model_for(pool), calls)
-        already = answered(pool, store)
-        try:
-            outcome = finish(pool, store, model, connections=connections)
-        except EndpointError:
-            assert store.runs()[0].status == "failed"
-        assert not already & set(model.asked)
-    assert outcome is not None
-    assert outcome.certificate == whole.certificate
-
-
-def answered(pool: DataSet, store: Store) -> set[str]:
-    """The questions that the store has answers to."""
-    for run in store.runs():
-        asked = {draw.index: pool.items[draw.item].text for draw in store.draws(run.run_id)}
-        return {asked[answer.draw] for answer in store.answers(run.run_id)}
-    return set()
-
-
 def test_fewer_connections_go_on_where_more_left_gaps(tmp_path: Path) -> None:
     pool, store = data(), stored(tmp_path)
 
@@ -160,16 +120,6 @@ def test_fewer_connections_go_on_where_more_left_gaps(tmp_path: Path) -> None:
     with pytest.raises(EndpointError):
         finish(pool, store, model, connections=32, goal=estimate(0.05))
     assert finish(pool, store, model_for(pool), connections=1, goal=estimate(0.05)).result.stopped == "goal"
-
-
-def test_a_finished_run_is_not_asked_again(tmp_path: Path) -> None:
-    pool, store = data(), stored(tmp_path)
-    first = finish(pool, store, model_for(pool))
-    again = model_for(pool)
-    second = finish(pool, store, again)
-    assert second.certificate == first.certificate
-    assert again.asked == []
-    assert len(store.certificates(first.run_id)) == 1
 
 
 def test_a_broken_endpoint_stops_the_run_and_spoils_no_question(tmp_path: Path) -> None:
@@ -250,30 +200,6 @@ def test_a_store_that_breaks_loses_nothing_committed(
     monkeypatch.setattr(type(store), "add_answers", kept)
     assert store.runs()[0].answers == len(written) >= 10
     assert finish(pool, store, model_for(pool)).result.stopped == "goal"
-
-
-@pytest.mark.parametrize("connections", [1, 8])
-def test_what_could_not_be_written_is_written_at_the_close(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: int
-) -> None:
-    pool, store = data(), stored(tmp_path)
-    add, attempts = type(store).add_answers, []
-
-    def locked_once(self: Any, run_id: str, answers: Any) -> None:
-        attempts.append(run_id)
-        if len(attempts) == 5:
-            raise StoreError("the database is locked")
-        add(self, run_id, answers)
-
-    monkeypatch.setattr(type(store), "add_answers", locked_once)
-    model = model_for(pool)
-    with pytest.raises(StoreError, match="locked"):
-        finish(pool, store, model, connections=connections)
-    (run,) = store.runs()
-    assert (run.status, run.answers) == ("failed", len(model.asked))
-    again = model_for(pool)
-    assert finish(pool, store, again).result.stopped == "goal"
-    assert not set(again.asked) & set(model.asked)
 
 
 @pytest.mark.parametrize("cancellations", [1, 3])
@@ -368,18 +294,6 @@ class Priced:
         pass
 
 
-def test_a_spent_call_budget_gives_the_interval_reached_and_more_can_be_had(tmp_path: Path) -> None:
-    pool, store = data(), stored(tmp_path)
-    outcome = finish(pool, store, model_for(pool), max_calls=30)
-    assert (outcome.result.stopped, outcome.calls, outcome.result.n_evaluated) == ("budget", 30, 30)
-    assert store.runs()[0].status == "budget"
-    change = Change(30, len(store.draws(outcome.run_id)), estimate(0.1), 60)
-    begun = begin(pool, store, plan_for(pool, max_calls=30), change=change)
-    more = asyncio.run(go(begun, pool, store, model_for(pool)))
-    assert (more.result.stopped, more.calls) == ("budget", 60)
-    assert verify(more.certificate).valid
-
-
 def test_money_is_not_overspent(tmp_path: Path) -> None:
     pool, store = data(), stored(tmp_path)
     outcome = finish(pool, store, Priced(model_for(pool)), limits={"max_usd": 0.25})
@@ -399,19 +313,6 @@ def test_money_cannot_be_limited_where_prices_are_unknown(tmp_path: Path) -> Non
     free.answer = unknown  # type: ignore[method-assign]
     with pytest.raises(InvalidInput, match="--price-in"):
         finish(pool, store, free, limits={"max_usd": 0.25})
-
-
-@pytest.mark.parametrize("compared", [False, True])
-def test_time_is_limited(tmp_path: Path, compared: bool) -> None:
-    pool, store = data(), stored(tmp_path)
-    models = [model_for(pool, accuracy=0.5, seed=seed, delay_s=0.05) for seed in range(1 + compared)]
-    plan = plan_for(pool, goal=estimate(0.02))
-    if compared:
-        plan = several(pool, "compare", {"goal": "sign", "tie": 0.001}, ("m", "n"))
-    begun = begin(pool, store, plan)
-    outcome = asyncio.run(go(begun, pool, store, models, connections=2, max_minutes=0.01))
-    assert outcome.result.stopped == "budget"
-    assert 2 <= outcome.calls < 60
 
 
 def test_a_smaller_eps_later_is_recorded_and_verified(tmp_path: Path) -> None:
@@ -467,29 +368,3 @@ def test_progress_is_shown(tmp_path: Path) -> None:
     assert [one.consumed for one in seen] == sorted(one.consumed for one in seen)
     assert all(one.in_flight <= 8 for one in seen)
     assert key(pool)
-
-
-@pytest.mark.parametrize("connections", [1, 2, 8, 32])
-@pytest.mark.parametrize("share", [0.02, 0.1, 0.2])
-def test_failures_for_good_in_any_order_never_wedge_the_loop(
-    tmp_path: Path, connections: int, share: float
-) -> None:
-    """Held failures once kept the window full: draws were ready, nothing was in flight, nothing happened."""
-    pool = data(300)
-    for seed in range(4):
-        rng = random.Random(f"{connections} {share} {seed}")
-        lost = {item.text for item in pool.items if rng.random() < share}
-
-        async def stumble(question: str, _: int, rng: random.Random = rng, lost: set[str] = lost) -> None:
-            await asyncio.sleep(rng.choice((0, 0, 0.001, 0.004)))
-            if question in lost:
-                raise CallError("fails for good")
-
-        model, store = model_for(pool), stored(tmp_path, f"runs{seed}")
-        model.before = stumble
-        run = asyncio.wait_for(
-            go(begin(pool, store, plan_for(pool, seed=seed)), pool, store, model, connections), 20
-        )
-        result = asyncio.run(run).result
-        assert result.stopped in ("goal", "exhausted")
-        assert result.lower <= truth(model) <= result.upper

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.runner.runs import begin, callers_for, data, key, several, stored
 
-from cereval.errors import CallError, StoreError
+from cereval.errors import CallError
 from cereval.goals.rank import Order
 from cereval.models.base import Messages, Reply
 from cereval.models.scripted import ScriptedModel
@@ -105,7 +105,9 @@ def test_with_many_connections_a_dead_model_is_found_before_the_others_run_ahead
         ranked(store, [Made("good", 0.9), Made("dead", fails=range(1, 1000))], connections=32)
     assert kept(store)["dead"] == (0, 0)
     assert kept(store)["good"][1] == 0
-    assert 8 <= kept(store)["good"][0] <= 8 + 2 * 32, "a round, and at most twice as many ahead of it as connections"
+    assert 8 <= kept(store)["good"][0] <= 8 + 2 * 32, (
+        "a round, and at most twice as many ahead of it as connections"
+    )
 
 
 def test_a_model_that_dies_on_the_way_stops_the_ranking_although_rounds_are_short(tmp_path: Path) -> None:
@@ -119,23 +121,3 @@ def test_single_failures_of_a_model_that_answers_are_final(tmp_path: Path) -> No
     store = stored(tmp_path)
     loop = ranked(store, [Made("a", 0.9, fails=[3, 8]), Made("b", 0.1)])
     assert (loop.session.result().stopped, kept(store)["a"][1]) == ("goal", 2)
-
-
-@pytest.mark.parametrize("connections", [1, 8])
-def test_what_could_not_be_written_is_written_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: int
-) -> None:
-    store = stored(tmp_path)
-    add, attempts = type(store).add_answers, []
-
-    def locked_once(self: Any, run_id: str, answers: Any) -> None:
-        attempts.append(run_id)
-        if len(attempts) == 5:
-            raise StoreError("the database is locked")
-        add(self, run_id, answers)
-
-    monkeypatch.setattr(type(store), "add_answers", locked_once)
-    models = [Made("a", 0.9), Made("b", 0.1)]
-    with pytest.raises(StoreError, match="locked"):
-        ranked(store, models, connections)
-    assert sum(answers for answers, _ in kept(store).values()) == sum(model.asked for model in models)
