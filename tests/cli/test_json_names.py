@@ -19,7 +19,10 @@ DATA = "\n".join(
 )
 ASKED = "q.jsonl --eps 0.2 --display none"
 LINES = {
-    "run, gate, resume, rescore, tell": [f"run {ASKED} --model scripted/0.5", "gate q.jsonl --model scripted/0.9 --min 0.3"],
+    "run, gate, resume, rescore, tell": [
+        f"run {ASKED} --model scripted/0.5",
+        "gate q.jsonl --model scripted/0.9 --min 0.3",
+    ],
     "run --dry-run": [f"run {ASKED} --model scripted/0.5 --dry-run"],
     "runs (a list)": ["runs"],
     "verify": ["verify c.json"],
