@@ -49,14 +49,14 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Floats]] = {
 }
 
 
-def wrong_claims(family: str, runs: int, first_seed: int = 0) -> int:
+def wrong_claims(family: str, runs: int, first_seed: int = 0, delta: float = DELTA) -> int:
     """Runs to the end of a tiny tie, with any wrong claim: a reversed order, or any order of equal means."""
     wrong = 0
     for seed in range(first_seed, first_seed + runs):
         scores = FAMILIES[family](np.random.default_rng(10_000 + seed))
         names = [str(i) for i in range(scores.shape[1])]
         session = RankSession(
-            len(scores), names, goal=Order(0.002), confidence=1 - DELTA, seed=seed, budget=1440
+            len(scores), names, goal=Order(0.002), confidence=1 - delta, seed=seed, budget=1440
         )
         while not session.done:
             for draw in session.ask(4096):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import signal
 import sqlite3
 import subprocess
@@ -193,20 +192,6 @@ def test_a_spent_budget_is_exit_code_3(
 
 
 # -- crashes ---------------------------------------------------------
-
-
-def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
-    folder: Path, url: str, tmp_path: Path
-) -> None:
-    """Against a server; every kind is killed in test_kinds_live.py, fifty times in `python -m benchmarks.crash`."""
-    from benchmarks.crash import killed_until_done, uninterrupted
-
-    whole = uninterrupted(folder, url, tmp_path / "whole")
-    rng = random.Random(5)
-    crashed = killed_until_done(folder, url, tmp_path / "crashed", rng, kills=2)
-    assert crashed.certificate == whole.certificate
-    assert crashed.kills >= 1
-    assert crashed.asked_again == 0
 
 
 def test_the_first_ctrl_c_prints_the_interval_reached(folder: Path, url: str, tmp_path: Path) -> None:

@@ -158,8 +158,8 @@ def test_copies_of_one_past_model_make_forecasts_that_are_too_sure_and_cost_no_c
         side = {"history": history} if copies else {}
         return replay(scores, goal=Estimate(0.06), seed=seed, **side).n_evaluated
 
-    plain = np.mean([calls(seed, copies=False) for seed in range(25)])
-    assert np.mean([calls(seed, copies=True) for seed in range(25)]) <= 1.02 * plain
+    plain = np.mean([calls(seed, copies=False) for seed in range(16)])
+    assert np.mean([calls(seed, copies=True) for seed in range(16)]) <= 1.02 * plain
 
 
 def test_history_of_a_run_with_the_same_seed_does_not_tell_what_comes_next() -> None:
@@ -178,18 +178,23 @@ def test_history_of_a_run_with_the_same_seed_does_not_tell_what_comes_next() -> 
 
 
 def test_runs_with_one_seed_that_build_on_each_other_cover() -> None:
-    """60 runs, each with the answers of one of the same seed as history: more than 8 misses have probability .3%."""
+    """70 runs at delta = .2, each with the answers of one of the same seed as history.
+
+    More than 22 misses have probability .8%, and 91% where the miss rate is twice as high.
+    """
     misses = 0
-    for seed in range(60):
+    for seed in range(70):
         rng = np.random.default_rng([7, seed])
         scores = (rng.random(600) < 0.85).astype(float)
         groups = rng.integers(4, size=600)
-        earlier = _asked(Session(600, goal=Estimate(0.05), groups=groups, seed=seed), scores, 120)
+        earlier = _asked(Session(600, goal=Estimate(0.05), groups=groups, seed=seed), scores, 80)
         history = np.full((600, 1), np.nan)
         history[earlier, 0] = np.where(rng.random(len(earlier)) < 0.03, 1 - scores[earlier], scores[earlier])
-        result = replay(scores, goal=Estimate(0.05), groups=groups, history=history, seed=seed)
+        result = replay(
+            scores, goal=Estimate(0.05), groups=groups, history=history, seed=seed, confidence=0.8
+        )
         misses += not result.lower <= scores.mean() <= result.upper
-    assert misses <= 8
+    assert misses <= 22
 
 
 def _asked(session: Session, scores: Floats, count: int) -> list[int]:

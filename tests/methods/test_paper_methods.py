@@ -158,8 +158,8 @@ def test_cer_eval_waits_for_results_after_the_warm_up(small: Population) -> None
 
 
 def test_cer_eval_as_printed_misses_on_hubness_and_the_clamp_hides_it() -> None:
-    """6 of 6 runs would be the printed method's typical number x .7; here 3 fixed seeds that miss."""
-    populations = [hubness(np.random.default_rng([seed, 0])) for seed in range(3)]
+    """6 of 6 runs would be the printed method's typical number x .7; here 2 fixed seeds that miss."""
+    populations = [hubness(np.random.default_rng([seed, 0])) for seed in range(2)]
     printed = [CerEval(setting(p, seed=i), training_fraction=0.8) for i, p in enumerate(populations)]
     for method, population in zip(printed, populations, strict=True):
         play(method, population.scores, eps=0.1)

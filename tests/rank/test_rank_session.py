@@ -6,7 +6,8 @@ from math import log
 
 import numpy as np
 import pytest
-from benchmarks.rank_families import FAMILIES, allowed, wrong_claims
+from benchmarks.coverage import most_misses
+from benchmarks.rank_families import FAMILIES, wrong_claims
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -139,10 +140,13 @@ def test_models_that_copy_each_other_are_never_ordered() -> None:
     assert len(ranking.ties) == 6
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_wrong_claims_stay_below_delta(family: str) -> None:
-    """12 runs with fixed seeds, more wrong ones than 4 have probability < .001 at delta; many are in benchmarks/."""
-    assert wrong_claims(family, 12, first_seed=1000) <= allowed(12) == 4
+def test_wrong_claims_stay_below_delta() -> None:
+    """48 runs at delta = .2, over all families, seeds of their own.
+
+    More wrong ones than 16 have probability .9%, and 79% where they are twice as likely. Each family: benchmarks/.
+    """
+    wrong = [wrong_claims(name, 12, 1000 + 12 * at, delta=0.2) for at, name in enumerate(FAMILIES)]
+    assert sum(wrong) <= most_misses(48, 0.2) == 16
 
 
 def test_one_pair_of_equal_means_is_claimed_at_most_alpha() -> None:
