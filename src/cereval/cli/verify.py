@@ -118,7 +118,9 @@ def holds_run(file: Path, run_id: str) -> bool:
 
 def _printed(verdict: Verdict, as_json: bool) -> int:
     if as_json:
-        facts = {"verdict": verdict.status, "status": verdict.status, "valid": verdict.valid}
+        # What departs from its seal is not valid, whatever it is worth by itself; `status` says which it was.
+        short = "invalid" if verdict.status == "departed" else verdict.status
+        facts = {"verdict": short, "status": verdict.status, "valid": verdict.valid}
         click.echo(json.dumps({**facts, "reasons": verdict.reasons, "checked": verdict.checked}))
     else:
         said = "; ".join(verdict.reasons or verdict.checked)
