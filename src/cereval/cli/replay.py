@@ -214,7 +214,7 @@ def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
     if session.pool.embeddings is not None:
         wanted = "given without texts (--embeddings none): a certificate of one mean has no room for vectors"
         raise InvalidInput("--certificate and --report", wanted, "embeddings")
-    settings, weights = session.settings(), session.pool.weights
+    settings, weights, past = session.settings(), session.pool.weights, session.pool.history
     same = ("goal", "confidence", "method", "n_items", "seed")
     return Plan(
         data_hash=about["items"],
@@ -224,6 +224,7 @@ def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
         target="benchmark" if settings["target"] == "weighted" else settings["target"],
         max_calls=settings["budget"],
         side_information=Known.of(session.pool).names,
+        history={} if past is None else {"recorded": past.shape[1]},
         weights={} if weights is None else {"source": "recorded", **packed(weights)},
         **{name: settings[name] for name in same},
     )
