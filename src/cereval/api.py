@@ -153,6 +153,9 @@ async def run_async(
     asked = [model] if model is not None else list(models)
     if not asked or (model is not None and models):
         raise InvalidInput("model", "given: one model, or several as `models`", model)
+    for name in ("eps", "at_least"):
+        if goal is not None and settings.get(name) is not None:
+            raise InvalidInput(name, "left out where `goal` is given", settings[name])
     if isinstance(goal, MEAN):
         settings |= {"eps": goal.eps} if isinstance(goal, Estimate) else {"at_least": goal.value}
     with _on_disk(data) as path:

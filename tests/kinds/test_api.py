@@ -145,6 +145,11 @@ def test_data_may_be_a_file_or_a_table(tmp_path: Path, url: str, data: str) -> N
         (lambda: cereval.run(DATA, model="scripted/0.5", goal="estimate"), "goal"),
         (lambda: cereval.run([1, 2], model="scripted/0.5"), "data"),
         (lambda: cereval.run(DATA, model="scripted/0.5", nonsense=1), "nonsense"),
+        (lambda: cereval.run_compare(DATA, MODELS[:2], method="uniform"), "--method"),
+        (lambda: cereval.run_compare(DATA, MODELS[:2], eps=0.1), "eps"),
+        (lambda: cereval.run_rank(DATA, MODELS, target="expected"), "--target"),
+        (lambda: cereval.run_tasks(DATA, model="scripted/0.5", mix="sums=1"), "--mix"),
+        (lambda: cereval.run_growing(DATA, model="scripted/0.5", at_least=0.5), "--at-least"),
     ],
 )
 def test_bad_input_is_named(

@@ -86,4 +86,5 @@ class Rank(Kind):
 
     def check_plan(self, certificate: Mapping[str, Any], equal: Callable[..., None]) -> None:
         plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]
+        equal("plan.method, plan.target", (plan.method, plan.target), ("pairs", "benchmark"))
         equal("settings of the plan", settings, self.settings(self.session(plan, Known()), self.about(plan)))

@@ -77,15 +77,26 @@ def prepared(request: Request) -> Prepared:
 
 def against(request: Request, models: Sequence[str], goal: Goal) -> Prepared:
     """Two models on the same items."""
+    _left_out(request, "method", "target")
     plan, items = _several(request, models, " against ")
     return opened(replace(plan, kind="compare", goal=goal.spec()), items, circumstances_of(request))
 
 
 def ranked(request: Request, models: Sequence[str], goal: Any) -> Prepared:
     """Many models on the same items."""
+    _left_out(request, "method", "target", "weights", "mix")
     plan, items = _several(request, models, ", ")
     ranking = replace(plan, kind="rank", goal=goal.spec(), method="pairs", target="benchmark")
     return opened(ranking, items, circumstances_of(request))
+
+
+def _left_out(request: Request, *names: str) -> None:
+    """Refuse settings that a question does not look at: accepted and ignored, they would mislead."""
+    usual = Request()
+    for name in names:
+        if getattr(request, name) != getattr(usual, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise InvalidInput(flag, "left out for this kind of question", getattr(request, name))
 
 
 def _several(request: Request, models: Sequence[str], between: str) -> tuple[Plan, tuple[Item, ...]]:
@@ -103,6 +114,7 @@ def _several(request: Request, models: Sequence[str], between: str) -> tuple[Pla
 
 def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
     """One run on many tasks: the categories of one data set, or one task for each of several."""
+    _left_out(request, "method", "target", "weights", "mix")
     if len(files) > 1 and request.few_shot:
         raise InvalidInput("--few-shot", "left out where each of several files is a task", request.few_shot)
     parts = [read_data(replace(request, data=file), combined=len(files) > 1) for file in files]
@@ -119,6 +131,7 @@ def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
 
 def growing(request: Request) -> Prepared:
     """The first version of a data set that will grow."""
+    _left_out(request, "method", "weights", "mix", "at_least")
     plan, items = _plan(request, *read_data(request, combined=True))
     growth = {"sizes": [plan.n_items], "after": None}
     return opened(replace(plan, method="growing", growth=growth), items, circumstances_of(request))

@@ -1,0 +1,158 @@
+"""Results to come back to: answers kept, shown, exported, scored again, handed out, told and deleted."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from cereval.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+ROWS = ("item", "prompt", "answer", "score", "asked_at")
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder with 120 questions."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"id": f"q{n}", "question": f"{n} + 1?", "answer": str(n + 1), "category": "ab"[n % 2]}
+        for n in range(120)
+    ]
+    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def told(capsys: Capture, *arguments: str, code: int = 0) -> Any:
+    """Carry out a command with --json and give what it printed."""
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def ran(capsys: Capture, *more: str, model: str = "scripted/0.7", code: int = 0) -> Any:
+    line = ["run", "q.jsonl", "--model", model, "--eps", "0.15", "--display", "none", *more]
+    return told(capsys, *line, code=code)
+
+
+def test_no_answer_is_paid_for_twice_and_gate_asks_anew(capsys: Capture) -> None:
+    first = ran(capsys)
+    assert (first["asked"], first["kept"]) == (first["calls"], 0)
+    again = ran(capsys)
+    assert (again["run_id"], again["asked"], again["kept"]) == (first["run_id"], 0, first["calls"])
+    closer = ran(capsys, "--eps", "0.1")
+    assert closer["kept"] > 0
+    assert closer["asked"] + closer["kept"] == closer["calls"]
+    gate = ["gate", "q.jsonl", "--model", "scripted/0.7", "--min", "0.4", "--display", "none"]
+    assert told(capsys, *gate)["kept"] == 0
+    assert told(capsys, *gate, "--reuse", "--seed", "9")["kept"] > 0
+    assert ran(capsys, "--revision", "new", "--seed", "4")["kept"] == 0
+    assert ran(capsys, "--max-age", "0s", "--seed", "5")["kept"] == 0
+
+
+def test_a_gate_decides_by_what_is_served_now(capsys: Capture) -> None:
+    Path("served.py").write_text("def answer(question):\n    return str(int(question.split()[0]) + 1)\n")
+    gate = ["gate", "q.jsonl", "--model", "python:served.py:answer", "--min", "0.5", "--display", "none"]
+    assert told(capsys, *gate)["decision"] == "above"
+    Path("served.py").write_text("def answer(question):\n    return 'no'\n")
+    worse = told(capsys, *gate, code=2)
+    assert (worse["decision"], worse["kept"]) == ("below", 0)
+
+
+def test_an_edited_scorer_scores_again(capsys: Capture) -> None:
+    Path("mine.py").write_text("def score(output, item):\n    return float(output == item.answer)\n")
+    first = ran(capsys, "--scorer", "python:mine.py:score")
+    Path("mine.py").write_text("def score(output, item):\n    return float(output != item.answer)\n")
+    from cereval.scorers import python_scorer
+
+    python_scorer._loaded.cache_clear()
+    second = ran(capsys, "--scorer", "python:mine.py:score")
+    assert second["run_id"] != first["run_id"]
+    assert second["estimate"] < 0.5 < first["estimate"]
+
+
+def test_show_and_export_give_every_answer(capsys: Capture) -> None:
+    run = ran(capsys)
+    wrong = told(capsys, "show", run["run_id"], "--wrong", "-n", "500")["rows"]
+    assert wrong
+    assert all(row["score"] == 0 for row in wrong)
+    for ending in ("jsonl", "csv", "parquet"):
+        assert told(capsys, "export", run["run_id"], "-o", f"a.{ending}")["rows"] == run["calls"]
+    lines = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()]
+    assert set(ROWS) <= set(lines[0])
+    table = pq.read_table("a.parquet").to_pylist()
+    cells = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
+    assert [row["item"] for row in lines] == [row["item"] for row in table] == [row["item"] for row in cells]
+
+
+def test_no_cell_of_an_export_is_a_formula(capsys: Capture) -> None:
+    Path("sly.py").write_text("def answer(question):\n    return '=cmd()'\n")
+    run = ran(capsys, model="python:sly.py:answer")
+    told(capsys, "export", run["run_id"], "-o", "a.csv")
+    assert all(row["answer"] == "'=cmd()" for row in csv.DictReader(Path("a.csv").read_text().splitlines()))
+
+
+def test_runs_are_found_by_model_data_tag_and_age(capsys: Capture) -> None:
+    ran(capsys, "--name", "nightly", "--tag", "x")
+    ran(capsys, model="scripted/0.4")
+    assert [run["model"] for run in told(capsys, "runs", "--tag", "nightly")] == ["scripted/0.7"]
+    assert [run["model"] for run in told(capsys, "runs", "--model", "0.4")] == ["scripted/0.4"]
+    assert len(told(capsys, "runs", "--since", "1h")) == 2
+    assert told(capsys, "runs", "--since", "2100-01-01") == []
+    trend = told(capsys, "trend", "q.jsonl")["runs"]
+    assert [run["model"] for run in trend] == ["scripted/0.7", "scripted/0.4"]
+    assert all(run["lower"] <= run["estimate"] <= run["upper"] for run in trend)
+
+
+def test_delete_removes_a_run_and_refuses_what_others_rest_on(capsys: Capture) -> None:
+    first = ran(capsys)
+    second = ran(capsys, model="scripted/0.4")
+    capsys.readouterr()
+    assert main(["delete", first["run_id"], "--yes"]) == 1
+    assert second["run_id"] in capsys.readouterr().err
+    assert told(capsys, "delete", second["run_id"], first["run_id"])["deleted"]
+    assert told(capsys, "runs") == []
+
+
+def test_rescore_asks_nobody(capsys: Capture) -> None:
+    run = ran(capsys)
+    again = told(capsys, "rescore", run["run_id"], "--scorer", "contains", "--display", "none")
+    assert (again["asked"], again["run_id"] != run["run_id"]) == (0, True)
+    assert again["lower"] == pytest.approx(run["lower"])
+
+
+def test_questions_are_handed_out_and_told_in_any_order(capsys: Capture) -> None:
+    run = ran(capsys, model="external/people", code=3)["run_id"]
+    done = 3
+    while done == 3:
+        handed = [told(capsys, "ask", run, "-n", "12", "-o", name)["rows"] for name in ("a.jsonl", "b.jsonl")]
+        rows = [
+            json.loads(line)
+            for name in ("b.jsonl", "a.jsonl")
+            for line in Path(name).read_text().splitlines()
+        ]
+        assert len({row["draw"] for row in rows}) == sum(handed)
+        for row in rows:
+            row["score"] = float(int(row["item"][1:]) % 4 > 0)
+        Path("told.jsonl").write_text("".join(json.dumps(row) + "\n" for row in reversed(rows)))
+        capsys.readouterr()
+        done = main(["tell", run, "told.jsonl", "--display", "none", "--json"])
+    result = json.loads(capsys.readouterr().out)
+    assert result["lower"] <= 0.75 <= result["upper"]
+    assert main(["verify", f"{run}.certificate.json"]) == 0
+    Path("bad.jsonl").write_text(json.dumps({"draw": 0, "item": "q1", "score": 7}) + "\n")
+    assert main(["tell", run, "bad.jsonl"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("scorer", "words"),
+    [("python:target.py:score", "the second argument is the item"), ("choice", "has no choices")],
+)
+def test_a_scorer_that_cannot_fit_is_refused_first(scorer: str, words: str, capsys: Capture) -> None:
+    Path("target.py").write_text("def score(output, target):\n    return float(output == target)\n")
+    assert main(["run", "q.jsonl", "--model", "scripted/0.7", "--scorer", scorer]) == 1
+    assert words in capsys.readouterr().err
