@@ -50,6 +50,7 @@ def test_no_answer_is_paid_for_twice_and_gate_asks_anew(capsys: Capture) -> None
     gate = ["gate", "q.jsonl", "--model", "scripted/0.7", "--min", "0.4", "--display", "none"]
     assert told(capsys, *gate)["kept"] == 0
     assert told(capsys, *gate, "--reuse", "--seed", "9")["kept"] > 0
+    assert told(capsys, *gate, "--max-age", "7d", "--seed", "8")["kept"] > 0
     assert ran(capsys, "--revision", "new", "--seed", "4")["kept"] == 0
     assert ran(capsys, "--max-age", "0s", "--seed", "5")["kept"] == 0
 
@@ -156,3 +157,20 @@ def test_a_scorer_that_cannot_fit_is_refused_first(scorer: str, words: str, caps
     Path("target.py").write_text("def score(output, target):\n    return float(output == target)\n")
     assert main(["run", "q.jsonl", "--model", "scripted/0.7", "--scorer", scorer]) == 1
     assert words in capsys.readouterr().err
+
+
+def test_flags_that_would_be_ignored_are_refused(capsys: Capture) -> None:
+    Path("s.csv").write_text("item,a,b\n" + "".join(f"{n},1,0\n" for n in range(40)))
+    assert main(["compare", "s.csv", "--model", "a", "--model", "b", "--tag", "x"]) == 1
+    run = ran(capsys)["run_id"]
+    assert main(["rescore", run, "--rubric", "be strict"]) == 1
+    assert "--rubric" in capsys.readouterr().err
+
+
+def test_a_new_version_has_its_own_tags(capsys: Capture) -> None:
+    whole = Path("q.jsonl").read_text().splitlines(keepends=True)
+    Path("first.jsonl").write_text("".join(whole[:100]))
+    line = ["extend", "first.jsonl", "--model", "scripted/0.7", "--eps", "0.2", "--display", "none"]
+    run = told(capsys, *line)["run_id"]
+    told(capsys, "extend", run, "--data", "q.jsonl", "--tag", "v2", "--display", "none")
+    assert [one["kind"] for one in told(capsys, "runs", "--tag", "v2")] == ["growing"]

@@ -148,7 +148,7 @@ def _first(data: str, flags: dict[str, Any]) -> int:
 
 
 def _next(run_id: str, data: str, flags: dict[str, Any]) -> int:
-    from cereval.cli.running import finish
+    from cereval.cli.running import finish, labels_of
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
     from cereval.runner.prepare import extended
@@ -159,7 +159,7 @@ def _next(run_id: str, data: str, flags: dict[str, Any]) -> int:
     with opened_store(flags["store"]) as store, store.hold(store.run(run_id).run_id):
         now = {name: flags[name] for name in NOW}
         work = extended(run_id, store, added, now, trust=bool(flags["trust"]))
-        return finish(work, work.plan, store, flags)
+        return finish(work, work.plan, store, flags, labels=labels_of(flags))
 
 
 # -- recorded ---------------------------------------------------------------------------------------------------------

@@ -252,9 +252,9 @@ def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
         raise InvalidInput(
             "--seal", "left out where nothing is asked: recorded scores are no run", "recorded scores"
         )
-    asking = names_of(ASKING)
+    asking = (*names_of(ASKING), *names_of(LABELS))
     for name in (str(parameter.name) for parameter in context.command.params):
-        if name in asking and flags[name] is not None:
+        if name in asking and flags[name] not in (None, ()):
             raise InvalidInput(name, "given only where models are asked", flags[name])
 
 

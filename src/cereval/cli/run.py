@@ -48,7 +48,7 @@ def gate(data: str | None, config: str | None, **flags: Any) -> int:
 
     Exit codes: 0 certified pass, 1 could not run, 2 certified fail, 3 undecided (the budget is spent).
     """
-    fresh = True if flags["fresh"] is None else flags["fresh"]
+    fresh = flags["max_age"] is None if flags["fresh"] is None else flags["fresh"]
     return started(data, config, {**flags, "eps": None, "fresh": fresh})
 
 

@@ -45,8 +45,12 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
             plan = planned(work.plan, work.items, store, history=history, fresh=request.fresh)
         else:
             plan = sealed_plan(sealed, work.plan, work.items, store, history=history)
-        labels = [*((flags["name"],) if flags["name"] else ()), *flags["tags"]]
-        return finish(work, plan, store, flags, reuse=reuse_of(request), labels=labels)
+        return finish(work, plan, store, flags, reuse=reuse_of(request), labels=labels_of(flags))
+
+
+def labels_of(flags: Mapping[str, Any]) -> list[str]:
+    """The name and the tags that a command gives its run."""
+    return [*((flags["name"],) if flags["name"] else ()), *flags["tags"]]
 
 
 def finish(

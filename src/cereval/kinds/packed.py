@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from cereval.goals import COMPARE
-from cereval.kinds.base import Earlier
 from cereval.kinds.estimate import EstimateMean
-from cereval.plan import Known, Plan
+from cereval.plan import Plan
 from cereval.records import Certified, Result
-from cereval.sessions.mean import Session
 from cereval.sessions.pair import Comparison
 
 
@@ -22,23 +20,10 @@ class PackedPair(EstimateMean):
     teaches: ClassVar[bool] = False
     packed: ClassVar[bool] = True
     goal_may_change: ClassVar[bool] = False
+    goals: ClassVar[tuple[type, ...]] = COMPARE
 
     def claims(self, plan: Mapping[str, Any]) -> bool:
         return "second" in plan["model"]
-
-    def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> Session:  # noqa: ARG002
-        session = Session(
-            plan.n_items,
-            goal=self.goal(plan.goal, *COMPARE),
-            confidence=plan.confidence,
-            method=plan.method,
-            groups=known.groups,
-            history=known.history,
-            budget=plan.max_calls,
-            seed=plan.seed,
-        )
-        session.models = self.names(plan)
-        return session
 
     def models(self, plan: Plan) -> tuple[Mapping[str, Any], ...]:
         return plan.model["first"], plan.model["second"]

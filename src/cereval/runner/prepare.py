@@ -238,9 +238,11 @@ def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: b
     items = stored_items(plan, store)
     given = {name: settings.get(name) for name in ("judge", "judge_base_url")}
     wanted = settings.get("scorer") or plan.scorer.get("spec") or plan.scorer
+    wanted = _with_texts(wanted, settings.get("rubric"), settings.get("judge_template"))
     # No seal fixed this: without its nonce it does not say so.
     other = replace(plan, scorer={"spec": wanted, **given}, max_calls=None, nonce="")
-    circumstances = _circumstances(run.run_id, store, {})
+    prices = {name: settings.get(name) for name in ("judge_price_in", "judge_price_out")}
+    circumstances = _circumstances(run.run_id, store, prices)
     typed = named_by_model(given["judge"], given["judge_base_url"])
     remember(typed if settings.get("scorer") is None else (*typed, *named_by_scorer(settings["scorer"])))
     _weigh(lambda: named_by_scoring(other, circumstances), run.run_id, trust)
@@ -410,7 +412,8 @@ def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
 
 
 def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[Plan, tuple[Item, ...]]:
-    scorer = _scorer_asked(request, data)
+    scorer = request.scorer or ("choice" if data.items[0].choices else "exact")
+    scorer = _with_texts(scorer, request.rubric, request.judge_template)
     prompt = {"template": text_of(request.template), "system": text_of(request.system)}
     plan = Plan(
         goal=request.goal.spec(),
@@ -436,14 +439,16 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
     return plan, data.items
 
 
-def _scorer_asked(request: Request, data: DataSet) -> Any:
-    """The scorer of a request; with a rubric or a template of its own as name and arguments."""
-    scorer = request.scorer or ("choice" if data.items[0].choices else "exact")
-    own = {"criteria": text_of(request.rubric), "template": text_of(request.judge_template)}
+def _with_texts(scorer: Any, rubric: str | None, template: str | None) -> Any:
+    """A scorer; with a rubric or a template for its judge as name and arguments."""
+    own = {"criteria": text_of(rubric), "template": text_of(template)}
     given = {name: value for name, value in own.items() if value is not None}
-    if given and scorer not in ("grade", "prefer"):
-        raise InvalidInput("--rubric and --judge-template", "given with --scorer grade or prefer", scorer)
-    return {"name": scorer, **given} if given else scorer
+    named = scorer if isinstance(scorer, Mapping) else {"name": scorer}
+    if given and named["name"] not in ("grade", "prefer"):
+        raise InvalidInput(
+            "--rubric and --judge-template", "given with --scorer grade or prefer", named["name"]
+        )
+    return {**named, **given} if given else scorer
 
 
 def read_data(request: Request, *, combined: bool = False) -> tuple[DataSet, tuple[Item, ...]]:

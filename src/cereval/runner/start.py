@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -84,10 +84,6 @@ class Start:
             payers = (self.voices[model].kept.get(place) for model in (draw.models if several else (0,)))
             found.update(payer for payer in payers if payer)
         return found
-
-    def holding(self, store: Store) -> AbstractContextManager[Any]:
-        """Hold the run and the runs that keep its answers: one process at a time works on them."""
-        return held(self.plan, store)
 
 
 def held(plan: Plan, store: Store) -> ExitStack:
