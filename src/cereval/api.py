@@ -56,7 +56,7 @@ class RunResult:
 
     @property
     def result(self) -> Certified:
-        """The result by itself."""
+        """Return the result by itself."""
         return self.outcome.result
 
     @property
@@ -65,7 +65,7 @@ class RunResult:
 
     @property
     def certificate(self) -> dict[str, Any]:
-        """The certificate, as `cereval verify` recomputes it."""
+        """Return the certificate, as `cereval verify` recomputes it."""
         return dict(self.outcome.certificate)
 
     @property
@@ -91,14 +91,14 @@ class RunResult:
         return Path(path)
 
     def answers(self) -> list[dict[str, Any]]:
-        """Every answer: item, model, prompt, answer, score, failure, in the order of the draws."""
+        """Return every answer: item, model, prompt, answer, score, failure, in the order of the draws."""
         if self.rows is not None:
             return [dict(row) for row in self.rows]
         with opened_store(self.store_url) as store:
             return answers_of(self.outcome, store)
 
     def to_frame(self) -> Any:
-        """The answers as a pandas DataFrame."""
+        """Return the answers as a pandas DataFrame."""
         import pandas  # type: ignore[import-untyped]
 
         return pandas.DataFrame(self.answers())
@@ -249,12 +249,12 @@ async def carry_out(
 
 
 def reuse_of(request: Request) -> Reuse:
-    """Which earlier answers a request may take."""
+    """Find which earlier answers a request may take."""
     return reuse_in(circumstances_of(request))
 
 
 def reuse_in(circumstances: Mapping[str, Any]) -> Reuse:
-    """Which earlier answers a run may take that began under these circumstances."""
+    """Find which earlier answers a run may take that began under these circumstances."""
     age = circumstances.get("max_age")
     fresh = bool(circumstances.get("fresh"))
     return Reuse(fresh=fresh, max_age_s=None if age is None else age_in_seconds(age))
@@ -279,7 +279,7 @@ def resumed(
     *,
     trust: bool = False,
 ) -> tuple[Prepared, Change]:
-    """A stored run, ready to go on with a new goal, a new budget, or as it was.
+    """Return a stored run, ready to go on with a new goal, a new budget, or as it was.
 
     trust: confirm the code and the addresses that the stored plan names (`cereval.runner.trust`).
     """
@@ -302,7 +302,7 @@ def _check_newest(run_id: str, store: Store) -> None:
 
 
 def answers_of(outcome: Outcome, store: Store) -> list[dict[str, Any]]:
-    """Every answer of a run as rows, in the order of the draws of each model."""
+    """Return every answer of a run as rows, in the order of the draws of each model."""
     return list(answer_rows(store, outcome.run_id))
 
 

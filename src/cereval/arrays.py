@@ -156,7 +156,7 @@ LARGEST = 2**31
 
 
 def packed(table: NDArray[Any]) -> dict[str, Any]:
-    """The table, whole: whole numbers as `<i8`, all others as `<f8`.
+    """Return the table, whole: whole numbers as `<i8`, all others as `<f8`.
 
     >>> unpacked("x", packed(np.array([0.5, np.nan])), "<f8", 2).tolist()
     [0.5, nan]
@@ -169,7 +169,7 @@ def packed(table: NDArray[Any]) -> dict[str, Any]:
 
 
 def unpacked(name: str, table: Mapping[str, Any], kind: str, rows: int, dimensions: int = 1) -> NDArray[Any]:
-    """What `packed` wrote, if it has this many rows and dimensions."""
+    """Return what `packed` wrote, if it has this many rows and dimensions."""
     try:
         shape = tuple(int(size) for size in table["shape"])
         if shape[0] != rows or len(shape) != dimensions:

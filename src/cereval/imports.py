@@ -17,7 +17,7 @@ from cereval.text import did_you_mean
 
 
 def optional(module: str, extra: str) -> Any:
-    """An optional package, or one line that says how to get it.
+    """Return an optional package, or one line that says how to get it.
 
     >>> optional("json", "math").__name__
     'json'
@@ -29,7 +29,7 @@ def optional(module: str, extra: str) -> Any:
 
 
 def load_function(field: str, spec: str) -> Callable[..., Any]:
-    """The function that `module:function` or `path/file.py:function` names.
+    """Return the function that `module:function` or `path/file.py:function` names.
 
     >>> load_function("scorer", "math:sqrt")(9.0)
     3.0
@@ -49,7 +49,7 @@ def load_function(field: str, spec: str) -> Callable[..., Any]:
 
 
 def origin_of(spec: str) -> str:
-    """The file behind `module:function` or `path/file.py:function`, resolved; no code is run to find it.
+    """Return the file behind `module:function` or `path/file.py:function`, resolved; no code is run to find it.
 
     `built-in` or `frozen` for modules inside Python itself, and nothing where no file is found.
 

@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def item_weights(self) -> NDArray[np.float64] | None:
-        """The weight of every item in the target; None: all alike."""
+        """Return the weight of every item in the target; None: all alike."""
         return unpacked("weights", self.weights, "<f8", self.n_items) if self.weights else None
 
     @property
@@ -95,7 +95,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Plan:
-        """The plan that `as_dict` wrote."""
+        """Return the plan that `as_dict` wrote."""
         if values.get("format") != PLAN_FORMAT:
             raise InvalidInput("plan format", str(PLAN_FORMAT), values.get("format"))
         known = {name.name for name in fields(cls)}
@@ -109,7 +109,7 @@ class Plan:
 
     @property
     def seed_drawn(self) -> bool:
-        """Whether nobody chose the seed. The first version drew those of growing data, and did not say so."""
+        """Tell whether nobody chose the seed. The first version drew those of growing data, and did not say so."""
         return self.seed_source == DRAWN or (bool(self.growth) and self.seed > LARGEST_TYPED)
 
     @property
@@ -155,12 +155,12 @@ class Known:
 
     @classmethod
     def of(cls, pool: Pool) -> Known:
-        """What of a pool's side information a certificate has room for."""
+        """Return what of a pool's side information a certificate has room for."""
         return cls(pool.groups, pool.history)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What of it there is, as a plan names it."""
+        """Return what of it there is, as a plan names it."""
         return tuple(name for name in ("groups", "history") if getattr(self, name) is not None)
 
     @property

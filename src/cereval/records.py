@@ -40,7 +40,7 @@ class Draw:
 
     @property
     def model(self) -> int:
-        """The model that is asked, where it is one."""
+        """Return the model that is asked, where it is one."""
         return self.models[0]
 
 
@@ -119,18 +119,18 @@ class Certified(ABC):
 
     @abstractmethod
     def answer(self) -> str:
-        """The answer in a few words."""
+        """Return the answer in a few words."""
 
     def asked(self) -> str:
-        """How much was asked, and what that saved."""
+        """Return how much was asked, and what that saved."""
         return f"{self.n_evaluated:,} of {self.n_items:,} questions asked{self.saving()}"
 
     def saving(self) -> str:
-        """What was saved; nothing is where the goal was missed."""
+        """Return what was saved; nothing is where the goal was missed."""
         return f" ({self.saved:.1%} saved)" if self.stopped == "goal" else ""
 
     def headline(self) -> str:
-        """The answer in one line: what holds, how surely, from how much."""
+        """Return the answer in one line: what holds, how surely, from how much."""
         return f"{self.answer()}, {percent(self.confidence)} confidence, {self.asked()}"
 
     def rows(self) -> Rows:
@@ -138,11 +138,11 @@ class Certified(ABC):
         return []
 
     def table(self) -> Table | None:
-        """The parts of the answer, one row each, where it has several."""
+        """Return the parts of the answer, one row each, where it has several."""
         return None
 
     def lines(self) -> list[str]:
-        """What is said in words below the table, a line each."""
+        """Return what is said in words below the table, a line each."""
         return []
 
     @property
@@ -153,7 +153,7 @@ class Certified(ABC):
         return PASSED if self.stopped == "goal" else UNDECIDED
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON-able values: the answer's own first, then what all results have."""
+        """Return the fields as JSON-able values: the answer's own first, then what all results have."""
         values = asdict(self)
         shared = [one.name for one in fields(Certified)]
         names = [name for name in values if name not in shared] + [name for name in shared if name in values]
@@ -166,7 +166,7 @@ class Certified(ABC):
         return f"<{type(self).__name__}: {self.headline()}>"
 
     def _repr_html_(self) -> str:
-        """The headline and the rows, as notebooks show them; names come from data files and are escaped."""
+        """Return the headline and the rows, as notebooks show them; names come from data files and are escaped."""
         table = self.table()
         facts = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self.rows())
         parts = "" if table is None else html_table(table)
@@ -174,7 +174,7 @@ class Certified(ABC):
 
 
 def html_table(table: Table) -> str:
-    """A table as HTML, every cell escaped."""
+    """Return a table as HTML, every cell escaped."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
@@ -206,13 +206,13 @@ class Result(Certified):
     half_width: float
 
     def answer(self) -> str:
-        """The estimate and how far it may be off, or the verdict on a threshold."""
+        """Return the estimate and how far it may be off, or the verdict on a threshold."""
         if self.goal.get("goal") == "threshold":
             return f"at least {percent(self.goal['value'])}: {SIDES[self.decision]}"
         return plus_minus(self)
 
     def rows(self) -> Rows:
-        """The interval, and what it rests on."""
+        """Return the interval, and what it rests on."""
         named = [("model", self.models[0])] if self.models else []
         return [
             *named,

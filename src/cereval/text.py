@@ -13,7 +13,7 @@ ESCAPE_PICTURES = 0x2400
 
 
 def printable(text: str, limit: int = 400, *, lines: bool = False) -> str:
-    """A text that can do nothing to a terminal or a page but be read; `lines` keeps line breaks.
+    """Return a text that can do nothing to a terminal or a page but be read; `lines` keeps line breaks.
 
     >>> printable("red: \\x1b[31m, half a pair: \\ud800"), printable("a" * 9, limit=4)
     ('red: ␛[31m, half a pair: �', 'aaaa… (5 more characters)')
@@ -24,7 +24,7 @@ def printable(text: str, limit: int = 400, *, lines: bool = False) -> str:
 
 
 def shortened(name: str, width: int) -> str:
-    """A name of at most so many characters, cut in its middle: versions differ at the end.
+    """Return a name of at most so many characters, cut in its middle: versions differ at the end.
 
     >>> shortened("claude-3-5-sonnet-20241022", 15), shortened("gpt-4o", 15)
     ('claude-…0241022', 'gpt-4o')
@@ -46,7 +46,7 @@ def _shown(letter: str, lines: bool) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 3) -> str:
-    """A hint that ends an error line: the nearest known names, or the first few where none is near.
+    """Return a hint that ends an error line: the nearest known names, or the first few where none is near.
 
     >>> did_you_mean("gpt4", ["gpt-4", "gpt-4o", "llama"])
     "did you mean 'gpt-4' or 'gpt-4o'?"
@@ -70,7 +70,7 @@ SIDES = {"above": "certified pass", "below": "certified fail", None: "undecided"
 
 
 def percent(share: float) -> str:
-    """A share with the digits it has, and no more.
+    """Return a share with the digits it has, and no more.
 
     >>> percent(0.95), percent(0.999)
     ('95%', '99.9%')
@@ -79,7 +79,7 @@ def percent(share: float) -> str:
 
 
 def rounded(share: float, digits: int = 1) -> str:
-    """A share with so many digits.
+    """Return a share with so many digits.
 
     >>> rounded(0.95, 0), rounded(0.82449)
     ('95%', '82.4%')
@@ -88,7 +88,7 @@ def rounded(share: float, digits: int = 1) -> str:
 
 
 def outwards(lower: float, upper: float, digits: int = 1) -> tuple[str, str]:
-    """Both ends of an interval, rounded away from its middle.
+    """Return both ends of an interval, rounded away from its middle.
 
     >>> outwards(0.80123, 0.83871)
     ('80.1%', '83.9%')
@@ -99,7 +99,7 @@ def outwards(lower: float, upper: float, digits: int = 1) -> tuple[str, str]:
 
 
 def interval(lower: float, upper: float) -> str:
-    """An interval on a line, rounded outwards.
+    """Return an interval on a line, rounded outwards.
 
     >>> interval(0.80123, 0.83871)
     '[80.12%, 83.88%]'
@@ -108,7 +108,7 @@ def interval(lower: float, upper: float) -> str:
 
 
 def signed_interval(lower: float, upper: float) -> str:
-    """The ends of a difference, rounded away from its middle.
+    """Return the ends of a difference, rounded away from its middle.
 
     >>> signed_interval(-0.00123, 0.02)
     '[-0.13%, +2.00%]'
@@ -129,7 +129,7 @@ class Bounded(Protocol):
 
 
 def plus_minus(result: Bounded, digits: int = 2) -> str:
-    """The estimate with a radius that still holds the whole interval after rounding.
+    """Return the estimate with a radius that still holds the whole interval after rounding.
 
     The estimate is moved by less than its last digit where its rounding would make the radius longer.
 

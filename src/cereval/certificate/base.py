@@ -80,7 +80,7 @@ def sealed(kind: str, start: Mapping[str, Any], log: list[dict[str, Any]], **fie
 
 
 def chained(start: str, log: Sequence[Mapping[str, Any]]) -> str:
-    """The last link of a chain in which every link is the hash of the one before and of one entry.
+    """Return the last link of a chain in which every link is the hash of the one before and of one entry.
 
     >>> chained("a", [{"item": 1}, {"item": 2}]) == chained("a", [{"item": 2}, {"item": 1}])
     False
@@ -93,24 +93,24 @@ def chained(start: str, log: Sequence[Mapping[str, Any]]) -> str:
 
 
 def digest(certificate: Mapping[str, Any]) -> str:
-    """The hash of everything but the digest itself."""
+    """Return the hash of everything but the digest itself."""
     return digest_of({key: value for key, value in certificate.items() if key != "digest"})
 
 
 def ordered(value: Any) -> Any:
-    """The same with sorted keys: a plan that comes from a store has them in another order."""
+    """Return the same with sorted keys: a plan that comes from a store has them in another order."""
     if isinstance(value, Mapping):
         return {key: ordered(value[key]) for key in sorted(value)}
     return [ordered(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def versions() -> dict[str, str]:
-    """What computed the numbers: with others, the last digits may differ."""
+    """Return what computed the numbers: with others, the last digits may differ."""
     return {"cereval": __version__, "numpy": np.__version__, "python": platform.python_version()}
 
 
 def schema(format: str = "cereval-certificate/1") -> dict[str, Any]:
-    """The published JSON schema of a format of certificates."""
+    """Return the published JSON schema of a format of certificates."""
     name = format.removeprefix("cereval-").partition("/")[0]
     text = (files(__package__) / "schemas" / f"{name}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)

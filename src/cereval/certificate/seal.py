@@ -52,7 +52,7 @@ class Seal:
 
     @property
     def digest(self) -> str:
-        """The hash of everything but the digest itself and the signature."""
+        """Return the hash of everything but the digest itself and the signature."""
         return digest_of(self._body())
 
     def as_dict(self) -> dict[str, Any]:

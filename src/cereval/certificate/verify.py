@@ -94,7 +94,7 @@ def _held_to(seal: Seal, certificate: Mapping[str, Any], verdict: Verdict) -> Ve
 
 
 def refused_at_sight(content: Any) -> Verdict | None:
-    """The verdict on what is no certificate, or one of a format that only a later version knows."""
+    """Return the verdict on what is no certificate, or one of a format that only a later version knows."""
     kind = content.get("format") if isinstance(content, Mapping) else None
     if isinstance(kind, str) and kind in formats():
         return None
@@ -112,7 +112,7 @@ def refused_at_sight(content: Any) -> Verdict | None:
 
 
 def _kind(certificate: Mapping[str, Any]) -> Kind:
-    """The kind of a certificate; where two share a format, the one that claims its plan."""
+    """Return the kind of a certificate; where two share a format, the one that claims its plan."""
     first, *others = formats()[certificate["format"]]
     if not others:
         return first
@@ -164,7 +164,8 @@ class _Checks:
         return self._verdict(tuple(reasons), tuple(checked))
 
     def _verdict(self, reasons: tuple[str, ...], checked: tuple[str, ...]) -> Verdict:
-        """Another engine may bet and draw differently: what it made is intact, but only it can recompute it."""
+        """Answer for a certificate of another engine, which may bet and draw differently: it is intact, but only
+        that engine can recompute it."""
         if not reasons:
             return Verdict("valid", (), checked)
         engine, made = self.certificate.get("engine"), self.certificate.get("versions")
@@ -302,7 +303,7 @@ class _Checks:
         same("result", stated, found)
 
     def recompute(self) -> str | None:
-        """The numbers by the slow audit, where the method has one; say what was recomputed."""
+        """Return the numbers by the slow audit, where the method has one; say what was recomputed."""
         assert self.audit is not None
         return self.audit.check(self.certificate, self.session, equal)
 
@@ -367,5 +368,5 @@ def is_number(value: Any) -> bool:
 
 
 def close(stated: Any, found: float) -> bool:
-    """Whether two numbers are the same up to rounding."""
+    """Tell whether two numbers are the same up to rounding."""
     return is_number(stated) and isclose(stated, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

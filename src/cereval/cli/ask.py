@@ -82,7 +82,7 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A row whose numbers are numbers: a spreadsheet gives texts."""
+    """Return a row whose numbers are numbers: a spreadsheet gives texts."""
     found = {name: None if value == "" else value for name, value in values.items()}
     for name, kind in (("draw", int), ("score", float)):
         text = found.get(name)

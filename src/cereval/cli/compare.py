@@ -92,7 +92,7 @@ def compare(context: click.Context, /, scores: str, models: tuple[str, ...], **f
 
 
 def goal_of(eps: float | None, within: float | None, not_worse: float | None) -> CompareGoal:
-    """The goal that the flags ask for."""
+    """Return the goal that the flags ask for."""
     from cereval.errors import InvalidInput
     from cereval.goals.compare import Difference, NotWorse, Sign
 

@@ -43,7 +43,7 @@ def delete(runs: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -
 
 
 def _with_parts(store: Store, run: str) -> Sequence[str]:
-    """A run and those of its parts that no other run has."""
+    """Return a run and those of its parts that no other run has."""
     from cereval.kinds import kind_of
     from cereval.plan import Plan
     from cereval.runner.start import run_ids
@@ -57,7 +57,7 @@ def _with_parts(store: Store, run: str) -> Sequence[str]:
 
 
 def _needed_by(store: Store, run_ids: Sequence[str]) -> list[str]:
-    """The other runs whose history, earlier version or parts are among these."""
+    """Return the other runs whose history, earlier version or parts are among these."""
     from cereval.kinds import kind_of
     from cereval.plan import Plan
 

@@ -30,7 +30,7 @@ BAND, ESTIMATE, QUIET = "cyan", "bold white on cyan", "dim"
 
 
 def observer_for(display: str | None) -> Observer:
-    """The display that a flag names; by default the one that fits where stderr goes."""
+    """Return the display that a flag names; by default the one that fits where stderr goes."""
     kind = display or ("rich" if sys.stderr.isatty() else "plain")
     if kind == "rich":
         return RichDisplay()
@@ -38,7 +38,7 @@ def observer_for(display: str | None) -> Observer:
 
 
 def ends(step: Step) -> str:
-    """The interval of a moment; differences have a sign."""
+    """Return the interval of a moment; differences have a sign."""
     return (
         signed_interval(step.lower, step.upper) if step.lower < 0 else share_interval(step.lower, step.upper)
     )
@@ -76,7 +76,7 @@ class PlainDisplay:
 
 
 def line(progress: Progress) -> str:
-    """One moment of a run.
+    """Return one moment of a run.
 
     >>> step = Step(118, 0.7, 0.61, 0.79)
     >>> line(Progress("r", 2000, 120, 118, 8, 0, step, 400, 0.012, 9.5, 22.0))
@@ -147,7 +147,7 @@ class RichDisplay:
 
 
 def title(subject: Subject) -> Text:
-    """The models, the data and the question."""
+    """Return the models, the data and the question."""
     from rich.text import Text
 
     text = Text(printable(subject.model, 40), style="bold")
@@ -156,7 +156,7 @@ def title(subject: Subject) -> Text:
 
 
 def picture(title: Text, steps: Sequence[Step], progress: Progress, width: int) -> RenderableType:
-    """All lines of one moment, none wider than `width`."""
+    """Return all lines of one moment, none wider than `width`."""
     from rich.console import Group
 
     head = title.copy()
@@ -167,7 +167,7 @@ def picture(title: Text, steps: Sequence[Step], progress: Progress, width: int) 
 
 
 def drawn(steps: Sequence[Step], calls: int, width: int) -> list[Text]:
-    """The funnel with its scale at the left."""
+    """Return the funnel with its scale at the left."""
     from rich.text import Text
 
     low, high = value_range(steps)
@@ -182,7 +182,7 @@ def drawn(steps: Sequence[Step], calls: int, width: int) -> list[Text]:
 
 
 def answer_line(progress: Progress) -> Text:
-    """The estimate, how far it may be off, and the interval; or how far the run has come."""
+    """Return the estimate, how far it may be off, and the interval; or how far the run has come."""
     from rich.text import Text
 
     step = progress.step
@@ -194,7 +194,7 @@ def answer_line(progress: Progress) -> Text:
 
 
 def fact_lines(progress: Progress, width: int) -> list[Text]:
-    """The facts in as few lines as fit."""
+    """Return the facts in as few lines as fit."""
     from rich.text import Text
 
     lines, indent = [Text("     ", no_wrap=True)], 5
@@ -261,7 +261,7 @@ def value_range(steps: Sequence[Step]) -> tuple[float, float]:
 
 
 def _at(steps: Sequence[Step], calls: float) -> Step | None:
-    """The newest moment that a column reaches; None beyond the last."""
+    """Return the newest moment that a column reaches; None beyond the last."""
     if calls > steps[-1].calls:
         return None
     return steps[bisect_right(steps, calls, key=lambda step: step.calls) - 1]
@@ -278,6 +278,6 @@ def _cell(step: Step | None, row: int, height: int, low: float, high: float) -> 
 
 
 def _covers(step: Step, floor: float, size: float) -> bool:
-    """Whether the middle of a half cell lies in the interval; a narrow one still fills the half it is in."""
+    """Tell whether the middle of a half cell lies in the interval; a narrow one still fills the half it is in."""
     middle, centre = floor + size / 2, (step.lower + step.upper) / 2
     return step.lower <= middle <= step.upper or floor < centre <= floor + size

@@ -228,7 +228,7 @@ def _inside(result: GrowingResult, truths: list[float | None]) -> list[bool]:
 
 
 def _with_truths(result: GrowingResult, truths: list[float | None]) -> Table:
-    """The result's table with what each version's mean was."""
+    """Return the result's table with what each version's mean was."""
     table = result.table()
     said = [
         "unknown" if truth is None else f"{truth:.2%}{'' if right else ' OUTSIDE'}"

@@ -30,7 +30,7 @@ Then what is certified so far is printed, with the code of that answer, as a rul
 
 
 def help_page() -> str:
-    """The page: the group first, then each command in the order of the group's list."""
+    """Return the page: the group first, then each command in the order of the group's list."""
     parts = [_section("cereval", cli)]
     parts += [
         _section(f"cereval {name}", command.load()) for name, command in COMMANDS.items() if command.exists
@@ -94,7 +94,7 @@ NAMES: Mapping[str, str] = {
 
 
 def fits(names: str, found: set[str]) -> bool:
-    """Whether an object has the names that are promised, and no others.
+    """Tell whether an object has the names that are promised, and no others.
 
     >>> fits("a b|c [d e]", {"a", "c"}), fits("a b|c [d e]", {"a", "b", "d", "e"}), fits("a", {"a", "z"})
     (True, True, False)
@@ -111,7 +111,7 @@ def fits(names: str, found: set[str]) -> bool:
 
 
 def json_section() -> str:
-    """The names for the command line's page."""
+    """Return the names for the command line's page."""
     lines = [f"- `{command}`: {', '.join(dict.fromkeys(names.split()))}" for command, names in NAMES.items()]
     return "\n".join([JSON_HEAD, *lines, ""])
 

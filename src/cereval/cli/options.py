@@ -16,7 +16,7 @@ Option = Callable[[Any], Any]
 
 
 def can_be_written(path: Path) -> bool:
-    """Whether a file can be made, or written over, at this path; folders on the way to it may be missing."""
+    """Tell whether a file can be made, or written over, at this path; folders on the way to it may be missing."""
     try:
         if path.exists():
             return path.is_file() and os.access(path, os.W_OK)
@@ -227,7 +227,7 @@ def apply(*groups: Option | tuple[Option, ...]) -> Callable[[Command], Command]:
 
 
 def names_of(options: Iterable[Option]) -> tuple[str, ...]:
-    """The parameters that options set, in their order.
+    """Return the parameters that options set, in their order.
 
     >>> names_of(LIMITS)
     ('connections', 'max_calls', 'max_usd', 'max_minutes')
@@ -241,7 +241,7 @@ def names_of(options: Iterable[Option]) -> tuple[str, ...]:
 
 
 def asking_flags(flags: Mapping[str, Any], *more: str) -> dict[str, Any]:
-    """Those of a command's flags that are settings of a request."""
+    """Return those of a command's flags that are settings of a request."""
     names = (*names_of(ASKING), "store", "confidence", "seed", "max_calls", *more)
     return {name: flags[name] for name in names if name in flags}
 
@@ -269,7 +269,8 @@ def refuse_recorded(flags: Mapping[str, Any], *names: str) -> None:
 
 
 def are_asked(data: str, models: Iterable[str]) -> bool:
-    """Whether the models are to be asked: they are named as models are, and no table has columns of the names."""
+    """Tell whether the models are to be asked: they are named as models are, and no table has columns of the
+    names."""
     from cereval.datasets.tables import read_scores
     from cereval.errors import CerevalError
     from cereval.models.build import KINDS

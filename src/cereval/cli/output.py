@@ -90,7 +90,7 @@ def print_table(
 
 
 def _fitted(rows: list[list[str]], names: Sequence[int], width: int, extra: int | None) -> list[list[str]]:
-    """The rows, their longest names shortened until they fit."""
+    """Return the rows, their longest names shortened until they fit."""
     if extra is not None and _width(rows) > width:
         return _fitted([row[:extra] + row[extra + 1 :] for row in rows], names, width, None)
     longest = max(len(row[column]) for row in rows for column in names)

@@ -89,7 +89,7 @@ def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flag
 
 
 def goal_of(flags: Mapping[str, Any], names: Sequence[str]) -> RankGoal:
-    """The goal that the flags ask for."""
+    """Return the goal that the flags ask for."""
     from cereval.errors import InvalidInput
     from cereval.goals.rank import Beats, Order, Top
 

@@ -38,7 +38,7 @@ LEARNING_METHODS = ("auto", "active", "partition", "cer-eval")
 
 
 def digest_of_items(items: Sequence[str]) -> str:
-    """A hash of item ids."""
+    """Return a hash of item ids."""
     return "sha256:" + hashlib.sha256("\n".join(items).encode(errors="replace")).hexdigest()
 
 
@@ -56,7 +56,7 @@ class SideInformation:
 
 
 def known_items(path: str | None, items: Sequence[str]) -> ItemsTable:
-    """The items table in the order of the scores; empty without a file."""
+    """Return the items table in the order of the scores; empty without a file."""
     return ItemsTable(tuple(items), None, None) if path is None else read_items(path).aligned_to(items)
 
 
@@ -74,7 +74,7 @@ def embedded(known: ItemsTable, embedder: str | None, method: str) -> NDArray[An
 
 
 def grouped(known: ItemsTable, groups: str | None) -> NDArray[Any] | None:
-    """The categories as groups. Asking for them by name without categories is an error."""
+    """Return the categories as groups. Asking for them by name without categories is an error."""
     if known.categories is None and groups == "category":
         raise InvalidInput("--groups", "given with --items that have a column `category`", groups)
     return None if known.categories is None or groups == "none" else np.array(known.categories)
@@ -119,7 +119,7 @@ def _split(table: ScoresTable, wanted: Sequence[str]) -> list[str]:
 def _from_file(
     path: str, items: Sequence[str], evaluated: Sequence[str | None], notes: list[str]
 ) -> NDArray[np.float64]:
-    """The models of another table on our items, NaN where it lacks one; never those evaluated."""
+    """Return the models of another table on our items, NaN where it lacks one; never those evaluated."""
     past = read_scores(path)
     for model in evaluated:
         if model in past.models:
@@ -155,7 +155,7 @@ class StoredScores:
 
 
 def stored_scores(url: str | None, items: Sequence[str], evaluated: Sequence[str]) -> StoredScores:
-    """The runs on data that share items with the table, by the items' ids, under the rule of live runs.
+    """Return the runs on data that share items with the table, by the items' ids, under the rule of live runs.
 
     Scores of one model each, and never of the models evaluated (`runner.start.teachers`).
     """
@@ -178,7 +178,7 @@ def stored_scores(url: str | None, items: Sequence[str], evaluated: Sequence[str
 def _on_data(
     store: Store, data_hash: str, rows: Mapping[str, int], evaluated: Sequence[str]
 ) -> tuple[Floats, int]:
-    """The other models' scores on one data set, in the table's rows; how many runs were those evaluated."""
+    """Return the other models' scores on one data set, in the table's rows; how many runs were those evaluated."""
     others = teachers(store, data_hash, evaluated)
     known = [str(item["id"]) for item in store.items(data_hash)]
     places = np.array([rows.get(item, -1) for item in known], dtype=np.int64)
@@ -206,14 +206,14 @@ class ScoredPair:
 
     @property
     def truth(self) -> float:
-        """The difference over all items, which a replay knows."""
+        """Return the difference over all items, which a replay knows."""
         return fsum(float(a) - float(b) for a, b in zip(self.first, self.second, strict=True)) / len(
             self.first
         )
 
 
 def read_pair(scores: str, models: Sequence[str], flags: Mapping[str, Any]) -> ScoredPair:
-    """Two columns of SCORES with the side information that the flags name."""
+    """Return two columns of SCORES with the side information that the flags name."""
     table = read_scores(scores)
     first, second = (table.model(name) for name in models)
     both = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
@@ -248,7 +248,7 @@ class ScoredModels:
     notes: tuple[str, ...] = ()
 
     def truth(self, result: Ranking) -> dict[str, Any]:
-        """Every model's mean over all items, certified pairs that contradict them, and intervals that miss."""
+        """Return every model's mean over all items, certified pairs that contradict them, and intervals that miss."""
         means = {
             name: fsum(self.scores[:, i].tolist()) / len(self.scores) for i, name in enumerate(self.names)
         }
@@ -267,7 +267,7 @@ class ScoredModels:
 
 
 def read_models(path: str, wanted: Sequence[str], baseline: str | None = None) -> ScoredModels:
-    """The named columns, or all that are complete; items that one of them lacks are left out."""
+    """Return the named columns, or all that are complete; items that one of them lacks are left out."""
     table = read_scores(path)
     complete = [name for name, column in table.models.items() if not np.isnan(column).any()]
     names = list(dict.fromkeys(wanted or complete))
@@ -307,7 +307,7 @@ def _wrong_top(result: Ranking, means: Mapping[str, float]) -> dict[str, Any]:
 
 
 def truth_in_words(result: Ranking, truth: Mapping[str, Any]) -> str:
-    """How many of the claims of a ranking the recorded scores bear out."""
+    """Return how many of the claims of a ranking the recorded scores bear out."""
     made = {"certified pairs": len(result.order)}
     wrong = {"certified pairs": len(truth["wrong_orders"])}
     if result.goal["goal"] == "top":
@@ -342,7 +342,7 @@ class TaskTable:
         return digest_of_items(self.items)
 
     def truth(self, result: TasksResult) -> dict[str, Any]:
-        """A replay knows all scores: the macro mean, and whether every interval holds its mean."""
+        """Return the macro mean, which a replay knows, and whether every interval holds its mean."""
         means = {}
         for name in result.tasks:
             mine = self.scores[self.groups == name]
@@ -363,7 +363,7 @@ def read_task_table(
     history: Sequence[str],
     store: str | None = None,
 ) -> TaskTable:
-    """The tasks that the flags of `cereval tasks` describe."""
+    """Return the tasks that the flags of `cereval tasks` describe."""
     if len(files) > 1:
         if items is not None or by is not None:
             raise InvalidInput("--items", "left out when each of several SCORES files is a task", items or by)
@@ -388,7 +388,7 @@ def read_task_table(
 
 
 def _joined(files: Sequence[str], model: str) -> tuple[ScoresTable, NDArray[np.str_]]:
-    """Several tables below one another; a model that one of them lacks was not asked there."""
+    """Return several tables below one another; a model that one of them lacks was not asked there."""
     names = names_of(files)
     tables = [read_scores(file) for file in files]
     for file, table in zip(files, tables, strict=True):
@@ -416,21 +416,21 @@ class GrowingTable:
     steps: list[int]
 
     def truths(self, result: GrowingResult) -> list[float | None]:
-        """Each version's mean, which a replay knows; None for the population, and where a score is missing."""
+        """Return each version's mean, which a replay knows; None for the population, and where a score is missing."""
         if result.target == "population":
             return [None for _ in result.versions]
         parts = [self.scores[: version.n_items] for version in result.versions]
         return [None if np.isnan(part).any() else fsum(part) / len(part) for part in parts]
 
     def digest(self, count: int) -> str:
-        """A hash of the first `count` item ids."""
+        """Return a hash of the first `count` item ids."""
         return digest_of_items(self.items[:count])
 
 
 def read_growing_table(
     path: str, model: str, versions: str | None, items: str | None, by: str | None, kept: Kept | None
 ) -> GrowingTable:
-    """The scores that are there (empty ones are not part of any version), with the versions as asked for."""
+    """Return the scores that are there (empty ones are not part of any version), with the versions as asked for."""
     if versions is not None and items is not None:
         raise InvalidInput("--versions", "left out when --items says the versions", versions)
     if (items is None) != (by is None):
@@ -472,7 +472,7 @@ def _grown(
 
 
 def _steps(versions: str | None, count: int) -> list[int]:
-    """How many items each version adds.
+    """Return how many items each version adds.
 
     >>> _steps("0.5,0.75,1", 100), _steps("60,100", 100), _steps(None, 7)
     ([50, 25, 25], [60, 40], [7])
@@ -511,7 +511,7 @@ class Kept:
 
 
 def load(file: str | None, flags: Mapping[str, Any]) -> Kept | None:
-    """The session in a file, if there is one; settings given again must be those it was started with."""
+    """Return the session in a file, if there is one; settings given again must be those it was started with."""
     if file is None or not Path(file).exists():
         return None
     try:

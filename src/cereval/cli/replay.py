@@ -194,7 +194,7 @@ def _left_out(count: int) -> tuple[str, ...]:
 
 
 def scored_rows(column: Floats) -> Any:
-    """The rows of a column that have a score."""
+    """Return the rows of a column that have a score."""
     import numpy as np
 
     from cereval.errors import InvalidInput
@@ -207,7 +207,7 @@ def scored_rows(column: Floats) -> Any:
 
 
 def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
-    """The plan that a replay's certificate rests on; embeddings have no place in it."""
+    """Return the plan that a replay's certificate rests on; embeddings have no place in it."""
     from cereval.arrays import packed
     from cereval.plan import Known, Plan
 
@@ -255,7 +255,7 @@ def _side_information(table: ScoresTable, model: str, flags: dict[str, Any]) -> 
 
 
 def _weights(table: ScoresTable, model: str, flags: dict[str, Any]) -> Floats | None:
-    """The weights that --weights or --mix describe; a mix is one of the items that have a score."""
+    """Return the weights that --weights or --mix describe; a mix is one of the items that have a score."""
     from cereval.cli.recorded import known_items
     from cereval.datasets import weighting
     from cereval.datasets.tables import read_column
@@ -280,7 +280,7 @@ def _weights(table: ScoresTable, model: str, flags: dict[str, Any]) -> Floats | 
 
 
 def _truth(column: Floats, weights: Floats | None, result: Result) -> dict[str, Any]:
-    """A replay knows all scores; of a population it still has only a sample."""
+    """Return the mean over all items, which a replay knows; of a population it still has only a sample."""
     from math import fsum
 
     if result.target == "population":
@@ -325,7 +325,7 @@ def check_flags(context: click.Context, *, all_models: bool) -> None:
 
 
 def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
-    """Every model, with all the others as history; prints the table or one JSON object."""
+    """Replay every model, with all the others as history; print the table or one JSON object."""
     from cereval.experiments.leave_one_out import total
     from cereval.goals.estimate import in_open_unit_interval
     from cereval.sessions.base import whole

@@ -92,7 +92,7 @@ def benchmarks(data: Path, out: Path, quick: bool, replications: int, **chosen: 
 def embeddings(
     data: Path, out: Path, quick: bool, replications: int, endpoint: str | None, endpoint_model: str
 ) -> Figure:
-    """The embedding ablation: TF-IDF, character TF-IDF, wordllama, noise, and an endpoint if given."""
+    """Run the embedding ablation: TF-IDF, character TF-IDF, wordllama, noise, and an endpoint if given."""
     from cereval.experiments.benchmarks import Ablation
     from cereval.experiments.recorded import fetch_embeddings, folders, load
 
@@ -106,7 +106,7 @@ def embeddings(
 
 @figure(DATA, quick=1, full=3)
 def scaling(data: Path, out: Path, replications: int, **_: Any) -> Figure:
-    """The test scaling law: needed items against mean score and model size."""
+    """Fit the test scaling law: needed items against mean score and model size."""
     from cereval.experiments.benchmarks import ScalingLaw
 
     return ScalingLaw(data, out, replications)
@@ -129,7 +129,7 @@ def team(data: Path, eps: float, models: int | None, replications: int, **_: Any
 
 @figure(quick=20, full=20)
 def hubness(replications: int, quick: bool, **_: Any) -> Figure:
-    """The counterexample: Cer-Eval's interval misses in most runs, the certified one covers."""
+    """Run the counterexample: Cer-Eval's interval misses in most runs, the certified one covers."""
     from cereval.experiments.simulation import ALL_CASES, Counterexample
 
     return Counterexample(replications, cases=ALL_CASES[:1] if quick else ALL_CASES)

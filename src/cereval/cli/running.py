@@ -49,7 +49,7 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
 
 
 def labels_of(flags: Mapping[str, Any]) -> list[str]:
-    """The name and the tags that a command gives its run."""
+    """Return the name and the tags that a command gives its run."""
     return [*((flags["name"],) if flags["name"] else ()), *flags["tags"]]
 
 
@@ -98,7 +98,7 @@ def _minute(moment: float) -> str:
 
 
 def run_json(outcome: Outcome, path: Path) -> dict[str, Any]:
-    """What scripts want besides the result's fields."""
+    """Return what scripts want besides the result's fields."""
     names = outcome.result.models
     named = {"first": names[0], "second": names[1]} if len(names) == 2 else {}
     spec = {} if "goal" in outcome.result.as_dict() else dict(outcome.result.goal)
@@ -120,7 +120,7 @@ def run_json(outcome: Outcome, path: Path) -> dict[str, Any]:
 
 
 def run_rows(outcome: Outcome, path: Path) -> Rows:
-    """How a run ended, what it took, and where it is kept."""
+    """Return how a run ended, what it took, and where it is kept."""
     result = outcome.result
     cost = money(outcome.cost_usd) if outcome.cost_usd != 0 else "$0.0000"
     return [
@@ -150,7 +150,7 @@ def suggest_resuming(outcome: Outcome, store: Store) -> None:
 
 
 def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
-    """Where the certificate goes: beside the database unless told otherwise. Checked before any call."""
+    """Return where the certificate goes: beside the database unless told otherwise. Checked before any call."""
     path = Path(output) if output else beside_store(store, f"{run_id}.certificate.json")
     if not can_be_written(path):
         raise BadFile(f"the certificate cannot be written to {path}; name a file in a writable folder")
@@ -158,7 +158,7 @@ def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
 
 
 def beside_store(store: Store, name: str) -> Path:
-    """A file of this name beside the database, or in the working folder where the store is a server."""
+    """Return a file of this name beside the database, or in the working folder where the store is a server."""
     file = sqlite_file(store.url)
     return (file.parent if file is not None else Path()) / name
 

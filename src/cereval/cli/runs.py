@@ -42,7 +42,7 @@ def runs(store: str | None, as_json: bool, **wanted: Any) -> int:
 
 
 def summary_of(run: Run, store: Store) -> Mapping[str, Any]:
-    """What a run came to; of runs that do not tell by themselves, as their newest certificate says."""
+    """Return what a run came to; of runs that do not tell by themselves, as their newest certificate says."""
     if run.summary or run.status not in ("finished", "budget", "interrupted"):
         return run.summary
     certificates = store.certificates(run.run_id)
@@ -52,7 +52,7 @@ def summary_of(run: Run, store: Store) -> Mapping[str, Any]:
 
 
 def _fits(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a run is one of those asked for."""
+    """Tell whether a run is one of those asked for."""
     since = None if wanted["since"] is None else _moment(wanted["since"])
     return (
         (wanted["model"] is None or wanted["model"] in facts["model"])
@@ -63,7 +63,7 @@ def _fits(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _moment(text: str) -> str:
-    """A date, or an age counted back from now, as the store writes moments."""
+    """Return a date, or an age counted back from now, as the store writes moments."""
     from datetime import UTC, datetime, timedelta
 
     from cereval.errors import InvalidInput

@@ -56,7 +56,7 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
 
 
 def fits(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a row is one of those asked for."""
+    """Tell whether a row is one of those asked for."""
     score, text = row["score"], wanted["contains"]
     return not (
         (wanted["wrong"] and (score is None or score >= 0.5))

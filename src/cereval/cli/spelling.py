@@ -56,7 +56,8 @@ def in_flags(error: InvalidInput, command: click.Command, arguments: Sequence[st
 
 
 def _holds(given: object, received: object) -> bool:
-    """Whether a value is the one refused, or one of several that were given in one flag or one flag after another."""
+    """Tell whether a value is the one refused, or one of several that were given in one flag or one flag after
+    another."""
     if isinstance(given, tuple):
         return any(_holds(one, received) for one in given)
     return given == received or (isinstance(given, str) and received in given.split(","))

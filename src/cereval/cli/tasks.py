@@ -85,7 +85,7 @@ def tasks(context: click.Context, /, files: tuple[str, ...], data: tuple[str, ..
 
 
 def goal_of(eps: float | None, each: float | None, at_least: float | None, which: float | None) -> TasksGoal:
-    """The goal that the flags ask for."""
+    """Return the goal that the flags ask for."""
     from cereval.errors import InvalidInput
     from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, WhichFail
 
@@ -127,7 +127,7 @@ def _divided(request: Request, files: Sequence[str], goal: TasksGoal, by: str | 
 
 
 def _field(files: Sequence[str], flags: Mapping[str, Any]) -> str | None:
-    """The field that names the task."""
+    """Return the field that names the task."""
     from cereval.errors import InvalidInput
 
     by: str | None = flags["by"]

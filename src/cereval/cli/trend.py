@@ -49,7 +49,7 @@ def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
 
 
 def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
-    """The runs on one data set that came to a number of one model."""
+    """Return the runs on one data set that came to a number of one model."""
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
 
@@ -61,7 +61,7 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
 
 
 def _is_of_one_model(run: Run) -> bool:
-    """Whether a run came to a number of one model."""
+    """Tell whether a run came to a number of one model."""
     from cereval.kinds import kind_of
     from cereval.plan import Plan
 

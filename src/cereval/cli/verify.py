@@ -76,7 +76,7 @@ def _sealed(seal: str | None, key: str | None) -> tuple[Seal | None, str | None]
 
 
 def _stored(content: Any, path: Path, url: str | None) -> Stored | None:
-    """What the store has of the run. A store that was named must have it; one that lies beside may."""
+    """Return what the store has of the run. A store that was named must have it; one that lies beside may."""
     from cereval.runner.start import evidence
     from cereval.store.base import opened_store
 
@@ -91,7 +91,7 @@ def _stored(content: Any, path: Path, url: str | None) -> Stored | None:
 
 
 def holds_run(file: Path, run_id: str) -> bool:
-    """Whether a file is a database of cereval with this run; it may be another's, so nothing is touched."""
+    """Tell whether a file is a database of cereval with this run; it may be another's, so nothing is touched."""
     import sqlite3
 
     from cereval.errors import StoreError

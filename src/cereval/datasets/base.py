@@ -34,16 +34,16 @@ class Item:
 
     @property
     def answer(self) -> str | None:
-        """The canonical answer."""
+        """Return the canonical answer."""
         return self.answers[0] if self.answers else None
 
     @property
     def text(self) -> str:
-        """The question as one text; of a chat, the newest message."""
+        """Return the question as one text; of a chat, the newest message."""
         return self.input if isinstance(self.input, str) else self.input[-1]["content"]
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON-able values."""
+        """Return the fields as JSON-able values."""
         return {
             "id": self.id,
             "input": self.input if isinstance(self.input, str) else [dict(turn) for turn in self.input],

@@ -41,7 +41,7 @@ class Fields:
     id: str | None = None
 
     def resolved(self, names: Sequence[str], source: str = "the data") -> Fields:
-        """The same with every part named, where the data has it; only `input` must be there."""
+        """Return the same with every part named, where the data has it; only `input` must be there."""
         found = {part: self._resolved(part, names, source) for part in KNOWN}
         if found["input"] is None:
             have = ", ".join(map(shown, names[:MOST_SHOWN])) + (", ..." if len(names) > MOST_SHOWN else "")
@@ -63,13 +63,13 @@ class Fields:
         return wanted
 
     def used(self) -> frozenset[str]:
-        """The names of the data's fields that have a part."""
+        """Return the names of the data's fields that have a part."""
         single = {self.input, self.answer, self.category, self.id, self.choices}
         return frozenset(name for name in single | set((self.choices or "").split(",")) if name)
 
 
 def question_of(row: Row, name: str, source: str) -> str | tuple[Mapping[str, str], ...]:
-    """The text or chat in a field."""
+    """Return the text or chat in a field."""
     value = row.values.get(name)
     if isinstance(value, str) and value.strip():
         return value
@@ -117,7 +117,7 @@ def identity_of(value: Any, place: str) -> str:
 
 
 def as_text(value: Any) -> str:
-    """A value as a text: whole floats lose their `.0`, which only the file format put there.
+    """Return a value as a text: whole floats lose their `.0`, which only the file format put there.
 
     >>> as_text(3.0), as_text(True), as_text(" x ")
     ('3', 'true', ' x ')

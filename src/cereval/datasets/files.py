@@ -47,7 +47,7 @@ class Row:
 
 
 def file_format(path: Path, allowed: tuple[str, ...] = ("jsonl", "json", "csv", "parquet")) -> str:
-    """The layout that the file's ending announces."""
+    """Return the layout that the file's ending announces."""
     kind = FORMATS.get(path.suffix.lower(), "")
     if kind not in allowed:
         raise BadFile(f"{path}: cannot tell its layout from its ending; use one of {', '.join(allowed)}")
@@ -58,7 +58,7 @@ def file_format(path: Path, allowed: tuple[str, ...] = ("jsonl", "json", "csv", 
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Every record of a JSONL, CSV or Parquet file."""
+    """Return every record of a JSONL, CSV or Parquet file."""
     readers = {"jsonl": _jsonl_rows, "json": _json_rows, "csv": _csv_rows, "parquet": _parquet_rows}
     kind = file_format(path)
     try:
@@ -98,7 +98,7 @@ def column_values(path: Path, name: str, column: Any) -> list[Any]:
 
 
 def read_table(path: Path) -> Any:
-    """A CSV or Parquet file as an Arrow table; `item` in a CSV stays text, so that `007` keeps its zeros."""
+    """Return a CSV or Parquet file as an Arrow table; `item` in a CSV stays text, so that `007` keeps its zeros."""
     import pyarrow as pa
 
     kind = file_format(path, ("csv", "parquet"))
@@ -159,7 +159,7 @@ def _delimiter(path: Path) -> str:
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
-    """The records of a JSON array of objects."""
+    """Yield the records of a JSON array of objects."""
     values = read_json(path, unique=False)
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
         raise BadContent(f"{path} must be a list of objects, one for each record")

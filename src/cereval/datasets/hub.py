@@ -36,7 +36,7 @@ class HubSource:
 
 
 def read_hub(source: HubSource) -> list[Row]:
-    """Every record of the split."""
+    """Return every record of the split."""
     library = optional("datasets", "datasets")
     try:
         records: list[Any] = list(library.load_dataset(source.name, source.config, split=source.split))

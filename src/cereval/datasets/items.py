@@ -24,7 +24,7 @@ class _Choices:
 def items_from(
     rows: Sequence[Row], fields: Fields, source: str, *, combined: bool = False
 ) -> tuple[Item, ...]:
-    """The items that the rows describe; `fields` may leave parts to be recognised."""
+    """Return the items that the rows describe; `fields` may leave parts to be recognised."""
     parts = fields.resolved(list(dict.fromkeys(name for row in rows for name in row.values)), source)
     choices = [_choices(row, parts, source) for row in rows]
     answers = [row.values.get(parts.answer or "", "") for row in rows]

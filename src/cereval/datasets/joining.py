@@ -15,7 +15,7 @@ BY_CONTENT = re.compile(r"[0-9a-f]{16}(-[0-9]+)?")
 
 
 def joined(parts: Sequence[DataSet]) -> DataSet:
-    """One data set whose categories are the tasks; of several, each item is named by its file too."""
+    """Return one data set whose categories are the tasks; of several, each item is named by its file too."""
     if len(parts) == 1:
         if not any(item.category for item in parts[0].items):
             raise InvalidInput(
@@ -32,7 +32,7 @@ def joined(parts: Sequence[DataSet]) -> DataSet:
 
 
 def new_items(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> tuple[Item, ...]:
-    """The items of `data` that are not known yet; one that is known must not have changed.
+    """Return the items of `data` that are not known yet; one that is known must not have changed.
 
     Without ids of their own, items are named by their content: there a known question with another answer or
     category would pass for a new one.
@@ -58,7 +58,7 @@ def new_items(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()
 
 
 def named(source: str) -> str:
-    """A file without its folder: what a run is does not depend on where files lie.
+    """Return a file without its folder: what a run is does not depend on where files lie.
 
     >>> named("data/law.jsonl"), named("hf:org/name")
     ('law.jsonl', 'hf:org/name')
@@ -67,7 +67,7 @@ def named(source: str) -> str:
 
 
 def names_of(files: Sequence[str]) -> list[str]:
-    """A file's own name, or its folder's where the files are called alike.
+    """Return a file's own name, or its folder's where the files are called alike.
 
     >>> names_of(["a/scores.csv", "b/scores.csv"]), names_of(["x.csv", "y.csv"])
     (['a', 'b'], ['x', 'y'])

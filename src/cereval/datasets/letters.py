@@ -15,7 +15,7 @@ LONGEST_NUMBER = 9
 
 
 def letter_of(answer: Any, labels: Sequence[str], choices: Sequence[str], first: int = 0) -> str | None:
-    """The letter of the right choice: named by its label, its letter, its text or its number (from `first`).
+    """Return the letter of the right choice: named by its label, its letter, its text or its number (from `first`).
 
     >>> letter_of("3", ("1", "2", "3"), ("x", "y", "z")), letter_of(1, (), ("x", "y"))
     ('C', 'B')
@@ -36,7 +36,7 @@ def letter_of(answer: Any, labels: Sequence[str], choices: Sequence[str], first:
 
 
 def first_number(answers: Sequence[Any], counts: Sequence[int]) -> int:
-    """Whether a data set counts its choices from 0 or from 1.
+    """Tell whether a data set counts its choices from 0 or from 1.
 
     From 1 only if some answer would overshoot otherwise and none is 0.
 

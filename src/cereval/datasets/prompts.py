@@ -46,7 +46,7 @@ class Prompt:
                 raise InvalidInput("examples", "items with an answer", example.id)
 
     def messages(self, item: Item) -> tuple[dict[str, str], ...]:
-        """The chat for one item."""
+        """Return the chat for one item."""
         turns = [{"role": "system", "content": self.system}] if self.system else []
         for example in self.examples:
             turns += self._asked(example)

@@ -15,7 +15,7 @@ from cereval.datasets.items import items_from
 def read_dataset(
     source: str | PathLike[str], fields: Fields | None = None, *, combined: bool = False
 ) -> DataSet:
-    """The items of a JSONL, CSV or Parquet file, or of `hf:org/name[:config][@split]`.
+    """Return the items of a JSONL, CSV or Parquet file, or of `hf:org/name[:config][@split]`.
 
     combined: it is read beside other files, so that nothing may be guessed that another file may tell otherwise.
     """

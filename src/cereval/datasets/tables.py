@@ -38,14 +38,14 @@ class ScoresTable:
     models: Mapping[str, Floats]
 
     def model(self, name: str) -> Floats:
-        """One model's column."""
+        """Return one model's column."""
         if name not in self.models:
             hint = did_you_mean(name, self.models)
             raise InvalidInput("model", f"a column of the scores table ({hint})", name)
         return self.models[name]
 
     def others(self, name: str) -> tuple[str, ...]:
-        """Every model but one."""
+        """Return every model but one."""
         return tuple(other for other in self.models if other != name)
 
     def history(self, names: Sequence[str]) -> Floats:
@@ -68,7 +68,7 @@ class ItemsTable:
     categories: tuple[str, ...] | None
 
     def aligned_to(self, items: Sequence[str]) -> ItemsTable:
-        """The same facts in the order of `items`, each of which must be in the table."""
+        """Return the same facts in the order of `items`, each of which must be in the table."""
         rows = {item: row for row, item in enumerate(self.items)}
         missing = [item for item in items if item not in rows]
         if missing:
@@ -81,7 +81,7 @@ class ItemsTable:
 
 
 def read_scores(path: str | PathLike[str]) -> ScoresTable:
-    """A parquet or csv file with a column `item` and one column of scores per model."""
+    """Return a parquet or csv file with a column `item` and one column of scores per model."""
     path = Path(path)
     table = read_table(path)
     items = _identities(path, _required(path, table.column_names, "item", table))
@@ -92,7 +92,7 @@ def read_scores(path: str | PathLike[str]) -> ScoresTable:
 
 
 def read_items(path: str | PathLike[str]) -> ItemsTable:
-    """A parquet, csv or jsonl file with `item` and at least one of `text` and `category`."""
+    """Return a parquet, csv or jsonl file with `item` and at least one of `text` and `category`."""
     path = Path(path)
     columns = _columns(path)
     items = _identities(path, _required(path, list(columns), "item", columns))
@@ -104,7 +104,7 @@ def read_items(path: str | PathLike[str]) -> ItemsTable:
 
 
 def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> list[Any]:
-    """One column of a parquet, csv or jsonl file with a column `item`, in the order of `items`."""
+    """Return one column of a parquet, csv or jsonl file with a column `item`, in the order of `items`."""
     path = Path(path)
     columns = _columns(path, ("item", name))
     keys = _identities(path, _required(path, list(columns), "item", columns))
@@ -121,7 +121,7 @@ def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> l
 
 
 def read_ids(path: str | PathLike[str]) -> tuple[str, ...]:
-    """The column `item` of a parquet, csv or jsonl file."""
+    """Return the column `item` of a parquet, csv or jsonl file."""
     path = Path(path)
     columns = _columns(path, ("item",))
     return _identities(path, _required(path, list(columns), "item", columns))
@@ -159,7 +159,7 @@ def _identities(path: Path, values: list[Any]) -> tuple[str, ...]:
 
 
 def _is_index(name: str) -> bool:
-    """Whether a column is what pandas writes of an index without a name."""
+    """Tell whether a column is what pandas writes of an index without a name."""
     return name in ("", "Unnamed: 0") or name.startswith("__index_level_")
 
 

@@ -27,7 +27,7 @@ def check_one(weights: str | None, mix: str | None) -> None:
 
 
 def is_table(value: str) -> bool:
-    """Whether a flag names a file rather than a column."""
+    """Tell whether a flag names a file rather than a column."""
     return Path(value).suffix.lower() in TABLES
 
 
@@ -40,7 +40,7 @@ def weights_of_items(value: str, ids: Sequence[str], column: Callable[[str], Seq
 
 
 def numbers(values: Sequence[Any], source: str, ids: Sequence[str]) -> Floats:
-    """The values as floats; the first that is no weight is named with its item."""
+    """Return the values as floats; the first that is no weight is named with its item."""
     import numpy as np
 
     found = []
@@ -56,7 +56,7 @@ def numbers(values: Sequence[Any], source: str, ids: Sequence[str]) -> Floats:
 
 
 def mix_of(value: str) -> dict[str, float]:
-    """The mix in a flag, or in the file that it names."""
+    """Return the mix in a flag, or in the file that it names."""
     from cereval.datasets.files import read_rows
     from cereval.items.mix import mix_from, parsed_mix
 
@@ -79,7 +79,7 @@ def mix_notes(value: str | None) -> tuple[str, ...]:
 
 
 def mixed(value: str, categories: Sequence[str | None] | None) -> Floats:
-    """The weights of a mix; the items must have categories."""
+    """Return the weights of a mix; the items must have categories."""
     from cereval.items.mix import mix_weights
 
     if categories is None or not any(categories):

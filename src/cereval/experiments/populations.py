@@ -99,7 +99,7 @@ SCENARIOS: dict[str, Callable[..., Population]] = {"S1": s1, "S2": s2, "S3": s3}
 def hubness(
     rng: np.random.Generator, size: int = 5000, dimensions: int = 50, share: float = 0.1
 ) -> Population:
-    """The counterexample to Cer-Eval as printed: a tight core that is everybody's nearest neighbour.
+    """Return the counterexample to Cer-Eval as printed: a tight core that is everybody's nearest neighbour.
 
     A `share` of the items ~ N(0, .1 I) has loss 1, the others ~ N(0, I) have loss 0. In many dimensions
     the nearest neighbour of an outer point is a core point, so 1-NN labels outer points by the core's loss

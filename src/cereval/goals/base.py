@@ -11,17 +11,17 @@ class Goal(Protocol):
     """Goals are frozen, validated in their constructors, and rebuilt from their spec."""
 
     def aim(self, budget: int | None) -> Aim:
-        """What the method's bets and draws should work towards."""
+        """Return what the method's bets and draws should work towards."""
 
     def reached(self, method: Method) -> bool:
-        """Whether the results consumed so far certify the goal."""
+        """Tell whether the results consumed so far certify the goal."""
 
     def decision(self, method: Method) -> str | None:
-        """The answer to a yes/no goal, if it has one yet."""
+        """Return the answer to a yes/no goal, if it has one yet."""
 
     @property
     def words(self) -> str:
-        """What is asked, in a few words."""
+        """Return what is asked, in a few words."""
 
     def spec(self) -> dict[str, Any]:
         """Name and parameters, JSON-able."""

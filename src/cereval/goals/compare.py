@@ -86,7 +86,7 @@ class Difference:
         return method.radius <= self.eps / 2
 
     def decision(self, method: Method) -> str | None:
-        """The sign where the interval excludes 0, "no-difference" where it lies within eps of 0."""
+        """Return the sign where the interval excludes 0, "no-difference" where it lies within eps of 0."""
         return _sign_or_tie(method, self.eps)
 
     @property
@@ -113,7 +113,7 @@ class NotWorse:
 
     @property
     def limit(self) -> float:
-        """The mean of y at a difference of -eps."""
+        """Return the mean of y at a difference of -eps."""
         return (1 - self.eps) / 2
 
     def aim(self, budget: int | None) -> Aim:

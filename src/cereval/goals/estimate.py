@@ -42,7 +42,7 @@ class Estimate:
 
 
 def in_open_unit_interval(field: str, value: object) -> float:
-    """The value as a float, if it is a number strictly between 0 and 1."""
+    """Return the value as a float, if it is a number strictly between 0 and 1."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

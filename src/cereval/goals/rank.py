@@ -44,31 +44,31 @@ class RankGoal(Protocol):
 
     @property
     def margin(self) -> float | None:
-        """The second null's distance from 0, if a claim "worse by less than this" is needed."""
+        """Return the second null's distance from 0, if a claim "worse by less than this" is needed."""
 
     @property
     def floor(self) -> float:
-        """The smallest distance from a null that the bets aim at."""
+        """Return the smallest distance from a null that the bets aim at."""
 
     @property
     def cap(self) -> float:
-        """The largest share of an account that one item may lose (see `PairTuning`)."""
+        """Return the largest share of an account that one item may lose (see `PairTuning`)."""
 
     def pairs(self, models: int) -> tuple[Ints, Ints]:
-        """The pairs that are played."""
+        """Return the pairs that are played."""
 
     def family(self, models: int) -> int:
         """Among how many nulls the error budget is shared: as many as can be true and matter to the answer."""
 
     @property
     def orders_all(self) -> bool:
-        """Whether the family holds both nulls of every pair played, so that all claims are certified order."""
+        """Tell whether the family holds both nulls of every pair played, so that all claims are certified order."""
 
     def unsettled(self, claims: Claims) -> Bools:
         """Pairs that keep the goal from being reached (symmetric)."""
 
     def open(self, claims: Claims) -> Bools:
-        """Those of them to follow now; none only if none is unsettled."""
+        """Return those of them to follow now; none only if none is unsettled."""
 
     def played(self, claims: Claims) -> Bools:
         """Pairs whose games go on when both models have been asked (symmetric)."""
@@ -77,21 +77,21 @@ class RankGoal(Protocol):
         """Pairs given as ties (symmetric)."""
 
     def winners(self, claims: Claims) -> Bools:
-        """The models that answer the goal's question: the top k, or those that beat the baseline."""
+        """Return the models that answer the goal's question: the top k, or those that beat the baseline."""
 
     def losers(self, claims: Claims) -> Bools:
-        """The models certified out of it."""
+        """Return the models certified out of it."""
 
     @property
     def words(self) -> str:
-        """What is asked, in a few words."""
+        """Return what is asked, in a few words."""
 
     def spec(self) -> dict[str, Any]:
         """Name and parameters, JSON-able."""
 
 
 def all_pairs(models: int) -> tuple[Ints, Ints]:
-    """Every pair of different models once.
+    """Return every pair of different models once.
 
     >>> [numbers.tolist() for numbers in all_pairs(3)]
     [[0, 0, 1], [1, 2, 2]]
@@ -144,7 +144,7 @@ class Ties:
         return True
 
     def candidates(self, claims: Claims) -> Bools:
-        """The pairs that the goal asks about and that are not ordered."""
+        """Return the pairs that the goal asks about and that are not ordered."""
         return claims.unordered
 
     def ties(self, claims: Claims) -> Bools:
@@ -277,7 +277,8 @@ class Top:
         return np.zeros_like(claims.above)
 
     def winners(self, claims: Claims) -> Bools:
-        """Those with the fewest certified betters, and of these the ones that lead the others on shared items."""
+        """Return those with the fewest certified betters, and of these the ones that lead the others on shared
+        items."""
         betters = claims.above.sum(axis=0)
         lead = claims.gap[:, betters < self.k].mean(axis=1)
         found = np.zeros(len(lead), dtype=bool)

@@ -15,17 +15,17 @@ class TasksGoal(Protocol):
 
     @property
     def aims(self) -> TaskAims:
-        """What the draws and bets work towards."""
+        """Return what the draws and bets work towards."""
 
     def reached(self, method: ManyTasks) -> bool:
-        """Whether the results consumed so far certify the goal."""
+        """Tell whether the results consumed so far certify the goal."""
 
     def decision(self, method: ManyTasks) -> str | None:
         """ "all-pass", "some-fail", or None: not decided, or nothing to decide."""
 
     @property
     def words(self) -> str:
-        """What is asked, in a few words."""
+        """Return what is asked, in a few words."""
 
     def spec(self) -> dict[str, Any]:
         """Name and parameters, JSON-able."""
@@ -167,12 +167,12 @@ class WhichFail:
 
 
 def all_within(method: ManyTasks, eps: float) -> bool:
-    """Whether every task's interval reaches no further than eps."""
+    """Tell whether every task's interval reaches no further than eps."""
     return bool(method.widest <= eps)
 
 
 def decided(method: ManyTasks) -> str | None:
-    """One task that fails settles the question; to pass takes all of them."""
+    """Decide over all tasks: one that fails settles the question; to pass takes all of them."""
     verdicts = method.verdicts
     if "fail" in verdicts:
         return "some-fail"

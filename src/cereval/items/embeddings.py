@@ -103,7 +103,7 @@ EMBEDDERS: dict[str, Callable[[Sequence[str], int], Vectors]] = {
 
 
 def embed(texts: Sequence[str], name: str = "tfidf", dimensions: int = DIMENSIONS) -> Vectors:
-    """One vector for each text, by the named embedder.
+    """Return one vector for each text, by the named embedder.
 
     >>> embed(["one text", "one other text"], dimensions=8).shape
     (2, 8)
@@ -125,7 +125,7 @@ def text_features(texts: Sequence[str], name: str = "tfidf") -> Vectors:
 
 
 def unit_rows(vectors: NDArray[Any]) -> Vectors:
-    """The rows scaled to length 1; a zero row stays zero.
+    """Return the rows scaled to length 1; a zero row stays zero.
 
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).round(2).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]

@@ -70,7 +70,7 @@ def history_designs(table: Floats) -> dict[str, Design]:
 
 
 def group_design(groups: NDArray[np.int64]) -> Design:
-    """One indicator per group; shrunken group means on the logit scale."""
+    """Return one indicator per group; shrunken group means on the logit scale."""
     columns = np.zeros((len(groups), int(groups.max()) + 1))
     columns[np.arange(len(groups)), groups] = 1.0
     return Design.of(columns, 4.0)
@@ -127,7 +127,7 @@ def _squared_distances(rows: Floats, centres: Floats) -> Floats:
 
 
 def designs(pool: Pool) -> dict[str, Design]:
-    """One design for each expert that the pool's side information supports, by name.
+    """Return one design for each expert that the pool's side information supports, by name.
 
     >>> list(designs(Pool.build(4, groups=[0, 0, 1, 1], history=[0.0, 1.0, 0.0, 1.0])))
     ['easiness', 'bent', 'factors', 'bent factors', 'relatives', 'groups', 'history and groups']

@@ -145,7 +145,7 @@ def _ordered_factors(loadings: Floats, scores: Floats, votes: Floats) -> Floats:
 
 
 def _relatives(deviations: Floats) -> Floats:
-    """The columns, or their leading principal axes: all of these would be to a ridge what the columns are."""
+    """Return the columns, or their leading principal axes: all of these would be to a ridge what the columns are."""
     if deviations.shape[1] <= MAX_RELATIVES:
         return deviations
     _, axes = np.linalg.eigh(deviations.T @ deviations)

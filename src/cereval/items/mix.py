@@ -36,7 +36,7 @@ def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> NDArray[np.float
 
 
 def parsed_mix(text: str) -> dict[str, float]:
-    """A mix as a user types it.
+    """Return a mix as a user types it.
 
     >>> parsed_mix("law=0.5, art=0.5")
     {'law': 0.5, 'art': 0.5}

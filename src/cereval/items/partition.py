@@ -50,12 +50,12 @@ class Grouping:
     held_out_squares: Floats
 
     def item_means(self, prior: float = 0.5, strength: float = 2.0) -> Floats:
-        """A predicted loss for every item: its group's held-out mean, drawn towards `prior`."""
+        """Return a predicted loss for every item: its group's held-out mean, drawn towards `prior`."""
         means = (self.held_out_total + strength * prior) / (self.held_out + strength)
         return np.asarray(means[self.labels])
 
     def item_variances(self, prior: float = 0.25, strength: float = 2.0) -> Floats:
-        """A predicted squared error for every item: its group's held-out variance, drawn towards `prior`."""
+        """Return a predicted squared error for every item: its group's held-out variance, drawn towards `prior`."""
         spread = worst_variance(self.held_out, self.held_out_total, self.held_out_squares, 0.0)
         return np.asarray(
             ((self.held_out * spread + strength * prior) / (self.held_out + strength))[self.labels]
@@ -127,13 +127,13 @@ class NearestNeighbourPartition:
 
     @property
     def neighbours(self) -> Labels:
-        """The nearest training item of every item (-1 before the first)."""
+        """Return the nearest training item of every item (-1 before the first)."""
         self._train()
         return self._neighbour
 
     @property
     def neighbour_losses(self) -> Floats:
-        """The loss of every item's nearest training item: the plain 1-NN prediction."""
+        """Return the loss of every item's nearest training item: the plain 1-NN prediction."""
         self._train()
         return self._neighbour_loss
 
@@ -149,15 +149,15 @@ class NearestNeighbourPartition:
             self._waiting.append((item, loss))
 
     def labels(self, k: int) -> Labels:
-        """The group, 0..k-1, of every item when losses are cut into k equal intervals."""
+        """Return the group, 0..k-1, of every item when losses are cut into k equal intervals."""
         return loss_labels(self.neighbour_losses, k, clamp=self._clamp)
 
     def members(self, k: int, group: int) -> Labels:
-        """The items of one group that have not been evaluated."""
+        """Return the items of one group that have not been evaluated."""
         return np.flatnonzero((self.labels(k) == group) & ~self._seen)
 
     def grouping(self, k: int) -> Grouping:
-        """The partition into k groups with its sums, as a record that later additions do not change."""
+        """Return the partition into k groups with its sums, as a record that later additions do not change."""
         if not 1 <= k <= self._largest_k:
             raise InvalidInput("k", f"in 1..{self._largest_k}", k)
         self._train()
@@ -165,7 +165,7 @@ class NearestNeighbourPartition:
         return Grouping(k, self.labels(k), *self._sums[:, start : start + width].copy())
 
     def radii(self, delta: float) -> Floats:
-        """The weighted radius sum_j N_j eps_j/N for k = 1 .. ceil(ln|S|) + 1 (Algorithm 3)."""
+        """Return the weighted radius sum_j N_j eps_j/N for k = 1 .. ceil(ln|S|) + 1 (Algorithm 3)."""
         self._train()
         last = groups_for(max(self.n_seen, 1))
         cells = int(self._offsets[last - 1] + self._widths[last - 1])
@@ -175,7 +175,7 @@ class NearestNeighbourPartition:
         return np.asarray(np.add.reduceat(size * radius, self._offsets[:last]) / self.size)
 
     def best(self, delta: float) -> int:
-        """The k with the smallest weighted radius, the smallest such k on ties."""
+        """Return the k with the smallest weighted radius, the smallest such k on ties."""
         return int(np.argmin(self.radii(delta))) + 1
 
     def _count(self, item: int, loss: float | None, trains: bool) -> None:
@@ -226,7 +226,7 @@ class NearestNeighbourPartition:
 
 
 def groups_for(n_seen: int) -> int:
-    """The largest k that Algorithm 3 tries after n_seen evaluations: ceil(ln n) + 1.
+    """Return the largest k that Algorithm 3 tries after n_seen evaluations: ceil(ln n) + 1.
 
     >>> groups_for(1), groups_for(100), groups_for(14042)
     (1, 6, 11)

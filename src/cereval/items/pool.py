@@ -60,7 +60,7 @@ class Pool:
         return not (self.embeddings is None and self.groups is None and self.history is None)
 
     def fingerprint(self) -> str:
-        """A hash of the side information: two pools with the same one give the same draws and forecasts."""
+        """Return a hash of the side information: two pools with the same one give the same draws and forecasts."""
         digest = hashlib.sha256()
         for part in (self.weights, self.embeddings, self.groups, self.history):
             content = (
@@ -70,11 +70,11 @@ class Pool:
         return digest.hexdigest()
 
     def share(self, item: int) -> float:
-        """The weight of one item in the target."""
+        """Return the weight of one item in the target."""
         return 1.0 / self.size if self.weights is None else float(self.weights[item])
 
     def shares(self) -> Floats:
-        """The weight of every item in the target."""
+        """Return the weight of every item in the target."""
         return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
 
 

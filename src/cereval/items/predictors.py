@@ -51,7 +51,7 @@ class Forecast:
 
 class Predictor(Protocol):
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
-        """The forecast after these results, in draw order.
+        """Return the forecast after these results, in draw order.
 
         probabilities: of each draw when it was made, relative to uniform draws from the unseen items. Each
         call's arrays extend those of the call before: the answer is a function of that sequence of prefixes.
@@ -61,7 +61,7 @@ class Predictor(Protocol):
 
 class Expert(Protocol):
     def fit(self, items: Integers, scores: Floats) -> Floats:
-        """The mean forecast over all items."""
+        """Return the mean forecast over all items."""
         ...
 
 
@@ -219,7 +219,7 @@ def _softmax(logs: Floats) -> Floats:
 
 
 def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Predictor:
-    """The mixture of a constant with one expert for each kind of side information that the pool has.
+    """Return the mixture of a constant with one expert for each kind of side information that the pool has.
 
     made: the pool's `designs`, where several predictors share them.
 

@@ -52,7 +52,7 @@ def log_bernoulli(mean: Floats) -> Floats:
 
 
 def fit_power_law(means: Floats, squares: Floats, start: PowerLaw) -> PowerLaw:
-    """The posterior mode given forecasts and the squared errors that they went on to make.
+    """Return the posterior mode given forecasts and the squared errors that they went on to make.
 
     Gamma quasi-likelihood, half of log v + square / v per result: convex in (level, power).
 
@@ -122,7 +122,7 @@ def expected_squares(mean: Floats, held: Floats, grading: float) -> Floats:
 
 
 def expected_level(squares: Floats, spread: Floats, shares: Floats, weights: Floats) -> float:
-    """The mean square of (z - g) pi / q for these expected squares, in units of the one that `spread` states.
+    """Return the mean square of (z - g) pi / q for these expected squares, in units of the one that `spread` states.
 
     >>> items = np.ones(2)
     >>> expected_level(np.array([0.1, 0.3]), 0.5 * items, items / 2, items)
@@ -134,7 +134,7 @@ def expected_level(squares: Floats, spread: Floats, shares: Floats, weights: Flo
 
 
 def _fill(spread: Floats, floor: Floats, part: Floats) -> Floats:
-    """The weights max(c spread, floor) of mean 1: least variance among those above the floor."""
+    """Return the weights max(c spread, floor) of mean 1: least variance among those above the floor."""
     if part @ floor >= 1.0:
         return np.asarray(floor / (part @ floor))
     ratio = floor / spread

@@ -62,7 +62,8 @@ def temper(mean: Floats, spread: Floats, eps: float | None, shares: Floats) -> T
 
 
 def _limit(reach: Floats, eps: float, free: float, part: Floats) -> float:
-    """The cheapest limit of the reach on one side; never under the mean, so that the two sides cannot cross."""
+    """Return the cheapest limit of the reach on one side; never under the mean, so that the two sides cannot
+    cross."""
     largest = float(reach[part > 0].max())
     limits = np.minimum(np.append(STEPS * float(part @ reach), largest), largest)
     lost = np.array([part @ np.maximum(reach - limit, 0.0) ** 2 for limit in limits])

@@ -26,7 +26,7 @@ class Terms:
 
 
 def read_terms(tokens: Iterable[Sequence[str]]) -> Terms:
-    """The tokens of each text, numbered in alphabetical order: no number depends on the order of the texts.
+    """Return the tokens of each text, numbered in alphabetical order: no number depends on the order of the texts.
 
     >>> read_terms([["b", "a"], [], ["b"]]).codes.tolist()
     [1, 0, 1]
@@ -44,7 +44,7 @@ def read_terms(tokens: Iterable[Sequence[str]]) -> Terms:
 
 
 def with_pairs(terms: Terms) -> Terms:
-    """The same terms and all pairs of neighbours inside a text.
+    """Return the same terms and all pairs of neighbours inside a text.
 
     >>> with_pairs(read_terms([["a", "b"], ["b", "a", "b"]])).codes.tolist()
     [0, 1, 1, 0, 1, 2, 3, 2]

@@ -35,7 +35,7 @@ def register(kind: Kind) -> None:
 
 
 def kind_named(name: str) -> Kind:
-    """The kind of this name."""
+    """Return the kind of this name."""
     if name not in _KINDS:
         raise InvalidInput("kind", "one of " + ", ".join(_KINDS), name)
     if name not in _made:
@@ -45,19 +45,19 @@ def kind_named(name: str) -> Kind:
 
 
 def kind_of(plan: Plan | Mapping[str, Any]) -> Kind:
-    """The kind of a plan, as it is or as the store keeps it."""
+    """Return the kind of a plan, as it is or as the store keeps it."""
     values = plan if isinstance(plan, Mapping) else plan.as_dict()
     named = values.get("kind")
     return kind_named(str(named)) if named else next(kind for kind in kinds() if kind.claims(values))
 
 
 def kinds() -> Iterator[Kind]:
-    """Every kind."""
+    """Yield every kind."""
     return (kind_named(name) for name in tuple(_KINDS))
 
 
 def formats() -> dict[str, tuple[Kind, ...]]:
-    """The kinds by the format of their certificates."""
+    """Return the kinds by the format of their certificates."""
     found: dict[str, tuple[Kind, ...]] = {}
     for kind in kinds():
         if kind.format:

@@ -65,28 +65,28 @@ class Kind(ABC):
     # -- runs in the store ------------------------------------------------------------------------------------
 
     def models(self, plan: Plan) -> tuple[Mapping[str, Any], ...]:
-        """The models that are asked, in the order of their numbers."""
+        """Return the models that are asked, in the order of their numbers."""
         several = plan.model.get("models")
         return (plan.model,) if several is None else tuple(several)
 
     def names(self, plan: Plan) -> tuple[str, ...]:
-        """Their names."""
+        """Return their names."""
         return tuple(str(model["name"]) for model in self.models(plan))
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
-        """The runs that keep the answers, one for each model; the run itself where one model is asked."""
+        """Return the runs that keep the answers, one for each model; the run itself where one model is asked."""
         return (plan,)
 
     def before(self, plan: Mapping[str, Any]) -> str | None:  # noqa: ARG002
-        """The run that a run goes on from, where it is one of a series."""
+        """Return the run that a run goes on from, where it is one of a series."""
         return None
 
     def older(self, plan: Plan) -> tuple[Plan, ...]:  # noqa: ARG002
-        """The same request as earlier versions wrote it: what they began is gone on with."""
+        """Return the same request as earlier versions wrote it: what they began is gone on with."""
         return ()
 
     def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> Any:  # noqa: ARG002
-        """What the categories of the items tell the session; None: nothing."""
+        """Return what the categories of the items tell the session; None: nothing."""
         return groups_of(categories)
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
@@ -96,11 +96,11 @@ class Kind(ABC):
         return ()
 
     def goal_words(self, plan: Mapping[str, Any]) -> str:
-        """The question in a few words."""
+        """Return the question in a few words."""
         return in_words(plan["goal"])
 
     def shown(self, result: Certified, plan: Plan) -> Certified:  # noqa: ARG002
-        """The result as people and scripts are shown it."""
+        """Return the result as people and scripts are shown it."""
         return result
 
     def refusal(self, plan: Plan) -> str | None:  # noqa: ARG002
@@ -113,7 +113,8 @@ class Kind(ABC):
         plan: Plan,
         earlier: Earlier,
     ) -> list[tuple[Draw, Scored]]:
-        """What the store has of the results in a certificate's log, in its order, up to the first that is missing."""
+        """Return what the store has of the results in a certificate's log, in its order, up to the first that is
+        missing."""
         parts = [earlier(part.run_id) for part in self.parts(plan)]
         found: list[tuple[Draw, Scored]] = []
         for draw in parts[0][2]:
@@ -125,27 +126,27 @@ class Kind(ABC):
     # -- certificates -----------------------------------------------------------------------------------------
 
     def about(self, plan: Plan) -> dict[str, Any]:
-        """What a certificate's settings say of the model and the data of a run."""
+        """Return what a certificate's settings say of the model and the data of a run."""
         return {"model": plan.model_name, "data": plan.data_name, "items": plan.data_hash}
 
     def settings(self, session: AskTell, about: Mapping[str, Any]) -> dict[str, Any]:
-        """What a certificate says of its session."""
+        """Return what a certificate says of its session."""
         return {**session.settings(), "about": dict(about)}
 
     def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:  # noqa: ARG002
-        """What was known beforehand, packed."""
+        """Return what was known beforehand, packed."""
         return known.as_dict()
 
     def log(self, session: AskTell) -> list[dict[str, Any]]:
-        """The log of a certificate: every consumed result, in draw order."""
+        """Return the log of a certificate: every consumed result, in draw order."""
         return [self.entry(draw, scores) for draw, scores in session.log]
 
     def entry(self, draw: Draw, scores: Scored) -> dict[str, Any]:
-        """One result in the log of a certificate."""
+        """Return one result in the log of a certificate."""
         return {"item": draw.item, "probability": draw.probability, "score": scores[0]}
 
     def scores(self, entry: Mapping[str, Any]) -> Scored:
-        """The scores in an entry of a log."""
+        """Return the scores in an entry of a log."""
         return (entry["score"],)
 
     @abstractmethod
@@ -161,7 +162,7 @@ class Kind(ABC):
         """Hold a run's plan against its settings; `equal(name, stated, found)` objects."""
 
     def goal(self, spec: Mapping[str, Any], *allowed: type) -> Any:
-        """The goal that a spec names, if it is one of this kind."""
+        """Return the goal that a spec names, if it is one of this kind."""
         found = goal_from_spec(spec)
         if not isinstance(found, allowed):
             names = ", ".join(one.name for one in allowed)  # type: ignore[attr-defined]

@@ -45,7 +45,7 @@ class Compare(Kind):
         )
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
-        """A run of each model: where the two were drawn together, their answers count for each alone."""
+        """Return a run of each model: where the two were drawn together, their answers count for each alone."""
         bare = replace(plan, kind="part", max_calls=None, side_information=(), history={}, weights={})
         words = "one side of a comparison"
         return tuple(

@@ -27,7 +27,7 @@ class EstimateMean(Kind):
     goals: ClassVar[tuple[type, ...]] = MEAN
 
     def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """Every plan that no other kind claims: those of the first version name no kind."""
+        """Return every plan that no other kind claims: those of the first version name no kind."""
         return True
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> Session:  # noqa: ARG002

@@ -32,7 +32,7 @@ class GrowingData(Kind):
         return bool(plan.get("growth"))
 
     def session(self, plan: Plan, known: Known, earlier: Earlier) -> VersionSession:
-        """The version that a plan describes; those before it are told their results again."""
+        """Return the version that a plan describes; those before it are told their results again."""
         *_, size = plan.growth["sizes"]
         after = plan.growth["after"]
         if after is None:
@@ -56,7 +56,7 @@ class GrowingData(Kind):
         return _limited(version.whole.last, plan.max_calls)
 
     def before(self, plan: Mapping[str, Any]) -> str | None:
-        """The run of the version before."""
+        """Return the run of the version before."""
         after: str | None = plan["growth"]["after"]
         return after
 
@@ -102,7 +102,7 @@ class GrowingData(Kind):
         return session, draws
 
     def kept(self, certificate: Mapping[str, Any], plan: Plan, earlier: Earlier) -> list[tuple[Draw, Scored]]:
-        """The stored results of every version, as many of each as the certificate counts."""
+        """Return the stored results of every version, as many of each as the certificate counts."""
         after, number = plan.growth["after"], len(plan.growth["sizes"])
         before = [] if after is None else self.kept(certificate, earlier(after)[0], earlier)
         _, log, draws = earlier(plan.run_id)
@@ -128,7 +128,7 @@ def _whole(session: AskTell) -> Growing:
 
 
 def _limited(version: VersionSession, budget: int | None) -> VersionSession:
-    """A version with a budget of calls of its own: its bets do not look at it, so it only ends the draws."""
+    """Return a version with a budget of calls of its own: its bets do not look at it, so it only ends the draws."""
     if budget is not None:
         version.change(version.goal.spec(), budget)
     return version

@@ -42,7 +42,7 @@ class Rank(Kind):
         )
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
-        """A run of each model along the order of the items, which the seed decides.
+        """Return a run of each model along the order of the items, which the seed decides.
 
         Neither the other models nor the goal are part of it: a ranking with another goal or one more model asks
         nothing again that was paid for.
@@ -75,7 +75,7 @@ class Rank(Kind):
         )
 
     def kept(self, certificate: Mapping[str, Any], plan: Plan, earlier: Earlier) -> list[tuple[Draw, Scored]]:
-        """The stored answers by model and item: each model's stand in its part, along the shared order."""
+        """Return the stored answers by model and item: each model's stand in its part, along the shared order."""
         found: list[dict[int, tuple[Draw, Scored]]] = []
         for number, part in enumerate(self.parts(plan)):
             _, log, draws = earlier(part.run_id)

@@ -44,7 +44,7 @@ class Tasks(Kind):
         )
 
     def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> Any:
-        """The number of each item's task, as the plan names the tasks."""
+        """Return the number of each item's task, as the plan names the tasks."""
         names, codes = named_groups([category or UNNAMED for category in categories])
         if names != plan.tasks:
             raise Misuse("the items have other tasks than their plan")

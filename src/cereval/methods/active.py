@@ -73,7 +73,7 @@ def tuning_for(pool: Pool) -> Tuning:
 
 
 def entropy(setting: Setting) -> list[int]:
-    """What the draws are drawn from: the seed and, where there is history, the history.
+    """Return what the draws are drawn from: the seed and, where there is history, the history.
 
     A past run with the same seed would have drawn in the same order: which of its answers are in the history would
     tell a forecast which items come next, and the increments would be biased. So other histories, other draws.
@@ -195,7 +195,8 @@ class Active(CertifiedMethod):
         return spread * (0.5 / sqrt(left @ spread**2 / left.sum()))
 
     def _level(self, block: int, shape: Floats, weights: Floats) -> float:
-        """The variance to expect of the block's increments, in units of the one that `shape` states; 0: unknown."""
+        """Return the variance to expect of the block's increments, in units of the one that `shape` states; 0:
+        unknown."""
         squares = self._squares.pop(block, None)
         left = np.where(self.tally.left, self.tally.shares, 0.0)
         return 0.0 if squares is None else expected_level(squares, shape, left, weights)
@@ -221,7 +222,7 @@ class Active(CertifiedMethod):
         self._fitted += 1
 
     def _near(self) -> float | None:
-        """The half-width to work towards: that of the goal, or what tells the estimate from the nearest mark.
+        """Return the half-width to work towards: that of the goal, or what tells the estimate from the nearest mark.
 
         The goal of the bets, not the newest: a forecast may not know more than the draws that it is used for.
         """
@@ -233,7 +234,7 @@ class Active(CertifiedMethod):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What explained the scores, and how many calls that was worth against uniform draws."""
+        """Return what explained the scores, and how many calls that was worth against uniform draws."""
         forecast = self._forecasts[self._fitted - 1]
         notes, half_width = forecast.notes, self.interval.half_width
         if forecast.explained < LEAST_TOLD or self.complete or not 0.0 < half_width < 0.5:

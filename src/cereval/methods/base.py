@@ -63,16 +63,16 @@ class Method(ABC):
     @property
     @abstractmethod
     def interval(self) -> Interval:
-        """The interval certified by the results consumed so far."""
+        """Return the interval certified by the results consumed so far."""
 
     @property
     @abstractmethod
     def estimate(self) -> float:
-        """The point estimate, inside the interval."""
+        """Return the point estimate, inside the interval."""
 
     @property
     def radius(self) -> float:
-        """What an `Estimate(eps)` goal compares with eps: half the interval's width, or the printed radius."""
+        """Return what an `Estimate(eps)` goal compares with eps: half the interval's width, or the printed radius."""
         return self.interval.half_width
 
     @property
@@ -82,7 +82,7 @@ class Method(ABC):
 
     @property
     def complete(self) -> bool:
-        """Whether every item of a finite pool is in, so that nothing is left to estimate."""
+        """Tell whether every item of a finite pool is in, so that nothing is left to estimate."""
         return False
 
     @property

@@ -162,7 +162,7 @@ class CertifiedMethod(Method):
         return min(max(abs(self.clock.mean - self._bets_aim.threshold), 0.005), 0.25)
 
     def _information_needed(self, prospect: Prospect, eps: float) -> float:
-        """The information at which a fixed-n test would have width 2 eps; less if the budget ends before."""
+        """Return the information at which a fixed-n test would have width 2 eps; less if the budget ends before."""
         quantile = float(ndtri(1 - self.setting.delta / 2))
         variance = self.clock.cautious_variance(self.tuning.caution, self.tuning.surprise)
         needed = (1 + self.tuning.margin) * variance * (quantile / eps) ** 2
@@ -226,12 +226,12 @@ class CertifiedMethod(Method):
 
     @property
     def complete(self) -> bool:
-        """Whether every item of a finite pool is in, so that nothing is left to estimate."""
+        """Tell whether every item of a finite pool is in, so that nothing is left to estimate."""
         return not self.tally.replacement and self.consumed == self._drawable
 
     @property
     def logical(self) -> Interval:
-        """What the seen scores alone prove: the rest is somewhere between all 0 and all 1."""
+        """Return what the seen scores alone prove: the rest is somewhere between all 0 and all 1."""
         if self.complete:
             if self.setting.pool.weights is None:
                 # To the last digit: a mean of k/N is then the same number as the threshold k/N.
@@ -249,7 +249,7 @@ class CertifiedMethod(Method):
 
     @property
     def statistical(self) -> Interval:
-        """What the bets prove; may be inverted after an event of probability delta."""
+        """Return what the bets prove; may be inverted after an event of probability delta."""
         if self._table is not None:
             return Interval(self._table.lower, self._table.upper)
         assert self._test is not None
@@ -273,7 +273,7 @@ class CertifiedMethod(Method):
 
     @property
     def estimate(self) -> float:
-        """The information-weighted mean, moved to where the interval reaches at most eps on either side.
+        """Return the information-weighted mean, moved to where the interval reaches at most eps on either side.
 
         When the goal is met, [upper - eps, lower + eps] is not empty and any point of it is within eps of the target.
         """
@@ -281,7 +281,7 @@ class CertifiedMethod(Method):
 
 
 def moved_inside(value: float, interval: Interval, eps: float | None) -> float:
-    """The value, moved to where the interval reaches at most eps on either side, or just into it.
+    """Return the value, moved to where the interval reaches at most eps on either side, or just into it.
 
     >>> moved_inside(0.5, Interval(0.25, 0.875), 0.5), moved_inside(0.5, Interval(0.5, 0.75), 0.125)
     (0.5, 0.625)

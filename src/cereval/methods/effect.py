@@ -45,7 +45,7 @@ def uniform_calls(
 
 
 def effect_note(calls: int, uniform: int | None) -> str | None:
-    """The effect in words; None where there is nothing to compare with.
+    """Return the effect in words; None where there is nothing to compare with.
 
     >>> effect_note(1000, 2000)
     '1,000 calls, where uniform draws would have taken about 2,000: about 50% saved'

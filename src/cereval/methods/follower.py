@@ -114,7 +114,7 @@ class Follower(CertifiedMethod):
 
     @property
     def seems_to_fail(self) -> bool:
-        """Whether the mean, as far as it is known, lies below the threshold."""
+        """Tell whether the mean, as far as it is known, lies below the threshold."""
         return self.test is not None and self.clock.mean < self.test.threshold
 
     def calls_to_width(self, eps: float) -> float:

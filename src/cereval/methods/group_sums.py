@@ -67,12 +67,12 @@ class GroupSums:
         return float(self.sizes @ radii / self.sizes.sum())
 
     def means(self) -> Interval:
-        """The mean *score* with failed calls as 0 and as 1; an empty group has the overall mean."""
+        """Return the mean *score* with failed calls as 0 and as 1; an empty group has the overall mean."""
         low = 1.0 - self._mean_loss(self.total + self.unknown)
         return Interval(low, max(1.0 - self._mean_loss(self.total), low))
 
     def neediest(self) -> int:
-        """The group with items left whose weighted radius falls fastest per further item."""
+        """Return the group with items left whose weighted radius falls fastest per further item."""
         slope = group_slope(self.seen, self.variances, self.k, self.delta)
         unfinished = np.flatnonzero(self.seen < self.sizes)
         return int(unfinished[np.argmax(self.sizes[unfinished] * slope[unfinished])])

@@ -104,17 +104,17 @@ class Grown(Method):
 
     @property
     def limit(self) -> int:
-        """How many items there are to ask."""
+        """Return how many items there are to ask."""
         return self.new
 
     @property
     def certain(self) -> tuple[float, float]:
-        """What the new scores alone prove: c is at least the first, 1 - c at least the second."""
+        """Return what the new scores alone prove: c is at least the first, 1 - c at least the second."""
         return fsum(self._lows) / self.new, (len(self._highs) - fsum(self._highs)) / self.new
 
     @property
     def logical(self) -> Interval:
-        """What all scores seen prove of R by themselves."""
+        """Return what all scores seen prove of R by themselves."""
         low = (self.before.low + fsum(self._lows)) / self.size
         unseen = self.size - self.before.asked - len(self._lows)
         high = (self.before.high + fsum(self._highs) + unseen) / self.size
@@ -122,7 +122,7 @@ class Grown(Method):
         return Interval(max(low - slack, 0.0), min(high + slack, 1.0))
 
     def _found(self) -> Interval:
-        """What bets and scores prove together; inverted after an event of probability delta."""
+        """Return what bets and scores prove together; inverted after an event of probability delta."""
         low, high = (side.lower(certain) for side, certain in zip(self.sides, self.certain, strict=True))
         logical = self.logical
         return Interval(max(low, logical.lower), min(1 - high, logical.upper))
@@ -137,7 +137,7 @@ class Grown(Method):
 
     @property
     def estimate(self) -> float:
-        """Both parts' estimates together, moved to where the interval reaches at most eps on either side."""
+        """Return both parts' estimates together, moved to where the interval reaches at most eps on either side."""
         interval, eps, weight = self.interval, self.terms.eps, self.course.weight
         low, high = interval.lower, interval.upper
         if interval.half_width <= eps:
@@ -155,7 +155,7 @@ class Grown(Method):
         return (clock.total * clock.mean - prior) / (clock.total - self._expected)
 
     def standing(self) -> Standing:
-        """What the next version starts from."""
+        """Return what the next version starts from."""
         interval = self.interval
         ends = (interval.lower, interval.upper), (1 - interval.upper, 1 - interval.lower)
         below, above = (
@@ -170,14 +170,15 @@ class Grown(Method):
 
 
 def course_of(standing: Standing, new: int, terms: Terms) -> Course:
-    """Where the bets of a version aim; the next one is expected to add as many items as this one did."""
+    """Return where the bets of a version aim; the next one is expected to add as many items as this one did."""
     size = standing.size + new
     following = size / (size + new) if standing.size else terms.spending.next_weight
     return Course(standing.size / size, following, terms.eps, terms.delta / 2, standing.estimate)
 
 
 def expecting(standing: Standing) -> Information:
-    """A clock that starts as if `EXPECTED` new items had been like the old: it steers bets and proves nothing."""
+    """Return a clock that starts as if `EXPECTED` new items had been like the old: it steers bets and proves
+    nothing."""
     if not standing.size:
         return Information()
     return Information(

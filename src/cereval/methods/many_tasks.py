@@ -126,7 +126,7 @@ class ManyTasks(Active):
         return size if rates is None else max(min(size, int(rates.sum())), self._pace.first)
 
     def _rates_of(self, block: int) -> Floats | None:
-        """What the forecast's results left wanted, less the draws of the block that is still in flight."""
+        """Return what the forecast's results left wanted, less the draws of the block that is still in flight."""
         wanted = self._rates[block - 1] if block >= UNIFORM_BLOCKS else None
         if wanted is None:
             return None
@@ -135,7 +135,7 @@ class ManyTasks(Active):
         return np.maximum(rest, 0.0) if (rest > 0).any() else wanted
 
     def _wanted(self) -> Floats | None:
-        """How many draws each task is to get, relative to one another; None: those of the macro mean."""
+        """Return how many draws each task is to get, relative to one another; None: those of the macro mean."""
         if self.aims.threshold is not None:
             return self._wanted_to_decide()
         if self.aims.each is None:
@@ -153,7 +153,8 @@ class ManyTasks(Active):
         return calls / (1 + calls / left) if left else 0.0
 
     def _wanted_to_decide(self) -> Floats:
-        """All open tasks in proportion to what a pass takes; most of it for the first suspect, if there is one."""
+        """Return all open tasks in proportion to what a pass takes; most of it for the first suspect, if there is
+        one."""
         rates = np.zeros(len(self.followers))
         suspects: dict[int, float] = {}
         missing = np.log(1 / np.array([self._levels()])).T - np.maximum(self._logs, 0.0)
@@ -184,7 +185,7 @@ class ManyTasks(Active):
         )
 
     def _levels(self) -> tuple[float, float]:
-        """The error of one task's pass and of one task's fail, before Holm."""
+        """Return the error of one task's pass and of one task's fail, before Holm."""
         count, (_, _, everything, naming) = len(self.followers), self.aims.parts
         passing = (naming / count if self.aims.every else everything) * self.delta
         return passing, naming * self.delta / count
@@ -216,7 +217,7 @@ class ManyTasks(Active):
 
     @property
     def widest(self) -> float:
-        """The largest half-width of a task's interval."""
+        """Return the largest half-width of a task's interval."""
         return float(np.max(self._ends[1] - self._ends[0])) / 2
 
     @property
@@ -228,6 +229,6 @@ class ManyTasks(Active):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What helped; what it saved is told only where the draws were the macro mean's own."""
+        """Return what helped; what it saved is told only where the draws were the macro mean's own."""
         own = self.aims.each is None and self.aims.threshold is None
         return super().notes if own else self._forecasts[self._fitted - 1].notes

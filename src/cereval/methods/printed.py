@@ -49,7 +49,7 @@ class PrintedMethod(Method):
 
     @property
     def complete(self) -> bool:
-        """Whether every item of a `benchmark` pool is in, so that the mean is known."""
+        """Tell whether every item of a `benchmark` pool is in, so that the mean is known."""
         return self.setting.target == "benchmark" and self._consumed == self.setting.pool.size
 
     @property
@@ -70,7 +70,7 @@ class PrintedMethod(Method):
         return Interval(max(span.lower - radius, 0.0), min(span.upper + radius, 1.0))
 
     def _span(self) -> Interval:
-        """The point estimate with every failed call as 0, and with every failed call as 1."""
+        """Return the point estimate with every failed call as 0, and with every failed call as 1."""
         return self._whole_mean() if self.complete else self._means()
 
     def _whole_mean(self) -> Interval:
@@ -87,7 +87,7 @@ class PrintedMethod(Method):
 
     @abstractmethod
     def _printed_radius(self) -> float:
-        """The paper's radius after the results consumed so far; 1 when it has none yet."""
+        """Return the paper's radius after the results consumed so far; 1 when it has none yet."""
 
     def _next(self, item: int, candidates: int) -> Draw:
         self._drawn += 1
@@ -95,7 +95,7 @@ class PrintedMethod(Method):
 
 
 def random_order(setting: Setting, stream: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The pool's items in an order that only the seed decides."""
+    """Return the pool's items in an order that only the seed decides."""
     return np.random.default_rng([setting.seed, stream]).permutation(setting.pool.size)
 
 

@@ -22,7 +22,7 @@ METHODS: Mapping[str, Callable[..., Method]] = {
 
 
 def resolve(name: str, setting: Setting) -> str:
-    """The method that `auto` stands for: active where there is side information, else uniform.
+    """Return the method that `auto` stands for: active where there is side information, else uniform.
 
     The population target is about items never seen, so forecasts of the known ones cannot help it.
     """
@@ -35,7 +35,7 @@ def resolve(name: str, setting: Setting) -> str:
 
 
 def known_method(name: str) -> str:
-    """The name, if it is that of a method."""
+    """Return the name, if it is that of a method."""
     if name != "auto" and name not in METHODS:
         close = difflib.get_close_matches(str(name), [*METHODS, "auto"], n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""

@@ -42,12 +42,12 @@ class Sampled(Method):
 
     @property
     def limit(self) -> int:
-        """How many items there are to ask."""
+        """Return how many items there are to ask."""
         return len(self._order)
 
     @property
     def unseen(self) -> Items:
-        """The items not asked so far."""
+        """Return the items not asked so far."""
         return np.sort(self._order[self._consumed :])
 
     @property

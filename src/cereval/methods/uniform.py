@@ -70,7 +70,7 @@ class Hedged(Uniform):
 def successive_sample(
     rng: np.random.Generator, weights: NDArray[np.float64], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The first `count` items drawn one after the other, each with chance w / (sum of the w left).
+    """Return the first `count` items drawn one after the other, each with chance w / (sum of the w left).
 
     The exponential race: give item i the arrival time E_i / w_i with E_i standard exponential; the next to
     arrive among those left is i with chance w_i / sum w, by the memoryless property (Rosen 1997). One partial sort.

@@ -69,7 +69,7 @@ class CategoryScores:
 
 
 def categories_of(story: Story) -> tuple[CategoryEstimate, ...]:
-    """The categories of a run, the best first; none where there is only one. Only consumed results count."""
+    """Return the categories of a run, the best first; none where there is only one. Only consumed results count."""
     names = story.categories
     scores: dict[str, list[float | None]] = {name: [] for name in sorted(set(names))}
     if len(scores) < 2 or story.plan is None:
@@ -86,7 +86,7 @@ def categories_of(story: Story) -> tuple[CategoryEstimate, ...]:
 
 
 def consumed(story: Story) -> tuple[Asked, ...]:
-    """The draws that the result rests on."""
+    """Return the draws that the result rests on."""
     return story.asked[: story.result.n_evaluated]
 
 
@@ -118,7 +118,7 @@ def _described(category: CategoryScores) -> CategoryEstimate:
 
 
 def told_in_order(scores: Sequence[float | None], size: int, delta: float, target: str) -> Session:
-    """A uniform session of `size` items that was told these scores.
+    """Return a uniform session of `size` items that was told these scores.
 
     Its own draws are in random order too, and with equal weights the interval depends on the scores alone.
 
@@ -138,7 +138,7 @@ def told_in_order(scores: Sequence[float | None], size: int, delta: float, targe
 
 
 def categories_section(categories: Sequence[CategoryEstimate], confidence: float) -> list[Section]:
-    """A row with a bar for every category; intervals where there are some."""
+    """Return a row with a bar for every category; intervals where there are some."""
     if not categories:
         return []
     certified = sum(one.interval is not None for one in categories)

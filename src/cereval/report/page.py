@@ -71,7 +71,8 @@ class Section:
 
     @property
     def columns(self) -> list[tuple[int, str, str]]:
-        """The number, the name and the CSS classes of each column of the table; drawn bars replace written ones."""
+        """Return the number, the name and the CSS classes of each column of the table; drawn bars replace written
+        ones."""
         table = self.table or Table((), ())
         found = []
         for number, name in enumerate(table.header):
@@ -158,7 +159,7 @@ def render(story: Story) -> str:
 
 
 def said(sentence: str, *values: object, limit: int = 120) -> Markup:
-    """A sentence of our own, its marks kept, with values that are made printable, cut and escaped.
+    """Return a sentence of our own, its marks kept, with values that are made printable, cut and escaped.
 
     >>> said("<b>{}</b> is better", "<a>")
     Markup('<b>&lt;a&gt;</b> is better')
@@ -167,7 +168,7 @@ def said(sentence: str, *values: object, limit: int = 120) -> Markup:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things.
+    """Return a number of things.
 
     >>> counted(1, "call"), counted(2000, "call")
     ('1 call', '2,000 calls')
@@ -179,7 +180,7 @@ def counted(number: int, what: str) -> str:
 
 
 def additions(story: Story) -> Additions:
-    """What the kind adds; for a kind without a page of its own, the parts of the answer as a table."""
+    """Return what the kind adds; for a kind without a page of its own, the parts of the answer as a table."""
     module, _, name = story.kind.page.partition(":")
     if name:
         found: Additions = getattr(import_module(module), name)(story)
@@ -271,7 +272,7 @@ def _warnings(story: Story) -> list[Markup]:
 
 
 def samples(story: Story, kind: str, most: int) -> list[Asked]:
-    """The first drawn of a kind, one for each model and category before any has two."""
+    """Return the first drawn of a kind, one for each model and category before any has two."""
     seen: dict[object, int] = {}
     rounds = []
     # The score of two answers that are kept as one says nothing of either.
@@ -283,7 +284,7 @@ def samples(story: Story, kind: str, most: int) -> list[Asked]:
 
 
 def outcome(one: Asked) -> str:
-    """Whether an answer is right, wrong, failed or open."""
+    """Tell whether an answer is right, wrong, failed or open."""
     if one.answer is None:
         return "open"
     if one.answer.score is None:
@@ -306,7 +307,7 @@ class Totals:
 
 
 def totals(story: Story) -> list[Totals]:
-    """What all answers took, then what those of each model took where there are several."""
+    """Return what all answers took, then what those of each model took where there are several."""
     models = tuple(dict.fromkeys(one.model for one in story.asked))
     groups = [("all", story.asked)]
     if len(models) > 1:
@@ -330,7 +331,7 @@ def _total(model: str, asked: Sequence[Asked]) -> Totals:
 
 
 def differing(story: Story) -> str:
-    """What the certificate says, where that is not what the page says."""
+    """Return what the certificate says, where that is not what the page says."""
     there = (story.certificate or {}).get("result", {})
     return ", ".join(
         f"{name} {there[name]:.6g}"
@@ -340,13 +341,13 @@ def differing(story: Story) -> str:
 
 
 def settings(story: Story) -> Rows:
-    """What the result says of itself, what it depends on, and its notes, one row each."""
+    """Return what the result says of itself, what it depends on, and its notes, one row each."""
     rows = {name.capitalize(): value for name, value in story.result.rows()} | dict(story.settings)
     return [*rows.items(), *(("Note", note) for note in story.result.notes)]
 
 
 def attachment(certificate: Any) -> Markup:
-    """The certificate as a `data:` address, so that the page alone is enough to verify it."""
+    """Return the certificate as a `data:` address, so that the page alone is enough to verify it."""
     content = b"" if certificate is None else json.dumps(certificate, indent=1).encode()
     if not content or len(content) > LARGEST_CERTIFICATE:
         return Markup("")

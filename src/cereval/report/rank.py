@@ -53,7 +53,7 @@ def rank_page(story: Story) -> Additions:
 
 
 def _places(result: Ranking) -> str:
-    """What the first column of a top k says of the models that are not named."""
+    """Return what the first column of a top k says of the models that are not named."""
     if result.goal["goal"] != "top":
         return ""
     k = result.goal["k"]
@@ -62,7 +62,7 @@ def _places(result: Ranking) -> str:
 
 
 def _table(result: Ranking, diagram: Diagram) -> Table:
-    """The table of the result, with the ranks as its last column where it says who is in the top instead."""
+    """Return the table of the result, with the ranks as its last column where it says who is in the top instead."""
     table = result.table()
     if "ranks" in table.header:
         return table
@@ -81,7 +81,8 @@ def _ties(result: Ranking) -> str:
 
 
 def drawn(diagram: Diagram, width: int = 720) -> str:
-    """One row for each model, its place across by what it hangs from; lines from the better down to the worse."""
+    """Return one row for each model, its place across by what it hangs from; lines from the better down to the
+    worse."""
     step = min(max(USUAL_HEIGHT // len(diagram.rows), LOWEST_ROW), HIGHEST_ROW)
     places = {
         name: (x, TOP + step * row)
@@ -100,7 +101,7 @@ def drawn(diagram: Diagram, width: int = 720) -> str:
 
 
 def across(diagram: Diagram, width: int) -> list[float]:
-    """Where each row's model lies from left to right: levels of the order are spread over the width."""
+    """Return where each row's model lies from left to right: levels of the order are spread over the width."""
     levels = _levels(diagram)
     room = width - LEFT - LABEL
     found: dict[str, float] = {}
@@ -116,7 +117,7 @@ def across(diagram: Diagram, width: int) -> list[float]:
 
 
 def _levels(diagram: Diagram) -> dict[str, int]:
-    """How long the longest chain of better models above each is."""
+    """Return how long the longest chain of better models above each is."""
     levels = dict.fromkeys(diagram.rows, 0)
     for better in diagram.rows:
         for worse in diagram.lines[better]:

@@ -167,7 +167,7 @@ class _Watch:
 
 
 def uneven_categories(weights: NDArray[np.float64], categories: Sequence[str]) -> set[str]:
-    """The categories whose open items (weight > 0) do not all have the same draw weight.
+    """Return the categories whose open items (weight > 0) do not all have the same draw weight.
 
     >>> sorted(uneven_categories(np.array([1.0, 2.0, 3.0, 0.0, 3.0]), list("aabbb")))
     ['a']
@@ -207,7 +207,7 @@ def _result_settings(result: Certified) -> Rows:
 
 
 def _flat(values: Mapping[str, Any]) -> str:
-    """A mapping as `name: value` pairs, empty ones left out."""
+    """Return a mapping as `name: value` pairs, empty ones left out."""
     pairs = [(key, value) for key, value in values.items() if value not in (None, "", (), [], {})]
     return ", ".join(
         _flat(value) if isinstance(value, Mapping) else f"{key}: {_plain(value)}" for key, value in pairs

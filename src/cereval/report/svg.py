@@ -41,7 +41,7 @@ class Frame:
 
 
 def narrowing(steps: Sequence[Step], width: int, height: int = 280, least: float = 0.0) -> str:
-    """The interval over the calls: a band that narrows, the estimate inside it, the final ends as lines.
+    """Return the interval over the calls: a band that narrows, the estimate inside it, the final ends as lines.
 
     least: the smallest value there is; -1 for differences.
     """
@@ -63,7 +63,8 @@ def narrowing(steps: Sequence[Step], width: int, height: int = 280, least: float
 
 
 def interval_bar(estimate: float | None, limits: Limits | None, least: float = 0.0) -> str:
-    """One interval on a line from `least` to 1; stretches to its cell. Without ends only the estimate is marked."""
+    """Return one interval on a line from `least` to 1; stretches to its cell. Without ends only the estimate is
+    marked."""
     parts = ['<rect class="track" x="0" y="8" width="1000" height="4"/>']
     if limits is not None:
         left, right = (1000 * (value - least) / (1 - least) for value in (limits.lower, limits.upper))

@@ -60,7 +60,7 @@ def _told(answer: Answer, at: float) -> dict[str, Any]:
 
 
 def _text(messages: Iterable[Mapping[str, str]]) -> str:
-    """A chat as one text; a single question stands for itself."""
+    """Return a chat as one text; a single question stands for itself."""
     turns = list(messages)
     if len(turns) == 1:
         return turns[0]["content"]
@@ -103,7 +103,7 @@ def _write_csv(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
 
 
 def _harmless(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula: answers are written by strangers."""
+    """Return a cell that no spreadsheet takes for a formula: answers are written by strangers."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 

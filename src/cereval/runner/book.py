@@ -59,7 +59,7 @@ class WithBook:
 
     @property
     def asks(self) -> bool:
-        """Whether there is somebody to ask what the book does not have."""
+        """Tell whether there is somebody to ask what the book does not have."""
         return getattr(self.inner, "asks", True)
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
@@ -70,7 +70,7 @@ class WithBook:
         return await self._kept(found, draw, place)
 
     async def _kept(self, found: KeptAnswer, draw: Draw, place: int) -> Answer:
-        """The earlier answer; scored anew, unless the very same scorer has."""
+        """Return the earlier answer; scored anew, unless the very same scorer has."""
         told: dict[str, Any] = {"kept": found.answer.kept or found.run_id, "asked_at": found.at}
         if found.same_scorer:
             return replace(found.answer, draw=place, cost_usd=0.0, latency_s=0.0, **told)
@@ -100,7 +100,7 @@ def books_for(plan: Plan, store: Store, reuse: Reuse) -> list[dict[int, KeptAnsw
 
 
 def _answering_runs(plan: Plan, store: Store) -> list[Plan]:
-    """The other runs on the same data that keep answers of one model each."""
+    """Return the other runs on the same data that keep answers of one model each."""
     own = set(run_ids(plan))
     found = []
     for run_id, values in store.plans(plan.data_hash):

@@ -158,7 +158,7 @@ class PackedCallers:
 
 
 async def _outcome(callers: Callers, draw: Draw, number: int, place: int) -> Answer | Exception:
-    """What went wrong is a value, so that the other call is not cut off and its error not wrapped."""
+    """Return the answer or, as a value, what went wrong: the other call is not cut off and its error not wrapped."""
     try:
         return await callers.answer(draw, number, place)
     except Exception as error:
@@ -166,7 +166,7 @@ async def _outcome(callers: Callers, draw: Draw, number: int, place: int) -> Ans
 
 
 def joined(first: Answer, second: Answer) -> Answer:
-    """Both answers as one.
+    """Return both answers as one.
 
     >>> joined(Answer(0, "4", score=1.0), Answer(0, "5", score=0.0)).score
     1.0
@@ -207,5 +207,5 @@ async def scored(scorer: Scorer, item: Item, reply: Reply, place: int) -> Answer
 
 
 def total(*costs: float | None) -> float | None:
-    """The sum, unknown where a part is unknown."""
+    """Return the sum, unknown where a part is unknown."""
     return None if None in costs else sum(cost for cost in costs if cost is not None)

@@ -116,7 +116,7 @@ class Loop:
             self._news.ring()
 
     def progress(self) -> Progress:
-        """The run at this moment."""
+        """Return the run at this moment."""
         session, elapsed = self.session, time.monotonic() - self._started
         expected = expected_calls(session)
         pace = (self.spending.calls - self._calls_before) / elapsed if elapsed > 0 else 0.0
@@ -193,7 +193,8 @@ class Loop:
             self.stop("goal")
 
     def _calls(self, draw: Draw) -> list[Call]:
-        """The calls that a draw still needs and that are not under way; all that are missing are awaited now."""
+        """Return the calls that a draw still needs and that are not under way; all that are missing are awaited
+        now."""
         place, asked = self.session.place(draw), draw.models if len(self.voices) > 1 else (0,)
         missing = [model for model in asked if place not in self.voices[model].results]
         for model in missing:
@@ -270,7 +271,7 @@ class Loop:
         return None
 
     def _is_idle(self) -> bool:
-        """Whether nothing can happen by itself: no call is out, no answer unwritten, no draw may be sent."""
+        """Tell whether nothing can happen by itself: no call is out, no answer unwritten, no draw may be sent."""
         return bool(self._ready or self._dry) and not self._in_flight and not self._unbooked
 
     def _taken(self) -> Call | None:
@@ -282,7 +283,7 @@ class Loop:
         return self._spare.pop(key) if key is not None and affordable else None
 
     def _room(self) -> bool:
-        """Whether the next call may be sent: it can be paid for, and is not too far ahead of the results."""
+        """Tell whether the next call may be sent: it can be paid for, and is not too far ahead of the results."""
         call = self._ready[0]
         if not self._affordable(self.voices[call.model]):
             if not (self._in_flight or self._unbooked):
@@ -412,7 +413,7 @@ class Loop:
             raise self._hopeless(voice)
 
     def _patience(self, voice: Voice) -> int:
-        """How many failures in a row say that a model's endpoint is broken."""
+        """Return how many failures in a row say that a model's endpoint is broken."""
         return max(HOPELESS, self.limits.connections) if voice.answered else HOPELESS
 
     def _hopeless(self, voice: Voice) -> CallError:

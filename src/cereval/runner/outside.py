@@ -46,7 +46,7 @@ def hand_out(
 
 
 def _leased(begun: Start, store: Store) -> set[tuple[str, int]]:
-    """The calls that are out now."""
+    """Return the calls that are out now."""
     now, found = time.time(), set()
     for event in store.events(begun.plan.run_id):
         if event["status"] == LEASED and event["detail"]["until"] > now:
@@ -55,7 +55,7 @@ def _leased(begun: Start, store: Store) -> set[tuple[str, int]]:
 
 
 def _open_calls(begun: Start, store: Store) -> Iterator[tuple[Draw, int, int]]:
-    """The calls that the session waits for, then those that it asks for next, as far as it does."""
+    """Yield the calls that the session waits for, then those that it asks for next, as far as it does."""
     session, voices = begun.session, begun.voices
     waiting: Sequence[Draw] = () if session.done else begun.waiting or session.ask(1)
     while waiting:
@@ -95,7 +95,7 @@ def take_in(begun: Start, items: Sequence[Item], store: Store, rows: Iterable[Ma
 def _answer(
     begun: Start, items: Sequence[Item], row: Mapping[str, Any], place: str
 ) -> tuple[int, Answer | None]:
-    """The answer in a row; None where it has no score yet, or says again what was told."""
+    """Return the answer in a row; None where it has no score yet, or says again what was told."""
     names = [voice.name for voice in begun.voices]
     model = str(row.get("model") or names[0])
     if model not in names:

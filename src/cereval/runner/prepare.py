@@ -76,14 +76,14 @@ def prepared(request: Request) -> Prepared:
 
 
 def against(request: Request, models: Sequence[str], goal: Goal) -> Prepared:
-    """Two models on the same items."""
+    """Return two models on the same items."""
     _left_out(request, "method", "target")
     plan, items = _several(request, models, " against ")
     return opened(replace(plan, kind="compare", goal=goal.spec()), items, circumstances_of(request))
 
 
 def ranked(request: Request, models: Sequence[str], goal: Any) -> Prepared:
-    """Many models on the same items."""
+    """Return many models on the same items."""
     _left_out(request, "method", "target", "weights", "mix")
     plan, items = _several(request, models, ", ")
     ranking = replace(plan, kind="rank", goal=goal.spec(), method="pairs", target="benchmark")
@@ -113,7 +113,7 @@ def _several(request: Request, models: Sequence[str], between: str) -> tuple[Pla
 
 
 def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
-    """One run on many tasks: the categories of one data set, or one task for each of several."""
+    """Return one run on many tasks: the categories of one data set, or one task for each of several."""
     _left_out(request, "method", "target", "weights", "mix")
     if len(files) > 1 and request.few_shot:
         raise InvalidInput("--few-shot", "left out where each of several files is a task", request.few_shot)
@@ -130,7 +130,7 @@ def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
 
 
 def growing(request: Request) -> Prepared:
-    """The first version of a data set that will grow."""
+    """Return the first version of a data set that will grow."""
     _left_out(request, "method", "weights", "mix", "at_least")
     plan, items = _plan(request, *read_data(request, combined=True))
     growth = {"sizes": [plan.n_items], "after": None}
@@ -140,7 +140,7 @@ def growing(request: Request) -> Prepared:
 def extended(
     run_id: str, store: Store, data: DataSet, overrides: Mapping[str, Any], *, trust: bool = False
 ) -> Prepared:
-    """The next version of a run's data: its items and those of `data` that it does not have.
+    """Return the next version of a run's data: its items and those of `data` that it does not have.
 
     trust: confirm the code and the addresses that the stored plan names; else only what is trusted already is used.
     """
@@ -185,7 +185,7 @@ def _check_extension(plan: Plan, store: Store) -> None:
 
 
 def recalled(run_id: str, store: Store, overrides: Mapping[str, Any], *, trust: bool = False) -> Prepared:
-    """A run as it was started, from the store alone; circumstances may be overridden.
+    """Return a run as it was started, from the store alone; circumstances may be overridden.
 
     trust: confirm the code and the addresses that the stored plan names; else only what is trusted already is used.
     """
@@ -200,7 +200,7 @@ def recalled(run_id: str, store: Store, overrides: Mapping[str, Any], *, trust: 
 
 
 def _stored_plan(run: Run) -> Plan:
-    """The plan of a stored run; refused where it is not the one that the run's id was made from."""
+    """Return the plan of a stored run; refused where it is not the one that the run's id was made from."""
     plan = Plan.from_dict(run.plan)
     if plan.run_id != run.run_id:
         raise StoreError(
@@ -222,14 +222,14 @@ def _weigh(read: Callable[[], tuple[Named, ...]], run_id: str, trust: bool) -> N
 
 
 def unasked(plan: Plan, items: tuple[Item, ...]) -> Prepared:
-    """A run that goes on with the answers it has: nobody is asked."""
+    """Return a run that goes on with the answers it has: nobody is asked."""
     prompt, scorer = Prompt(plan.prompt.get("template"), plan.prompt.get("system")), build_scorer("exact")
     circumstances = circumstances_of(Request())
     return Prepared(plan, items, NobodyToAsk(), scorer, prompt, Limits(), circumstances)
 
 
 def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: bool = False) -> Prepared:
-    """A run with another scorer, on the answers that it has: nobody is asked but a judge.
+    """Return a run with another scorer, on the answers that it has: nobody is asked but a judge.
 
     trust: confirm the scorer and the address that the stored plan names; else only what is trusted already is used.
     """
@@ -253,7 +253,7 @@ def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: b
 
 
 def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that a run last had, but for what is given now."""
+    """Return those that a run last had, but for what is given now."""
     given = {key: value for key, value in overrides.items() if value is not None}
     remember(named_by_model(None, given.get("base_url")))
     last = _last_circumstances(run_id, store)
@@ -262,7 +262,7 @@ def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> d
 
 
 def _last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:
-    """Those of the last calls; a run that needed none has those of the run that it goes on from."""
+    """Return those of the last calls; a run that needed none has those of the run that it goes on from."""
     running: list[Mapping[str, Any]]
     running = [event["detail"] for event in store.events(run_id) if event["status"] == "running"]
     plan = store.run(run_id).plan
@@ -273,7 +273,7 @@ def _last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:
 
 
 def circumstances_of(request: Request) -> dict[str, Any]:
-    """The settings of a request that are no part of its plan."""
+    """Return the settings of a request that are no part of its plan."""
     return {name: getattr(request, name) for name in CIRCUMSTANCES}
 
 
@@ -301,7 +301,7 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
 
 
 def named_by_plan(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Named, ...]:
-    """What opening the models and the scorer of a plan would run or call."""
+    """Return what opening the models and the scorer of a plan would run or call."""
     models = [
         named_by_model(spec["name"], _address(spec, circumstances)) for spec in kind_of(plan).models(plan)
     ]
@@ -309,7 +309,7 @@ def named_by_plan(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Named, 
 
 
 def named_by_scoring(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Named, ...]:
-    """What scoring answers as a plan says would run or call."""
+    """Return what scoring answers as a plan says would run or call."""
     scorer, judge = plan.scorer.get("spec") or plan.scorer, plan.scorer.get("judge")
     address = _judge_address(plan, circumstances) if judge else None
     return (*named_by_model(judge or None, address), *named_by_scorer(scorer))
@@ -351,7 +351,7 @@ def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) 
 
 
 def _price(circumstances: Mapping[str, Any], whose: str = "") -> Price | None:
-    """What a model costs, or a judge (`judge_`); None: unknown."""
+    """Return what a model costs, or a judge (`judge_`); None: unknown."""
     per_in, per_out = (circumstances.get(f"{whose}price_{way}") for way in ("in", "out"))
     return None if per_in is None and per_out is None else Price(per_in or 0.0, per_out or 0.0)
 
@@ -386,7 +386,7 @@ def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
 
 
 def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
-    """The scorer in full, so that a default that changes later does not change the run."""
+    """Return the scorer in full, so that a default that changes later does not change the run."""
     spec = {
         key: value
         for key, value in spec_of(scorer).items()
@@ -440,7 +440,7 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
 
 
 def _with_texts(scorer: Any, rubric: str | None, template: str | None) -> Any:
-    """A scorer; with a rubric or a template for its judge as name and arguments."""
+    """Return a scorer; with a rubric or a template for its judge as name and arguments."""
     own = {"criteria": text_of(rubric), "template": text_of(template)}
     given = {name: value for name, value in own.items() if value is not None}
     named = scorer if isinstance(scorer, Mapping) else {"name": scorer}
@@ -452,7 +452,7 @@ def _with_texts(scorer: Any, rubric: str | None, template: str | None) -> Any:
 
 
 def read_data(request: Request, *, combined: bool = False) -> tuple[DataSet, tuple[Item, ...]]:
-    """The data of a request, and the worked examples that are taken out of it."""
+    """Return the data of a request, and the worked examples that are taken out of it."""
     parts = ("input", "answer", "choices", "category", "id")
     fields = Fields(**{part: getattr(request, part) for part in parts})
     data = read_dataset(str(request.data), fields, combined=combined)
@@ -463,7 +463,7 @@ def read_data(request: Request, *, combined: bool = False) -> tuple[DataSet, tup
 
 
 def weights_for(request: Request, items: Sequence[Item]) -> dict[str, Any]:
-    """The items' weights in the target, for the plan: whole, so that a run needs no other file to go on."""
+    """Return the items' weights in the target, for the plan: whole, so that a run needs no other file to go on."""
     check_one(request.weights, request.mix)
     if request.mix is not None:
         found = mixed(request.mix, [item.category for item in items])
@@ -476,7 +476,7 @@ def weights_for(request: Request, items: Sequence[Item]) -> dict[str, Any]:
 
 
 def _file_name(value: str) -> str:
-    """A file's name without its folder: a plan does not depend on where files lie."""
+    """Return a file's name without its folder: a plan does not depend on where files lie."""
     return Path(value).name if is_table(value) else value
 
 
@@ -488,7 +488,7 @@ def _metadata(items: Sequence[Item], name: str) -> list[Any]:
 
 
 def address_of(request: Request) -> str | None:
-    """The address of the model's server, where it has one."""
+    """Return the address of the model's server, where it has one."""
     if not str(request.model).startswith("openai/"):
         return request.base_url
     address = request.base_url or os.environ.get("OPENAI_BASE_URL") or None
@@ -496,7 +496,7 @@ def address_of(request: Request) -> str | None:
 
 
 def text_of(value: str | None) -> str | None:
-    """A text, or the content of the file that `@FILE` names."""
+    """Return a text, or the content of the file that `@FILE` names."""
     if value is None or not value.startswith("@"):
         return value
     return read_text(Path(value[1:]))

@@ -71,14 +71,14 @@ class Request:
 
     @property
     def goal(self) -> Estimate | Threshold:
-        """The goal of one mean that the settings ask for."""
+        """Return the goal of one mean that the settings ask for."""
         if self.at_least is not None:
             return Threshold(self.at_least)
         return Estimate() if self.eps is None else Estimate(self.eps)
 
 
 def request_from(data: str | None, config: str | None, flags: Mapping[str, Any]) -> Request:
-    """The request that a command line describes: flags win over the file; DATA may itself be the file.
+    """Return the request that a command line describes: flags win over the file; DATA may itself be the file.
 
     Code and addresses among the flags are trusted from now on (`cereval.runner.trust`); those that only the file
     names must be trusted already, unless the flag `trust` confirms them.
@@ -105,7 +105,8 @@ def request_from(data: str | None, config: str | None, flags: Mapping[str, Any])
 
 
 def _named(request: Request, whole: Request | None = None) -> list[Named]:
-    """What a request would run or call; an address in the environment is as good as typed, if no file has another."""
+    """Return what a request would run or call; an address in the environment is as good as typed, if no file has
+    another."""
     address = request.base_url
     if not (whole or request).base_url and str((whole or request).model).startswith("openai/"):
         address = os.environ.get("OPENAI_BASE_URL")
@@ -114,7 +115,7 @@ def _named(request: Request, whole: Request | None = None) -> list[Named]:
 
 
 def read_request(path: Path) -> Request:
-    """The request in a YAML file; data and template files are looked for beside it too."""
+    """Return the request in a YAML file; data and template files are looked for beside it too."""
     values = {_name(key): value for key, value in _mapping(path).items()}
     known = {field.name for field in fields(Request)}
     for key in values:

@@ -93,7 +93,7 @@ async def run(
 
 
 def subject(begun: Start) -> Subject:
-    """What a run is about, for whoever watches it."""
+    """Return what a run is about, for whoever watches it."""
     plan, goal = begun.plan, begun.session.goal
     return Subject(
         run_id=plan.run_id,
@@ -141,7 +141,7 @@ def _oldest(begun: Start, store: Store, counted: Counted | None) -> float | None
 
 
 def _summary(begun: Start, result: Certified) -> dict[str, Any]:
-    """What lists show of a run: the answer in words, its numbers, and the counts of its answers."""
+    """Return what lists show of a run: the answer in words, its numbers, and the counts of its answers."""
     shown = begun.kind.shown(result, begun.plan)
     numbers = {
         name: getattr(shown, name, None) for name in ("estimate", "lower", "upper", "decision", "stopped")
@@ -158,7 +158,7 @@ def _summary(begun: Start, result: Certified) -> dict[str, Any]:
 
 
 def _status(result: Certified, end: End) -> str:
-    """A run that can go on no further, or has what it wanted, is finished, whatever ended the loop."""
+    """Name how a run ended: finished where it can go no further or has what it wanted, whatever ended the loop."""
     if result.stopped in ("goal", "exhausted", "contradiction"):
         return "finished"
     return "budget" if result.stopped == "budget" else STATUS[end]

@@ -99,7 +99,7 @@ def held(plan: Plan, store: Store) -> ExitStack:
 
 
 def run_ids(plan: Plan) -> tuple[str, ...]:
-    """The run and its parts, each once."""
+    """Return the run and its parts, each once."""
     return tuple(dict.fromkeys([plan.run_id, *(part.run_id for part in kind_of(plan).parts(plan))]))
 
 
@@ -107,7 +107,7 @@ def run_ids(plan: Plan) -> tuple[str, ...]:
 
 
 def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool, fresh: bool = False) -> Plan:
-    """The plan with what is known of its items now; an earlier run of the same request is continued.
+    """Return the plan with what is known of its items now; an earlier run of the same request is continued.
 
     fresh: unless that has ended, for then the question is asked anew.
     """
@@ -125,7 +125,7 @@ def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool, f
 
 
 def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
-    """The runs of the same request in the store, oldest first."""
+    """Return the runs of the same request in the store, oldest first."""
     kind = kind_of(plan)
     wanted = {one.request for one in (plan, *kind.older(plan))}
     if plan.seed_drawn and kind.first_seed is not None:
@@ -137,14 +137,14 @@ def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
 
 
 def learns(plan: Plan) -> bool:
-    """Whether the method looks at side information: for the others none is gathered."""
+    """Tell whether the method looks at side information: for the others none is gathered."""
     return plan.method in ("active", "partition", "oracle", "cer-eval") or (
         plan.method == "auto" and plan.target != "population"
     )
 
 
 def past_of(plan: Plan, store: Store) -> Mapping[str, int]:
-    """The earlier runs on the same data that a plan may learn from, and how far each had come.
+    """Return the earlier runs on the same data that a plan may learn from, and how far each had come.
 
     Scores of one model each, and never of a model that is asked now.
     """
@@ -165,7 +165,7 @@ def teachers(store: Store, data_hash: str, own: Sequence[str]) -> tuple[str, ...
 
 
 def same_model(stored: str, model: str) -> bool:
-    """Whether a run's model is another's, with or without its provider.
+    """Tell whether a run's model is another's, with or without its provider.
 
     >>> same_model("openai/gpt-4o", "gpt-4o"), same_model("gpt-4o", "gpt-4")
     (True, False)
@@ -174,7 +174,7 @@ def same_model(stored: str, model: str) -> bool:
 
 
 def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:
-    """What a plan says is known, taken from the items and the store, as it was when the run started."""
+    """Return what a plan says is known, taken from the items and the store, as it was when the run started."""
     groups = _groups(kind_of(plan), plan, items) if "groups" in plan.side_information else None
     if "history" not in plan.side_information:
         return Known(groups)
@@ -216,7 +216,7 @@ def start(
 
 
 def voice_names(kind: Kind, plan: Plan) -> tuple[str, ...]:
-    """The names of the models whose answers are kept apart."""
+    """Return the names of the models whose answers are kept apart."""
     return kind.names(plan) if len(kind.parts(plan)) > 1 else (plan.model_name,)
 
 
@@ -247,7 +247,7 @@ def _kept_before(kind: Kind, plan: Plan, session: AskTell, store: Store) -> Coun
 
 
 def scores_of(session: AskTell, voices: Sequence[Voice], draw: Draw) -> Scored | None:
-    """What the models of a draw have answered; None while one of them has not."""
+    """Return what the models of a draw have answered; None while one of them has not."""
     place, asked = session.place(draw), draw.models if len(voices) > 1 else (0,)
     if not all(place in voices[model].results for model in asked):
         return None
@@ -314,7 +314,7 @@ def check_stored(session: AskTell, voices: Sequence[Voice], draw: Draw, plan: Pl
 
 
 def other_engine(plan: Plan, reason: str) -> str:
-    """What is said of a run whose draws cannot be decided again, with what is still possible."""
+    """Return what is said of a run whose draws cannot be decided again, with what is still possible."""
     return (
         f"the draws of run {plan.run_id} cannot be decided again ({reason}): it was made by another engine than "
         f"this one ({ENGINE}), or its database was changed; nothing was asked, its answers are kept. Go on with the "
@@ -343,7 +343,7 @@ def changed(begun: Start, store: Store, change: Change) -> Start:
 
 
 def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:
-    """The changes of a run, oldest first."""
+    """Return the changes of a run, oldest first."""
     events = [event["detail"] for event in store.events(run_id) if event["status"] == CHANGED]
     return tuple(Change(**detail) for detail in events)
 
@@ -368,14 +368,14 @@ def _notes(kind: Kind, plan: Plan, spending: Spending) -> tuple[str, ...]:
 
 
 def item_from(row: Mapping[str, Any]) -> Item:
-    """An item as the store keeps it."""
+    """Return an item as the store keeps it."""
     values = dict(row) | {"answers": tuple(row["answers"]), "choices": tuple(row["choices"])}
     values["input"] = row["input"] if isinstance(row["input"], str) else tuple(row["input"])
     return Item(**values)
 
 
 def stored_items(plan: Plan, store: Store) -> tuple[Item, ...]:
-    """The items of a run, as they were when it began."""
+    """Return the items of a run, as they were when it began."""
     items = tuple(item_from(row) for row in store.items(plan.data_hash))
     if content_hash(items) != plan.data_hash:
         raise StoreError(f"the items of run {plan.run_id} in the store were changed; start a new run")
@@ -383,13 +383,13 @@ def stored_items(plan: Plan, store: Store) -> tuple[Item, ...]:
 
 
 def reopened(run: Run, store: Store) -> Start:
-    """A run as the store has it, to be read: nothing is written."""
+    """Return a run as the store has it, to be read: nothing is written."""
     plan = Plan.from_dict(run.plan)
     return start(plan, stored_items(plan, store), store, reading=True)
 
 
 def newest_certificate(begun: Start, store: Store) -> Mapping[str, Any] | None:
-    """The newest certificate of a run, or that of what its log has come to since; None for kinds without."""
+    """Return the newest certificate of a run, or that of what its log has come to since; None for kinds without."""
     if not begun.kind.format:
         return None
     issued, count = store.certificates(begun.plan.run_id), begun.session.n_evaluated
@@ -400,7 +400,7 @@ def newest_certificate(begun: Start, store: Store) -> Mapping[str, Any] | None:
 
 
 def evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
-    """What the store has of the run that a certificate names."""
+    """Return what the store has of the run that a certificate names."""
     run = store.run(str(certificate.get("run_id", "")))
     plan = Plan.from_dict(run.plan)
     items = tuple(item_from(row) for row in store.items(plan.data_hash))

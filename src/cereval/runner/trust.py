@@ -55,7 +55,7 @@ class Named:
         return hashlib.sha256(json.dumps([self.kind, self.what, self.where]).encode()).hexdigest()
 
     def __str__(self) -> str:
-        """What would happen, safe to print."""
+        """Return what would happen, safe to print."""
         verb = {"code": "run", "gguf": "load", "address": "send questions and the API key to"}[self.kind]
         what = printable(self.what, LONGEST_SHOWN)
         return f"{verb} {what}" + (f" ({printable(self.where, LONGEST_SHOWN)})" if self.where else "")
@@ -65,7 +65,7 @@ class Named:
 
 
 def named_by_model(name: Any, address: Any = None) -> tuple[Named, ...]:
-    """What opening a model would run or call.
+    """Return what opening a model would run or call.
 
     >>> [one.kind for one in named_by_model("python:math:sqrt")], named_by_model("openai/gpt-4o")
     (['code'], ())
@@ -83,7 +83,7 @@ def named_by_model(name: Any, address: Any = None) -> tuple[Named, ...]:
 
 
 def named_by_scorer(spec: Any) -> tuple[Named, ...]:
-    """What building a scorer would run.
+    """Return what building a scorer would run.
 
     >>> [one.what for one in named_by_scorer({"name": "python", "function": "mine:score"})]
     ['python:mine:score']
@@ -115,7 +115,7 @@ def _addresses(address: Any) -> tuple[Named, ...]:
 
 
 def _normal(address: str) -> str:
-    """One spelling of an address: what differs only in case of the host or a last slash is the same place."""
+    """Return one spelling of an address: what differs only in case of the host or a last slash is the same place."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -159,7 +159,7 @@ def require(names: Iterable[Named], source: str) -> None:
 
 
 def trusted_file() -> Path | None:
-    """Where this user's trust is written down; None for users without a home."""
+    """Return where this user's trust is written down; None for users without a home."""
     given = os.environ.get("XDG_CONFIG_HOME", "")
     if given and Path(given).is_absolute():
         return Path(given) / "cereval" / "trusted.json"
@@ -170,7 +170,7 @@ def trusted_file() -> Path | None:
 
 
 def _known() -> dict[str, Any]:
-    """What is written down, by digest; nothing from a file that is broken, or that others may write to."""
+    """Return what is written down, by digest; nothing from a file that is broken, or that others may write to."""
     path = trusted_file()
     if path is None:
         return {}

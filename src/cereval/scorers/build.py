@@ -46,7 +46,7 @@ def build_scorer(spec: str | Mapping[str, Any], judge: Judge | None = None) -> S
 
 
 def code_of(spec: str | Mapping[str, Any]) -> str | None:
-    """The `module:function` of the user's own that a scorer calls; None for scorers that are part of cereval.
+    """Return the `module:function` of the user's own that a scorer calls; None for scorers that are part of cereval.
 
     >>> code_of("python:mine:score"), code_of({"name": "python", "function": "mine:score"}), code_of("exact")
     ('mine:score', 'mine:score', None)

@@ -72,7 +72,7 @@ class AskTell(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Everything but the side information that decides draws and answers, JSON-able."""
+        """Return everything but the side information that decides draws and answers, JSON-able."""
 
     # -- ask and tell -----------------------------------------------------------------------------------------
 
@@ -164,12 +164,12 @@ class AskTell(ABC):
 
     @property
     def asked(self) -> int:
-        """How many models every draw asks."""
+        """Return how many models every draw asks."""
         return len(self._told)
 
     @property
     def calls(self) -> int:
-        """The calls behind the results consumed so far: one for each model that a draw asks."""
+        """Return the calls behind the results consumed so far: one for each model that a draw asks."""
         return self._consumed * self.asked
 
     @property
@@ -179,19 +179,19 @@ class AskTell(ABC):
 
     @property
     def log(self) -> tuple[tuple[Draw, Scored], ...]:
-        """The results consumed so far, in draw order (None: the call failed)."""
+        """Return the results consumed so far, in draw order (None: the call failed)."""
         return tuple((self._draws[index], self._scores(index)) for index in range(self._consumed))
 
     def step(self) -> Step | None:
-        """The interval now, on the scale that people are shown; None where there is no single one."""
+        """Return the interval now, on the scale that people are shown; None where there is no single one."""
         return None
 
     def standing(self) -> str:
-        """How far the session has come, in a few words, where there is no single interval."""
+        """Return how far the session has come, in a few words, where there is no single interval."""
         return ""
 
     def place(self, draw: Draw) -> int:
-        """The number under which the answers to a draw are kept with each model."""
+        """Return the number under which the answers to a draw are kept with each model."""
         return draw.index
 
     def ahead(self, count: int) -> list[Draw]:  # noqa: ARG002
@@ -236,7 +236,7 @@ class MethodSession(AskTell):
         self._method.observe(self._draws[index], *self._bounds(index))
 
     def _bounds(self, index: int) -> tuple[float, float]:
-        """Where the score of a draw lies: anywhere in [0, 1] when its call failed."""
+        """Return where the score of a draw lies: anywhere in [0, 1] when its call failed."""
         (score,) = self._scores(index)
         return (0.0, 1.0) if score is None else (score, score)
 
@@ -270,7 +270,7 @@ class MethodSession(AskTell):
 
 
 def rejection(confidence: float) -> str:
-    """What is said where the evidence has rejected every value."""
+    """Return what is said where the evidence has rejected every value."""
     return (
         "the evidence rejects every value: this has probability at most "
         f"{1 - confidence:.3g}; shown is only what the seen scores prove by themselves"
@@ -287,14 +287,14 @@ def fresh_seed() -> int:
 
 
 def whole(field: str, value: object, least: int) -> int:
-    """The value as an int, if it is a whole number that is large enough."""
+    """Return the value as an int, if it is a whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InvalidInput(field, f"a whole number >= {least}", value)
     return int(value)
 
 
 def unit_score(value: object, field: str = "score", allowed: str = "a number in [0, 1]") -> float:
-    """A score as a float: any real number, bool or single-element array scalar in [0, 1].
+    """Return a score as a float: any real number, bool or single-element array scalar in [0, 1].
 
     >>> unit_score(True), unit_score(0.25)
     (1.0, 0.25)

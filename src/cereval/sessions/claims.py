@@ -33,7 +33,7 @@ class Pairs:
         return found
 
     def each(self, matrix: Bools) -> Bools:
-        """The entries of a symmetric matrix, one for each pair."""
+        """Return the entries of a symmetric matrix, one for each pair."""
         found: Bools = matrix[self.first, self.second]
         return found
 
@@ -54,7 +54,7 @@ class PairClaims:
 
     @property
     def contradiction(self) -> bool:
-        """Two models each certified better than the other: an event of probability <= delta."""
+        """Return two models each certified better than the other: an event of probability <= delta."""
         return bool((self.above & self.above.T).any() or (self.order & self.order.T).any())
 
     @property
@@ -68,7 +68,7 @@ class PairClaims:
 def read(
     games: PairGames, pairs: Pairs, *, margin: float | None, needed: float, order_needed: float
 ) -> PairClaims:
-    """The claims that the evidence supports.
+    """Return the claims that the evidence supports.
 
     A wrong "above" against a pair that is further apart than the margin has to pass "near" as well: so the two
     wrong claims that such a pair allows are one event, and share one part of the error budget.
@@ -94,7 +94,7 @@ def read(
 
 
 def closed(claims: Bools) -> Bools:
-    """The transitive closure: i above j and j above k give i above k without further evidence.
+    """Return the transitive closure: i above j and j above k give i above k without further evidence.
 
     >>> closed(np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=bool)).astype(int).tolist()
     [[0, 1, 1], [0, 0, 1], [0, 0, 0]]

@@ -216,7 +216,7 @@ class _Evaluation:
     # -- what came of it -----------------------------------------------------------------------------------
 
     def outcome(self) -> Result:
-        """The result of a session that ended by itself; anything else was a Ctrl-C."""
+        """Return the result of a session that ended by itself; anything else was a Ctrl-C."""
         if not self.session.done:
             raise EvaluationInterrupted(self.result())
         return self.result()

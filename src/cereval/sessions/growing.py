@@ -63,22 +63,22 @@ class GrowingResult(Certified):
     half_width: float
 
     def answer(self) -> str:
-        """The last version's mean."""
+        """Return the last version's mean."""
         return plus_minus(self)
 
     def headline(self) -> str:
-        """The answer in one line, with what the confidence covers."""
+        """Return the answer in one line, with what the confidence covers."""
         which = "all versions at once" if len(self.versions) > 1 else "one version"
         return f"{self.answer()}, {percent(self.confidence)} confidence for {which}, {self.asked()}"
 
     def rows(self) -> Rows:
-        """What the answer rests on."""
+        """Return what the answer rests on."""
         named = [("model", self.models[0])] if self.models else []
         held = ("guarantee", f"{self.guarantee}, all versions at once")
         return [*named, held, ("target", self.target), ("seed", str(self.seed))]
 
     def table(self) -> Table:
-        """A row for every version."""
+        """Return a row for every version."""
         rows = [
             [
                 str(one.version),
@@ -241,7 +241,7 @@ class Growing:
 
     @property
     def done(self) -> bool:
-        """Whether the last version has its certificate, or can have none."""
+        """Tell whether the last version has its certificate, or can have none."""
         return self.last.done
 
     @property
@@ -273,7 +273,7 @@ class Growing:
 
     @property
     def versions(self) -> tuple[Version, ...]:
-        """Every version; those before the last are frozen."""
+        """Return every version; those before the last are frozen."""
         found: list[Version] = []
         items = evaluated = 0
         for number, part in enumerate(self._parts, start=1):
@@ -282,7 +282,7 @@ class Growing:
         return tuple(found)
 
     def result(self) -> GrowingResult:
-        """The state of all certificates now."""
+        """Return the state of all certificates now."""
         versions = self.versions
         last = versions[-1]
         return GrowingResult(
@@ -303,7 +303,7 @@ class Growing:
         )
 
     def settings(self) -> dict[str, Any]:
-        """All that decides draws and bets, JSON-able; `sizes`: how many items each version added.
+        """Return all that decides draws and bets, JSON-able; `sizes`: how many items each version added.
 
         `budgets`, where a version has one: they end draws and decide none.
         """
@@ -332,7 +332,8 @@ class Growing:
     # -- save and restore -------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere, JSON-able: the settings, and each version's results in order."""
+        """Return all that is needed to go on elsewhere, JSON-able: the settings, and each version's results in
+        order."""
         return {
             "format": STATE_FORMAT,
             "goal": self.goal.spec(),
@@ -346,7 +347,7 @@ class Growing:
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> Growing:
-        """The session a `state()` describes, by telling it its results again."""
+        """Return the session a `state()` describes, by telling it its results again."""
         if not isinstance(state, Mapping) or state.get("format") != STATE_FORMAT:
             raise InvalidInput("state format", STATE_FORMAT, getattr(state, "get", lambda _: state)("format"))
         first, *others = state["versions"]
@@ -398,7 +399,7 @@ def growing(
 
 
 def checked_sizes(sizes: Sequence[int], total: int) -> list[int]:
-    """How many items each version adds, from how many each has.
+    """Return how many items each version adds, from how many each has.
 
     >>> checked_sizes([600, 800, 1000], 1000)
     [600, 200, 200]

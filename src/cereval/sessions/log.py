@@ -46,7 +46,7 @@ class Log:
     changes: Sequence[Change] = ()
 
     def scores(self, draw: Draw) -> Scored | None:
-        """What came of a draw; None: nothing yet."""
+        """Return what came of a draw; None: nothing yet."""
         return self.results.get(draw.index)
 
 

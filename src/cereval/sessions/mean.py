@@ -95,7 +95,7 @@ class Session(MethodSession):
         self._consume()
 
     def result(self) -> Result:
-        """The state of the certificate now, whether or not the session has ended."""
+        """Return the state of the certificate now, whether or not the session has ended."""
         interval, method = self.interval, self._method
         # Items of weight 0 are never asked: not asking them saves nothing.
         counted = self._limit or self.n_items
@@ -137,7 +137,8 @@ class Session(MethodSession):
         self.goal = goal_from_spec(goal)
 
     def _half_width(self) -> float:
-        """How far the target may be from the estimate; a goal that was met is not shown as missed by rounding."""
+        """Return how far the target may be from the estimate; a goal that was met is not shown as missed by
+        rounding."""
         interval = self.interval
         reach = max(self.estimate - interval.lower, interval.upper - self.estimate)
         if isinstance(self._goal, Estimate) and interval.half_width <= self._goal.eps:
@@ -146,7 +147,7 @@ class Session(MethodSession):
 
     @property
     def shift(self) -> Shift | None:
-        """What the weights mean for the goal; None where all items count alike."""
+        """Return what the weights mean for the goal; None where all items count alike."""
         if self._weights is None:
             return None
         eps = self._goal.eps if isinstance(self._goal, Estimate) else Estimate().eps
@@ -170,7 +171,8 @@ class Session(MethodSession):
     # -- save and restore ---------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on elsewhere, JSON-able. Side information is named by its hash, not stored."""
+        """Return all that is needed to go on elsewhere, JSON-able. Side information is named by its hash, not
+        stored."""
         return {
             "format": STATE_FORMAT,
             "n_items": self.n_items,
@@ -242,7 +244,7 @@ def _checked_goal(goal: object) -> Goal:
 
 
 def known_target(target: str) -> str:
-    """The target, if it is one."""
+    """Return the target, if it is one."""
     if target not in TARGETS:
         raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
     return target
@@ -257,7 +259,7 @@ def _checked_target(target: str, weights: ArrayLike | None) -> str:
 
 
 def embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
-    """The texts of the items as features."""
+    """Return the texts of the items as features."""
     from cereval.items.embeddings import text_features
 
     if len(texts) != n_items:

@@ -54,12 +54,12 @@ class Diagram:
         return cls(rows, _frozen(below), lines, _frozen(as_good), best)
 
     def ranks(self, name: str) -> str:
-        """The ranks that are left to a model: after all that are above it, before all that are below it."""
+        """Return the ranks that are left to a model: after all that are above it, before all that are below it."""
         first, last = self.best[name], len(self.rows) - len(self.below[name])
         return f"{first}" if first == last else f"{first}-{last}"
 
     def text(self) -> list[str]:
-        """The lines in words, models with the same ones together: `a, b > c, d`."""
+        """Return the lines in words, models with the same ones together: `a, b > c, d`."""
         groups: dict[tuple[str, ...], list[str]] = {}
         for name in self.rows:
             if self.lines[name]:
@@ -88,7 +88,7 @@ def _frozen(names: Mapping[str, set[str]]) -> dict[str, frozenset[str]]:
 
 
 def _extension(below: Mapping[str, set[str]], estimates: Mapping[str, float]) -> tuple[str, ...]:
-    """The models by estimate, but never one before a model that is certified better."""
+    """Return the models by estimate, but never one before a model that is certified better."""
     above = {name: sum(name in others for others in below.values()) for name in below}
     waiting, rows = set(below), []
     while waiting:

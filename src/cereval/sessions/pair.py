@@ -44,7 +44,7 @@ class Comparison(Certified):
 
     @property
     def estimate(self) -> float:
-        """The estimated difference."""
+        """Return the estimated difference."""
         return self.difference
 
     @classmethod
@@ -59,7 +59,7 @@ class Comparison(Certified):
         )
 
     def answer(self) -> str:
-        """Which is better, by how much, or whether the first is not worse."""
+        """Find which is better, by how much, or whether the first is not worse."""
         (first, second), goal = self.models or ("first", "second"), self.goal.get("goal", "sign")
         if goal == "difference":
             size = signed_plus_minus(self.difference, self.lower, self.upper)
@@ -87,11 +87,11 @@ class Comparison(Certified):
         return super(Comparison, self).exit_code
 
     def asked(self) -> str:
-        """How many items both models answered, and what that saved."""
+        """Return how many items both models answered, and what that saved."""
         return f"{self.n_evaluated:,} of {self.n_items:,} items put to both{self.saving()}"
 
     def rows(self) -> Rows:
-        """The difference, its interval, and what they rest on."""
+        """Return the difference, its interval, and what they rest on."""
         named = list(zip(("first", "second"), self.models, strict=False))
         return [
             *named,
@@ -174,7 +174,7 @@ class CompareSession(MethodSession):
         super()._record(draw, scores)
 
     def _bounds(self, index: int) -> tuple[float, float]:
-        """Where y lies: a failed call has a score anywhere in [0, 1]."""
+        """Return where y lies: a failed call has a score anywhere in [0, 1]."""
         (low, high), (low2, high2) = (
             (0.0, 1.0) if score is None else (score, score) for score in self._scores(index)
         )
@@ -189,12 +189,12 @@ class CompareSession(MethodSession):
 
     @property
     def engine(self) -> CertifiedMethod:
-        """The method, which is certified: it sees y alone."""
+        """Return the method, which is certified: it sees y alone."""
         assert isinstance(self._method, CertifiedMethod)
         return self._method
 
     def settings(self) -> dict[str, Any]:
-        """Everything but the side information that decides draws and answers, JSON-able."""
+        """Return everything but the side information that decides draws and answers, JSON-able."""
         return {
             "n_items": self.n_items,
             "goal": self.goal.spec(),
@@ -205,7 +205,7 @@ class CompareSession(MethodSession):
         }
 
     def result(self) -> Comparison:
-        """The state of the certificate now, whether or not the session has ended."""
+        """Return the state of the certificate now, whether or not the session has ended."""
         interval, method = self.interval, self._method
         return Comparison(
             decision=self.goal.decision(method) or UNDECIDED,

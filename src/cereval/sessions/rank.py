@@ -77,7 +77,7 @@ class Ranking(Certified):
     silent: ClassVar[frozenset[str]] = frozenset({"n_evaluated", "decision"})
 
     def answer(self) -> str:
-        """The top models, who beats the baseline, or how many pairs are in order."""
+        """Return the top models, who beats the baseline, or how many pairs are in order."""
         goal, ties = self.goal, len(self.ties)
         if goal["goal"] == "top":
             what = "the best model" if goal["k"] == 1 else f"the {goal['k']} best models"
@@ -92,11 +92,11 @@ class Ranking(Certified):
         return f"{len(self.order):,} of {pairs:,} pairs in certified order, {left}"
 
     def asked(self) -> str:
-        """How many calls were made, and what that saved."""
+        """Return how many calls were made, and what that saved."""
         return f"{self.calls:,} of {self.calls_full:,} calls{self.saving()}"
 
     def table(self) -> Table:
-        """A row for every model, with the ranks that are left to it, or its place in the top."""
+        """Return a row for every model, with the ranks that are left to it, or its place in the top."""
         diagram = Diagram.of(self.as_dict())
         places = {name: diagram.ranks(name) for name in diagram.rows}
         title = "ranks"
@@ -107,7 +107,7 @@ class Ranking(Certified):
         return Table(header, rows, numbers=(0, 2, 3, 4), names=(1,), extra=5)
 
     def lines(self) -> list[str]:
-        """The order in words: who is just above whom; and what a place in the table says."""
+        """Return the order in words: who is just above whom; and what a place in the table says."""
         diagram = Diagram.of(self.as_dict())
         if self.goal["goal"] != "top" or self._out not in self._places(diagram).values():
             return diagram.text()
@@ -120,7 +120,8 @@ class Ranking(Certified):
         return f"{self.goal['k']} as good"
 
     def _places(self, diagram: Diagram) -> dict[str, str]:
-        """The models named first, then those not needed for the answer, then those of which k are at least as good."""
+        """Return the models named first, then those not needed for the answer, then those of which k are at least
+        as good."""
         places = {
             name: "yes" if name in self.winners else self._out if self._is_out(name, diagram) else "open"
             for name in diagram.rows
@@ -129,7 +130,8 @@ class Ranking(Certified):
         return {name: places[name] for name in sorted(places, key=lambda name: order.index(places[name]))}
 
     def _is_out(self, name: str, diagram: Diagram) -> bool:
-        """Whether k others are certified to be at least as good, by the games or by order and intervals together."""
+        """Tell whether k others are certified to be at least as good, by the games or by order and intervals
+        together."""
         return name in self.eliminated or len(diagram.as_good[name]) >= self.goal["k"]
 
     def _cells(self, one: ModelInterval) -> list[str]:
@@ -137,7 +139,7 @@ class Ranking(Certified):
 
 
 def bar(limits: ModelInterval, width: int = 16) -> str:
-    """An interval as text, on a line from 0 to 1.
+    """Return an interval as text, on a line from 0 to 1.
 
     >>> bar(ModelInterval(0.5, 0.3, 0.8, 10), width=10)
     '···──●──··'
@@ -176,7 +178,7 @@ class Rounds:
         self._checkpoints = checkpoints(items)
 
     def planned(self, wanted: Bools, first: int, most: int | None = None) -> list[Draw]:
-        """The draws of a round, item by item along the order, numbered from `first` on; at most so many.
+        """Return the draws of a round, item by item along the order, numbered from `first` on; at most so many.
 
         wanted: pairs of models that are to be told apart. Of each the one that is behind is asked.
         """
@@ -194,7 +196,7 @@ class Rounds:
         return int(self._checkpoints[np.searchsorted(self._checkpoints, self.prefix[model], side="right")])
 
     def place_of(self, draw: Draw) -> int:
-        """Where a draw's item stands in the order."""
+        """Return where a draw's item stands in the order."""
         return int(self._places[draw.item])
 
     def put(self, draw: Draw, low: float, high: float) -> None:
@@ -335,11 +337,11 @@ class RankSession(AskTell):
     # -- what is certified --------------------------------------------------------------------------------------------
 
     def place(self, draw: Draw) -> int:
-        """Where a draw's item stands in the shared order: it is the model's answer number so many, from 0."""
+        """Return where a draw's item stands in the shared order: it is the model's answer number so many, from 0."""
         return self._rounds.place_of(draw)
 
     def ahead(self, count: int) -> list[Draw]:
-        """The next items of the shared order for the models that the goal still follows, those behind first.
+        """Return the next items of the shared order for the models that the goal still follows, those behind first.
 
         A round holds few calls; these are the rounds to come, unless a model is settled before. They have no number
         yet (`index` -1): the session asks them again in their turn, and their answers are there.
@@ -360,11 +362,11 @@ class RankSession(AskTell):
 
     @property
     def claims(self) -> PairClaims:
-        """What is certified of the pairs, as of the last full round."""
+        """Return what is certified of the pairs, as of the last full round."""
         return self._standing
 
     def standing(self) -> str:
-        """How many pairs are in order so far."""
+        """Return how many pairs are in order so far."""
         return f"{int(self._standing.order.sum()):,} pairs in order"
 
     def settings(self) -> dict[str, Any]:
@@ -378,7 +380,7 @@ class RankSession(AskTell):
         }
 
     def result(self) -> Ranking:
-        """The state of the certificate as of the last full round, whether or not the session has ended."""
+        """Return the state of the certificate as of the last full round, whether or not the session has ended."""
         standing, goal = self._standing, self.goal
         sound = not standing.contradiction
         order = standing.order if sound else np.zeros_like(standing.order)

@@ -86,7 +86,7 @@ def drive(session: S, scores: Floats, batch: int = 1, watch: Callable[[S], None]
 
 
 def checked_scores(scores: ArrayLike) -> Floats:
-    """One number in [0, 1], or NaN, for each item."""
+    """Return one number in [0, 1], or NaN, for each item."""
     try:
         values = numbers(scores)
     except (TypeError, ValueError) as error:
@@ -102,7 +102,7 @@ def checked_scores(scores: ArrayLike) -> Floats:
 
 
 def kept_rows(field: str, values: ArrayLike | None, size: int, kept: NDArray[np.int64]) -> Any:
-    """The rows of a table that are part of the pool; a table of another size is refused."""
+    """Return the rows of a table that are part of the pool; a table of another size is refused."""
     if values is None:
         return None
     array: NDArray[Any] = np.asarray(values)
@@ -113,7 +113,7 @@ def kept_rows(field: str, values: ArrayLike | None, size: int, kept: NDArray[np.
 
 
 def kept_texts(texts: Sequence[str] | None, size: int, kept: NDArray[np.int64]) -> list[str] | None:
-    """The texts of the items that are part of the pool."""
+    """Return the texts of the items that are part of the pool."""
     if texts is not None and len(texts) != size:
         raise InvalidInput("texts", f"one row for each of the {size} scores", f"{len(texts)} rows")
     return None if texts is None else [texts[int(row)] for row in kept]

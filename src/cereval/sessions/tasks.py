@@ -57,14 +57,14 @@ class TasksResult(Certified):
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """The tasks that are certified to be below the threshold."""
+        """Return the tasks that are certified to be below the threshold."""
         return tuple(name for name, task in self.tasks.items() if task.verdict == "fail")
 
     def as_dict(self) -> dict[str, Any]:
         return {**super(TasksResult, self).as_dict(), "failing": list(self.failing)}
 
     def answer(self) -> str:
-        """The macro mean, or the verdict on a threshold for every task."""
+        """Return the macro mean, or the verdict on a threshold for every task."""
         count, value = len(self.tasks), self.goal.get("value")
         if value is None:
             return f"macro mean of {'1 task' if count == 1 else f'{count} tasks'} {plus_minus(self.macro)}"
@@ -75,13 +75,13 @@ class TasksResult(Certified):
         return f"all {count} tasks at least {percent(value)}: {ANSWERS[self.decision]}{named}"
 
     def rows(self) -> Rows:
-        """The macro mean, and what it rests on."""
+        """Return the macro mean, and what it rests on."""
         named = [("model", self.models[0])] if self.models else []
         macro = interval(self.macro.lower, self.macro.upper)
         return [*named, ("macro mean", macro), ("guarantee", f"{self.guarantee}, all rows at once")]
 
     def table(self) -> Table:
-        """A row for every task."""
+        """Return a row for every task."""
         verdict = "value" in self.goal
         rows = [
             [name, f"{one.n:,} of {one.n_items:,}", f"{one.estimate:.1%}", interval(one.lower, one.upper)]
@@ -149,7 +149,8 @@ class TaskSession(MethodSession):
         self.engine.aim_at(replace(self.engine.aim, budget=self.budget), drawn=len(self._draws))
 
     def settings(self) -> dict[str, Any]:
-        """All that decides draws and bets at the start but the history, JSON-able; `tasks` by their numbers."""
+        """Return all that decides draws and bets at the start but the history, JSON-able; `tasks` by their
+        numbers."""
         return {
             "goal": self.goal.spec(),
             "confidence": self.confidence,
@@ -160,7 +161,7 @@ class TaskSession(MethodSession):
         }
 
     def result(self) -> TasksResult:
-        """The state of all certificates now, whether or not the session has ended."""
+        """Return the state of all certificates now, whether or not the session has ended."""
         engine, decision = self.engine, self.goal.decision(self.engine)
         verdicts = engine.verdicts
         if not engine.aims.every and decision != "all-pass":
@@ -251,7 +252,7 @@ def tasks(
 
 
 def macro_eps(aims: TaskAims, count: int) -> float:
-    """The half-width that the macro mean's bets aim at: the one asked for, or what comes of the tasks' own.
+    """Return the half-width that the macro mean's bets aim at: the one asked for, or what comes of the tasks' own.
 
     The errors of tasks known within `each` average out: the mean of T of them is known about sqrt(T) times as well.
     """
@@ -264,7 +265,7 @@ def macro_eps(aims: TaskAims, count: int) -> float:
 
 
 def named_groups(groups: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The tasks' names in alphabetical order, and the number of each item's task.
+    """Return the tasks' names in alphabetical order, and the number of each item's task.
 
     >>> named_groups(["b", "a", "b"])
     (('a', 'b'), array([1, 0, 1]))

@@ -129,10 +129,10 @@ class Store(Protocol):
         """Records a plan; a run that is there already is returned when its plan is the same, else refused."""
 
     def run(self, run_id: str) -> Run:
-        """One run, by its id or by a beginning of it that no other run shares."""
+        """Return one run, by its id or by a beginning of it that no other run shares."""
 
     def runs(self) -> tuple[Run, ...]:
-        """Every run, oldest first."""
+        """Return every run, oldest first."""
 
     def hold(self, run_id: str) -> AbstractContextManager[None]:
         """Held by at most one process at a time, from before its past is read to its end; else refused."""
@@ -141,7 +141,7 @@ class Store(Protocol):
         """Appends an event: `running`, `interrupted`, `finished`, a changed setting."""
 
     def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
-        """The events of a run, oldest first: `status`, `at` and `detail`."""
+        """Return the events of a run, oldest first: `status`, `at` and `detail`."""
 
     def finish(
         self,
@@ -159,10 +159,10 @@ class Store(Protocol):
         """Remove runs with all that belongs to them; the only way in which anything is ever removed."""
 
     def rows(self, run_id: str) -> Iterator[tuple[Draw, Answer, float]]:
-        """Every answer with its draw and the moment it was stored, in draw order, a few at a time in memory."""
+        """Yield every answer with its draw and the moment it was stored, in draw order, a few at a time in memory."""
 
     def certificates(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
-        """The certificates of a run, oldest first."""
+        """Return the certificates of a run, oldest first."""
 
     def add_items(self, data_hash: str, items: Iterable[Mapping[str, Any]]) -> None:
         """Keeps a data set's items (JSON-able, with an `id`) in order; known ones are left alone."""
@@ -178,19 +178,19 @@ class Store(Protocol):
         """Commits answers, all or none."""
 
     def answers(self, run_id: str, *, texts: bool = True) -> tuple[Answer, ...]:
-        """The answers in draw order; without `texts` the raw texts stay in the database."""
+        """Return the answers in draw order; without `texts` the raw texts stay in the database."""
 
     def kept_answers(self, data_hash: str, runs: Sequence[str], since: float) -> tuple[KeptAnswer, ...]:
-        """The answers that runs on the same data paid for since a moment, oldest first; failures are none."""
+        """Return the answers that runs on the same data paid for since a moment, oldest first; failures are none."""
 
     def answered_at(self, run_id: str) -> tuple[float, ...]:
         """When each answer of a run was stored, oldest first."""
 
     def plans(self, data_hash: str | None = None) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-        """The id and the plan of every run (on the same data), oldest first, without their counts."""
+        """Return the id and the plan of every run (on the same data), oldest first, without their counts."""
 
     def cutoffs(self, data_hash: str) -> Mapping[str, int]:
-        """The first open draw of each run on the same data that has a score, without reading the scores."""
+        """Return the first open draw of each run on the same data that has a score, without reading the scores."""
 
     def past_scores(
         self,
@@ -228,7 +228,7 @@ def opened_store(url: str | None, *, create: bool = False) -> Iterator[Store]:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file behind a SQLite URL.
+    """Return the file behind a SQLite URL.
 
     >>> sqlite_file("sqlite:///runs/a.db"), sqlite_file("postgresql://host/db")
     (PosixPath('runs/a.db'), None)

@@ -22,7 +22,7 @@ LONGEST_WAIT_S = 30
 
 
 def parsed(url: str) -> URL:
-    """A URL of a database that is supported; PostgreSQL goes through psycopg 3."""
+    """Return a URL of a database that is supported; PostgreSQL goes through psycopg 3."""
     try:
         made = make_url(url)
     except (exc.ArgumentError, ValueError, AttributeError):
@@ -37,7 +37,7 @@ def parsed(url: str) -> URL:
 
 
 def connected(url: URL) -> Engine:
-    """An engine whose transactions are explicit and whose commits are durable."""
+    """Return an engine whose transactions are explicit and whose commits are durable."""
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
     try:
@@ -50,7 +50,8 @@ def connected(url: URL) -> Engine:
 
 
 def file_of(url: URL) -> Path | None:
-    """The file of a SQLite database; None for one in memory, for SQLite's own `file:` names and for PostgreSQL."""
+    """Return the file of a SQLite database; None for one in memory, for SQLite's own `file:` names and for
+    PostgreSQL."""
     name = url.database
     if url.get_backend_name() != "sqlite" or not name or name == ":memory:" or name.startswith("file:"):
         return None
@@ -67,7 +68,7 @@ def made_private(url: URL) -> None:
 
 
 def is_read_only(url: URL) -> bool:
-    """Whether a database is there and cannot be written to, itself or for want of room for a log beside it."""
+    """Tell whether a database is there and cannot be written to, itself or for want of room for a log beside it."""
     file = file_of(url)
     if file is None or not file.is_file():
         return False
@@ -90,7 +91,8 @@ def reading_uri(file: Path) -> str:
 
 
 def connected_reading(url: URL, *, copied: bool = False) -> Engine:
-    """An engine for a SQLite file that cannot be written to; `copied`: for a copy of it in memory, which can be."""
+    """Return an engine for a SQLite file that cannot be written to; `copied`: for a copy of it in memory, which
+    can be."""
     file = file_of(url)
     assert file is not None
     uri = reading_uri(file)

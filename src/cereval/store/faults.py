@@ -56,7 +56,7 @@ def translated(url: URL) -> Iterator[None]:
 
 
 def place(url: URL) -> str:
-    """The database as a person would name it, without its password.
+    """Return the database as a person would name it, without its password.
 
     >>> from sqlalchemy import make_url
     >>> place(make_url("sqlite:///runs.db")), place(make_url("postgresql+psycopg://me:pw@host/db"))

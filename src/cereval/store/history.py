@@ -73,7 +73,7 @@ def _scores(data_hash: str) -> Select[Any]:
 
 
 def _without_empty(past: PastScores) -> PastScores:
-    """The same without the runs that have no score."""
+    """Return the same without the runs that have no score."""
     there = np.unique(past.columns)
     numbers = {int(old): new for new, old in enumerate(there)}
     return PastScores(

@@ -50,7 +50,7 @@ def holding(engine: Engine, run_id: str) -> Iterator[None]:
 
 
 def held(connection: Connection, run_ids: Iterable[str]) -> frozenset[str]:
-    """Those of the runs that some process works on now."""
+    """Return those of the runs that some process works on now."""
     wanted = list(run_ids)
     if connection.dialect.name == "postgresql" and wanted:
         keys = set(connection.execute(text(ALL_KEYS)).scalars())
@@ -100,7 +100,7 @@ def _advisory(connection: Connection, run_id: str) -> int | None:
 
 
 def _key(run_id: str) -> int:
-    """A number of 63 bits, so that its halves can be told in PostgreSQL's list of locks."""
+    """Return a number of 63 bits, so that its halves can be told in PostgreSQL's list of locks."""
     return int.from_bytes(hashlib.sha256(f"cereval run {run_id}".encode()).digest()[:8]) >> 1
 
 
@@ -113,7 +113,7 @@ def _lock_file(url: URL, run_id: str) -> Path | None:
 
 
 def _locked(path: Path) -> int | None:
-    """The open file that carries the lock; None when another process has it."""
+    """Return the open file that carries the lock; None when another process has it."""
     # Whoever may write to the database may hold its runs, and nobody else.
     database = Path(str(path).rpartition(BESIDE)[0])
     mode = database.stat().st_mode & 0o666 if database.exists() else 0o600
@@ -125,7 +125,7 @@ def _locked(path: Path) -> int | None:
 
 
 def _is_file(path: Path, file: int) -> bool:
-    """Whether the path still leads to the open file: whoever let go between may have removed it."""
+    """Tell whether the path still leads to the open file: whoever let go between may have removed it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:

@@ -24,7 +24,8 @@ def migrate(connection: Connection, place: str) -> None:
 
 
 def is_current(connection: Connection, place: str) -> bool:
-    """Whether a database has today's schema; nothing is written, and one that is newer or another's is refused."""
+    """Tell whether a database has today's schema; nothing is written, and one that is newer or another's is
+    refused."""
     tables = inspect(connection).get_table_names()
     if schema_versions.name not in tables:
         raise StoreError(f"{place} is the database of another program, or empty; use another --store")
@@ -32,7 +33,7 @@ def is_current(connection: Connection, place: str) -> bool:
 
 
 def _checked(current: int, place: str) -> int:
-    """The version of a schema, if this program knows it."""
+    """Return the version of a schema, if this program knows it."""
     if current > len(MIGRATIONS):
         raise StoreError(
             f"{place} was written by a newer cereval (schema {current}, this one knows {len(MIGRATIONS)}); "

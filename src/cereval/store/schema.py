@@ -91,5 +91,5 @@ certificates = Table(
 
 
 def now() -> str:
-    """The moment as ISO 8601 in UTC, to the microsecond; sorts as it reads."""
+    """Return the moment as ISO 8601 in UTC, to the microsecond; sorts as it reads."""
     return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -309,7 +309,7 @@ _COLUMNS = tuple(field.name for field in fields(Answer) if field.name != "asked_
 
 
 def storable(text: str) -> str:
-    """A text that both databases take: U+FFFD for NUL and for halves of surrogate pairs.
+    """Return a text that both databases take: U+FFFD for NUL and for halves of surrogate pairs.
 
     >>> storable("a\\0b\\ud800")
     'a\ufffdb\ufffd'
@@ -338,7 +338,7 @@ def run_from(row: Mapping[Any, Any]) -> Run:
 
 
 def _summaries() -> Select[Any]:
-    """Every run with its newest event, oldest run first."""
+    """Return every run with its newest event, oldest run first."""
     runs, events = schema.runs, schema.events
     newest = (
         select(func.max(events.c.number))
@@ -354,7 +354,8 @@ def _summaries() -> Select[Any]:
 
 
 def _counted(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The answers of runs counted one by one, for those whose newest event does not say: they may be going on."""
+    """Return the answers of runs counted one by one, for those whose newest event does not say: they may be going
+    on."""
     found: dict[str, dict[str, Any]] = {}
     table = schema.answers
     for start in range(0, len(run_ids), MOST_NAMED):
@@ -387,7 +388,7 @@ def _labelled(connection: Connection) -> dict[str, tuple[str, ...]]:
 
 
 def _cost() -> Any:
-    """What the answers cost together; NULL from the first one on whose price is not known."""
+    """Return what the answers cost together; NULL from the first one on whose price is not known."""
     cost = schema.answers.c.cost_usd
     known = func.count() == func.count(cost)
     return case((known, func.coalesce(func.sum(cost), 0.0)), else_=None)

@@ -61,7 +61,7 @@ class Watched:
             self.forecasts.append(ForecastSince.of(outlook, number))
 
     def case(self, aims: list[AimSince], **differing: Any) -> Case:
-        """All that the audit of this game needs; `differing` from the usual: equal, replacement, given_up."""
+        """Return all that the audit of this game needs; `differing` from the usual: equal, replacement, given_up."""
         setting = self.method.setting
         usual = {"equal": setting.pool.weights is None, "replacement": False, "given_up": False}
         return Case(
@@ -76,5 +76,5 @@ class Watched:
 
 
 def bounds(score: float | None) -> tuple[float, float]:
-    """Where a score lies: anywhere in [0, 1] when its call failed."""
+    """Return where a score lies: anywhere in [0, 1] when its call failed."""
     return (0.0, 1.0) if score is None else (score, score)

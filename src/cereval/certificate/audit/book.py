@@ -155,7 +155,7 @@ class Position:
 
     @property
     def largest_square(self) -> float:
-        """The squared length of the range in units of the stated variance."""
+        """Return the squared length of the range in units of the stated variance."""
         return (self.ceiling - self.floor) ** 2 / self.variance
 
 
@@ -248,7 +248,7 @@ class Book:
         self.counted_at = len(self.entered)
 
     def position(self, number: int) -> Position:
-        """What is known before result `number`, which is the next."""
+        """Return what is known before result `number`, which is the next."""
         latest = self.forecast
         while self.coming and self.coming[0].since <= number:
             latest = self.coming.pop(0)
@@ -277,7 +277,7 @@ class Book:
     # -- results ------------------------------------------------------------------------------------------------
 
     def increment(self, position: Position, result: Seen) -> tuple[float, float, float]:
-        """The chance of the draw, and X with failed calls at 0 and at 1."""
+        """Return the chance of the draw, and X with failed calls at 0 and at 1."""
         item = result.item
         chance = float(self.forecast.weights[item]) / position.race
         share, mean = float(self.case.shares[item]), float(self.forecast.mean[item])
@@ -300,7 +300,7 @@ class Book:
         return not self.case.replacement and len(self.entered) == self.drawable
 
     def logical(self) -> Interval:
-        """What the seen scores prove by themselves: the unseen are somewhere between all 0 and all 1."""
+        """Return what the seen scores prove by themselves: the unseen are somewhere between all 0 and all 1."""
         if self.case.replacement:
             return Interval(0.0, 1.0)
         if self.complete and self.case.equal:

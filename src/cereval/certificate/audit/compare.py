@@ -47,7 +47,7 @@ class CompareAudit(Audit):
 
 
 def decision(spec: Mapping[str, Any], found: Audited, slack: float) -> str:
-    """Which values of the difference are left, in the order in which the goal asks."""
+    """Find which values of the difference are left, in the order in which the goal asks."""
     low, high = found.interval.lower, found.interval.upper
     if spec["goal"] == "not-worse":
         limit = (1 - spec["eps"]) / 2

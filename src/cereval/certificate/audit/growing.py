@@ -68,7 +68,7 @@ class Found:
 
 
 def audit_version(left: Left, new: int, seen: Sequence[Seen], eps: float, delta: float) -> Found:
-    """One version: the scores of its new items in draw order, items numbered from 0."""
+    """Return one version: the scores of its new items in draw order, items numbered from 0."""
     case = uniform_case(new, seen, eps, delta)
     book, clock = Book(case), expecting(left)
     expected = clock.total
@@ -92,7 +92,7 @@ def audit_version(left: Left, new: int, seen: Sequence[Seen], eps: float, delta:
 
 
 def expecting(left: Left) -> SlowClock:
-    """A clock that has seen EXPECTED items like the old ones."""
+    """Return a clock that has seen EXPECTED items like the old ones."""
     if not left.size:
         return SlowClock()
     total = EXPECTED * LARGEST_SQUARE
@@ -118,7 +118,7 @@ def _concluded(
     clock: SlowClock,
     chances: tuple[float, ...],
 ) -> Found:
-    """The interval, the estimate, and what the next version starts from."""
+    """Return the interval, the estimate, and what the next version starts from."""
     size, asked = left.size + new, left.asked + len(seen)
     low, high = left.low + fsum(one.low for one in seen), left.high + fsum(one.high for one in seen)
     slack = SLACK if size > asked else 0.0
@@ -206,14 +206,15 @@ class SlowSide:
         self.total[rows, columns] = np.log(summed)
 
     def _deadline(self, wealth: Floats, spread: Floats, position: Position, ahead: float) -> Floats:
-        """The slope of the fixed-horizon test that an account of this wealth is worth."""
+        """Return the slope of the fixed-horizon test that an account of this wealth is worth."""
         level = self.alpha / (1 + self.spending.overshoot)
         chance = np.clip(np.exp(wealth) * level, LOWEST_CHANCE, HIGHEST_CHANCE)
         density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
         return np.asarray(density / (chance * np.sqrt(spread * ahead) * position.variance))
 
     def proven(self) -> float:
-        """The value that c exceeds, whatever the mean before: the last of the columns rejected in every row."""
+        """Return the value that c exceeds, whatever the mean before: the last of the columns rejected in every
+        row."""
         whole = np.all(self.total[:, : self.last] >= self.bar, axis=0)
         count = int(np.argmin(np.append(whole, False)))
         return float(self.values[count - 1]) if count else 0.0
@@ -222,7 +223,7 @@ class SlowSide:
         self.last = min(self.last, int(np.count_nonzero(self.under <= highest + SLACK)))
 
     def lower(self, certain: float) -> float:
-        """The least value of all pairs that are neither rejected nor impossible."""
+        """Return the least value of all pairs that are neither rejected nor impossible."""
         possible = (self.values >= certain - SLACK) & (np.arange(len(self.values)) < self.last)
         open_pairs = (self.total < self.bar) & possible
         bottoms = self.old * self.lows[:, None] + (1 - self.old) * np.maximum(self.under, certain)[None, :]

@@ -92,7 +92,8 @@ class Table:
         self._refine_when_near()
 
     def _enough(self, wealth: Sequence[Floats]) -> NDArray[np.bool_]:
-        """Whether the accounts of each value together reach 2/delta: the largest of k is then at least a k-th of it."""
+        """Tell whether the accounts of each value together reach 2/delta: the largest of k is then at least a
+        k-th of it."""
         bar = log(2 / self.delta) + ROUNDING
         found = np.maximum.reduce(wealth) >= bar - log(len(wealth)) - ROUNDING
         if found.any():
@@ -100,7 +101,7 @@ class Table:
         return np.asarray(found)
 
     def _deadline(self, wealth: Floats, spread: Floats, position: Position, ahead: float | Floats) -> Floats:
-        """The slope of the fixed-horizon test that an account of this wealth is worth."""
+        """Return the slope of the fixed-horizon test that an account of this wealth is worth."""
         overshoot = DeadlineBets(self.delta / 2).overshoot
         chance = np.clip(np.exp(wealth) * (self.delta / 2) / (1 + overshoot), LOWEST_CHANCE, HIGHEST_CHANCE)
         density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
@@ -187,7 +188,7 @@ class Table:
 
 
 def _for_the_table(case: Case) -> Sequence[AimSince]:
-    """The aims after the first; if a test was given up, from the one that gave it up on."""
+    """Return the aims after the first; if a test was given up, from the one that gave it up on."""
     first, *later = case.aims
     if not case.given_up:
         return later
@@ -224,7 +225,7 @@ class Test:
 
 
 def null_variance(values: Floats, position: Position, clock: SlowClock, side: int) -> Floats:
-    """The variance if R were each value: mu (1 - mu) of the unseen mean mu, scaled to what was observed."""
+    """Return the variance if R were each value: mu (1 - mu) of the unseen mean mu, scaled to what was observed."""
     seen = (position.seen_low, position.seen_high)[side]
     means = np.clip((values - seen) / position.unseen, 1e-4, 1 - 1e-4)
     least = 0.5 / (clock.count + 1)

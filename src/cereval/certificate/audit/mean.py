@@ -66,7 +66,7 @@ class MeanAudit(Audit):
 
 
 def _moved(mean: float, session: Session) -> float:
-    """The weighted mean, moved to where the interval reaches at most eps on either side."""
+    """Return the weighted mean, moved to where the interval reaches at most eps on either side."""
     result, eps = session.result(), session.goal.aim(None).eps
     assert isinstance(result, Result)
     low, high = result.lower, result.upper
@@ -76,6 +76,6 @@ def _moved(mean: float, session: Session) -> float:
 
 
 def aim_of(since: int, goal: Mapping[str, Any], budget: int | None) -> AimSince:
-    """What a goal has the bets work towards from a draw on."""
+    """Return what a goal has the bets work towards from a draw on."""
     aim = goal_from_spec(goal).aim(budget)
     return AimSince(since, aim.eps, aim.threshold, aim.budget, aim.marks)

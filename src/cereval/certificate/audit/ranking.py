@@ -63,7 +63,7 @@ class RankingProof:
     # -- claims ---------------------------------------------------------------------------------------------------
 
     def objection(self) -> str | None:
-        """The first thing that does not hold, or None."""
+        """Return the first thing that does not hold, or None."""
         number = {name: index for index, name in enumerate(self.names)}
         order = {(number[one], number[other]) for one, other in self.result["order"]}
         return (
@@ -188,7 +188,7 @@ class SlowGame:
         self.time, self.total, self.squares = 0, 0.0, 0.0
 
     def play(self, low: float, middle: float) -> float:
-        """The log of the accounts' sum after one more item."""
+        """Return the log of the accounts' sum after one more item."""
         left = 1 - self.time / self.n_items
         increment = self.total / self.n_items + left * low
         reach = self.null - (self.total / self.n_items - left)
@@ -217,7 +217,7 @@ class SlowGame:
 
 
 def mean_limits(scores: Scores, n_items: int, alpha: float) -> tuple[float, float]:
-    """One model's interval: the games of `stats.means.MeanGames`, one model at a time, in increments."""
+    """Return one model's interval: the games of `stats.means.MeanGames`, one model at a time, in increments."""
     sides = [
         (_rejected([low for low, _ in scores], [sum(s) / 2 for s in scores], n_items, alpha), False),
         (_rejected([1 - high for _, high in scores], [1 - sum(s) / 2 for s in scores], n_items, alpha), True),
@@ -233,7 +233,7 @@ def mean_limits(scores: Scores, n_items: int, alpha: float) -> tuple[float, floa
 
 
 def _rejected(lows: list[float], middles: list[float], n_items: int, alpha: float) -> int:
-    """How many grid values from 0 up are rejected as too low; scores turned over give the other side."""
+    """Return how many grid values from 0 up are rejected as too low; scores turned over give the other side."""
     grid: NDArray[np.float64] = np.linspace(0.0, 1.0, CELLS + 1)
     wealth, best = np.zeros(CELLS + 1), np.zeros(CELLS + 1)
     total = spread = squares = 0.0

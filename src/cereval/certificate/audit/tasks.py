@@ -83,7 +83,8 @@ class TasksAudit(Audit):
         self.equal(f"{name}, n", stated["n"], follower.consumed)
 
     def _logical(self) -> Interval:
-        """What the seen scores prove of the macro mean: each task's sums, its unseen items anywhere in [0, 1]."""
+        """Return what the seen scores prove of the macro mean: each task's sums, its unseen items anywhere in [0,
+        1]."""
         lows, highs = [], []
         for watched, follower in zip(self.tasks, self.session.engine.followers, strict=True):
             size = len(follower.members)
@@ -115,7 +116,7 @@ class TasksAudit(Audit):
 
 
 def slow_evidence(watched: Watched, threshold: float) -> tuple[float, float]:
-    """The largest log-wealth against "at most" and "at least" the threshold, straight from the formulas."""
+    """Return the largest log-wealth against "at most" and "at least" the threshold, straight from the formulas."""
     case = watched.case([AimSince(0, 0.5, None, None)])
     book, clock, test = Book(case), SlowClock(), Test(threshold, case.delta)
     best = [-np.inf, -np.inf]
