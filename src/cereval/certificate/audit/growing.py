@@ -1,4 +1,4 @@
-"""The intervals of a growing data set computed a second time, slowly and obviously, straight from the formulas.
+"""Compute the intervals of a growing data set a second time, slowly and obviously, straight from the formulas.
 
 Shares nothing with `stats.grown` but its constants: sums over the unseen items are counted in `book`, every pair has
 its own wealth from the first result on, and what a version leaves to a cell of values is found by looking at every
@@ -45,7 +45,7 @@ START: Cells = (np.zeros(1), np.zeros(1), np.zeros(1))
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What the audit hands from version to version."""
+    """Hold what the audit hands from version to version."""
 
     size: int = 0
     asked: int = 0
@@ -59,7 +59,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the audit found of one version."""
+    """Hold what the audit found of one version."""
 
     interval: Interval
     estimate: float
@@ -102,7 +102,7 @@ def expecting(left: Left) -> SlowClock:
 def uniform_case(
     new: int, seen: Sequence[Seen], eps: float, delta: float, *, population: bool = False
 ) -> Case:
-    """Uniform draws from `new` items, or from a population."""
+    """Describe uniform draws from `new` items, or from a population."""
     shares = np.full(new, 1 / new)
     flat = ForecastSince(0, np.full(new, 0.5), np.full(new, 0.5), shares)
     aim = AimSince(0, eps, None, None)
@@ -140,7 +140,7 @@ def _concluded(
 
 
 def _mean(left: Left, new: int, seen: Sequence[Seen], clock: SlowClock) -> float:
-    """Of the new items, from their own results alone."""
+    """Return the mean of the new items, from their own results alone."""
     if len(seen) == new:
         return fsum(one.low + one.high for one in seen) / (2 * new)
     prior = expecting(left)
@@ -150,7 +150,7 @@ def _mean(left: Left, new: int, seen: Sequence[Seen], clock: SlowClock) -> float
 
 
 class SlowSide:
-    """Wealth of every pair on one side; the upper side (1) is played in a mirror."""
+    """Keep the wealth of every pair on one side; the upper side (1) is played in a mirror."""
 
     def __init__(self, left: Left, new: int, eps: float, alpha: float, side: int) -> None:
         self.spending, self.eps, self.alpha, self.side = Spending(), eps, alpha, side
@@ -230,7 +230,7 @@ class SlowSide:
         return float(bottoms[open_pairs].min()) - SLACK if open_pairs.any() else 2.0
 
     def leaves(self, low: float, high: float, certain: float) -> Cells:
-        """For each cell of values the least wealth of all pairs that can give one."""
+        """Return for each cell of values the least wealth of all pairs that can give one."""
         step = self.eps / self.spending.rows
         cells = max(ceil((high - low) / step), 1)
         possible = (self.values >= certain - SLACK) & (np.arange(len(self.values)) < self.last)
@@ -250,7 +250,7 @@ class SlowSide:
 
 
 class GrowingAudit(Audit):
-    """Audits the interval and the estimate of every version."""
+    """Check the interval and the estimate of every version."""
 
     def check(self, certificate: Mapping[str, Any], session: AskTell, equal: Equal) -> str:
         assert isinstance(session, VersionSession)

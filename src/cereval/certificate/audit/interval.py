@@ -1,4 +1,4 @@
-"""The interval computed a second time, slowly and obviously, straight from the formulas.
+"""Compute the interval a second time, slowly and obviously, straight from the formulas.
 
 The audit shares nothing with `stats.increments`, `stats.betting`, `stats.bets` and `stats.evidence` but their
 tuning constants: sums over the unseen items are counted in `book`, and every value has its own wealth. A result costs
@@ -40,7 +40,7 @@ from cereval.stats.evidence import GAPS
 
 
 class Table:
-    """K+ and K- for every value of a grid; a value leaves play once one end of the interval has passed it."""
+    """Keep K+ and K- for every value of a grid; a value leaves play once one end of the interval has passed it."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.tuning = case, case.tuning
@@ -108,7 +108,7 @@ class Table:
         return np.asarray(density / (chance * np.sqrt(spread * ahead) * position.variance))
 
     def _ahead(self, values: Floats, position: Position, clock: SlowClock, eps: float) -> float | Floats:
-        """Information until the horizon: one for an estimate; with marks, each value's own."""
+        """Return the information until the horizon: one for an estimate; with marks, each value's own."""
         if not self.marked:
             needed = self._needed(position, clock, eps)
             return max(needed - clock.total, DeadlineBets(self.delta / 2).patience * needed)
@@ -120,7 +120,7 @@ class Table:
         return np.asarray(np.maximum(wanted - clock.total, bets.patience * wanted))
 
     def _needed(self, position: Position, clock: SlowClock, eps: float) -> float:
-        """Information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
+        """Return the information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
         quantile = float(ndtri(1 - self.case.delta / 2))
         variance = clock.cautious_variance(self.tuning.caution, self.tuning.surprise)
         needed = (1 + self.tuning.margin) * variance * (quantile / eps) ** 2
@@ -152,7 +152,7 @@ class Table:
             self._refine(self._step(0.5, self.tuning.finest))
 
     def _refine(self, step: float) -> None:
-        """New values between the old ones: K+ goes on with the account of the next value above, K- below."""
+        """Put new values between the old ones: K+ goes on with the account of the next value above, K- below."""
         parts = int(np.ceil(float(np.diff(self.values).max()) / step - 1e-9))
         if parts <= 1:
             return
@@ -196,7 +196,9 @@ def _for_the_table(case: Case) -> Sequence[AimSince]:
 
 
 class Test:
-    """Is R above or below one value: a mixture of bets over the unknown distance, each side on its own."""
+    """Bet on whether R is above or below one value: a mixture of bets over the unknown distance, each side on its
+    own.
+    """
 
     def __init__(self, threshold: float, delta: float) -> None:
         self.threshold, self.delta = threshold, delta
@@ -236,7 +238,7 @@ def null_variance(values: Floats, position: Position, clock: SlowClock, side: in
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What the audit found; `chances` are those of the draws under the stated weights."""
+    """Hold what the audit found; `chances` are those of the draws under the stated weights."""
 
     interval: Interval
     mean: float
@@ -245,7 +247,7 @@ class Audited:
 
 
 def audit(case: Case) -> Audited:
-    """Replays all results through the formulas."""
+    """Replay all results through the formulas."""
     book, clock = Book(case), SlowClock()
     threshold = case.aims[0].threshold
     test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)
