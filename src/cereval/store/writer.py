@@ -1,4 +1,4 @@
-"""Many answers, few commits: `add` returns when its answer is durable, waiting ones share a transaction."""
+"""Write many answers in few commits: `add` returns when its answer is durable, waiting ones share a transaction."""
 
 from __future__ import annotations
 
