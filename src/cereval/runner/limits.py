@@ -1,4 +1,4 @@
-"""What a run may take: connections, money, time. A spent budget is no error."""
+"""Keep a run within its limits: connections, money, time. A spent budget is no error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ UNLIMITED = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """max_usd counts all of a run's calls, also those before a resume; max_minutes only the time from now."""
+    """Hold the limits of a run: max_usd counts all of its calls, also those before a resume; max_minutes only the
+    time from now.
+    """
 
     connections: int = 8
     max_usd: float | None = None
@@ -28,7 +30,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Spending:
-    """Calls and money so far. `cost_usd` is None from the first call whose price is not known."""
+    """Count calls and money so far. `cost_usd` is None from the first call whose price is not known."""
 
     calls: int = 0
     failures: int = 0
@@ -42,7 +44,8 @@ class Spending:
         self.dearest_usd = max(self.dearest_usd, cost_usd or 0.0)
 
     def room(self, max_usd: float | None, pending: int) -> int:
-        """Further calls that the budget allows, each as dear as the dearest so far; the first goes alone.
+        """Return how many further calls the budget allows, each at the price of the most expensive so far; the first
+        goes alone.
 
         >>> Spending(calls=10, cost_usd=1.0, dearest_usd=0.1).room(1.5, pending=4)
         1
