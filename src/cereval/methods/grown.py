@@ -1,4 +1,5 @@
-"""`growing`: one version of a growing data set. Only its new items are asked; the earlier evidence is kept as wealth.
+"""Evaluate one version of a growing data set (`growing`). Only its new items are asked; the earlier evidence is kept
+as wealth.
 
 Guarantee: `anytime`, for all versions at once (see `stats.grown` for the theorem; it assumes nothing of the items).
 """
@@ -24,7 +25,7 @@ EXPECTED = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """What the versions so far leave behind: sums over the items asked, the estimate, and the wealth.
+    """Hold what the versions so far leave behind: sums over the items asked, the estimate, and the wealth.
 
     variance, fourth: of the increments in units of their stated variance, as the next version expects them.
     """
@@ -41,7 +42,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What all versions of a session share."""
+    """Hold what all versions of a session share."""
 
     eps: float
     delta: float
@@ -51,7 +52,7 @@ class Terms:
 
 
 class Grown(Method):
-    """Version number `number`: `new` items, which follow on `standing.size` others."""
+    """Evaluate version number `number`: `new` items, which follow on `standing.size` others."""
 
     name: ClassVar[str] = "growing"
     guarantee: ClassVar[Guarantee] = "anytime"
@@ -145,7 +146,7 @@ class Grown(Method):
         return min(max(weight * self.before.estimate + (1 - weight) * self._mean(), low), max(high, low))
 
     def _mean(self) -> float:
-        """Of the new items: the information-weighted mean, without what was expected of it beforehand."""
+        """Return the mean of the new items: information-weighted, without what was expected of it beforehand."""
         clock = self.clock
         if len(self._lows) == self.new:
             return (fsum(self._lows) + fsum(self._highs)) / (2 * self.new)
