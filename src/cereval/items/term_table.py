@@ -1,4 +1,4 @@
-"""Texts as a sparse table of weighted terms: TF-IDF with sublinear counts, smooth idf, rows of length 1.
+"""Turn texts into a sparse table of weighted terms: TF-IDF with sublinear counts, smooth idf, rows of length 1.
 
 Terms are whole numbers from the start: Python sees each word once, counting and pairing is array work. For
 the 14,042 questions of MMLU that is a quarter of the time that a counter of strings for each text takes.
@@ -18,7 +18,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """Occurrences: term `codes[k]` stands in text `rows[k]`. `size`: one more than the largest code."""
+    """Hold occurrences: term `codes[k]` stands in text `rows[k]`. `size`: one more than the largest code."""
 
     rows: Integers
     codes: Integers
@@ -60,7 +60,7 @@ def with_pairs(terms: Terms) -> Terms:
 
 
 def term_table(terms: Terms, texts: int, most: int) -> Any:
-    """Texts x terms in float32: the `most` frequent of the terms that stand in at least two texts."""
+    """Return texts x terms in float32: the `most` frequent of the terms that stand in at least two texts."""
     from scipy.sparse import csr_matrix
 
     # One number for each (text, term): counting repetitions is then one sort.
