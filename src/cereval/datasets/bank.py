@@ -1,4 +1,4 @@
-"""The project's own question bank: about 2,000 short questions that cost nothing and are easy to check.
+"""Make the project's own question bank: about 2,000 short questions that cost nothing and are easy to check.
 
 The topics differ widely in how hard they are for a small model: there, choosing the questions pays off.
 
@@ -25,7 +25,7 @@ THROWS_PER_QUESTION = 100
 
 
 class Dice:
-    """Seeded choices. Only `Random.random` is promised to stay the same in later Pythons, so only it is used.
+    """Make seeded choices. Only `Random.random` is promised to stay the same in later Pythons, so only it is used.
 
     >>> Dice("a").number(1, 6) == Dice("a").number(1, 6)
     True
@@ -44,7 +44,7 @@ class Dice:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A short text and the answers that count, the first the canonical one."""
+    """Hold a short text and the answers that count, the first the canonical one."""
 
     text: str
     answers: tuple[str, ...]
@@ -56,7 +56,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`count` different questions of one category; `level` 1 is easy for a child, 3 takes pen and paper.
+    """Make `count` different questions of one category; `level` 1 is easy for a child, 3 takes pen and paper.
 
     An answer that only repeats the question must not count, so questions that hold their answer are left out,
     except where the question has to name it (`repeats`).
