@@ -1,4 +1,4 @@
-"""Figures on synthetic populations: the paper's simulation, and the hubness counterexample.
+"""Plot figures on synthetic populations: the paper's simulation, and the hubness counterexample.
 
 On the counterexample Cer-Eval's interval misses and the certified method's covers.
 """
@@ -57,7 +57,7 @@ def simulate(
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Figure 2 of the paper: d = 10, n = 5,000, delta = .05, lambda 5 and 1."""
+    """Plot figure 2 of the paper: d = 10, n = 5,000, delta = .05, lambda 5 and 1."""
 
     replications: int = 20
     eps: tuple[float, ...] = GRID
@@ -94,7 +94,7 @@ class Simulation:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One size and half-width; `share` of the items is the core whose loss is 1."""
+    """Describe one size and half-width; `share` of the items is the core whose loss is 1."""
 
     size: int
     eps: float
@@ -132,7 +132,7 @@ def find_misses(case: Case, method: str, replication: int) -> list[dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Cer-Eval as printed misses in most runs; the certified method on the same embeddings covers."""
+    """Show that Cer-Eval as printed misses in most runs, and the certified method on the same embeddings covers."""
 
     replications: int = 20
     cases: tuple[Case, ...] = ALL_CASES
