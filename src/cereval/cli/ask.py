@@ -1,4 +1,4 @@
-"""`cereval ask` and `cereval tell`: questions handed out to people or other systems, and their scores taken in."""
+"""Hand questions out to people or other systems, and take their scores in: `cereval ask` and `cereval tell`."""
 
 from __future__ import annotations
 

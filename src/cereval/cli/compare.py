@@ -1,4 +1,4 @@
-"""`cereval compare`: which of two models is better, on the same items."""
+"""Compare two models on the same items: `cereval compare`."""
 
 from __future__ import annotations
 

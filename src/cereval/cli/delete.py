@@ -1,4 +1,4 @@
-"""`cereval delete`: removes a run and its answers."""
+"""Remove a run and its answers: `cereval delete`."""
 
 from __future__ import annotations
 

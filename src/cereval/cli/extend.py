@@ -1,4 +1,4 @@
-"""`cereval extend`: a data set that grows, version after version, with all certificates valid at once."""
+"""Follow a data set that grows, version after version, with all certificates valid at once: `cereval extend`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m cereval.cli.help_page > docs/cli.md`: every command's help, as the program prints it."""
+"""Print every command's help, as the program prints it: `python -m cereval.cli.help_page > docs/cli.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `cereval` command. Subcommands are imported when they are used, so that `cereval --help` is instant."""
+"""Run the `cereval` command. Subcommands are imported when they are used, so that `cereval --help` is instant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_ERROR = 2000
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """A command that lives in `cereval.cli.<module>`, under its own name or the module's."""
+    """Name a command that lives in `cereval.cli.<module>`, under its own name or the module's."""
 
     module: str
     summary: str
@@ -63,7 +63,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are listed from a table and loaded one at a time."""
+    """List commands from a table and load them one at a time."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return [name for name, command in COMMANDS.items() if command.exists]
@@ -94,7 +94,7 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command line and returns its exit code; errors made by users are one line on stderr."""
+    """Run a command line and return its exit code; errors made by users are one line on stderr."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
     try:
         code = cli.main(args=typed, standalone_mode=False)

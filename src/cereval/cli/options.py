@@ -1,4 +1,4 @@
-"""The flags that commands share, in groups."""
+"""List the flags that commands share, in groups."""
 
 from __future__ import annotations
 

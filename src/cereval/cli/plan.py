@@ -1,4 +1,4 @@
-"""`cereval plan`: how many calls a goal will take, and what they will cost, before the first one is made."""
+"""Forecast how many calls a goal will take, and what they will cost, before the first one is made: `cereval plan`."""
 
 from __future__ import annotations
 

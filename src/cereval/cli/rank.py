@@ -1,4 +1,4 @@
-"""`cereval rank`: many models on shared items, put in a certified order."""
+"""Rank many models on shared items, in a certified order: `cereval rank`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cereval replay`: what a recorded evaluation would have cost, and whether its answer had been right."""
+"""Replay a recorded evaluation: what it would have cost, and whether its answer had been right: `cereval replay`."""
 
 from __future__ import annotations
 

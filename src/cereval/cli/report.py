@@ -1,4 +1,4 @@
-"""`cereval report`: one self-contained HTML page about a run, from the store alone."""
+"""Write one self-contained HTML page about a run, from the store alone: `cereval report`."""
 
 from __future__ import annotations
 

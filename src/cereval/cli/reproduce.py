@@ -1,4 +1,4 @@
-"""`cereval reproduce`: one subcommand for each figure of the paper, and one for its counterexample."""
+"""Reproduce the figures of the paper, one subcommand for each, and its counterexample: `cereval reproduce`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def figure(*options: Any, quick: int, full: int) -> Callable[[Callable[..., Figu
 
 @figure(quick=2, full=20)
 def simulation(replications: int, **_: Any) -> Figure:
-    """S1, S2, S3: saved share over eps for Base, Seq, Cer-Eval, Oracle and the certified methods."""
+    """Plot S1, S2, S3: saved share over eps for Base, Seq, Cer-Eval, Oracle and the certified methods."""
     from cereval.experiments.simulation import Simulation
 
     return Simulation(replications)
@@ -74,7 +74,7 @@ def simulation(replications: int, **_: Any) -> Figure:
     full=5,
 )
 def benchmarks(data: Path, out: Path, quick: bool, replications: int, **chosen: Any) -> Figure:
-    """Recorded results of real benchmarks: saved share over eps, all models."""
+    """Plot recorded results of real benchmarks: saved share over eps, all models."""
     from cereval.experiments.benchmarks import Benchmarks
 
     return Benchmarks(data, out, replications, 100 if quick else 1, **chosen)
@@ -120,7 +120,7 @@ def scaling(data: Path, out: Path, replications: int, **_: Any) -> Figure:
     full=10,
 )
 def team(data: Path, eps: float, models: int | None, replications: int, **_: Any) -> Figure:
-    """Models one after the other, each with what the runs before it observed: calls per model."""
+    """Plot calls per model for models one after the other, each with what the runs before it observed."""
     from cereval.experiments.team import Team
     from cereval.goals import Estimate
 
@@ -140,7 +140,7 @@ def hubness(replications: int, quick: bool, **_: Any) -> Figure:
 @click.option("--dimensions", type=click.IntRange(1), default=768, show_default=True, help="Of the vectors.")
 @JSON
 def partition(items: int, dimensions: int, as_json: bool) -> None:
-    """Time and memory of the 1-NN partition at every step until all items are evaluated."""
+    """Measure time and memory of the 1-NN partition at every step until all items are evaluated."""
     from dataclasses import asdict
 
     from cereval.experiments.partition_scale import partition_scale

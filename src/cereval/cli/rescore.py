@@ -1,4 +1,4 @@
-"""`cereval rescore`: a new certificate from the answers that a run has, with another scorer."""
+"""Make a new certificate from the answers that a run has, with another scorer: `cereval rescore`."""
 
 from __future__ import annotations
 

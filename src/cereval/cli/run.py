@@ -1,4 +1,4 @@
-"""`cereval run` and `cereval gate`: from a file of questions and a model's address to a certificate."""
+"""Carry a file of questions and a model's address to a certificate: `cereval run` and `cereval gate`."""
 
 from __future__ import annotations
 

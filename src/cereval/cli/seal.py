@@ -1,4 +1,4 @@
-"""`cereval seal`: fix everything that a run will depend on before its first call."""
+"""Fix everything that a run will depend on before its first call: `cereval seal`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OWN = (
 
 @dataclass(frozen=True, slots=True)
 class NewSeal:
-    """In place of a file to follow: write a seal, and ask nothing. `command` is what the user typed after `seal`."""
+    """Write a seal in place of a file to follow, and ask nothing. `command` is what the user typed after `seal`."""
 
     command: str
     output: str | None
@@ -52,7 +52,7 @@ class NewSeal:
 
 
 class SealGroup(click.Group):
-    """The sealed commands with their own arguments; loaded one at a time."""
+    """List the sealed commands with their own arguments; loaded one at a time."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(SEALED)

@@ -1,4 +1,4 @@
-"""`cereval show` and `cereval export`: every prompt, answer and score of a run."""
+"""Show every prompt, answer and score of a run: `cereval show` and `cereval export`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cereval tasks`: many tasks in one session, each with a certificate, and one for their macro mean."""
+"""Evaluate many tasks in one session, each with a certificate, and one for their macro mean: `cereval tasks`."""
 
 from __future__ import annotations
 

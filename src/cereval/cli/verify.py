@@ -1,4 +1,4 @@
-"""`cereval verify`: recompute a certificate, and say whether it holds."""
+"""Recompute a certificate, and say whether it holds: `cereval verify`."""
 
 from __future__ import annotations
 
