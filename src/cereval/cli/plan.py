@@ -26,13 +26,19 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--items", metavar="N|FILE", help="Questions in the pool, or a file of them for --weights or --mix."
+    "--items", metavar="N|FILE", help="Number of questions, or a file of them for --weights or --mix."
 )
-@click.option("--eps", type=float, help="The half-width wanted.  [default: 0.02]")
+@click.option("--eps", type=float, help="Half-width of the interval wanted.  [default: 0.02]")
 @click.option(
     "--threshold", "--at-least", type=float, metavar="C", help="Or: is the mean at least C? Needs --mean."
 )
-@click.option("--confidence", type=float, default=0.95, show_default=True)
+@click.option(
+    "--confidence",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="Probability with which the answer holds, at least.",
+)
 @click.option("--mean", type=float, metavar="P", help="The mean expected of 0/1 scores.")
 @click.option(
     "--variance", type=float, metavar="V", help="Or the variance expected of any scores.  [default: 0.25]"
@@ -40,7 +46,9 @@ if TYPE_CHECKING:
 @click.option(
     "--explained", type=float, metavar="SHARE", help="Share of the variance that past models' scores explain."
 )
-@click.option("--groups", metavar="MASS:VARIANCE,...", help="A known partition, for the paper's Algorithm 2.")
+@click.option(
+    "--groups", metavar="MASS:VARIANCE,...", help="Known groups of the items, for the paper's Algorithm 2."
+)
 @click.option(
     "--target",
     type=click.Choice(["benchmark", "population", "expected"]),

@@ -32,12 +32,12 @@ OWN = (
         ["-o", "--output"],
         callback=writable,
         metavar="FILE",
-        help="Where the seal goes.  [default: RUN.seal.json beside the database]",
+        help="Write the seal here.  [default: RUN.seal.json beside the database]",
     ),
     click.Option(
         ["--sign"],
         metavar="FILE",
-        help="Sign it with this private Ed25519 key (PEM or OpenSSH); needs cereval[sign].",
+        help="Sign the seal with this private Ed25519 key (PEM or OpenSSH); needs cereval[sign].",
     ),
 )
 
