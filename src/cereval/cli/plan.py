@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cereval.stats.planning import Forecast, Outlook
+    from cereval.stats.planning import GoalForecast, MethodForecast
     from cereval.stats.shift import Shift
 
     Floats = NDArray[np.float64]
@@ -113,7 +113,7 @@ def _count(items: str | None) -> int:
     return int(items)
 
 
-def _weighted(outlook: Outlook, shares: Floats) -> tuple[Outlook, Shift]:
+def _weighted(outlook: GoalForecast, shares: Floats) -> tuple[GoalForecast, Shift]:
     """Keep the forecasts of the methods that know weights, with draws in proportion to them."""
     from cereval.stats.shift import shift_of, weighted_calls
 
@@ -133,7 +133,7 @@ def _weighted(outlook: Outlook, shares: Floats) -> tuple[Outlook, Shift]:
 
 def _outlook(
     size: int, eps: float | None, threshold: float | None, groups: str | None, **expected: Any
-) -> Outlook:
+) -> GoalForecast:
     from cereval.stats.planning import plan_estimate, plan_threshold
     from cereval.stats.scenario import Scenario
 
@@ -159,7 +159,7 @@ def parsed_groups(text: str) -> tuple[tuple[float, float], ...]:
 
 
 def _facts(
-    outlook: Outlook, threshold: float | None, price: float | None, shift: Shift | None
+    outlook: GoalForecast, threshold: float | None, price: float | None, shift: Shift | None
 ) -> dict[str, Any]:
     """Collect what is printed, under the names of the JSON object."""
     scenario, groups = outlook.scenario, outlook.partition
@@ -180,7 +180,7 @@ def _facts(
     }
 
 
-def _method(row: Forecast, size: int, price: float | None) -> dict[str, Any]:
+def _method(row: MethodForecast, size: int, price: float | None) -> dict[str, Any]:
     cost = None if price is None or row.calls is None else row.calls * price
     return {**asdict(row), "saved": row.saved(size), "cost_usd": cost}
 

@@ -15,7 +15,7 @@ import numpy as np
 from cereval.methods.base import Method
 from cereval.methods.certified import Tuning
 from cereval.records import Draw, Guarantee, Interval
-from cereval.stats.grown import EMPTY, SLACK, Course, Ladder, Side, Spending
+from cereval.stats.grown import EMPTY, SLACK, Allocation, Course, Ladder, Side
 from cereval.stats.increments import Tally
 from cereval.stats.information import LARGEST_SQUARE, Information
 
@@ -47,7 +47,7 @@ class Terms:
     eps: float
     delta: float
     seed: int
-    spending: Spending = field(default_factory=Spending)
+    allocation: Allocation = field(default_factory=Allocation)
     tuning: Tuning = field(default_factory=Tuning)
 
 
@@ -62,7 +62,7 @@ class Grown(Method):
         self.size = standing.size + new
         self.course = course_of(standing, new, terms)
         self.sides = tuple(
-            Side(ladder, course, mirrored=bool(side), spending=terms.spending)
+            Side(ladder, course, mirrored=bool(side), allocation=terms.allocation)
             for side, (ladder, course) in enumerate(
                 zip(standing.ladders, (self.course, self.course.mirrored), strict=True)
             )
@@ -87,7 +87,7 @@ class Grown(Method):
         prospect = self.tally.prospect()
         tuning, clock = self.terms.tuning, self.clock
         variance = clock.cautious_variance(tuning.caution, tuning.surprise)
-        needed = (1 + self.terms.spending.margin) * variance * self.demand + self._expected
+        needed = (1 + self.terms.allocation.margin) * variance * self.demand + self._expected
         for side in self.sides:
             side.stake(prospect, clock, needed)
         increment = self.tally.settle(draw.item - self.before.size, low, high)
@@ -173,7 +173,7 @@ class Grown(Method):
 def course_of(standing: Standing, new: int, terms: Terms) -> Course:
     """Return where the bets of a version aim; the next one is expected to add as many items as this one did."""
     size = standing.size + new
-    following = size / (size + new) if standing.size else terms.spending.next_weight
+    following = size / (size + new) if standing.size else terms.allocation.next_weight
     return Course(standing.size / size, following, terms.eps, terms.delta / 2, standing.estimate)
 
 

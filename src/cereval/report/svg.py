@@ -13,7 +13,7 @@ MOST_POINTS = 300
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
 
 
-class Limits(Protocol):
+class Ends(Protocol):
     """Describe the ends of an interval."""
 
     @property
@@ -62,7 +62,7 @@ def narrowing(steps: Sequence[Step], width: int, height: int = 280, least: float
     return _svg(width, height, "".join(parts), "The certified interval after every call")
 
 
-def interval_bar(estimate: float | None, limits: Limits | None, least: float = 0.0) -> str:
+def interval_bar(estimate: float | None, limits: Ends | None, least: float = 0.0) -> str:
     """Return one interval on a line from `least` to 1; stretches to its cell. Without ends only the estimate is
     marked."""
     parts = ['<rect class="track" x="0" y="8" width="1000" height="4"/>']

@@ -16,7 +16,7 @@ LONGEST = 50_000
 """Characters of an answer shown to the judge: a runaway answer must not cost a fortune."""
 
 
-class Verdict(Protocol):
+class JudgeReply(Protocol):
     """Describe what a scorer reads of a judge's reply."""
 
     @property
@@ -33,7 +33,7 @@ class Judge(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def answer(self, messages: Sequence[Mapping[str, str]], *, top_logprobs: int = 0) -> Verdict: ...
+    async def answer(self, messages: Sequence[Mapping[str, str]], *, top_logprobs: int = 0) -> JudgeReply: ...
 
 
 GRADE = """\

@@ -140,7 +140,7 @@ class SlowClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class BeforeResult:
     """Hold what is known just before a result: the sums over S and U, the range of X, its stated variance."""
 
     seen_low: float
@@ -247,7 +247,7 @@ class Book:
         self.unseen = [one.confirmed(self._count(one.name)) for one in self.unseen]
         self.counted_at = len(self.entered)
 
-    def position(self, number: int) -> Position:
+    def position(self, number: int) -> BeforeResult:
         """Return what is known before result `number`, which is the next."""
         latest = self.forecast
         while self.coming and self.coming[0].since <= number:
@@ -262,7 +262,7 @@ class Book:
             self._recount()
         unseen, expected, race, energy = (one.value for one in self.unseen)
         seen_low, seen_high = self.sums
-        return Position(
+        return BeforeResult(
             seen_low=seen_low,
             seen_high=seen_high,
             unseen=max(unseen, 1e-300),
@@ -276,7 +276,7 @@ class Book:
 
     # -- results ------------------------------------------------------------------------------------------------
 
-    def increment(self, position: Position, result: Seen) -> tuple[float, float, float]:
+    def increment(self, position: BeforeResult, result: Seen) -> tuple[float, float, float]:
         """Return the chance of the draw, and X with failed calls at 0 and at 1."""
         item = result.item
         chance = float(self.forecast.weights[item]) / position.race
