@@ -101,7 +101,7 @@ def line(progress: Progress) -> str:
 
 
 class RichDisplay:
-    """Draw a few lines anew, as an `Observer`."""
+    """Draw a few lines over and over, as an `Observer`."""
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console

@@ -295,7 +295,7 @@ class Loop:
         return ahead < self._window.size(self.session)
 
     def _affordable(self, voice: Voice) -> bool:
-        """Count calls under way as dear as the dearest so far; ask a model whose price is unknown alone."""
+        """Count calls under way at the highest cost of a call so far; ask a model whose price is unknown alone."""
         if self.limits.max_usd is None:
             return True
         pending = self._in_flight + self._unbooked

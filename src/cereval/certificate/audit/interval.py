@@ -59,7 +59,7 @@ class SlowTable:
         self.refined_for: float | None = None
 
     def _starts(self) -> list[Floats]:
-        """Log of the capital that K+ and K- of each value start with."""
+        """Return the log of the capital that K+ and K- of each value start with."""
         tilt = 0.0 if self.marked else self.tuning.tilt
         most = log(1 + tilt * float(np.max(self.values[1:] - self.values[:-1])))
         return [np.log(1 + sign * tilt * (1 - 2 * self.values)) - most for sign in (-1, 1)]
