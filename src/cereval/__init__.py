@@ -1,4 +1,4 @@
-"""cereval: certified evaluation of language models.
+"""Evaluate language models with certificates: the public names of cereval.
 
 >>> import cereval
 >>> result = cereval.replay([1, 0, 1, 1] * 500, goal=cereval.Estimate(eps=0.05))

@@ -1,4 +1,4 @@
-"""`python -m cereval`: the command line."""
+"""Run the command line: `python -m cereval`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Live evaluation from Python: `cereval.run` and its relatives. The command line is a thin layer over this."""
+"""Run live evaluations from Python: `cereval.run` and its relatives. The command line is a thin layer over this."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A finished, interrupted or budget-ended run: the fields of its result, and where it is kept.
+    """Hold a finished, interrupted or budget-ended run: the fields of its result, and where it is kept.
 
     >>> questions = [{"question": f"{n} + 1 =", "answer": str(n + 1)} for n in range(200)]
     >>> result = run(questions, model="scripted/0.7", eps=0.15, store="sqlite://", seed=3)
@@ -149,7 +149,7 @@ async def run_async(
     observer: Observer | None = None,
     **settings: Any,
 ) -> RunResult:
-    """`run` for code that runs in an event loop: same arguments, same result."""
+    """Run as `run` does, for code in an event loop: same arguments, same result."""
     asked = [model] if model is not None else list(models)
     if not asked or (model is not None and models):
         raise InvalidInput("model", "given: one model, or several as `models`", model)
@@ -311,7 +311,7 @@ def answers_of(outcome: Outcome, store: Store) -> list[dict[str, Any]]:
 
 @contextmanager
 def _on_disk(data: Any) -> Iterator[str]:
-    """A path to the data; a list of dictionaries is written to a file that is gone afterwards."""
+    """Yield a path to the data; a list of dictionaries is written to a file that is gone afterwards."""
     if isinstance(data, str | Path):
         yield str(data)
         return

@@ -1,4 +1,4 @@
-"""Numbers in little room: long lists at eight bytes a number in memory, tables as short JSON.
+"""Keep numbers in little room: long lists at eight bytes a number in memory, tables as short JSON.
 
 A list of Python objects takes some 200 bytes for one draw and 400 for one prospect; the lists here give the same
 values back, bit for bit. Packed tables are little-endian 64-bit values, row by row, zlib, base64.
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Rows:
-    """Append-only rows of `width` floats.
+    """Keep append-only rows of `width` floats.
 
     >>> rows = Rows(2)
     >>> rows.append((0.5, 1.0))
@@ -55,7 +55,7 @@ class Rows:
 
 
 class Records(Generic[T]):
-    """Append-only instances of a dataclass of two or more floats.
+    """Keep append-only instances of a dataclass of two or more floats.
 
     >>> from cereval.records import Interval
     >>> records = Records(Interval)
@@ -79,7 +79,7 @@ class Records(Generic[T]):
 
 
 class Draws(Sequence[Draw]):
-    """Draws in draw order: the index is the place.
+    """Keep draws in draw order: the index is the place.
 
     >>> draws = Draws()
     >>> draws.append(Draw(0, 7, 0.1))
@@ -88,7 +88,7 @@ class Draws(Sequence[Draw]):
     """
 
     def __init__(self, models: tuple[int, ...] | None = (0,)) -> None:
-        """models: those that every draw asks; None: each draw asks one, and says which."""
+        """Take the `models` that every draw asks; None: each draw asks one, and says which."""
         self._items, self._chances = array("q"), array("d")
         self._models, self._asked = models, array("i")
 
@@ -119,7 +119,7 @@ class Draws(Sequence[Draw]):
 
 
 class Scores(Sequence[float | None]):
-    """Scores, None where there is none.
+    """Keep scores, None where there is none.
 
     >>> scores = Scores()
     >>> scores.extend([None, None])

@@ -1,4 +1,4 @@
-"""Every error a user can meet, as one tree.
+"""List every error a user can meet, as one tree.
 
 CerevalError
 ├── InvalidInput      a value outside its allowed range: names the field, the range and the value
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 
 class CerevalError(Exception):
-    """Base of all errors that cereval raises on purpose; the CLI prints them as one line."""
+    """Give all errors that cereval raises on purpose one base; the CLI prints them as one line."""
 
 
 class InvalidInput(CerevalError, ValueError):
-    """A parameter outside its allowed range.
+    """Report a parameter outside its allowed range.
 
     >>> str(InvalidInput("eps", "a number in (0, 1)", 1.5))
     'eps must be a number in (0, 1), got 1.5'
@@ -32,23 +32,23 @@ class InvalidInput(CerevalError, ValueError):
 
 
 class Misuse(CerevalError, RuntimeError):
-    """A call that makes no sense at this moment."""
+    """Report a call that makes no sense at this moment."""
 
 
 class BadFile(CerevalError):
-    """A file that is missing, unreadable or not in the expected layout."""
+    """Report a file that is missing, unreadable or not in the expected layout."""
 
 
 class BadContent(BadFile):
-    """A file that could be read but is broken or not in the expected layout."""
+    """Report a file that could be read but is broken or not in the expected layout."""
 
 
 class Untrusted(CerevalError):
-    """A store or a task file names code or an address that nobody typed or confirmed on this machine."""
+    """Refuse a store or a task file that names code or an address that nobody typed or confirmed on this machine."""
 
 
 class CallError(CerevalError):
-    """A model call that failed for good, after its retries.
+    """Report a model call that failed for good, after its retries.
 
     `finish_reason` and `cost_usd` are those of a reply that came but holds no answer; None: the cost is not known.
     """
@@ -58,10 +58,10 @@ class CallError(CerevalError):
 
 
 class StoreError(CerevalError):
-    """The results database could not be opened, read or written."""
+    """Report a results database that could not be opened, read or written."""
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """`repr` of a value, cut to one short line, so that an error never floods the terminal."""
+    """Return the `repr` of a value, cut to one short line, so that an error never floods the terminal."""
     text = " ".join(repr(value).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,4 +1,4 @@
-"""Code brought in when it is used: a user's own function, an optional package."""
+"""Import code when it is used: a user's own function, an optional package."""
 
 from __future__ import annotations
 
@@ -109,7 +109,9 @@ def _named_module(field: str, name: str) -> ModuleType:
 
 
 def _look_in(folder: Path) -> None:
-    """As `python FILE` does, and for good: a user's function may import its neighbours when it is called."""
+    """Put a folder on the import path as `python FILE` does, and for good: a user's function may import its
+    neighbours when it is called.
+    """
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

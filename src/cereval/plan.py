@@ -1,4 +1,6 @@
-"""`Plan`: everything that decides what a run asks and certifies; its hash is the run's id. `Known`: its arrays."""
+"""Describe a run: `Plan` is everything that decides what it asks and certifies (its hash is the run's id), `Known`
+its arrays.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ WIDEN = "widen"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A run's identity: two runs with the same plan ask the same questions in the same order.
+    """Fix a run's identity: two runs with the same plan ask the same questions in the same order.
 
     data_hash: of the pool's items, in order. model: name, address and generation settings. prompt: template,
     system prompt and worked examples. scorer: as a spec. side_information: which of `groups` and `history`
@@ -88,7 +90,9 @@ class Plan:
         return str(self.model["name"])
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able, with a format number so that later versions can tell; `LATER` fields only where there are some."""
+        """Return the plan as JSON, with a format number so that later versions can tell; `LATER` fields only where
+        there are some.
+        """
         lists = {"side_information": list(self.side_information), "tasks": list(self.tasks)}
         values = {"format": PLAN_FORMAT, **asdict(self), **lists}
         return {name: value for name, value in values.items() if value or name not in LATER}
@@ -120,7 +124,8 @@ class Plan:
 
 
 def as_file_name(run_id: str) -> str:
-    """A run's id that came from a store, if it can be part of a file's name: ids are digests, and hold no path.
+    """Return a run's id that came from a store, if it can be part of a file's name: ids are digests, and hold no
+    path.
 
     >>> as_file_name("0123456789ab")
     '0123456789ab'
@@ -131,7 +136,7 @@ def as_file_name(run_id: str) -> str:
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 of a JSON value with one spelling: sorted keys, no spaces, ASCII, shortest floats.
+    """Return the SHA-256 of a JSON value with one spelling: sorted keys, no spaces, ASCII, shortest floats.
 
     >>> digest_of({"b": 1, "a": 0.1})[:8] == digest_of({"a": 0.1, "b": 1})[:8]
     True
@@ -142,7 +147,8 @@ def digest_of(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """`groups`: one whole number per item. `history`: items x earlier runs, NaN where one was not asked.
+    """Hold what is known of the items. `groups`: one whole number per item. `history`: items x earlier runs, NaN
+    where one was not asked.
 
     >>> known = Known(groups=np.array([0, 1, 1]), history=np.array([[1.0], [np.nan], [0.0]]))
     >>> again = Known.from_dict(known.as_dict(), n_items=3)
@@ -168,7 +174,7 @@ class Known:
         return digest_of(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able and whole: zlib in base64, little-endian."""
+        """Return the arrays as JSON, whole: zlib in base64, little-endian."""
         return {name: packed(getattr(self, name)) for name in self.names}
 
     @classmethod
@@ -185,7 +191,8 @@ class Known:
 
 
 def groups_of(categories: Sequence[str | None]) -> NDArray[np.int64] | None:
-    """Categories as whole numbers; None where there is only one, or where there are too many to learn from.
+    """Return the categories as whole numbers; None where there is only one, or where there are too many to learn
+    from.
 
     >>> groups_of(["b", "a", "b", "a", "b", "b", "a", "a"]).tolist()
     [1, 0, 1, 0, 1, 1, 0, 0]

@@ -1,4 +1,4 @@
-"""The frozen records that layers hand to one another, and the frame of every result."""
+"""Describe the frozen records that layers hand to one another, and the frame of every result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAILS = frozenset({"below", "worse", "some-fail"})
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One question: the `index`-th draw puts item number `item` to the models numbered `models`.
+    """Name one question: the `index`-th draw puts item number `item` to the models numbered `models`.
 
     `probability` is the chance with which the item was drawn among those not drawn before it.
 
@@ -50,7 +50,7 @@ Scored = tuple[float | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A closed interval [lower, upper] inside [0, 1] that holds the target with the stated confidence."""
+    """Hold a closed interval [lower, upper] inside [0, 1] that holds the target with the stated confidence."""
 
     lower: float
     upper: float
@@ -69,7 +69,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What was certified after so many results, on the scale that people are shown."""
+    """Record what was certified after so many results, on the scale that people are shown."""
 
     calls: int
     estimate: float
@@ -79,7 +79,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text for people; columns in `numbers` are aligned to the right, those in `names` may be shortened."""
+    """Hold rows of text for people; `numbers`: columns aligned to the right, `names`: columns that may be shortened."""
 
     header: tuple[str, ...]
     rows: Sequence[Sequence[str]]
@@ -94,7 +94,7 @@ Rows = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Certified(ABC):
-    """The frame of every result: what it rests on, and how it is told to people, scripts and pages.
+    """Give every result its frame: what it rests on, and how it is told to people, scripts and pages.
 
     `goal` and `models` say what was asked of whom; they are part of the JSON form only where a kind says so.
     """
@@ -134,7 +134,7 @@ class Certified(ABC):
         return f"{self.answer()}, {percent(self.confidence)} confidence, {self.asked()}"
 
     def rows(self) -> Rows:
-        """Facts about the answer, each with its name."""
+        """Return the facts about the answer, each with its name."""
         return []
 
     def table(self) -> Table | None:
@@ -147,7 +147,7 @@ class Certified(ABC):
 
     @property
     def exit_code(self) -> int:
-        """0 goal reached or certified pass, 2 certified fail, 3 undecided."""
+        """Return the exit code: 0 goal reached or certified pass, 2 certified fail, 3 undecided."""
         if self.decision in FAILS:
             return FAILED
         return PASSED if self.stopped == "goal" else UNDECIDED
@@ -183,7 +183,7 @@ def html_table(table: Table) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Tuples as lists and mappings as dictionaries, at any depth."""
+    """Turn tuples into lists and mappings into dictionaries, at any depth."""
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
@@ -191,7 +191,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Result(Certified):
-    """What a session certifies of one mean: the estimate, its interval and what they rest on.
+    """Hold what a session certifies of one mean: the estimate, its interval and what they rest on.
 
     >>> numbers = dict(estimate=0.82, lower=0.802, upper=0.838, half_width=0.018, saved=0.86184)
     >>> counts = dict(confidence=0.95, n_evaluated=1940, n_items=14042, seed=0)

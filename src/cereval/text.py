@@ -1,4 +1,4 @@
-"""Words and numbers for people: safe to show, never narrower than what is proven."""
+"""Write words and numbers for people: safe to show, never narrower than what is proven."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def signed_interval(lower: float, upper: float) -> str:
 
 
 class Bounded(Protocol):
-    """An estimate with a certified interval."""
+    """Describe an estimate with a certified interval."""
 
     @property
     def estimate(self) -> float: ...
@@ -141,7 +141,7 @@ def plus_minus(result: Bounded, digits: int = 2) -> str:
 
 
 def signed_plus_minus(difference: float, lower: float, upper: float) -> str:
-    """`plus_minus` for a difference.
+    """Write a difference as `plus_minus` writes a mean.
 
     >>> signed_plus_minus(0.0275, -0.0215, 0.0765)
     '+2.75% ± 4.90%'
@@ -169,7 +169,8 @@ def _up(value: float, digits: int) -> float:
 
 
 def money(cost_usd: float | None) -> str:
-    """
+    """Write an amount in US dollars.
+
     >>> money(None), money(0.0), money(0.0412), money(12.3)
     ('unknown', 'nothing', '$0.0412', '$12.30')
     """
@@ -181,7 +182,8 @@ def money(cost_usd: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """
+    """Write a number of seconds in the units people use.
+
     >>> duration(0.4), duration(75), duration(7260)
     ('0.4 s', '1 min 15 s', '2 h 1 min')
     """

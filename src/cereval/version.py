@@ -1,4 +1,4 @@
-"""The version of the package, and the revision of its engine."""
+"""State the version of the package, and the revision of its engine."""
 
 __version__ = "0.2.0"
 

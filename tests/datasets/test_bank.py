@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 
-from cereval.datasets.bank import SCORER, TOPICS, Question, Topic, as_jsonl, question_bank
+from cereval.datasets.bank import SCORER, TOPICS, BankQuestion, Topic, as_jsonl, question_bank
 from cereval.datasets.base import DataSet
 from cereval.datasets.read import read_dataset
 from cereval.scorers.build import build_scorer
@@ -82,7 +82,7 @@ def test_sums_differences_and_products_are_right(bank: DataSet) -> None:
 
 
 def test_a_topic_without_enough_questions_says_so() -> None:
-    topic = Topic("tiny", 1, 2, lambda _: Question("only this one?", ("x",)))
+    topic = Topic("tiny", 1, 2, lambda _: BankQuestion("only this one?", ("x",)))
     with pytest.raises(AssertionError, match="tiny has only 1"):
         topic.questions(seed=0)
 

@@ -16,7 +16,7 @@ from cereval.experiments.base import Figure, RowFile, Rows, Task, reproduce
 from cereval.experiments.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, model_size
 from cereval.experiments.populations import bernoulli
 from cereval.experiments.recorded import folders, load
-from cereval.experiments.simulation import Case, Counterexample, Simulation
+from cereval.experiments.simulation import Counterexample, HubnessCase, Simulation
 from cereval.experiments.traces import Trace, printed_reaches
 
 pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")
@@ -50,7 +50,7 @@ def figures(data: Path, out: Path) -> list[Figure]:
         Benchmarks(data, out, replications=1, multiples=(1.5, 3.0), dimensions=8),
         Ablation(data, out, replications=1, multiples=(2.0,), embedders=("tfidf", "noise"), dimensions=8),
         ScalingLaw(data, out, replications=1, eps=(0.15, 0.2, 0.3)),
-        Counterexample(replications=1, cases=(Case(600, 0.3),)),
+        Counterexample(replications=1, cases=(HubnessCase(600, 0.3),)),
     ]
 
 

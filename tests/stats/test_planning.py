@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 import cereval
 from cereval.errors import InvalidInput
-from cereval.stats.planning import Forecast, Outlook, plan_estimate, plan_threshold
+from cereval.stats.planning import GoalForecast, MethodForecast, plan_estimate, plan_threshold
 from cereval.stats.scenario import Scenario
 
 
-def row(outlook: Outlook, method: str) -> Forecast:
+def row(outlook: GoalForecast, method: str) -> MethodForecast:
     return next(row for row in outlook.forecasts if row.method == method)
 
 
-def calls(outlook: Outlook, method: str) -> int:
+def calls(outlook: GoalForecast, method: str) -> int:
     found = row(outlook, method).calls
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""The certificate: a JSON object that holds an answer and everything needed to recompute it.
+"""Describe the certificate: a JSON object that holds an answer and everything needed to recompute it.
 
 Obligations of every format:
 - it depends on the plan, the results and the changes alone: no clock, no path, no order of arrival, so that a
@@ -67,7 +67,7 @@ def issue(
 
 
 def sealed(kind: str, start: Mapping[str, Any], log: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
-    """Chain a log to what it starts from, and add the digest of it all."""
+    """Add a chain over the log, from what it starts from, and the digest of it all."""
     certificate = {
         "format": kind,
         "engine": ENGINE,

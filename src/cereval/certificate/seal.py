@@ -1,4 +1,4 @@
-"""A seal: what a run will depend on, fixed before its first call, without revealing its seed.
+"""Seal a run: fix what it will depend on before its first call, without revealing its seed.
 
 It holds the plan (of prompt and weights, digests), a digest of what was known of the items, the engine, and a
 commitment to the seed: SHA-256 of the seed and a random nonce. Both stay in the store until the run's certificate
@@ -34,7 +34,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a seal file holds; `plan` without what is hidden, `signature` where somebody signed it.
+    """Hold what a seal file holds; `plan` without what is hidden, `signature` where somebody signed it.
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.1}, "sha256:0", 10, {"name": "m"}, seed=7, nonce="ab" * 32)
     >>> seal = seal_of(plan, Known())
@@ -56,7 +56,7 @@ class Seal:
         return digest_of(self._body())
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able, as the schema `seal.json` describes it."""
+        """Return the seal as JSON, as the schema `seal.json` describes it."""
         signed = {"signature": dict(self.signature)} if self.signature else {}
         return {**self._body(), "digest": self.digest, **signed}
 

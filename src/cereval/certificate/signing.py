@@ -1,4 +1,4 @@
-"""Signatures of seals, with an Ed25519 key of the user's: who fixed a plan. Needs the extra `sign`."""
+"""Sign seals with an Ed25519 key of the user's, which shows who fixed a plan. Needs the extra `sign`."""
 
 from __future__ import annotations
 

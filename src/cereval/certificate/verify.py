@@ -1,4 +1,4 @@
-"""`verify`: recompute everything that a certificate says, and say what does not hold. One frame for all kinds.
+"""Recompute everything that a certificate says, and say what does not hold. One frame for all kinds.
 
 Every check is a function that may object; the first that does decides, because the later ones rest on it. The checks
 up to the counts hold whatever the engine; draws, result and audit are those of one engine.
@@ -38,7 +38,7 @@ DIGEST, RUN_ID, CHAIN, COUNTS = "digest", "run id", "hash chain of the log", "co
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of checking a certificate: `reasons` say what is wrong or missing, `checked` what held."""
+    """Hold what came of checking a certificate: `reasons` say what is wrong or missing, `checked` what held."""
 
     status: Status
     reasons: tuple[str, ...] = ()
@@ -51,7 +51,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """What a store has of the run: its plan, the results of its log, the changes, the data's hash, what was known."""
+    """Hold what a store has of the run: its plan, the results of its log, the changes, the data's hash, what was
+    known.
+    """
 
     plan: Mapping[str, Any]
     log: Sequence[tuple[Draw, Scored]]
@@ -61,7 +63,7 @@ class Stored:
 
 
 class WrongError(Exception):
-    """A check that does not hold; its text is the reason."""
+    """Report a check that does not hold; its text is the reason."""
 
 
 def verify(
@@ -123,7 +125,7 @@ def _kind(certificate: Mapping[str, Any]) -> Kind:
 
 
 class _Checks:
-    """All checks of one certificate, in their order."""
+    """Run all checks of one certificate, in their order."""
 
     def __init__(self, kind: Kind, certificate: Mapping[str, Any], stored: Stored | None) -> None:
         self.kind, self.certificate, self.stored = kind, certificate, stored
@@ -182,7 +184,7 @@ class _Checks:
     # -- whatever the engine ----------------------------------------------------------------------------------
 
     def format(self) -> None:
-        """The fields of its format, and no others."""
+        """Check that the fields are those of its format, and no others."""
         kind, there = self.kind, set(self.certificate)
         fields = ALWAYS | kind.fields | (kind.run_fields if self.is_run else frozenset())
         odd = sorted(map(str, (there - (OPTIONAL if self.is_run else {"engine"})) ^ fields))
@@ -197,21 +199,23 @@ class _Checks:
             raise WrongError("its log is no list, or its result no object")
 
     def digest(self) -> None:
-        """The hash of everything but itself."""
+        """Check the hash of everything but itself."""
         _check_digest(self.certificate)
 
     def run_id(self) -> None:
-        """The id is the hash of the plan."""
+        """Check that the id is the hash of the plan."""
         equal("run_id", self.certificate["run_id"], Plan.from_dict(self.certificate["plan"]).run_id)
 
     def chain(self) -> None:
-        """The chain of the log, which begins with the hash of what it starts from."""
+        """Check the chain of the log, which begins with the hash of what it starts from."""
         start = self.kind.begins_with
         if self.certificate["chain"] != chained(digest_of(self.certificate[start]), self.certificate["log"]):
             raise WrongError(f"the hash chain does not fit the log: an entry or the {start} were changed")
 
     def counts(self) -> None:
-        """As many results and failures as the log holds, scores in [0, 1], the estimate inside its interval."""
+        """Check that the log holds as many results and failures as stated, scores lie in [0, 1], and the estimate in
+        its interval.
+        """
         result = self.certificate["result"]
         scores = [self.kind.scores(entry) for entry in self.certificate["log"]]
         for number, told in enumerate(scores):
@@ -224,7 +228,9 @@ class _Checks:
             raise WrongError("the estimate is outside its interval")
 
     def provenance(self) -> None:
-        """Whether the seed was drawn is the plan's, the seal's digest too; no more answers were kept than there are."""
+        """Check that the provenance is the plan's (a drawn seed, the seal's digest), and no more answers were kept
+        than there are.
+        """
         certificate, stated = self.certificate, self.certificate["provenance"]
         kept = stated["kept"]
         if not all(type(count) is int and count > 0 for count in kept.values()):
@@ -237,7 +243,7 @@ class _Checks:
         same("provenance", stated, found)
 
     def store(self) -> None:
-        """Plan, data, side information, changes and every result are those in the store."""
+        """Check that plan, data, side information, changes and every result are those in the store."""
         stored, certificate = self.stored, self.certificate
         assert stored is not None
         equal("plan in the store", digest_of(dict(stored.plan)), digest_of(certificate["plan"]))
@@ -257,7 +263,7 @@ class _Checks:
     # -- of one engine ----------------------------------------------------------------------------------------
 
     def draws(self) -> None:
-        """Every draw decided again from the seed, and found where it should be."""
+        """Decide every draw again from the seed, and find it where it should be."""
         certificate, entries = self.certificate, self.certificate["log"]
         changes = tuple(Change(**change) for change in certificate.get("changes", ()))
         results = {number: self.kind.scores(entry) for number, entry in enumerate(entries)}
@@ -293,7 +299,7 @@ class _Checks:
             raise WrongError(f"draw {number} would have been {_told(found)}; the log has {_told(stated)}")
 
     def result(self) -> None:
-        """Every field of the result, recomputed."""
+        """Recompute every field of the result."""
         stated, found = self.certificate["result"], plain(self.session.result().as_dict())
         if self.is_run and (stated.get("stopped"), found["stopped"]) == ("budget", "running"):
             # Money and time are limits that a log does not show.
@@ -308,7 +314,7 @@ class _Checks:
         return self.audit.check(self.certificate, self.session, equal)
 
     def plan(self) -> None:
-        """The plan of a run says the same as its settings."""
+        """Check that the plan of a run says the same as its settings."""
         self.kind.check_plan(self.certificate, same)
 
 
@@ -318,7 +324,7 @@ def _check_digest(certificate: Mapping[str, Any]) -> None:
 
 
 def _outcome(check: Callable[[], str | None]) -> tuple[str | None, str | None]:
-    """Why a check failed, if it did, and what it says it checked."""
+    """Return why a check failed, if it did, and what it says it checked."""
     try:
         return None, check()
     except WrongError as wrong:
@@ -341,14 +347,14 @@ def _told(entry: Mapping[str, Any]) -> str:
 
 
 def equal(name: str, stated: Any, found: Any) -> None:
-    """Object where what is stated is not what was recomputed; floats may differ in their last digits."""
+    """Refuse what is stated where it is not what was recomputed; floats may differ in their last digits."""
     alike = close(stated, found) if isinstance(found, float) else stated == found
     if not alike or isinstance(stated, bool) != isinstance(found, bool):
         raise WrongError(f"{name} is {shown(stated)}, recomputed {shown(found)}")
 
 
 def same(name: str, stated: Any, found: Any) -> None:
-    """`equal` for nested mappings and lists, naming where the first difference is."""
+    """Compare nested mappings and lists as `equal` does, naming where the first difference is."""
     if isinstance(found, Mapping):
         if not isinstance(stated, Mapping) or set(stated) != set(found):
             raise WrongError(f"{name} has other fields than recomputed: {shown(stated)}")

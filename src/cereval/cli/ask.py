@@ -1,4 +1,4 @@
-"""`cereval ask` and `cereval tell`: questions handed out to people or other systems, and their scores taken in."""
+"""Hand questions out to people or other systems, and take their scores in: `cereval ask` and `cereval tell`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,23 @@ from cereval.cli.options import JSON, OUTPUT, STORE, apply, writable
 @click.argument("run_id", metavar="RUN")
 @STORE
 @click.option(
-    "-n", "count", type=click.IntRange(1), default=20, show_default=True, help="At most N questions."
+    "-n", "count", type=click.IntRange(1), default=20, show_default=True, help="Hand out at most N questions."
 )
-@click.option("--lease", default="24h", show_default=True, metavar="AGE", help="How long they stay reserved.")
-@click.option("-o", "--output", required=True, callback=writable, metavar="FILE", help="batch.jsonl.")
+@click.option(
+    "--lease",
+    default="24h",
+    show_default=True,
+    metavar="AGE",
+    help="How long the questions stay reserved, such as 12h or 7d.",
+)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    callback=writable,
+    metavar="FILE",
+    help="Write the questions to this file, such as batch.jsonl.",
+)
 @JSON
 def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_json: bool) -> int:
     """Write the next questions of RUN to FILE, for people, a spreadsheet or a system without a plug-in.
@@ -60,8 +73,8 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
 def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     """Take in the scores of questions that `cereval ask` handed out, and print what is certified now.
 
-    FILE has rows with `draw`, `item` and `score` (JSONL, JSON, CSV or Parquet); rows without a score are passed over,
-    `failure` says why there is none for good. Exit codes as for `run`: 3 while more scores are needed.
+    FILE has rows with `draw`, `item` and `score` (JSONL, JSON, CSV or Parquet); rows without a score are skipped; a
+    `failure` says why there will be none. Exit codes as for `run`: 3 while more scores are needed.
     """
     from cereval.cli.running import finish
     from cereval.datasets.files import read_rows

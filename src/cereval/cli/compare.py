@@ -1,4 +1,4 @@
-"""`cereval compare`: which of two models is better, on the same items."""
+"""Compare two models on the same items: `cereval compare`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--eps",
     type=float,
-    help="Differences up to this count as none; 0: only exact equality does.  [default: 0.02]",
+    help="Differences up to this count as none; with 0 only exact equality does.  [default: 0.02]",
 )
 @click.option(
     "--within", type=float, metavar="EPS", help="Instead: stop when the difference is known within EPS."
@@ -57,7 +57,9 @@ if TYPE_CHECKING:
     help="Scores of past models, as for `replay`; the two compared are never among them. May be repeated. "
     "Where models are asked: `store` (the default) or `none`.",
 )
-@click.option("--confidence", type=float, help="[default: 0.95]")
+@click.option(
+    "--confidence", type=float, help="Probability with which the answer holds, at least.  [default: 0.95]"
+)
 @click.option(
     "--max-calls",
     "--budget",
@@ -76,7 +78,7 @@ def compare(context: click.Context, /, scores: str, models: tuple[str, ...], **f
     `cereval resume RUN`, goes on where it ended.
 
     The answer is `first`, `second`, or `no-difference` larger than --eps: whichever is certain first. It holds,
-    together with the interval of the difference, with the stated confidence whenever one stops.
+    together with the interval of the difference, with the stated confidence whenever you stop.
 
     Exit codes: 0 decided or goal reached, 1 could not run, 2 certified worse (--not-worse), 3 undecided.
     """

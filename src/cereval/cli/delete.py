@@ -1,4 +1,4 @@
-"""`cereval delete`: removes a run and its answers."""
+"""Remove a run and its answers: `cereval delete`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @STORE
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Remove without asking for confirmation.")
 @JSON
 def delete(runs: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -> int:
     """Remove RUN (an id, or its beginning) with its parts, draws, answers and certificates, for good.
 
-    A run that others rest on (their history, the version before, the comparison it is part of) is refused.
+    A run that others depend on (their history, the version before, the comparison it is part of) is not removed.
     """
     from cereval.cli.output import print_json
     from cereval.errors import Misuse

@@ -1,4 +1,4 @@
-"""Progress on stderr: plain lines for logs, or the interval as it narrows for a terminal."""
+"""Show progress on stderr: plain lines for logs, or the interval as it narrows for a terminal."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ends(step: Step) -> str:
 
 
 class PlainDisplay:
-    """An `Observer` that writes a line every few seconds."""
+    """Write a line every few seconds, as an `Observer`."""
 
     def __init__(self, every_s: float = EVERY_S) -> None:
         self._every_s = every_s
@@ -101,7 +101,7 @@ def line(progress: Progress) -> str:
 
 
 class RichDisplay:
-    """An `Observer` that redraws a few lines."""
+    """Draw a few lines over and over, as an `Observer`."""
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
@@ -208,7 +208,7 @@ def fact_lines(progress: Progress, width: int) -> list[Text]:
 
 
 def facts(progress: Progress) -> list[str]:
-    """Calls, savings, money, trouble and time, in order of interest."""
+    """Return calls, savings, money, trouble and time, in order of interest."""
     expected = progress.expected_calls
     ahead = expected is not None and expected > progress.consumed
     about = f" of about {expected:,}" if ahead else ""
@@ -228,14 +228,14 @@ def facts(progress: Progress) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One character, and whether the estimate lies in it."""
+    """Hold one character, and whether the estimate lies in it."""
 
     letter: str
     estimate: bool = False
 
 
 def funnel(steps: Sequence[Step], calls: int, width: int, height: int) -> list[list[Cell]]:
-    """Rows of cells, the top first; the last column stands for `calls`, columns not reached yet are blank.
+    """Return rows of cells, the top first; the last column stands for `calls`, columns not reached yet are blank.
 
     >>> steps = [Step(0, 0.5, 0.0, 1.0), Step(4, 0.5, 0.25, 0.75)]
     >>> for row in funnel(steps, calls=4, width=4, height=2):
@@ -254,7 +254,9 @@ def funnel(steps: Sequence[Step], calls: int, width: int, height: int) -> list[l
 
 
 def value_range(steps: Sequence[Step]) -> tuple[float, float]:
-    """From the interval at a tenth of the moments, in steps of 5%: the first ones may leave the picture."""
+    """Return the range of the interval at a tenth of the moments, in steps of 5%: the first ones may leave the
+    picture.
+    """
     early = steps[len(steps) // 10]
     low, high = math.floor(early.lower * 20 + 1e-9) / 20, math.ceil(early.upper * 20 - 1e-9) / 20
     return low, max(high, low + 0.05)

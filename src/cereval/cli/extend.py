@@ -1,4 +1,4 @@
-"""`cereval extend`: a data set that grows, version after version, with all certificates valid at once."""
+"""Follow a data set that grows, version after version, with all certificates valid at once: `cereval extend`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
 @click.option(
     "--versions",
     metavar="LIST",
-    help="Size of each version, in shares (0.6,0.8,1) or numbers of the rows of SCORES, in their order.",
+    help="Size of each version, as shares (0.6,0.8,1) or numbers of the rows of SCORES, in their order.",
 )
 @click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item` and the column of --by.")
 @click.option("--by", metavar="COLUMN", help="The column of ITEMS that says with which version an item came.")
@@ -57,8 +57,14 @@ DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
     metavar="FILE",
     help="Keep the session here: made by the first call, extended by later ones with the items new in SCORES.",
 )
-@click.option("--eps", type=float, help="Every version's mean within this.  [default: 0.02]")
-@click.option("--confidence", type=float, help="For all versions at once.  [default: 0.95]")
+@click.option(
+    "--eps", type=float, help="Stop when every version's mean is known within this.  [default: 0.02]"
+)
+@click.option(
+    "--confidence",
+    type=float,
+    help="Probability with which all versions hold at once, at least.  [default: 0.95]",
+)
 @click.option(
     "--target",
     type=click.Choice(["benchmark", "population"]),
@@ -76,7 +82,8 @@ DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
 @click.option(
     "--seed",
     type=int,
-    help="Unknown to whoever chooses new items; certificates, --state and the store reveal it.  "
+    help="Number that decides the draws. Whoever chooses new items must not know it; certificates, --state and the "
+    "store reveal it.  "
     "[default: drawn at random]",
 )
 @apply(CERTIFICATE, REPORT, JSON, LIVE)
@@ -95,8 +102,8 @@ def extend(context: click.Context, /, source: str | None, data: str | None, **fl
     and the goal of RUN. The options from --base-url on are those of `run`. A repeated command, or `cereval resume RUN`,
     goes on where it ended.
 
-    New items may be chosen by somebody who knows every result, as long as the seed is unknown to him: show him
-    no certificate, no page, neither the file of --state nor the store, and no seed that was printed.
+    New items may be chosen by somebody who knows every result but not the seed: do not show them a certificate, a
+    page, the file of --state, the store, or a seed that was printed.
 
     Exit codes: 0 goal reached, 1 could not run, 3 the last version is not certified within eps.
     """

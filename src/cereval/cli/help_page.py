@@ -1,4 +1,4 @@
-"""`python -m cereval.cli.help_page > docs/cli.md`: every command's help, as the program prints it."""
+"""Print every command's help, as the program prints it: `python -m cereval.cli.help_page > docs/cli.md`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ How the commands work together is told in [Live evaluation](live.md).
 | 130 | Ctrl-C before there was anything to show |
 
 Where models are asked, the first Ctrl-C waits for the calls in flight, and the second (not for `rank`) gives them up.
-Then what is certified so far is printed, with the code of that answer, as a rule 3. Every answer is in the store.
+Then what is certified so far is printed, with the code of that answer, usually 3. Every answer is in the store.
 """
 
 
@@ -118,10 +118,10 @@ def json_section() -> str:
 
 JSON_HEAD = """## JSON
 
-`--json` prints one JSON object on stdout, and nothing else there. Names stay; new ones may come. `a|b`: one of the two,
-by the goal; `[a b]`: not for every goal. Shares and scores are numbers in [0, 1]; `null` says that something is not
-known (`cost_usd` without prices) or not decided (`decision`). `resume` prints what the command that began the run
-does, and `report` has the names of that run's result.
+`--json` prints one JSON object on stdout, and nothing else there. Names do not change; new ones may be added. `a|b`:
+one of the two, by the goal; `[a b]`: not for every goal. Shares and scores are numbers in [0, 1]; `null` says that
+something is not known (`cost_usd` without prices) or not decided (`decision`). `resume` prints what the command that
+began the run does, and `report` has the names of that run's result.
 """
 
 

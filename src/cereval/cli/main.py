@@ -1,4 +1,4 @@
-"""The `cereval` command. Subcommands are imported when they are used, so that `cereval --help` is instant."""
+"""Run the `cereval` command. Subcommands are imported when they are used, so that `cereval --help` is instant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_ERROR = 2000
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """A command that lives in `cereval.cli.<module>`, under its own name or the module's."""
+    """Name a command that lives in `cereval.cli.<module>`, under its own name or the module's."""
 
     module: str
     summary: str
@@ -40,30 +40,30 @@ class LazyCommand:
 COMMANDS: Mapping[str, LazyCommand] = {
     "run": LazyCommand("run", "Evaluate a model with as few calls as a certified answer takes."),
     "resume": LazyCommand("resume", "Go on with a run after a crash, a Ctrl-C or a spent budget."),
-    "gate": LazyCommand("run", "Does a model reach a score? Three answers, three exit codes.", "gate"),
+    "gate": LazyCommand("run", "Check whether a model reaches a score: pass, fail or undecided.", "gate"),
     "runs": LazyCommand("runs", "List the runs in the store."),
-    "seal": LazyCommand("seal", "Fix a run's plan before its first call, for others to hold it to."),
+    "seal": LazyCommand("seal", "Fix a run's plan before its first call, so that others can check it."),
     "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),
     "show": LazyCommand("show", "Show the prompts, answers and scores of a run."),
     "export": LazyCommand("show", "Write every answer of a run to a file.", "export"),
     "ask": LazyCommand("ask", "Hand out the next questions of a run to people or other systems."),
     "tell": LazyCommand("ask", "Take in scores of questions that were handed out.", "tell"),
-    "rescore": LazyCommand("rescore", "Score the answers of a run again, asking nothing."),
-    "trend": LazyCommand("trend", "Every model and date on one data set, with intervals."),
+    "rescore": LazyCommand("rescore", "Score the answers of a run again, without asking the model."),
+    "trend": LazyCommand("trend", "Show every model and date on one data set, with intervals."),
     "delete": LazyCommand("delete", "Remove a run and its answers."),
     "report": LazyCommand("report", "Write a page about a run: the answer and what it rests on."),
-    "replay": LazyCommand("replay", "What would a recorded evaluation have cost?"),
-    "compare": LazyCommand("compare", "Which of two models is better, or is a new one not worse?"),
-    "tasks": LazyCommand("tasks", "Many tasks at once: the macro mean, every task, a threshold for all."),
-    "extend": LazyCommand("extend", "A data set that grows: all versions certified at once."),
+    "replay": LazyCommand("replay", "Replay recorded scores: what would the evaluation have cost?"),
+    "compare": LazyCommand("compare", "Compare two models: which is better, or is a new one not worse?"),
+    "tasks": LazyCommand("tasks", "Evaluate many tasks at once: the macro mean, every task, a threshold."),
+    "extend": LazyCommand("extend", "Evaluate a data set that grows: all versions certified at once."),
     "rank": LazyCommand("rank", "Put many models in a certified order."),
-    "plan": LazyCommand("plan", "How many calls will a goal take?"),
+    "plan": LazyCommand("plan", "Forecast how many calls a goal will take."),
     "reproduce": LazyCommand("reproduce", "Reproduce the paper's figures and tables."),
 }
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are listed from a table and loaded one at a time."""
+    """List commands from a table and load them one at a time."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return [name for name, command in COMMANDS.items() if command.exists]
@@ -87,14 +87,14 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="cereval")
 def cli() -> None:
-    """Certified evaluation of language models: the fewest calls that prove the answer.
+    """Evaluate language models with the fewest calls that prove the answer.
 
     Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided, 130 interrupted.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command line and returns its exit code; errors made by users are one line on stderr."""
+    """Run a command line and return its exit code; errors made by users are one line on stderr."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
     try:
         code = cli.main(args=typed, standalone_mode=False)

@@ -1,4 +1,4 @@
-"""The flags that commands share, in groups."""
+"""List the flags that commands share, in groups."""
 
 from __future__ import annotations
 
@@ -34,19 +34,21 @@ def writable(context: click.Context, option: click.Parameter, value: str | None)
 
 
 STORE = click.option(
-    "--store", metavar="URL", help="sqlite:///FILE or postgresql://...  [default: sqlite:///cereval.db]"
+    "--store",
+    metavar="URL",
+    help="Results database: sqlite:///FILE or postgresql://...  [default: sqlite:///cereval.db]",
 )
 TRUST = click.option(
     "--trust",
     is_flag=True,
     default=None,
-    help="Run the Python code and call the addresses that the store or a task file names; remembered.",
+    help="Run the Python code and call the addresses that the store or a task file names; this consent is remembered.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 DISPLAY = click.option(
     "--display",
     type=click.Choice(["rich", "plain", "none"]),
-    help="Progress on stderr.  [default: rich on a terminal, else plain]",
+    help="How to show progress on stderr.  [default: rich on a terminal, else plain]",
 )
 CERTIFICATE = click.option(
     "-o",
@@ -55,7 +57,7 @@ CERTIFICATE = click.option(
     "certificate",
     callback=writable,
     metavar="FILE",
-    help="Where the certificate goes, which `cereval verify` recomputes.",
+    help="Write the certificate here; `cereval verify` recomputes it.",
 )
 REPORT = click.option(
     "--report", callback=writable, metavar="FILE", help="Write a page about the result (HTML)."
@@ -66,26 +68,33 @@ MAX_CALLS = click.option(
 SEED = click.option(
     "--seed",
     type=int,
-    help="Decides the draws; for repeats and examples.  [default: drawn at random, recorded]",
+    help="Number that decides the draws; set it to repeat a run.  [default: drawn at random, recorded]",
 )
 OUTPUT: tuple[Option, ...] = (CERTIFICATE, REPORT, DISPLAY, JSON)
 CONNECTIONS = click.option(
-    "-j", "--max-connections", "connections", type=int, metavar="N", help="Calls at a time.  [default: 8]"
+    "-j",
+    "--max-connections",
+    "connections",
+    type=int,
+    metavar="N",
+    help="Make at most N calls at a time.  [default: 8]",
 )
 SPENDING: tuple[Option, ...] = (
     click.option(
         "--max-usd",
         type=float,
         metavar="USD",
-        help="Spend at most this; a call in flight counts as much as the most expensive so far.",
+        help="Spend at most this; each call in flight is counted at the highest cost of a call so far.",
     ),
-    click.option("--max-minutes", type=float, metavar="M", help="Take at most this long."),
+    click.option("--max-minutes", type=float, metavar="M", help="Stop after M minutes."),
 )
 LIMITS: tuple[Option, ...] = (CONNECTIONS, MAX_CALLS, *SPENDING)
 PRICES: tuple[Option, ...] = (
-    click.option("--price-in", type=float, metavar="USD", help="Per million input tokens."),
-    click.option("--price-out", type=float, metavar="USD", help="Per million output tokens."),
-    click.option("--timeout", type=float, metavar="S", help="Seconds for one answer.  [default: 120]"),
+    click.option("--price-in", type=float, metavar="USD", help="Price of a million input tokens."),
+    click.option("--price-out", type=float, metavar="USD", help="Price of a million output tokens."),
+    click.option(
+        "--timeout", type=float, metavar="S", help="Wait at most S seconds for one answer.  [default: 120]"
+    ),
 )
 FIELDS: tuple[Option, ...] = tuple(
     click.option(f"--{part}", metavar="FIELD", help=f"The field with {what}.")
@@ -98,49 +107,63 @@ FIELDS: tuple[Option, ...] = tuple(
     }.items()
 )
 MODEL = click.option(
-    "--model", metavar="NAME", help="openai/NAME, python:module:function, gguf:PATH, local/smollm2."
+    "--model",
+    metavar="NAME",
+    help="The model to ask: openai/NAME, python:module:function, gguf:PATH, local/smollm2.",
 )
 ASKING_A_MODEL: tuple[Option, ...] = (
-    click.option("--base-url", metavar="URL", help="An OpenAI-compatible server, usually ending in /v1."),
-    click.option("--temperature", type=float, help="[default: 0]"),
-    click.option("--max-tokens", type=int, metavar="N", help="Longest answer."),
+    click.option(
+        "--base-url", metavar="URL", help="Address of an OpenAI-compatible server, usually ending in /v1."
+    ),
+    click.option("--temperature", type=float, help="Sampling temperature of the model.  [default: 0]"),
+    click.option("--max-tokens", type=int, metavar="N", help="Longest answer, in tokens."),
     click.option("--template", help="The prompt in Jinja2, such as 'Q: {{ question }}', or @FILE."),
     click.option("--system", help="The system prompt, or @FILE."),
-    click.option("--few-shot", type=int, metavar="N", help="Worked examples, taken out of the data."),
+    click.option(
+        "--few-shot",
+        type=int,
+        metavar="N",
+        help="Put N worked examples, taken out of the data, before each question.",
+    ),
 )
 SCORING: tuple[Option, ...] = (
     click.option(
         "--scorer",
         metavar="NAME",
-        help="exact, contains, regex:PATTERN, choice, numeric, math, f1, python:..., grade, prefer.",
+        help="How answers are scored: exact, contains, regex:PATTERN, choice, numeric, math, f1, python:..., grade, "
+        "prefer.",
     ),
     click.option("--judge", metavar="MODEL", help="The model behind the scorers grade and prefer."),
-    click.option("--judge-base-url", metavar="URL", help="Its address.  [default: that of --base-url]"),
+    click.option(
+        "--judge-base-url", metavar="URL", help="The judge's address.  [default: that of --base-url]"
+    ),
     click.option(
         "--judge-template",
         metavar="TEXT|@FILE",
-        help="What the judge is asked: {question}, {answer}, {reference}, {criteria} for grade, which must end with a "
-        "grade from 1 to 10 as [[5]] (score = (grade - 1)/9); {question}, {first}, {second} for prefer, whose judge "
-        "says m or M and gives log-probabilities.",
+        help="The judge's prompt. For grade it has {question}, {answer}, {reference}, {criteria}; the judge must end "
+        "with a grade from 1 to 10 as [[5]], and the score is (grade - 1)/9. For prefer it has {question}, {first}, "
+        "{second}; the judge must answer m or M and give log-probabilities.",
     ),
     click.option("--rubric", metavar="TEXT|@FILE", help="Criteria for the judge, put into its template."),
     click.option(
-        "--judge-price-in", type=float, metavar="USD", help="Of the judge, per million input tokens."
+        "--judge-price-in", type=float, metavar="USD", help="Price of a million input tokens of the judge."
     ),
     click.option(
-        "--judge-price-out", type=float, metavar="USD", help="Of the judge, per million output tokens."
+        "--judge-price-out", type=float, metavar="USD", help="Price of a million output tokens of the judge."
     ),
 )
 REUSE: tuple[Option, ...] = (
     click.option(
         "--fresh/--reuse",
         default=None,
-        help="Ask anew, also what the store has; or take earlier answers of the same model to the same prompt "
-        "(temperature 0).  [default: --reuse; --fresh for `gate`]",
+        help="Ask every question again, or reuse stored answers of the same model to the same prompt (only at "
+        "temperature 0).  [default: --reuse; --fresh for `gate`]",
     ),
-    click.option("--max-age", metavar="AGE", help="Take no answer older than this, such as 12h or 7d."),
+    click.option("--max-age", metavar="AGE", help="Reuse no answer older than this, such as 12h or 7d."),
     click.option(
-        "--revision", metavar="NAME", help="Tells two checkpoints apart that are served under one name."
+        "--revision",
+        metavar="NAME",
+        help="Name of the checkpoint, where several are served under one model name.",
     ),
 )
 LABELS: tuple[Option, ...] = (
@@ -150,26 +173,33 @@ LABELS: tuple[Option, ...] = (
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag for the run; may be repeated."),
 )
 SEAL = click.option(
-    "--seal", metavar="FILE", help="Carry out the very plan that `cereval seal` fixed in FILE, or refuse."
+    "--seal", metavar="FILE", help="Carry out exactly the plan that `cereval seal` wrote to FILE, or refuse."
 )
 WEIGHTING: tuple[Option, ...] = (
     click.option(
         "--weights",
         metavar="FILE|COLUMN",
-        help="Weights of the items in the target: a file with `item` and `weight`, or a column of the items.",
+        help="Weights of the items in the mean: a file with `item` and `weight`, or a column of the items.",
     ),
     click.option(
         "--mix",
         metavar="NAME=SHARE,...|FILE",
-        help="Target mix of categories, such as law=0.7,art=0.3, or a file with `category` and `share`; shares are "
-        "relative.",
+        help="Shares of the categories in the mean, such as law=0.7,art=0.3, or a file with `category` and `share`; "
+        "shares are relative.",
     ),
 )
 STATISTICS: tuple[Option, ...] = (
-    click.option("--confidence", type=float, help="[default: 0.95]"),
-    click.option("--method", help="auto, uniform, active, or one of the paper's.  [default: auto]"),
     click.option(
-        "--target", help="benchmark, population or expected: the mean over what.  [default: benchmark]"
+        "--confidence", type=float, help="Probability with which the answer holds, at least.  [default: 0.95]"
+    ),
+    click.option(
+        "--method",
+        help="How questions are chosen: auto, uniform, active, or one of the paper's.  [default: auto]",
+    ),
+    click.option(
+        "--target",
+        help="What the mean is over: these items (benchmark), the population they came from, or also the model's own "
+        "randomness (expected).  [default: benchmark]",
     ),
     *WEIGHTING,
     SEED,
@@ -202,7 +232,9 @@ RUN: tuple[Option, ...] = (
     *PRICES,
     STORE,
     TRUST,
-    click.option("--config", metavar="FILE", help="A task file (YAML); flags win over it."),
+    click.option(
+        "--config", metavar="FILE", help="Read settings from a task file (YAML); flags override it."
+    ),
     click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing."),
     SEAL,
     *LABELS,

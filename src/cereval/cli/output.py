@@ -1,4 +1,4 @@
-"""What commands print: one JSON object for machines, a headline and small tables for people."""
+"""Print what commands say: one JSON object for machines, a headline and small tables for people."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _fitted(rows: list[list[str]], names: Sequence[int], width: int, extra: int 
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:
-    """Of a table with a header: two spaces between columns, one at each edge."""
+    """Return the width of a table with a header: two spaces between columns, one at each edge."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]

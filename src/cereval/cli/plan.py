@@ -1,4 +1,4 @@
-"""`cereval plan`: how many calls a goal will take, and what they will cost, before the first one is made."""
+"""Forecast how many calls a goal will take, and what they will cost, before the first one is made: `cereval plan`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cereval.stats.planning import Forecast, Outlook
+    from cereval.stats.planning import GoalForecast, MethodForecast
     from cereval.stats.shift import Shift
 
     Floats = NDArray[np.float64]
@@ -26,13 +26,19 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--items", metavar="N|FILE", help="Questions in the pool, or a file of them for --weights or --mix."
+    "--items", metavar="N|FILE", help="Number of questions, or a file of them for --weights or --mix."
 )
-@click.option("--eps", type=float, help="The half-width wanted.  [default: 0.02]")
+@click.option("--eps", type=float, help="Half-width of the interval wanted.  [default: 0.02]")
 @click.option(
     "--threshold", "--at-least", type=float, metavar="C", help="Or: is the mean at least C? Needs --mean."
 )
-@click.option("--confidence", type=float, default=0.95, show_default=True)
+@click.option(
+    "--confidence",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="Probability with which the answer holds, at least.",
+)
 @click.option("--mean", type=float, metavar="P", help="The mean expected of 0/1 scores.")
 @click.option(
     "--variance", type=float, metavar="V", help="Or the variance expected of any scores.  [default: 0.25]"
@@ -40,7 +46,9 @@ if TYPE_CHECKING:
 @click.option(
     "--explained", type=float, metavar="SHARE", help="Share of the variance that past models' scores explain."
 )
-@click.option("--groups", metavar="MASS:VARIANCE,...", help="A known partition, for the paper's Algorithm 2.")
+@click.option(
+    "--groups", metavar="MASS:VARIANCE,...", help="Known groups of the items, for the paper's Algorithm 2."
+)
 @click.option(
     "--target",
     type=click.Choice(["benchmark", "population", "expected"]),
@@ -105,7 +113,7 @@ def _count(items: str | None) -> int:
     return int(items)
 
 
-def _weighted(outlook: Outlook, shares: Floats) -> tuple[Outlook, Shift]:
+def _weighted(outlook: GoalForecast, shares: Floats) -> tuple[GoalForecast, Shift]:
     """Keep the forecasts of the methods that know weights, with draws in proportion to them."""
     from cereval.stats.shift import shift_of, weighted_calls
 
@@ -125,7 +133,7 @@ def _weighted(outlook: Outlook, shares: Floats) -> tuple[Outlook, Shift]:
 
 def _outlook(
     size: int, eps: float | None, threshold: float | None, groups: str | None, **expected: Any
-) -> Outlook:
+) -> GoalForecast:
     from cereval.stats.planning import plan_estimate, plan_threshold
     from cereval.stats.scenario import Scenario
 
@@ -151,7 +159,7 @@ def parsed_groups(text: str) -> tuple[tuple[float, float], ...]:
 
 
 def _facts(
-    outlook: Outlook, threshold: float | None, price: float | None, shift: Shift | None
+    outlook: GoalForecast, threshold: float | None, price: float | None, shift: Shift | None
 ) -> dict[str, Any]:
     """Collect what is printed, under the names of the JSON object."""
     scenario, groups = outlook.scenario, outlook.partition
@@ -172,7 +180,7 @@ def _facts(
     }
 
 
-def _method(row: Forecast, size: int, price: float | None) -> dict[str, Any]:
+def _method(row: MethodForecast, size: int, price: float | None) -> dict[str, Any]:
     cost = None if price is None or row.calls is None else row.calls * price
     return {**asdict(row), "saved": row.saved(size), "cost_usd": cost}
 

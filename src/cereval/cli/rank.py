@@ -1,4 +1,4 @@
-"""`cereval rank`: many models on shared items, put in a certified order."""
+"""Rank many models on shared items, in a certified order: `cereval rank`."""
 
 from __future__ import annotations
 
@@ -39,32 +39,35 @@ if TYPE_CHECKING:
     "--tie",
     type=float,
     metavar="EPS",
-    help="Models no further apart than this need no order.  [default: 0.05]",
+    help="Models whose means differ by no more than this need no order.  [default: 0.05]",
 )
 @click.option(
     "--doubt",
     type=float,
     metavar="P",
-    help="Give a pair up as a tie when the chance that it is further apart than --tie is below P; steers calls, "
+    help="Call a pair a tie, and ask no more about it, when the chance that it is further apart than --tie is below "
+    "P; saves calls, "
     "certifies nothing.  [default: 0.05]",
 )
 @click.option("--prove-ties", is_flag=True, help="Go on until every tie is certified too.")
-@click.option("--top", type=int, metavar="K", help="Instead: the K best models.")
+@click.option("--top", type=int, metavar="K", help="Instead: find the K best models.")
 @click.option(
     "--within",
     type=float,
     metavar="EPS",
-    help="With --top: each within this of the K-th best.  [default: 0.02]",
+    help="With --top: each is less than this below the K-th best.  [default: 0.02]",
 )
 @click.option("--baseline", metavar="COLUMN", help="Instead: which models beat this one?")
-@click.option("--confidence", type=float, help="[default: 0.95]")
+@click.option(
+    "--confidence", type=float, help="Probability with which the answer holds, at least.  [default: 0.95]"
+)
 @click.option(
     "--max-calls",
     "--budget",
     "max_calls",
     type=int,
     metavar="N",
-    help="At most N calls, of all models together.",
+    help="Make at most N calls, to all models together.",
 )
 @apply(SEED, CERTIFICATE, REPORT, JSON, LIVE, SEAL)
 @click.pass_context
@@ -76,7 +79,7 @@ def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flag
     one with more models or another goal, asks nothing twice.
 
     Calls go to the models and items that still matter: a model whose order is settled is asked no more. Every
-    [better, worse] pair in `order` is certified, all of them and every model's interval at once, whenever one stops.
+    [better, worse] pair in `order` is certified, all of them and every model's interval at once, whenever you stop.
     Each certificate holds by itself, for a goal and models fixed before looking: several rankings of the same
     answers do not share one confidence.
 

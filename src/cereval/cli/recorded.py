@@ -1,4 +1,6 @@
-"""Recorded scores for every kind of question: which columns of a table, on which items, and what is known of them."""
+"""Read recorded scores for every kind of question: which columns of a table, on which items, and what is known of
+them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def digest_of_items(items: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SideInformation:
-    """The keywords of `replay` that describe the items, and notes on what was left out."""
+    """Hold the keywords of `replay` that describe the items, and notes on what was left out."""
 
     embeddings: NDArray[Any] | None = None
     groups: NDArray[Any] | None = None
@@ -61,7 +63,7 @@ def known_items(path: str | None, items: Sequence[str]) -> ItemsTable:
 
 
 def embedded(known: ItemsTable, embedder: str | None, method: str) -> NDArray[Any] | None:
-    """Vectors of the texts. Asking for them by name without texts is an error, `none` switches them off."""
+    """Return vectors of the texts. Asking for them by name without texts is an error, `none` switches them off."""
     if known.texts is None and embedder not in (None, "none"):
         raise InvalidInput("--embeddings", "given with --items that have a column `text`", embedder)
     if known.texts is None or embedder == "none" or method not in LEARNING_METHODS:
@@ -83,7 +85,7 @@ def grouped(known: ItemsTable, groups: str | None) -> NDArray[Any] | None:
 def past_scores(
     table: ScoresTable, model: str, wanted: Sequence[str], store: str | None = None, rival: str | None = None
 ) -> tuple[NDArray[np.float64] | None, list[str]]:
-    """Items x past models from `others`, columns, other tables or the store; notes on what is unused.
+    """Return items x past models from `others`, columns, other tables or the store; notes on what is unused.
 
     rival: a second model that is evaluated, and whose scores are not known beforehand either.
     """
@@ -107,7 +109,7 @@ def past_scores(
 
 
 def _split(table: ScoresTable, wanted: Sequence[str]) -> list[str]:
-    """Values of a repeatable flag, each a column, or several separated by commas."""
+    """Split the values of a repeatable flag, each a column, or several separated by commas."""
     names: list[str] = []
     for value in wanted:
         names += (
@@ -148,7 +150,7 @@ def _from_store(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredScores:
-    """Items x earlier runs, NaN where one was not asked; notes on the runs used and left out."""
+    """Hold items x earlier runs, NaN where one was not asked; notes on the runs used and left out."""
 
     scores: Floats
     notes: tuple[str, ...]
@@ -194,7 +196,7 @@ def _on_data(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredPair:
-    """The scores of two models on the items that both were asked; `digest` names those items."""
+    """Hold the scores of two models on the items that both were asked; `digest` names those items."""
 
     first: Floats
     second: Floats
@@ -241,7 +243,7 @@ def read_pair(scores: str, models: Sequence[str], flags: Mapping[str, Any]) -> S
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredModels:
-    """Scores of the named models, items x models, on the items that all of them were asked."""
+    """Hold scores of the named models, items x models, on the items that all of them were asked."""
 
     names: tuple[str, ...]
     scores: Floats
@@ -289,8 +291,9 @@ def read_models(path: str, wanted: Sequence[str], baseline: str | None = None) -
 
 
 def _wrong_top(result: Ranking, means: Mapping[str, float]) -> dict[str, Any]:
-    """Of a top k: models named that are not within reach of the k-th best, and models ruled out although fewer than k
-    others are at least as good."""
+    """Find what is wrong in a top k: models named that are not within reach of the k-th best, and models ruled out
+    although fewer than k others are at least as good.
+    """
     if result.goal["goal"] != "top":
         return {}
     k, within = result.goal["k"], result.goal["within"]
@@ -330,7 +333,7 @@ def truth_in_words(result: Ranking, truth: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskTable:
-    """One model's scored items: the task of each, past models' scores, and a hash over the items' ids."""
+    """Hold one model's scored items: the task of each, past models' scores, and a hash over the items' ids."""
 
     items: tuple[str, ...]
     scores: Floats
@@ -409,7 +412,7 @@ def _joined(files: Sequence[str], model: str) -> tuple[ScoresTable, NDArray[np.s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GrowingTable:
-    """Item ids and scores, oldest version first; `steps`: how many items each version still to come adds."""
+    """Hold item ids and scores, oldest version first; `steps`: how many items each version still to come adds."""
 
     items: tuple[str, ...]
     scores: Floats
@@ -490,7 +493,7 @@ def _steps(versions: str | None, count: int) -> list[int]:
 
 
 def by_label(labels: Sequence[Any]) -> tuple[list[int], list[int]]:
-    """Rows in the order of their versions, and the size of each; numbers are sorted as numbers.
+    """Return rows in the order of their versions, and the size of each; numbers are sorted as numbers.
 
     >>> by_label([10, 9, 10, 2])
     ([3, 1, 0, 2], [1, 1, 2])
@@ -504,7 +507,7 @@ def by_label(labels: Sequence[Any]) -> tuple[list[int], list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A session as it was saved, and the ids of its items in their order."""
+    """Hold a session as it was saved, and the ids of its items in their order."""
 
     session: Growing
     items: tuple[str, ...]
@@ -542,7 +545,7 @@ def _check_sizes(file: str, content: Any) -> None:
 
 
 def save(file: str | None, session: Growing, model: str, table: GrowingTable) -> None:
-    """Whole or not at all: an interrupted write leaves the old session."""
+    """Write a session whole or not at all: an interrupted write leaves the old one."""
     if file is None:
         return
     path = Path(file)

@@ -1,4 +1,4 @@
-"""`cereval replay`: what a recorded evaluation would have cost, and whether its answer had been right."""
+"""Replay a recorded evaluation: what it would have cost, and whether its answer had been right: `cereval replay`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--all-models",
     is_flag=True,
-    help="Evaluate every column, each with all the others as history, and draw up what is saved.",
+    help="Evaluate every column, each with all the others as history, and sum up the calls saved.",
 )
 @click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item`, `text`, `category`.")
 @click.option(
@@ -59,37 +59,51 @@ if TYPE_CHECKING:
     metavar="C",
     help="Stop when it is certain whether the mean is >= C.",
 )
-@click.option("--confidence", type=float, default=0.95, show_default=True)
 @click.option(
-    "--method", default="auto", show_default=True, help="auto, uniform, active, or one of the paper's."
+    "--confidence",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="Probability with which the answer holds, at least.",
+)
+@click.option(
+    "--method",
+    default="auto",
+    show_default=True,
+    help="How questions are chosen: auto, uniform, active, or one of the paper's.",
 )
 @click.option(
     "--target",
     default="benchmark",
     show_default=True,
-    help="benchmark, population or expected: the mean over what.",
+    help="What the mean is over: these items (benchmark), the population they came from, or also the model's own "
+    "randomness (expected).",
 )
 @click.option(
-    "--batch", type=int, default=1, show_default=True, help="Questions in flight; changes no result."
+    "--batch",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Questions asked at a time; the result does not depend on it.",
 )
 @SEED
 @MAX_CALLS
 @click.option(
     "--embeddings",
     type=click.Choice(["tfidf", "wordllama", "none"]),
-    help="Features from the texts of ITEMS.  [default: tfidf where there are texts]",
+    help="How the texts of ITEMS are turned into features.  [default: tfidf where there are texts]",
 )
 @click.option(
     "--groups",
     type=click.Choice(["category", "none"]),
-    help="A known partition of the items.  [default: category where ITEMS has it]",
+    help="Known groups of the items.  [default: category where ITEMS has it]",
 )
 @click.option(
     "--seeds",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="With --all-models: runs of each model.",
+    help="With --all-models: number of runs of each model.",
 )
 @apply(WEIGHTING)
 @click.option("--price", type=float, metavar="USD", help="With --all-models: price of one call.")
@@ -98,14 +112,14 @@ if TYPE_CHECKING:
     "--output",
     callback=writable,
     metavar="CSV",
-    help="With --all-models: every run goes here; an interrupted command goes on where it stopped.",
+    help="With --all-models: write every run here; an interrupted command goes on where it stopped.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1),
     default=2,
     show_default=True,
-    help="With --all-models: processes.",
+    help="With --all-models: number of processes.",
 )
 @click.option(
     "--certificate", callback=writable, metavar="FILE", help="Write a certificate that `verify` recomputes."

@@ -1,4 +1,4 @@
-"""`cereval report`: one self-contained HTML page about a run, from the store alone."""
+"""Write one self-contained HTML page about a run, from the store alone: `cereval report`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cereval.cli.options import JSON, STORE
 @click.command()
 @click.argument("run", metavar="RUN")
 @STORE
-@click.option("-o", "--output", metavar="FILE", help="Where the page goes.  [default: RUN.html]")
+@click.option("-o", "--output", metavar="FILE", help="Write the page here.  [default: RUN.html]")
 @JSON
 def report(run: str, store: str | None, output: str | None, as_json: bool) -> int:
     """Write a page about RUN (an id, or its beginning): the answer, what it rests on, how to verify it.

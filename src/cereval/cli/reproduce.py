@@ -1,4 +1,4 @@
-"""`cereval reproduce`: one subcommand for each figure of the paper, and one for its counterexample."""
+"""Reproduce the figures of the paper, one subcommand for each, and its counterexample: `cereval reproduce`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ COMMON = (
         show_default=True,
         help="Folder for the CSV, the plots and the note.",
     ),
-    click.option("--quick", is_flag=True, help="A smaller version of the same figure."),
+    click.option("--quick", is_flag=True, help="Make a smaller version of the same figure."),
     click.option("--replications", type=click.IntRange(1), help="Replications of each setting."),
-    click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes."),
+    click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Number of processes."),
     click.option("--json", "as_json", is_flag=True, help="Print the written files as one JSON object."),
 )
 
@@ -58,7 +58,7 @@ def figure(*options: Any, quick: int, full: int) -> Callable[[Callable[..., Figu
 
 @figure(quick=2, full=20)
 def simulation(replications: int, **_: Any) -> Figure:
-    """S1, S2, S3: saved share over eps for Base, Seq, Cer-Eval, Oracle and the certified methods."""
+    """Plot S1, S2, S3: saved share over eps for Base, Seq, Cer-Eval, Oracle and the certified methods."""
     from cereval.experiments.simulation import Simulation
 
     return Simulation(replications)
@@ -74,7 +74,7 @@ def simulation(replications: int, **_: Any) -> Figure:
     full=5,
 )
 def benchmarks(data: Path, out: Path, quick: bool, replications: int, **chosen: Any) -> Figure:
-    """Recorded results of real benchmarks: saved share over eps, all models."""
+    """Plot recorded results of real benchmarks: saved share over eps, all models."""
     from cereval.experiments.benchmarks import Benchmarks
 
     return Benchmarks(data, out, replications, 100 if quick else 1, **chosen)
@@ -85,7 +85,12 @@ def benchmarks(data: Path, out: Path, quick: bool, replications: int, **chosen: 
     click.option(
         "--endpoint", help="Address of an OpenAI-compatible server to embed the texts with as well."
     ),
-    click.option("--endpoint-model", default="text-embedding-3-large", show_default=True, help="Its model."),
+    click.option(
+        "--endpoint-model",
+        default="text-embedding-3-large",
+        show_default=True,
+        help="The model that --endpoint serves.",
+    ),
     quick=2,
     full=5,
 )
@@ -115,12 +120,12 @@ def scaling(data: Path, out: Path, replications: int, **_: Any) -> Figure:
 @figure(
     DATA,
     click.option("--eps", type=float, default=0.03, show_default=True, help="The half-width of every run."),
-    click.option("--models", type=click.IntRange(2), help="Only the first so many models of each order."),
+    click.option("--models", type=click.IntRange(2), help="Evaluate only this many models of each order."),
     quick=2,
     full=10,
 )
 def team(data: Path, eps: float, models: int | None, replications: int, **_: Any) -> Figure:
-    """Models one after the other, each with what the runs before it observed: calls per model."""
+    """Plot calls per model for models one after the other, each with what the runs before it observed."""
     from cereval.experiments.team import Team
     from cereval.goals import Estimate
 
@@ -136,11 +141,13 @@ def hubness(replications: int, quick: bool, **_: Any) -> Figure:
 
 
 @reproduce.command()
-@click.option("--items", type=click.IntRange(2), default=14_042, show_default=True, help="Items in the pool.")
-@click.option("--dimensions", type=click.IntRange(1), default=768, show_default=True, help="Of the vectors.")
+@click.option("--items", type=click.IntRange(2), default=14_042, show_default=True, help="Number of items.")
+@click.option(
+    "--dimensions", type=click.IntRange(1), default=768, show_default=True, help="Dimensions of the vectors."
+)
 @JSON
 def partition(items: int, dimensions: int, as_json: bool) -> None:
-    """Time and memory of the 1-NN partition at every step until all items are evaluated."""
+    """Measure time and memory of the 1-NN partition at every step until all items are evaluated."""
     from dataclasses import asdict
 
     from cereval.experiments.partition_scale import partition_scale

@@ -1,4 +1,4 @@
-"""`cereval rescore`: a new certificate from the answers that a run has, with another scorer."""
+"""Make a new certificate from the answers that a run has, with another scorer: `cereval rescore`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rescore(run_id: str, store: str | None, **flags: Any) -> int:
     """Score the answers of RUN again, with --scorer or with its own scorer as the code is now; no model is asked.
 
     A new run is made, which draws as RUN did. Scores decide later draws: where it would ask what RUN never asked, it
-    ends with what is certified so far. It holds if the scorer was not chosen by looking at these answers.
+    ends with what is certified so far. The result is valid if the scorer was not chosen by looking at these answers.
 
     Exit codes as for the command that began the run.
     """

@@ -1,4 +1,4 @@
-"""`cereval resume`: goes on with a run after a crash, a Ctrl-C or a spent budget."""
+"""Go on with a run after a crash, a Ctrl-C or a spent budget: `cereval resume`."""
 
 from __future__ import annotations
 

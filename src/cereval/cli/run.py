@@ -1,4 +1,4 @@
-"""`cereval run` and `cereval gate`: from a file of questions and a model's address to a certificate."""
+"""Carry a file of questions and a model's address to a certificate: `cereval run` and `cereval gate`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(data: str | None, config: str | None, **flags: Any) -> int:
 def gate(data: str | None, config: str | None, **flags: Any) -> int:
     """Let a model pass only if its mean score on DATA is certainly at least C; takes the flags of `run`.
 
-    A gate tests what is served now: it asks anew, unless --reuse or --max-age says which answers may be kept.
+    A gate tests what is served now: it asks again, unless --reuse or --max-age says which answers may be kept.
 
     Exit codes: 0 certified pass, 1 could not run, 2 certified fail, 3 undecided (the budget is spent).
     """

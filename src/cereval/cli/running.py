@@ -1,4 +1,4 @@
-"""Carrying out a question for every command that asks one: live runs, and recorded scores."""
+"""Carry out a question for every command that asks one: live runs, and recorded scores."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def beside_store(store: Store, name: str) -> Path:
 
 
 class Watch:
-    """Notes what is certified after every result, for the page."""
+    """Note what is certified after every result, for the page."""
 
     def __init__(self, session: AskTell) -> None:
         self.steps: list[Step] = []

@@ -1,4 +1,4 @@
-"""`cereval runs`: what is in the store."""
+"""List what is in the store: `cereval runs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cereval seal`: fix everything that a run will depend on before its first call."""
+"""Fix everything that a run will depend on before its first call: `cereval seal`."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ OWN = (
         ["-o", "--output"],
         callback=writable,
         metavar="FILE",
-        help="Where the seal goes.  [default: RUN.seal.json beside the database]",
+        help="Write the seal here.  [default: RUN.seal.json beside the database]",
     ),
     click.Option(
         ["--sign"],
         metavar="FILE",
-        help="Sign it with this private Ed25519 key (PEM or OpenSSH); needs cereval[sign].",
+        help="Sign the seal with this private Ed25519 key (PEM or OpenSSH); needs cereval[sign].",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class NewSeal:
-    """In place of a file to follow: write a seal, and ask nothing. `command` is what the user typed after `seal`."""
+    """Write a seal in place of a file to follow, and ask nothing. `command` is what the user typed after `seal`."""
 
     command: str
     output: str | None
@@ -52,7 +52,7 @@ class NewSeal:
 
 
 class SealGroup(click.Group):
-    """The sealed commands with their own arguments; loaded one at a time."""
+    """List the sealed commands with their own arguments; loaded one at a time."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(SEALED)

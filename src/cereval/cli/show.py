@@ -1,4 +1,4 @@
-"""`cereval show` and `cereval export`: every prompt, answer and score of a run."""
+"""Show every prompt, answer and score of a run: `cereval show` and `cereval export`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_SHOWN = 300
 @click.option("--category", metavar="NAME", help="Only this category.")
 @click.option("--contains", metavar="TEXT", help="Only prompts or answers with this text.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most N answers."
+    "-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Show at most N answers."
 )
 @JSON
 def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
@@ -76,7 +76,7 @@ def _score(row: Mapping[str, Any]) -> str:
 
 @click.command()
 @click.argument("run", required=False, metavar="[RUN]")
-@click.option("--all", "everything", is_flag=True, help="The answers of every run in the store.")
+@click.option("--all", "everything", is_flag=True, help="Write the answers of every run in the store.")
 @STORE
 @click.option(
     "-o",
@@ -84,7 +84,7 @@ def _score(row: Mapping[str, Any]) -> str:
     required=True,
     callback=writable,
     metavar="FILE",
-    help="answers.jsonl, .csv or .parquet.",
+    help="Write to this file, which ends in .jsonl, .csv or .parquet.",
 )
 @JSON
 def export(run: str | None, everything: bool, store: str | None, output: str, as_json: bool) -> int:

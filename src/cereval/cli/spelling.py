@@ -1,4 +1,4 @@
-"""Errors in the user's own words: the library names its parameter, the user typed a flag."""
+"""Report errors in the user's own words: the library names its parameter, the user typed a flag."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ PARTS: Mapping[str, str] = {
 
 
 def in_flags(error: InvalidInput, command: click.Command, arguments: Sequence[str]) -> InvalidInput:
-    """The error with the flag as it was typed in place of the parameter; as it is where no flag has to do with it.
+    """Return the error with the flag as it was typed in place of the parameter; as it is where no flag has to do with
+    it.
 
     Of several flags it is the one that was given the value refused, else the first that was given.
 

@@ -1,4 +1,4 @@
-"""`cereval tasks`: many tasks in one session, each with a certificate, and one for their macro mean."""
+"""Evaluate many tasks in one session, each with a certificate, and one for their macro mean: `cereval tasks`."""
 
 from __future__ import annotations
 
@@ -54,10 +54,19 @@ if TYPE_CHECKING:
     "Where the model is asked: `store` (the default) or `none`.",
 )
 @click.option("--eps", type=float, help="Stop when the macro mean is known within this.  [default: 0.02]")
-@click.option("--each-eps", type=float, metavar="EPS", help="And, or instead: every task within this.")
+@click.option(
+    "--each-eps",
+    type=float,
+    metavar="EPS",
+    help="Also, or instead: stop when every task's mean is known within this.",
+)
 @click.option("--at-least", type=float, metavar="C", help="Instead: is every task's mean >= C?")
 @click.option("--which-fail", type=float, metavar="C", help="Instead: which tasks' means are < C?")
-@click.option("--confidence", type=float, help="For everything at once.  [default: 0.95]")
+@click.option(
+    "--confidence",
+    type=float,
+    help="Probability with which everything holds at once, at least.  [default: 0.95]",
+)
 @apply(MAX_CALLS, SEED, CERTIFICATE, REPORT, JSON, LIVE, SEAL)
 @click.pass_context
 def tasks(context: click.Context, /, files: tuple[str, ...], data: tuple[str, ...], **flags: Any) -> int:

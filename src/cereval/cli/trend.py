@@ -1,4 +1,4 @@
-"""`cereval trend`: every model and date on one data set, with intervals."""
+"""Show every model and date on one data set, with intervals: `cereval trend`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cereval verify`: recompute a certificate, and say whether it holds."""
+"""Recompute a certificate, and say whether it holds: `cereval verify`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def verify(
     """Check CERTIFICATE: hashes, draws, every field, and the interval by an independent computation.
 
     The log in the store is compared too: in --store, or in a database beside the certificate. A certificate of
-    another engine (the revision of what decides draws and intervals) is checked as far as that goes.
+    another engine (the revision of what decides draws and intervals) is checked as far as possible.
 
     With --seal every choice that was made after the seal is named: seed, history, goal, data, model, prompt, scorer,
     budget.

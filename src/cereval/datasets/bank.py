@@ -1,4 +1,4 @@
-"""The project's own question bank: about 2,000 short questions that cost nothing and are easy to check.
+"""Make the project's own question bank: about 2,000 short questions that cost nothing and are easy to check.
 
 The topics differ widely in how hard they are for a small model: there, choosing the questions pays off.
 
@@ -25,7 +25,7 @@ THROWS_PER_QUESTION = 100
 
 
 class Dice:
-    """Seeded choices. Only `Random.random` is promised to stay the same in later Pythons, so only it is used.
+    """Make seeded choices. Only `Random.random` is promised to stay the same in later Pythons, so only it is used.
 
     >>> Dice("a").number(1, 6) == Dice("a").number(1, 6)
     True
@@ -43,8 +43,8 @@ class Dice:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A short text and the answers that count, the first the canonical one."""
+class BankQuestion:
+    """Hold a short text and the answers that count, the first the canonical one."""
 
     text: str
     answers: tuple[str, ...]
@@ -56,7 +56,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`count` different questions of one category; `level` 1 is easy for a child, 3 takes pen and paper.
+    """Make `count` different questions of one category; `level` 1 is easy for a child, 3 takes pen and paper.
 
     An answer that only repeats the question must not count, so questions that hold their answer are left out,
     except where the question has to name it (`repeats`).
@@ -65,13 +65,13 @@ class Topic:
     name: str
     level: int
     count: int
-    make: Callable[[Dice], Question]
+    make: Callable[[Dice], BankQuestion]
     repeats: bool = False
 
-    def questions(self, seed: int) -> tuple[Question, ...]:
+    def questions(self, seed: int) -> tuple[BankQuestion, ...]:
         """Throw the dice until enough different questions have come up."""
         dice = Dice(f"{seed} {self.name} {self.level}")
-        found: dict[str, Question] = {}
+        found: dict[str, BankQuestion] = {}
         for _ in range(THROWS_PER_QUESTION * self.count):
             question = self.make(dice)
             if self.repeats or not question.gives_itself_away:
@@ -103,7 +103,7 @@ def as_jsonl(seed: int = 0) -> Iterator[str]:
     return (json.dumps(record, ensure_ascii=False) for record in question_bank(seed))
 
 
-def _record(topic: Topic, number: int, question: Question) -> dict[str, Any]:
+def _record(topic: Topic, number: int, question: BankQuestion) -> dict[str, Any]:
     identity = "-".join(topic.name.replace(",", "").split())
     return {
         "id": f"{identity}-{topic.level}-{number:03d}",
@@ -140,46 +140,46 @@ def yes_or_no(fact: bool) -> tuple[str, ...]:
 
 
 def _addition(low: int, high: int, size: str) -> Topic:
-    def make(dice: Dice) -> Question:
+    def make(dice: Dice) -> BankQuestion:
         a, b = dice.number(low, high), dice.number(low, high)
-        return Question(f"{a} + {b} =", numeral(a + b))
+        return BankQuestion(f"{a} + {b} =", numeral(a + b))
 
     return Topic(f"addition, {size}", len(str(high)), 65, make)
 
 
 def _subtraction(high: int) -> Topic:
-    def make(dice: Dice) -> Question:
+    def make(dice: Dice) -> BankQuestion:
         b, rest = dice.number(1, high), dice.number(1, high)
-        return Question(f"{b + rest} - {b} =", numeral(rest))
+        return BankQuestion(f"{b + rest} - {b} =", numeral(rest))
 
     return Topic("subtraction", 1 if high < 10 else 2, 60, make)
 
 
 def _multiplication(high: int, name: str, level: int, count: int) -> Topic:
-    def make(dice: Dice) -> Question:
+    def make(dice: Dice) -> BankQuestion:
         a, b = dice.number(2, 9), dice.number(2 if high < 10 else 11, high)
-        return Question(f"{a} * {b} =", numeral(a * b))
+        return BankQuestion(f"{a} * {b} =", numeral(a * b))
 
     return Topic(name, level, count, make)
 
 
-def _parity(dice: Dice) -> Question:
+def _parity(dice: Dice) -> BankQuestion:
     number, kind = dice.number(1, 99), dice.choice(("even", "odd"))
-    return Question(
+    return BankQuestion(
         f"Is {number} an {kind} number? Answer yes or no.", yes_or_no((number % 2 == 0) == (kind == "even"))
     )
 
 
-def _comparison(dice: Dice) -> Question:
+def _comparison(dice: Dice) -> BankQuestion:
     a, b = dice.number(1, 99), dice.number(1, 99)
-    return Question(f"Is {a} greater than {b}? Answer yes or no.", yes_or_no(a > b))
+    return BankQuestion(f"Is {a} greater than {b}? Answer yes or no.", yes_or_no(a > b))
 
 
 def _sequence(steps: tuple[int, ...], first: int, level: int) -> Topic:
-    def make(dice: Dice) -> Question:
+    def make(dice: Dice) -> BankQuestion:
         step, start = dice.choice(steps), dice.number(1, first)
         shown = ", ".join(str(start + step * k) for k in range(4))
-        return Question(f"Which number comes next: {shown}, ...?", numeral(start + 4 * step))
+        return BankQuestion(f"Which number comes next: {shown}, ...?", numeral(start + 4 * step))
 
     return Topic("sequences", level, 50, make)
 
@@ -206,48 +206,48 @@ LONGER_WORDS = words(
 )
 
 
-def _copying(dice: Dice) -> Question:
+def _copying(dice: Dice) -> BankQuestion:
     word = dice.choice(WORDS)
     ask = dice.choice(("Repeat this word:", "Say this word again:", "Copy this word:"))
-    return Question(f"{ask} {word}", (word,))
+    return BankQuestion(f"{ask} {word}", (word,))
 
 
-def _reversal(dice: Dice) -> Question:
+def _reversal(dice: Dice) -> BankQuestion:
     word = dice.choice(SHORT_WORDS + LONGER_WORDS + WORDS[:40])
-    return Question(f"Write the word '{word}' backwards.", (word[::-1],))
+    return BankQuestion(f"Write the word '{word}' backwards.", (word[::-1],))
 
 
-def _end_letter(dice: Dice) -> Question:
+def _end_letter(dice: Dice) -> BankQuestion:
     # "a" and "i" are words too: an answer would contain them by accident.
     which = dice.choice(("first", "last"))
     word = dice.choice([word for word in WORDS if _end(word, which) not in "ai"])
-    return Question(f"What is the {which} letter of the word '{word}'?", (_end(word, which),))
+    return BankQuestion(f"What is the {which} letter of the word '{word}'?", (_end(word, which),))
 
 
 def _end(word: str, which: str) -> str:
     return word[0] if which == "first" else word[-1]
 
 
-def _length(dice: Dice) -> Question:
+def _length(dice: Dice) -> BankQuestion:
     word = dice.choice(WORDS + SHORT_WORDS + LONGER_WORDS)
-    return Question(f"How many letters are in the word '{word}'?", numeral(len(word)))
+    return BankQuestion(f"How many letters are in the word '{word}'?", numeral(len(word)))
 
 
-def _occurrences(dice: Dice) -> Question:
+def _occurrences(dice: Dice) -> BankQuestion:
     word = dice.choice(WORDS)
     letter = dice.choice(sorted(set(word)))
     count = word.count(letter)
     answers = ("1", "once") if count == 1 else numeral(count)
-    return Question(f"How many times does the letter '{letter}' occur in '{word}'?", answers)
+    return BankQuestion(f"How many times does the letter '{letter}' occur in '{word}'?", answers)
 
 
-def _neighbour(dice: Dice) -> Question:
+def _neighbour(dice: Dice) -> BankQuestion:
     place, step = dice.choice([(p, s) for p in range(26) for s in (-1, 1) if 0 <= p + s < 26])
     answer = ascii_uppercase[place + step]
     if answer in "AI":
         return _neighbour(dice)
     side = "after" if step > 0 else "before"
-    return Question(
+    return BankQuestion(
         f"Which letter comes right {side} {ascii_uppercase[place]} in the alphabet?", (answer.lower(),)
     )
 
@@ -271,30 +271,30 @@ UNITS = (
 )
 
 
-def _weekday(dice: Dice) -> Question:
+def _weekday(dice: Dice) -> BankQuestion:
     start, days = dice.number(0, 6), dice.number(2, 9)
     side, sign = dice.choice((("after", 1), ("before", -1)))
     answer = DAYS[(start + sign * days) % 7]
-    return Question(f"Which day of the week is {days} days {side} {DAYS[start]}?", (answer,))
+    return BankQuestion(f"Which day of the week is {days} days {side} {DAYS[start]}?", (answer,))
 
 
-def _next_month(dice: Dice) -> Question:
+def _next_month(dice: Dice) -> BankQuestion:
     start = dice.number(0, 11)
     side, sign = dice.choice((("after", 1), ("before", -1)))
-    return Question(f"Which month comes right {side} {MONTHS[start]}?", (MONTHS[(start + sign) % 12],))
+    return BankQuestion(f"Which month comes right {side} {MONTHS[start]}?", (MONTHS[(start + sign) % 12],))
 
 
-def _later_month(dice: Dice) -> Question:
+def _later_month(dice: Dice) -> BankQuestion:
     start, months = dice.number(0, 11), dice.number(2, 10)
-    return Question(
+    return BankQuestion(
         f"Which month is {months} months after {MONTHS[start]}?", (MONTHS[(start + months) % 12],)
     )
 
 
-def _in_units(dice: Dice) -> Question:
+def _in_units(dice: Dice) -> BankQuestion:
     small, large, factor = dice.choice(UNITS)
     amount = dice.number(2, 20)
-    return Question(f"How many {small} are in {amount} {large}?", numeral(amount * factor))
+    return BankQuestion(f"How many {small} are in {amount} {large}?", numeral(amount * factor))
 
 
 # What most people know.
@@ -405,23 +405,23 @@ def _about(name: str, level: int, ask: str, table: Mapping[str, str]) -> Topic:
     """Make a topic of one question for each key of a table."""
     keys = list(table)
 
-    def make(dice: Dice) -> Question:
+    def make(dice: Dice) -> BankQuestion:
         key = dice.choice(keys)
-        return Question(ask.format(key), (table[key],))
+        return BankQuestion(ask.format(key), (table[key],))
 
     return Topic(name, level, len(keys), make)
 
 
-def _continent(dice: Dice) -> Question:
+def _continent(dice: Dice) -> BankQuestion:
     continent = dice.choice(list(CONTINENTS))
-    return Question(f"On which continent is {dice.choice(CONTINENTS[continent].split())}?", (continent,))
+    return BankQuestion(f"On which continent is {dice.choice(CONTINENTS[continent].split())}?", (continent,))
 
 
-def _kind(dice: Dice) -> Question:
+def _kind(dice: Dice) -> BankQuestion:
     truth, asked = dice.choice(list(KINDS)), dice.choice(list(KINDS))
     thing = dice.choice(KINDS[truth].split())
     article = "an" if thing[0] in "aeiou" else "a"
-    return Question(f"Is {article} {thing} {asked}? Answer yes or no.", yes_or_no(truth == asked))
+    return BankQuestion(f"Is {article} {thing} {asked}? Answer yes or no.", yes_or_no(truth == asked))
 
 
 TOPICS: tuple[Topic, ...] = (

@@ -1,4 +1,4 @@
-"""The contract of a data set: frozen items with stable ids, in a fixed order, and one hash over all of them.
+"""State the contract of a data set: frozen items with stable ids, in a fixed order, and one hash over all of them.
 
 Obligations of every reader:
 - the same content gives the same ids and the same hash, wherever it is read from;
@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question. `input` is a text or a chat; `answers` are the accepted ones, the first the canonical.
+    """Hold one question. `input` is a text or a chat; `answers` are the accepted ones, the first the canonical.
 
     Items with `choices` have letters (`A`, `B`, ...) as answers. `metadata` holds the data's other fields.
 
@@ -56,7 +56,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Items in their order, where they came from, and the hash by which runs know that they share them."""
+    """Hold items in their order, where they came from, and the hash by which runs know that they share them."""
 
     source: str
     items: tuple[Item, ...]
@@ -69,7 +69,7 @@ class DataSet:
 
 
 def content_hash(items: Iterable[Item]) -> str:
-    """SHA-256 over the items in order; independent of the file's name and layout.
+    """Return the SHA-256 over the items in order; independent of the file's name and layout.
 
     >>> content_hash([Item("a", "x")]) == content_hash([Item("a", "y")])
     False
@@ -81,5 +81,5 @@ def content_hash(items: Iterable[Item]) -> str:
 
 
 def canonical(value: Any) -> bytes:
-    """JSON with one spelling per value; escapes keep even broken Unicode ASCII."""
+    """Return JSON with one spelling per value; escapes keep even broken Unicode ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str).encode()

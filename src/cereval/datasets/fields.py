@@ -1,4 +1,4 @@
-"""From the records of a file to items: which field is the question, the answer, the choices."""
+"""Find in the records of a file which field is the question, the answer, the choices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Which field of the data plays which part; `None` takes the first name that is recognised.
+    """Say which field of the data plays which part; `None` takes the first name that is recognised.
 
     `choices` may name several fields, as in `A,B,C,D`.
 
@@ -85,7 +85,7 @@ def question_of(row: Row, name: str, source: str) -> str | tuple[Mapping[str, st
 
 
 def choices_of(row: Row, name: str, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Labels and texts of the choices, from a list, a mapping, ARC's `{label, text}` or several fields."""
+    """Return labels and texts of the choices, from a list, a mapping, ARC's `{label, text}` or several fields."""
     if name not in row.values and "," in name:
         parts = name.split(",")
         return tuple(parts), tuple(as_text(row.values.get(part, "")) for part in parts)
@@ -143,7 +143,7 @@ def _is_turn(turn: Any) -> bool:
 
 
 def _unpacked(value: Any) -> Any:
-    """CSV has no lists: a cell that holds JSON is read as such."""
+    """Read a cell that holds JSON as such: CSV has no lists."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             return parse_json(value, "a cell", mend=True)

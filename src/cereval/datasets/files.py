@@ -1,4 +1,4 @@
-"""Reading JSONL, CSV and Parquet as they lie on disk: rows or Arrow tables; errors name the line."""
+"""Read JSONL, CSV and Parquet as they lie on disk: rows or Arrow tables; errors name the line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of a file and where it stands there, as in `line 7` or `row 7`."""
+    """Hold one record of a file and where it stands there, as in `line 7` or `row 7`."""
 
     place: str
     values: Mapping[str, Any]
@@ -150,7 +150,7 @@ def _arrow_parquet(path: Path, file: BinaryIO) -> Any:
 
 
 def _delimiter(path: Path) -> str:
-    """Tabs by the file's ending, else whichever of comma and semicolon the first line has more of."""
+    """Return tabs by the file's ending, else whichever of comma and semicolon the first line has more of."""
     if path.suffix.lower() == ".tsv":
         return "\t"
     with open_regular(path) as file:

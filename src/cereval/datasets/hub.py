@@ -1,4 +1,4 @@
-"""`hf:org/name[:config][@split]`: data sets of the Hugging Face hub (extra `datasets`)."""
+"""Read data sets of the Hugging Face hub (extra `datasets`): `hf:org/name[:config][@split]`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPEC = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HubSource:
-    """A data set of the hub, its configuration and the split to read.
+    """Name a data set of the hub, its configuration and the split to read.
 
     >>> HubSource.parse("hf:cais/mmlu:all@validation")
     HubSource(name='cais/mmlu', config='all', split='validation')

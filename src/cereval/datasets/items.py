@@ -1,4 +1,4 @@
-"""Rows become items: parts are read, ids are given, the rest is kept as metadata."""
+"""Turn rows into items: parts are read, ids are given, the rest is kept as metadata."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _unique(items: list[Item], rows: Sequence[Row], parts: Fields, source: str) 
 
 
 def _named_by_content(items: list[Item]) -> list[Item]:
-    """Ids from the content alone survive reordering; the n-th copy of an item is numbered."""
+    """Give ids from the content alone, which survive reordering; the n-th copy of an item is numbered."""
     seen: Counter[str] = Counter()
     named = []
     for item in items:
@@ -127,7 +127,7 @@ def _kept(name: str, value: Any, used: frozenset[str]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Only what JSON can hold, so that items can be stored, hashed and sent to other processes."""
+    """Keep only what JSON can hold, so that items can be stored, hashed and sent to other processes."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

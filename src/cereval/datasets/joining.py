@@ -1,4 +1,4 @@
-"""Data sets put together: one task for each of several, or a version and what was added to it."""
+"""Join data sets: one task for each of several, or a version and what was added to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of multiple-choice items, in whatever way the data writes them, as letters."""
+"""Turn the answers of multiple-choice items, in whatever way the data writes them, into letters."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def first_number(answers: Sequence[Any], counts: Sequence[int]) -> int:
 
 
 def says_where_it_counts_from(answers: Sequence[Any], counts: Sequence[int]) -> bool:
-    """Whether numbers that name choices include the first (0) or the last counted from 1; True if there are none.
+    """Tell whether numbers that name choices include the first (0) or the last counted from 1; True if there are
+    none.
 
     >>> says_where_it_counts_from([1, 3], [4, 4]), says_where_it_counts_from([1, 4], [4, 4])
     (False, True)

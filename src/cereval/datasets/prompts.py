@@ -1,4 +1,4 @@
-"""From an item to the chat that a model is asked: template (sandboxed), system prompt, examples."""
+"""Turn an item into the chat that a model is asked: template (sandboxed), system prompt, examples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Answer with the letter of the right choice."""
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """How items are put to a model.
+    """Say how items are put to a model.
 
     The template (Jinja2) sees `question`, `choices`, `options` (letter and choice), `category`, `id` and the
     data's other fields, by name and as `metadata`; never the answer. Without one the question is put as is,
@@ -74,7 +74,7 @@ class Prompt:
 def split_examples(
     items: Sequence[Item], count: int, seed: int = 0
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
-    """Examples drawn from the items, and the items left: an example must not be a question too."""
+    """Draw examples from the items, and return them and the items left: an example must not be a question too."""
     if not 0 <= count < len(items):
         raise InvalidInput("shots", f"in [0, {len(items) - 1}]", count)
     chosen = np.random.default_rng(seed).permutation(len(items))[:count].tolist()

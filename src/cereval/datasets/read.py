@@ -1,4 +1,4 @@
-"""One call from a source to a data set."""
+"""Read a data set from its source in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The one boundary for files: what is opened is regular and bounded, what is read is text, JSON or YAML without traps.
+"""Read files, at the one boundary for them: what is opened is regular and bounded, what is read is text, JSON or YAML
+without traps.
 
 Obligations of every function here:
 - a FIFO, a device, a socket or a folder is refused at once, and nothing is read past its limit;
@@ -195,7 +196,7 @@ def cleaned(value: Any, place: str, *, mend: bool = False) -> Any:
 
 
 class _Flaw(Exception):
-    """What is wrong with a value, and the way to it from outside in, filled in on the way out."""
+    """Report what is wrong with a value, and the way to it from outside in, filled in on the way out."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -261,7 +262,7 @@ def _twice(keys: list[str]) -> str:
 
 
 class _Nodes:
-    """Measures a YAML document as its nodes, before aliases and merges are worked out."""
+    """Count the nodes of a YAML document, before aliases and merges are worked out."""
 
     def __init__(self) -> None:
         self.sizes: dict[int, int] = {}

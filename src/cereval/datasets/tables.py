@@ -1,4 +1,4 @@
-"""The tables of a replay: SCORES (`item` and one column per model), ITEMS (`item`, `text`, `category`)."""
+"""Read the tables of a replay: SCORES (`item` and one column per model), ITEMS (`item`, `text`, `category`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoresTable:
-    """Scores in [0, 1] of many models on the same items; NaN where a model was not asked.
+    """Hold scores in [0, 1] of many models on the same items; NaN where a model was not asked.
 
     >>> table = ScoresTable(("a", "b"), {"gpt-4": np.array([1.0, 0.0])})
     >>> table.model("gpt-4").tolist()
@@ -49,7 +49,7 @@ class ScoresTable:
         return tuple(other for other in self.models if other != name)
 
     def history(self, names: Sequence[str]) -> Floats:
-        """Items x the named models."""
+        """Return items x the named models."""
         return (
             np.column_stack([self.model(name) for name in names]) if names else np.empty((len(self.items), 0))
         )
@@ -57,7 +57,7 @@ class ScoresTable:
 
 @dataclass(frozen=True, slots=True)
 class ItemsTable:
-    """What is known of the items before a model is asked; `None` where the file has no such column.
+    """Hold what is known of the items before a model is asked; `None` where the file has no such column.
 
     >>> ItemsTable(("a", "b"), ("1+1", "2+2"), None).aligned_to(("b",)).texts
     ('2+2',)

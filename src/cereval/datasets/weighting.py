@@ -1,4 +1,4 @@
-"""`--weights` and `--mix` into weights of the items: a target that is not the plain mean."""
+"""Turn `--weights` and `--mix` into weights of the items: a target that is not the plain mean."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson")
 
 
 def check_one(weights: str | None, mix: str | None) -> None:
-    """Weights and a mix are two ways to say the same: only one may be given."""
+    """Refuse weights and a mix together: they are two ways to say the same."""
     if weights is not None and mix is not None:
         raise InvalidInput("--mix", "left out when --weights is given", mix)
 
@@ -32,7 +32,7 @@ def is_table(value: str) -> bool:
 
 
 def weights_of_items(value: str, ids: Sequence[str], column: Callable[[str], Sequence[Any]]) -> Floats:
-    """Weights from a file (`item`, `weight`) or from a column, which `column` looks up."""
+    """Return weights from a file (`item`, `weight`) or from a column, which `column` looks up."""
     from cereval.datasets.tables import read_column
 
     values = read_column(value, WEIGHTS, ids) if is_table(value) else list(column(value))
@@ -67,7 +67,7 @@ def mix_of(value: str) -> dict[str, float]:
 
 
 def mix_notes(value: str | None) -> tuple[str, ...]:
-    """Says so where the shares of a mix are not those of a whole.
+    """Say so where the shares of a mix are not those of a whole.
 
     >>> mix_notes("law=2,art=1"), mix_notes("law=0.7,art=0.3"), mix_notes(None)
     (('the shares of --mix sum to 3: they count relative to one another',), (), ())

@@ -1,4 +1,4 @@
-"""The contract of a figure, and the one way to reproduce it.
+"""State the contract of a figure, and the one way to reproduce it.
 
 Obligations of every figure
 1. `tasks` are independent, picklable and keyed by all their parameters: a finished one is never run again.
@@ -31,7 +31,7 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One replication: `work(**settings)` gives the rows, `key` names it in the CSV."""
+    """Describe one replication: `work(**settings)` gives the rows, `key` names it in the CSV."""
 
     key: str
     work: Callable[..., list[dict[str, Any]]]
@@ -60,7 +60,7 @@ class Figure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """Where the parts of one figure were written."""
+    """Say where the parts of one figure were written."""
 
     csv: Path
     png: Path
@@ -105,7 +105,7 @@ def run_tasks(
 
 
 class RowFile:
-    """A CSV that is both the result of an experiment and its memory of finished replications.
+    """Keep a CSV that is both the result of an experiment and its memory of finished replications.
 
     A task's rows carry their number in `of`: a replication that was cut off in the middle of a write is
     recognised and run again.

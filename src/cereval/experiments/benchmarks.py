@@ -1,4 +1,4 @@
-"""Figures on recorded results: real benchmarks, the embedding ablation, and the test scaling law."""
+"""Plot figures on recorded results: real benchmarks, the embedding ablation, and the test scaling law."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _listed(values: tuple[float, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Benchmarks:
-    """Figure 3 and the appendix figures: Base, Seq, Cer-Eval and the certified methods on real scores."""
+    """Plot figure 3 and the appendix figures: Base, Seq, Cer-Eval and the certified methods on real scores."""
 
     data: Path
     out: Path
@@ -165,7 +165,7 @@ class Benchmarks:
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """Appendix D: saved shares of four models on each benchmark with at least three embedders.
+    """Plot appendix D: saved shares of four models on each benchmark with at least three embedders.
 
     `endpoint` adds vectors that were fetched from an embeddings endpoint: (name, {folder: .npy file}).
     """
@@ -245,8 +245,8 @@ def _bars(axes: Any, rows: Rows) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ScalingLaw:
-    """Figures 4, 5 and the one of appendix D: all models, the paper's eps = .06 and .07, and one that its
-    radius can reach on fewer than all items of these folders.
+    """Plot figures 4, 5 and the one of appendix D: all models, the paper's eps = .06 and .07, and one that its radius
+    can reach on fewer than all items of these folders.
     """
 
     data: Path

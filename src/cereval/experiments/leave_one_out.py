@@ -27,7 +27,7 @@ from cereval.sessions.replay import replay
 
 @dataclass(frozen=True, slots=True)
 class LeaveOneOut:
-    """The plan: a table, a goal, seeds, and a file of what is known of the items (see `save_features`)."""
+    """Plan the replays: a table, a goal, seeds, and a file of what is known of the items (see `save_features`)."""
 
     scores: Path
     eps: float = 0.02
@@ -51,7 +51,7 @@ class LeaveOneOut:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Mean calls of one model, or the sums over all: asked of everyone, drawn uniformly, and with history."""
+    """Hold mean calls of one model, or the sums over all: asked of everyone, drawn uniformly, and with history."""
 
     model: str
     items: float

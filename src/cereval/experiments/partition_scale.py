@@ -1,4 +1,4 @@
-"""What repartitioning at every step costs: Algorithm 3 until all items of a large pool are evaluated."""
+"""Time what repartitioning at every step costs: Algorithm 3 until all items of a large pool are evaluated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cereval.items.partition import NearestNeighbourPartition
 
 @dataclass(frozen=True, slots=True)
 class ScaleReport:
-    """One pass over a pool with a new partition, its best k and a group's unseen items after every item."""
+    """Describe one pass over a pool with a new partition, its best k and a group's unseen items after every item."""
 
     items: int
     dimensions: int
@@ -26,7 +26,7 @@ class ScaleReport:
 def partition_scale(
     items: int = 14_042, dimensions: int = 768, training_fraction: float = 1.0
 ) -> ScaleReport:
-    """Random vectors and graded losses, the worst case: every k has groups and every arrival moves items.
+    """Time the worst case, random vectors and graded losses: every k has groups and every arrival moves items.
 
     >>> report = partition_scale(items=200, dimensions=8)
     >>> report.items, report.cpu_seconds < 10

@@ -1,4 +1,4 @@
-"""Synthetic populations: the paper's S1 to S3, its counterexample, and the plain ones that tables need.
+"""Draw synthetic populations: the paper's S1 to S3, its counterexample, and the plain ones that tables need.
 
 Every function takes an owned Generator, so the same seed gives the same population. Scores are
 1 - loss, as everywhere in cereval; the paper's losses are one subtraction away.
@@ -20,7 +20,7 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
-    """One score, one embedding and one true group for each item."""
+    """Hold one score, one embedding and one true group for each item."""
 
     scores: Floats
     embeddings: NDArray[np.float32]
@@ -38,7 +38,7 @@ class Population:
 
 
 def truncated_gaussian(rng: np.random.Generator, means: Floats, deviations: Floats) -> Floats:
-    """Gaussians with these parameters, conditioned on [0, 1], by inversion of the distribution function.
+    """Draw Gaussians with these parameters, conditioned on [0, 1], by inversion of the distribution function.
 
     >>> values = truncated_gaussian(np.random.default_rng(0), np.full(4, 0.5), np.full(4, 1.0))
     >>> bool((values >= 0).all() and (values <= 1).all())
@@ -60,7 +60,7 @@ def paper_simulation(
     dimensions: int = 10,
     name: str = "simulation",
 ) -> Population:
-    """Section 6.1 of the paper: K Gaussian clouds around (lambda k, 0, ..., 0), sigma = 1.
+    """Draw section 6.1 of the paper: K Gaussian clouds around (lambda k, 0, ..., 0), sigma = 1.
 
     In group k the loss is Gaussian with mean (k - 1/2)/K and variance 1/K^2 *before* it is truncated
     to [0, 1]. The paper does not say how points fall into groups: here uniformly and independently.
@@ -73,7 +73,7 @@ def paper_simulation(
 
 
 def s1(rng: np.random.Generator, size: int = 5000) -> Population:
-    """(S1) One group: losses carry no structure.
+    """Draw (S1), one group: losses carry no structure.
 
     >>> population = s1(np.random.default_rng(0))
     >>> population.size, population.embeddings.shape[1], round(float(population.scores.var()), 3)
@@ -83,12 +83,12 @@ def s1(rng: np.random.Generator, size: int = 5000) -> Population:
 
 
 def s2(rng: np.random.Generator, size: int = 5000) -> Population:
-    """(S2) Three groups that are easy to tell apart: lambda = 5."""
+    """Draw (S2), three groups that are easy to tell apart: lambda = 5."""
     return paper_simulation(rng, 3, 5.0, size=size, name="S2")
 
 
 def s3(rng: np.random.Generator, size: int = 5000) -> Population:
-    """(S3) Three groups that are hard to tell apart: lambda = 1."""
+    """Draw (S3), three groups that are hard to tell apart: lambda = 1."""
     return paper_simulation(rng, 3, 1.0, size=size, name="S3")
 
 
@@ -116,7 +116,7 @@ def hubness(
 
 
 def bernoulli(rng: np.random.Generator, mean: float, size: int = 5000, dimensions: int = 10) -> Population:
-    """Scores 0/1 with this mean; embeddings are noise.
+    """Draw scores 0/1 with this mean; embeddings are noise.
 
     >>> bernoulli(np.random.default_rng(0), 0.1).name
     'Bernoulli 0.1'
@@ -134,7 +134,7 @@ def clusters(
     dimensions: int = 10,
     separation: float = 5.0,
 ) -> Population:
-    """Scores 0/1 whose mean depends on the cluster; centres `separation` apart on a line, unit noise.
+    """Draw scores 0/1 whose mean depends on the cluster; centres `separation` apart on a line, unit noise.
 
     >>> population = clusters(np.random.default_rng(0))
     >>> [round(float(population.scores[population.groups == k].mean()), 2) for k in range(3)]
@@ -157,7 +157,7 @@ def two_point(
     size: int = 5000,
     dimensions: int = 10,
 ) -> Population:
-    """Scores that take two values, `high` with probability `share_high`; embeddings are noise.
+    """Draw scores that take two values, `high` with probability `share_high`; embeddings are noise.
 
     >>> population = two_point(np.random.default_rng(0), 0.4, 0.6)
     >>> sorted(set(population.scores.tolist()))

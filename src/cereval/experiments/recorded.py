@@ -1,4 +1,4 @@
-"""Recorded results of real benchmarks: folders with `scores.parquet` and `items.parquet`."""
+"""Read recorded results of real benchmarks: folders with `scores.parquet` and `items.parquet`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Benchmark:
-    """Scores (items x models, NaN = not asked) and texts of one folder."""
+    """Hold scores (items x models, NaN = not asked) and texts of one folder."""
 
     name: str
     models: tuple[str, ...]
@@ -39,7 +39,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """Scores of one model, the rows of the benchmark they belong to, and the other models' scores there."""
+    """Hold scores of one model, the rows of the benchmark they belong to, and the other models' scores there."""
 
     scores: Floats
     kept: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Figures on synthetic populations: the paper's simulation, and the hubness counterexample.
+"""Plot figures on synthetic populations: the paper's simulation, and the hubness counterexample.
 
 On the counterexample Cer-Eval's interval misses and the certified method's covers.
 """
@@ -57,7 +57,7 @@ def simulate(
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Figure 2 of the paper: d = 10, n = 5,000, delta = .05, lambda 5 and 1."""
+    """Plot figure 2 of the paper: d = 10, n = 5,000, delta = .05, lambda 5 and 1."""
 
     replications: int = 20
     eps: tuple[float, ...] = GRID
@@ -93,8 +93,8 @@ class Simulation:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One size and half-width; `share` of the items is the core whose loss is 1."""
+class HubnessCase:
+    """Describe one size and half-width; `share` of the items is the core whose loss is 1."""
 
     size: int
     eps: float
@@ -106,11 +106,15 @@ class Case:
         return f"N = {self.size:,}, eps = {self.eps:g}, {shares}"
 
 
-ALL_CASES = (Case(5000, 0.10), Case(20_000, 0.07), Case(20_000, 0.05, share=0.5, training_fraction=1.0))
+ALL_CASES = (
+    HubnessCase(5000, 0.10),
+    HubnessCase(20_000, 0.07),
+    HubnessCase(20_000, 0.05, share=0.5, training_fraction=1.0),
+)
 """Two on which the method misses as printed, and one on which it misses with labels clamped too."""
 
 
-def find_misses(case: Case, method: str, replication: int) -> list[dict[str, Any]]:
+def find_misses(case: HubnessCase, method: str, replication: int) -> list[dict[str, Any]]:
     """Run one method on one population: items, and by how much the interval misses."""
     population = hubness(np.random.default_rng([replication, 0]), case.size, share=case.share)
     side: dict[str, Any] = {} if method == "uniform" else {"embeddings": population.embeddings}
@@ -132,10 +136,10 @@ def find_misses(case: Case, method: str, replication: int) -> list[dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Cer-Eval as printed misses in most runs; the certified method on the same embeddings covers."""
+    """Show that Cer-Eval as printed misses in most runs, and the certified method on the same embeddings covers."""
 
     replications: int = 20
-    cases: tuple[Case, ...] = ALL_CASES
+    cases: tuple[HubnessCase, ...] = ALL_CASES
     methods: tuple[str, ...] = ("cer-eval", "cer-eval clamped", "uniform", "active", "partition")
     name: str = "hubness"
 

@@ -1,4 +1,4 @@
-"""Means over replications, as tables in markdown and as plots; matplotlib is imported when a plot is saved."""
+"""Average over replications, as tables in markdown and as plots; matplotlib is imported when a plot is saved."""
 
 from __future__ import annotations
 

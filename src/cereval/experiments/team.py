@@ -1,4 +1,4 @@
-"""A team evaluates models one after the other: every certified run makes the next one cheaper.
+"""Play a team that evaluates models one after the other: every certified run makes the next one cheaper.
 
 Each model sees only what the runs before it observed: a few hundred answers each, drawn unequally. Beside it
 the same model, seed and goal with no history, with the complete scores of the same earlier models, and with those
@@ -65,7 +65,7 @@ def evaluate_in_turn(folder: Path, order: int, eps: float, models: int | None = 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
-    """The items that one run asked for, and whether its interval misses the truth."""
+    """Hold the items that one run asked for, and whether its interval misses the truth."""
 
     items: NDArray[np.int64]
     missed: bool
@@ -92,7 +92,7 @@ def _order(benchmark: Benchmark, order: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """Calls per model as a curve over the models evaluated so far."""
+    """Plot calls per model as a curve over the models evaluated so far."""
 
     data: Path
     eps: float = 0.03

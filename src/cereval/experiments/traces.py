@@ -1,4 +1,4 @@
-"""One run to exhaustion as a path of intervals: it yields the needed items for every eps at once."""
+"""Record one run to exhaustion as a path of intervals: it yields the needed items for every eps at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def misses(lower: float, upper: float, truth: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Where a run stops for one eps: the items it took, whether its interval then misses the mean, and the
+    """Say where a run stops for one eps: the items it took, whether its interval then misses the mean, and the
     distance of its estimate from it.
     """
 
@@ -49,7 +49,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """Estimate, radius and interval after each result of one run, and the mean they are about."""
+    """Hold estimate, radius and interval after each result of one run, and the mean they are about."""
 
     estimate: Floats
     radius: Floats

@@ -1,4 +1,4 @@
-"""What a user wants to know. A new goal is one class and one line here."""
+"""List what a user may want to know. A new goal is one class and one line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a goal: what to work towards, and whether it has been reached."""
+"""State the contract of a goal: what to work towards, and whether it has been reached."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cereval.methods.base import Aim, Method
 
 
 class Goal(Protocol):
-    """Goals are frozen, validated in their constructors, and rebuilt from their spec."""
+    """Say what a run works towards. Goals are frozen, validated in their constructors, and rebuilt from their spec."""
 
     def aim(self, budget: int | None) -> Aim:
         """Return what the method's bets and draws should work towards."""
@@ -24,4 +24,4 @@ class Goal(Protocol):
         """Return what is asked, in a few words."""
 
     def spec(self) -> dict[str, Any]:
-        """Name and parameters, JSON-able."""
+        """Return name and parameters as JSON."""

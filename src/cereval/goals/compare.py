@@ -1,4 +1,4 @@
-"""Goals of a comparison: which model is better, by how much, or whether a new one is not worse.
+"""State the goals of a comparison: which model is better, by how much, or whether a new one is not worse.
 
 With z_first and z_second the scores of two models on the same item, D = z_first - z_second and y = (1 + D)/2: a score
 in [0, 1] like any other, whose mean is 1/2 where the models are equal. All goals here read their answer
@@ -29,7 +29,7 @@ NOT_WORSE, WORSE = "not-worse", "worse"
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Which of the two is better, or that they differ by no more than `tie`: whichever is certified first.
+    """Decide which of the two is better, or that they differ by no more than `tie`: whichever is certified first.
 
     >>> Sign(0.02).spec()
     {'goal': 'sign', 'tie': 0.02}
@@ -54,7 +54,7 @@ class Sign:
         return self.decision(method) is not None
 
     def decision(self, method: Method) -> str | None:
-        """ "first", "second" or "no-difference"; where two of them hold, the sign, which says more."""
+        """Return "first", "second" or "no-difference"; where two of them hold, the sign, which says more."""
         return _sign_or_tie(method, self.tie)
 
     @property
@@ -67,7 +67,7 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference of the two means within `eps`, whatever its sign.
+    """Estimate the difference of the two means within `eps`, whatever its sign.
 
     >>> Difference(0.05).aim(None).eps
     0.025
@@ -99,7 +99,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class NotWorse:
-    """The regression check: the first model, say a new version, is not worse than the second by more than `eps`.
+    """Check for a regression: the first model, say a new version, is not worse than the second by more than `eps`.
 
     >>> NotWorse(0.02).aim(None).marks
     (0.49,)
@@ -123,7 +123,7 @@ class NotWorse:
         return self.decision(method) is not None
 
     def decision(self, method: Method) -> str | None:
-        """ "not-worse", also where the first is worse by exactly eps, or "worse"."""
+        """Return "not-worse", also where the first is worse by exactly eps, or "worse"."""
         interval = method.interval
         # The bets exclude an end that they set, the scores of all items only what lies beyond it.
         beyond = ROUNDING if method.complete else 0.0

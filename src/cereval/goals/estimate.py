@@ -1,4 +1,4 @@
-"""`Estimate(eps)`: the mean score within eps."""
+"""Estimate the mean score within eps: `Estimate(eps)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goals of a ranking: the full order, the top k, who beats a baseline.
+"""State the goals of a ranking: the full order, the top k, who beats a baseline.
 
 A goal says which pairs are played, how many of their nulls can be true and wrongly rejected (`family`), which
 pairs still matter, and what the answer is. Matrices are those of `Claims`: [i, j] speaks of model i over model j.
@@ -25,7 +25,7 @@ SMALLEST_FLOOR = 0.005
 
 
 class Claims(Protocol):
-    """What a goal may look at; see `cereval.rank.claims.PairClaims`."""
+    """Describe what a goal may look at; see `cereval.sessions.claims.PairClaims`."""
 
     @property
     def above(self) -> Bools: ...
@@ -40,7 +40,9 @@ class Claims(Protocol):
 
 
 class RankGoal(Protocol):
-    """Goals are frozen, validated in their constructors, and rebuilt from their spec."""
+    """Say what a ranking works towards. Goals are frozen, validated in their constructors, and rebuilt from their
+    spec.
+    """
 
     @property
     def margin(self) -> float | None:
@@ -58,23 +60,23 @@ class RankGoal(Protocol):
         """Return the pairs that are played."""
 
     def family(self, models: int) -> int:
-        """Among how many nulls the error budget is shared: as many as can be true and matter to the answer."""
+        """Return among how many nulls the error budget is shared: as many as can be true and matter to the answer."""
 
     @property
     def orders_all(self) -> bool:
         """Tell whether the family holds both nulls of every pair played, so that all claims are certified order."""
 
     def unsettled(self, claims: Claims) -> Bools:
-        """Pairs that keep the goal from being reached (symmetric)."""
+        """Return the pairs that keep the goal from being reached (symmetric)."""
 
     def open(self, claims: Claims) -> Bools:
         """Return those of them to follow now; none only if none is unsettled."""
 
     def played(self, claims: Claims) -> Bools:
-        """Pairs whose games go on when both models have been asked (symmetric)."""
+        """Return the pairs whose games go on when both models have been asked (symmetric)."""
 
     def ties(self, claims: Claims) -> Bools:
-        """Pairs given as ties (symmetric)."""
+        """Return the pairs given as ties (symmetric)."""
 
     def winners(self, claims: Claims) -> Bools:
         """Return the models that answer the goal's question: the top k, or those that beat the baseline."""
@@ -87,7 +89,7 @@ class RankGoal(Protocol):
         """Return what is asked, in a few words."""
 
     def spec(self) -> dict[str, Any]:
-        """Name and parameters, JSON-able."""
+        """Return name and parameters as JSON."""
 
 
 def all_pairs(models: int) -> tuple[Ints, Ints]:
@@ -109,7 +111,7 @@ well be, last those of which it is only not unlikely. So whatever the budget, it
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """When a pair is a tie: proven within `tie`, or unlikely to be further apart.
+    """Decide when a pair is a tie: proven within `tie`, or unlikely to be further apart.
 
     doubt: a pair that is not ordered is given up as a tie once the chance that it is further apart than `tie`, by
     its estimate and standard error, is below this. That steers calls and certifies nothing. `proven`: only pairs
@@ -154,7 +156,9 @@ class Ties:
         return found
 
     def _unlikely(self, claims: Claims, doubt: float) -> Bools:
-        """Pairs whose chance to be further apart than the tie is below `doubt`; never one that was not played."""
+        """Return the pairs whose chance to be further apart than the tie is below `doubt`; never one that was not
+        played.
+        """
         reach = float(ndtri(1 - doubt)) * claims.error
         found: Bools = (np.abs(claims.gap) + reach < self.tie) & (claims.error < 1)
         return found
@@ -176,7 +180,7 @@ class Ties:
 
 @dataclass(frozen=True, slots=True)
 class Order(Ties):
-    """Every pair further apart than `tie` put in order.
+    """Put every pair further apart than `tie` in order.
 
     Of a pair with different means one order is wrong, of a pair with equal means both are: K(K-1) nulls.
 
@@ -299,7 +303,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class Beats(Ties):
-    """For each model: better or worse than the model number `baseline`, or a tie with it. 2(K-1) nulls.
+    """Decide for each model: better or worse than the model number `baseline`, or a tie with it. 2(K-1) nulls.
 
     >>> Beats(baseline=3).family(43)
     84

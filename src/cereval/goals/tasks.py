@@ -1,4 +1,4 @@
-"""Goals of a session with many tasks: the macro mean, every task, or a threshold for all of them."""
+"""State the goals of a session with many tasks: the macro mean, every task, or a threshold for all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from cereval.text import percent
 
 
 class TasksGoal(Protocol):
-    """Frozen, validated, rebuilt from its spec; `aims` also says how delta is shared out."""
+    """Say what is asked of many tasks. Frozen, validated, rebuilt from its spec; `aims` also says how delta is shared
+    out.
+    """
 
     @property
     def aims(self) -> TaskAims:
@@ -21,19 +23,19 @@ class TasksGoal(Protocol):
         """Tell whether the results consumed so far certify the goal."""
 
     def decision(self, method: ManyTasks) -> str | None:
-        """ "all-pass", "some-fail", or None: not decided, or nothing to decide."""
+        """Return "all-pass", "some-fail", or None: not decided, or nothing to decide."""
 
     @property
     def words(self) -> str:
         """Return what is asked, in a few words."""
 
     def spec(self) -> dict[str, Any]:
-        """Name and parameters, JSON-able."""
+        """Return name and parameters as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """The mean over tasks within `eps`; and, if `each` is given, every task's mean within `each`.
+    """Estimate the mean over tasks within `eps`; and, if `each` is given, every task's mean within `each`.
 
     >>> Macro(0.01).aims.parts[:2]
     (0.8, 0.2)
@@ -71,7 +73,7 @@ class Macro:
 
 @dataclass(frozen=True, slots=True)
 class EachWithin:
-    """Every task's mean within `eps`, all at once.
+    """Estimate every task's mean within `eps`, all at once.
 
     >>> EachWithin(0.05).spec()
     {'goal': 'each', 'eps': 0.05}
@@ -103,7 +105,8 @@ class EachWithin:
 
 @dataclass(frozen=True, slots=True)
 class AllAtLeast:
-    """Is every task's mean at least `value`? Stops when that is certified, or when one task certainly fails.
+    """Decide whether every task's mean is at least `value`; stop when that is certified, or when one task certainly
+    fails.
 
     >>> AllAtLeast(0.7).aims.every
     False
@@ -136,7 +139,7 @@ class AllAtLeast:
 
 @dataclass(frozen=True, slots=True)
 class WhichFail:
-    """Which tasks' means are below `value`? Stops when every task is decided.
+    """Find which tasks' means are below `value`; stop when every task is decided.
 
     >>> WhichFail(0.7).aims.every
     True

@@ -1,4 +1,4 @@
-"""`Threshold(c)`: is the mean score above or below c?"""
+"""Decide whether the mean score is above or below c: `Threshold(c)`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Threshold:
         return self.decision(method) is not None
 
     def decision(self, method: Method) -> str | None:
-        """ "above" or "below" once the interval no longer straddles the threshold.
+        """Return "above" or "below" once the interval no longer straddles the threshold.
 
         The bets exclude an end that they set, so that one equal to the threshold decides. The scores of all items
         exclude only what lies beyond their ends: where a call failed the mean may equal the upper one, and a mean

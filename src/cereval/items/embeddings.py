@@ -1,4 +1,4 @@
-"""Vectors for texts: TF-IDF + SVD, and a small neural embedder that ships with its weights.
+"""Make vectors for texts: TF-IDF + SVD, and a small neural embedder that ships with its weights.
 
 Rows have length 1 (0 for a text without known words), so nearest in distance is nearest in angle. The same
 texts give the same vectors. An embeddings endpoint is in `cereval.models.embeddings`: it goes over a network.
@@ -34,7 +34,7 @@ _WORD = re.compile(r"\w+")
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words.
+    """Return the lower-case words.
 
     >>> words("What is 2+2?")
     ['what', 'is', '2', '2']
@@ -43,7 +43,7 @@ def words(text: str) -> list[str]:
 
 
 def letters(text: str) -> list[str]:
-    """Overlapping runs of four characters: robust to spelling, and to languages without spaces.
+    """Return overlapping runs of four characters: robust to spelling, and to languages without spaces.
 
     >>> letters("ab cd")
     [' ab ', 'ab c', 'b cd', ' cd ']
@@ -53,7 +53,7 @@ def letters(text: str) -> list[str]:
 
 
 def tfidf(texts: Sequence[str], dimensions: int = DIMENSIONS, *, most: int = MOST_TERMS) -> Vectors:
-    """TF-IDF of words and pairs of neighbouring words, reduced by a truncated SVD.
+    """Compute TF-IDF of words and pairs of neighbouring words, reduced by a truncated SVD.
 
     References: Deerwester et al. 1990; randomised SVD after Halko, Martinsson and Tropp 2011.
 
@@ -68,7 +68,7 @@ def tfidf(texts: Sequence[str], dimensions: int = DIMENSIONS, *, most: int = MOS
 
 
 def wordllama(texts: Sequence[str], dimensions: int = DIMENSIONS) -> Vectors:
-    """Pooled token vectors of WordLlama, whose weights lie in its package: nothing is downloaded.
+    """Return pooled token vectors of WordLlama, whose weights lie in its package: nothing is downloaded.
 
     `dimensions` at most 256 (its vectors are trained to be cut). Needs the extra `embeddings`.
     """
@@ -81,14 +81,14 @@ def wordllama(texts: Sequence[str], dimensions: int = DIMENSIONS) -> Vectors:
 
 
 def character_tfidf(texts: Sequence[str], dimensions: int = DIMENSIONS) -> Vectors:
-    """TF-IDF + SVD over runs of four characters instead of words."""
+    """Compute TF-IDF + SVD over runs of four characters instead of words."""
     _check(texts, dimensions)
     terms = read_terms(map(letters, texts))
     return unit_rows(_truncated_svd(term_table(terms, len(texts), MOST_TERMS), dimensions))
 
 
 def noise(texts: Sequence[str], dimensions: int = DIMENSIONS) -> Vectors:
-    """Vectors that know nothing of the texts: the control of an ablation."""
+    """Return vectors that know nothing of the texts: the control of an ablation."""
     _check(texts, dimensions)
     return unit_rows(np.random.default_rng(0).normal(size=(len(texts), dimensions)))
 
@@ -114,7 +114,7 @@ def embed(texts: Sequence[str], name: str = "tfidf", dimensions: int = DIMENSION
 
 
 def text_features(texts: Sequence[str], name: str = "tfidf") -> Vectors:
-    """Vectors of the texts and, as the last column, the logarithm of their lengths.
+    """Return vectors of the texts and, as the last column, the logarithm of their lengths.
 
     >>> text_features(["short", "a much longer text"])[:, -1].round(2).tolist()
     [-0.15000000596046448, 0.15000000596046448]
@@ -136,7 +136,7 @@ def unit_rows(vectors: NDArray[Any]) -> Vectors:
 
 
 def _truncated_svd(table: Any, dimensions: int) -> NDArray[np.float64]:
-    """U S of the leading `dimensions` directions; padded with zeros where the table has fewer."""
+    """Return U S of the leading `dimensions` directions; padded with zeros where the table has fewer."""
     rank = min(dimensions, *table.shape)
     width = min(rank + 10, *table.shape)
     start = np.random.default_rng(0).standard_normal((table.shape[1], width), dtype=np.float32)

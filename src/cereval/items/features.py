@@ -1,4 +1,4 @@
-"""Side information as columns of a design matrix, each with the prior of its logistic coefficient."""
+"""Turn side information into columns of a design matrix, each with the prior of its logistic coefficient."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ GOLDEN = 0.6180339887498949
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Columns (items x features) with Gaussian priors on their coefficients; `past`: whether past scores are in them.
+    """Hold columns (items x features) with Gaussian priors on their coefficients; `past`: whether past scores are in
+    them.
 
     >>> joined = Design.of(np.ones((3, 1)), 4.0).beside(Design.of(np.zeros((3, 2)), 1.0))
     >>> joined.columns.shape, joined.precision.tolist()
@@ -51,7 +52,8 @@ def intercept(size: int) -> Design:
 
 
 def history_designs(table: Floats) -> dict[str, Design]:
-    """The past's easiness alone, bent, and with factors or relatives: from the most to the least prejudiced expert.
+    """Return the past's easiness alone, bent, and with factors or relatives: from the most to the least prejudiced
+    expert.
 
     The slope's prior mean is 1 on the logit scale: a new model is an average past model, shifted.
     """
@@ -77,7 +79,7 @@ def group_design(groups: NDArray[np.int64]) -> Design:
 
 
 def embedding_design(embeddings: NDArray[np.float32]) -> Design:
-    """Leading principal components, the first of variance 1 and the others in proportion; and the length.
+    """Return the leading principal components, the first of variance 1 and the others in proportion; and the length.
 
     The length tells apart what no linear function can: a core from its surroundings.
     """
@@ -91,7 +93,7 @@ def embedding_design(embeddings: NDArray[np.float32]) -> Design:
 
 
 def neighbourhood_design(positions: Floats) -> Design:
-    """Soft membership of each item in one of a few neighbourhoods: local means, shrunk to the overall one."""
+    """Return each item's soft membership in one of a few neighbourhoods: local means, shrunk to the overall one."""
     squares = _squared_distances(positions, _centres(positions, min(NEIGHBOURHOODS, len(positions))))
     nearest = squares.min(axis=1, keepdims=True)
     # Half the usual squared distance to a centre: items between two centres belong to both.
@@ -101,7 +103,7 @@ def neighbourhood_design(positions: Floats) -> Design:
 
 
 def _centres(positions: Floats, count: int) -> Floats:
-    """Lloyd's algorithm on at most SAMPLE items, from a start without randomness.
+    """Run Lloyd's algorithm on at most SAMPLE items, from a start without randomness.
 
     The start is that of k-means++ (the next centre falls on an item with probability in proportion to its
     squared distance to the centres so far) with the golden-ratio sequence in place of random numbers.

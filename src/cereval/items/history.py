@@ -1,4 +1,4 @@
-"""Past results on the same items, complete or not, turned into a difficulty and a few factors per item.
+"""Turn past results on the same items, complete or not, into a difficulty and a few factors per item.
 
 Model: probabilistic principal components with missing entries. Past model m scores item i with
 
@@ -35,7 +35,7 @@ PSEUDO_COUNT = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traits:
-    """What the past says of each item.
+    """Hold what the past says of each item.
 
     easiness: the logit of the expected score of an average reliable past model. factors: items x rank, the
     strongest first, scaled to variance 1, the others in proportion: a ridge on them is a ridge on the scores.
@@ -49,7 +49,7 @@ class Traits:
 
 
 def summarise(table: Floats) -> Traits:
-    """Difficulty and factors of each item from an items x past models table, NaN where not asked.
+    """Estimate difficulty and factors of each item from an items x past models table, NaN where not asked.
 
     >>> traits = summarise(np.array([[1, 1, 1], [0, 1, np.nan], [0, 0, 0]]))
     >>> bool(traits.easiness[0] > traits.easiness[1] > traits.easiness[2])
@@ -76,7 +76,7 @@ def summarise(table: Floats) -> Traits:
 
 
 def _votes(covariance: Floats, together: Floats) -> Floats:
-    """1 / the number of copies of each past model, itself included."""
+    """Return 1 / the number of copies of each past model, itself included."""
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
     # Chance correlations of a few common items are no evidence of a copy: shrink by the number in common.
     correlation = covariance / np.outer(deviation, deviation) * together / (together + 30.0)
@@ -88,7 +88,7 @@ def _votes(covariance: Floats, together: Floats) -> Floats:
 def _principal_components(
     centred: Floats, seen: Floats, covariance: Floats, votes: Floats
 ) -> tuple[Floats, Floats]:
-    """Loadings (models x rank) and posterior mean scores (items x rank)."""
+    """Return loadings (models x rank) and posterior mean scores (items x rank)."""
     squares, count = (centred**2).sum(axis=0), seen.sum(axis=0)
     variance = np.maximum(squares / count, 1e-4)
     loadings = _start(covariance, votes, min(len(votes), MAX_RANK))
@@ -102,7 +102,7 @@ def _principal_components(
 
 
 def _start(covariance: Floats, votes: Floats, rank: int) -> Floats:
-    """Leading eigenvectors of the covariance in which each set of copies counts once."""
+    """Return the leading eigenvectors of the covariance in which each set of copies counts once."""
     root = np.sqrt(votes)
     values, vectors = np.linalg.eigh(covariance * np.outer(root, root))
     leading = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(0.8 * values[::-1][:rank], 1e-6))
@@ -110,7 +110,7 @@ def _start(covariance: Floats, votes: Floats, rank: int) -> Floats:
 
 
 def _expect(centred: Floats, seen: Floats, loadings: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Posterior means (items x rank) and second moments (items x rank x rank) of the items' factors."""
+    """Return posterior means (items x rank) and second moments (items x rank x rank) of the items' factors."""
     rank = loadings.shape[1]
     outer = np.einsum("mr,ms->mrs", loadings, loadings / noise[:, None]).reshape(len(loadings), -1)
     precision = (seen @ outer).reshape(-1, rank, rank) + np.eye(rank)
@@ -120,14 +120,14 @@ def _expect(centred: Floats, seen: Floats, loadings: Floats, noise: Floats) -> t
 
 
 def _maximise(centred: Floats, seen: Floats, scores: Floats, moments: Floats) -> Floats:
-    """Loadings given the factors; one pseudo-item at loading 0 keeps hardly observed models near 0."""
+    """Fit loadings given the factors; one pseudo-item at loading 0 keeps hardly observed models near 0."""
     rank = scores.shape[1]
     gram = (seen.T @ moments.reshape(len(scores), -1)).reshape(-1, rank, rank) + np.eye(rank)
     return np.asarray(np.linalg.solve(gram, (centred.T @ scores)[:, :, None])[:, :, 0], dtype=np.float64)
 
 
 def _easiness(filled: Floats, loadings: Floats, votes: Floats) -> Floats:
-    """Logit of the mean score, each past model weighted by its part in the common direction."""
+    """Return the logit of the mean score, each past model weighted by its part in the common direction."""
     common = _axes(loadings, votes)[0][:, 0]
     weights = np.maximum(common * np.sign(common @ votes or 1.0), 0.0) * np.sqrt(votes) + 1e-9
     models = weights.sum() ** 2 / (weights**2).sum()
@@ -137,7 +137,7 @@ def _easiness(filled: Floats, loadings: Floats, votes: Floats) -> Floats:
 
 
 def _ordered_factors(loadings: Floats, scores: Floats, votes: Floats) -> Floats:
-    """Factors rotated to principal axes and scaled by the score variance that each one explains."""
+    """Turn the factors to principal axes and scale them by the score variance that each one explains."""
     _, strengths, axes = _axes(loadings, votes)
     factors = (scores @ axes.T) * strengths
     scale = factors[:, 0].std() if factors.shape[1] else 0.0

@@ -1,4 +1,4 @@
-"""A target mix of categories as weights of the items."""
+"""Turn a target mix of categories into weights of the items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cereval.text import did_you_mean
 
 
 def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> NDArray[np.float64]:
-    """Weights with which each category has its share of the mix; a category that is not named has none.
+    """Return weights with which each category has its share of the mix; a category that is not named has none.
 
     Within a category all items count alike. Shares are relative: they need not sum to 1.
 
@@ -46,7 +46,7 @@ def parsed_mix(text: str) -> dict[str, float]:
 
 
 def mix_from(pairs: Sequence[tuple[str, object]], source: str) -> dict[str, float]:
-    """Names and shares, each name once."""
+    """Read names and shares, each name once."""
     mix: dict[str, float] = {}
     for name, share in pairs:
         try:

@@ -1,4 +1,4 @@
-"""Forecasts of the difference between two models, from a forecast of each.
+"""Forecast the difference between two models, from a forecast of each.
 
 With D = z_first - z_second and y = (1 + D)/2, the forecast of y is (1 + g_first - g_second)/2: what makes an item hard
 for both cancels out. Each model has its own predictor, fitted on its own scores; where nothing known beforehand
@@ -23,7 +23,7 @@ PRIOR_RESULTS = 5.0
 
 
 class PairPredictor:
-    """A `Predictor` of y; `tell` gives it the two scores of an item before a fit may use them.
+    """Forecast y, as a `Predictor`; `tell` gives it the two scores of an item before a fit may use them.
 
     Spread: if the two errors were independent, that of y would have the variance (s_first^2 + s_second^2)/4. They
     are not, so the level is taken from the squared errors that earlier forecasts of y went on to make.
@@ -46,7 +46,7 @@ class PairPredictor:
         self.notes: tuple[str, ...] = ()
 
     def tell(self, item: int, first: float, second: float) -> None:
-        """The scores of an item; used once `fit` is given the item."""
+        """Take the scores of an item; used once `fit` is given the item."""
         self._scores[:, item] = first, second
 
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
@@ -73,12 +73,12 @@ class PairPredictor:
         self._constant_errors += float(importance @ (scores[self._seen :] - before) ** 2)
 
     def _level(self) -> float:
-        """Observed over stated squared errors, shrunk to 1."""
+        """Return observed over stated squared errors, shrunk to 1."""
         prior = PRIOR_RESULTS * float(self._variance.mean())
         return (self._observed + prior) / (self._stated + prior)
 
     def _explained(self) -> float:
-        """Share of the variance of y that the forecasts explained one step ahead."""
+        """Return the share of the variance of y that the forecasts explained one step ahead."""
         return 1.0 - self._observed / self._constant_errors if self._constant_errors > 0.0 else 0.0
 
 

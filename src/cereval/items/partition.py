@@ -1,4 +1,4 @@
-"""The paper's adaptive partition: 1-nearest-neighbour labels, kept up to date one evaluated item at a time.
+"""Keep the paper's adaptive partition, 1-nearest-neighbour labels, up to date one evaluated item at a time.
 
 Algorithm 3 labels an evaluated item floor(k Z) (Z its loss), gives every item of the pool the label of its
 nearest *training* item, and does so for each k = 1 .. ceil(ln|S|) + 1. Two facts keep every step cheap:
@@ -31,7 +31,7 @@ BLOCK = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
-    """One partition of the pool into `k` groups, with what has been evaluated in each.
+    """Describe one partition of the pool into `k` groups, with what has been evaluated in each.
 
     labels: the group of every item. sizes, seen, unknown: items, evaluated items and evaluated items without
     a loss (failed calls) of each group. total, squares: sums of the known losses and their squares. The
@@ -63,7 +63,7 @@ class Grouping:
 
 
 class NearestNeighbourPartition:
-    """Groups of items by the loss of their nearest training item, for every k at once.
+    """Group items by the loss of their nearest training item, for every k at once.
 
     Ties go to the training item that came first. Before the first training item all items are in group 0.
     Memory: the embeddings, and a few numbers for each item.
@@ -122,7 +122,7 @@ class NearestNeighbourPartition:
 
     @property
     def seen(self) -> NDArray[np.bool_]:
-        """For every item, whether it has been added."""
+        """Tell for every item whether it has been added."""
         return self._seen
 
     @property
@@ -138,7 +138,7 @@ class NearestNeighbourPartition:
         return self._neighbour_loss
 
     def add(self, item: int, loss: float | None) -> None:
-        """Takes in an evaluated item; a loss of None is a failed call: counted, never trained on."""
+        """Take in an evaluated item; a loss of None is a failed call: counted, never trained on."""
         if self._seen[item]:
             raise Misuse(f"item {item} was added before")
         if loss is not None and not 0 <= loss <= 1:
@@ -191,7 +191,7 @@ class NearestNeighbourPartition:
         self._sums[:, self._cells(self._neighbour_loss[item])] += change[:, None]
 
     def _train(self) -> None:
-        """Takes in the training items that came since the last look, as few matrix products as possible."""
+        """Take in the training items that came since the last look, as few matrix products as possible."""
         for start in range(0, len(self._waiting), BLOCK):
             items, losses = zip(*self._waiting[start : start + BLOCK], strict=True)
             self._train_block(np.array(items), np.array(losses))
@@ -219,7 +219,7 @@ class NearestNeighbourPartition:
         self._neighbour_loss[moved] = losses
 
     def _cells(self, losses: float | Floats) -> Labels:
-        """For each k (rows) the cell of the table that an item with this neighbour loss belongs to."""
+        """Return for each k (rows) the cell of the table that an item with this neighbour loss belongs to."""
         if isinstance(losses, np.ndarray):
             return self._offsets[:, None] + loss_labels(losses[None, :], self._ks[:, None], clamp=self._clamp)
         return self._offsets + loss_labels(losses, self._ks, clamp=self._clamp)
@@ -235,7 +235,7 @@ def groups_for(n_seen: int) -> int:
 
 
 def loss_labels(losses: float | Floats, k: int | Labels, *, clamp: bool = True) -> Labels:
-    """floor(k Z), with Z = 1 in the last group; without `clamp`, as printed, Z = 1 opens a (k+1)-th.
+    """Return floor(k Z), with Z = 1 in the last group; without `clamp`, as printed, Z = 1 opens a (k+1)-th.
 
     >>> loss_labels(np.array([0.0, 0.5, 0.99, 1.0]), 2).tolist()
     [0, 1, 1, 1]

@@ -1,4 +1,4 @@
-"""The paper's adaptive partition as a forecast: what makes Cer-Eval's idea rigorous.
+"""Forecast with the paper's adaptive partition: what makes Cer-Eval's idea rigorous.
 
 Inside a certified method the partition only guesses scores and says where surprises are likely; increments
 correct every guess, so the flaws that void the paper's interval (training items that label themselves, groups
@@ -26,7 +26,7 @@ MIN_VARIANCE = 0.004
 
 
 class PartitionPredictor:
-    """Forecasts an item by its group: mean and spread of the evaluated items there that trained no label.
+    """Forecast an item by its group: mean and spread of the evaluated items there that trained no label.
 
     k is the one that would have forecast those held-out items best, each without itself. Fitted in draw
     order on growing prefixes, as `Predictor` asks; who trains is drawn from `seed`.
@@ -67,7 +67,7 @@ class PartitionPredictor:
 
 
 def held_out_error(grouping: Grouping, prior: float, strength: float = SHRINKAGE) -> float:
-    """Summed squared error when each held-out item is forecast from the others of its group.
+    """Return the summed squared error when each held-out item is forecast from the others of its group.
 
     Without item i the forecast is (T - x_i + s p)/(n - 1 + s), so with m = n + s and t = T + s p the error is
     (m x_i - t)/(m - 1), and the squares sum to (m^2 Q - 2 m t T + n t^2)/(m - 1)^2 (T, Q: sums of x and x^2).

@@ -1,4 +1,4 @@
-"""The pool: everything known of the items before the model is asked anything."""
+"""Hold the pool: everything known of the items before the model is asked anything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """`size` items with their target weights (sum 1; None = equal) and side information.
+    """Hold `size` items with their target weights (sum 1; None = equal) and side information.
 
     Weights that are all equal are kept as None: they ask the same questions as no weights.
     embeddings: items x dimensions, finite. groups: one integer label 0..K-1 per item.
@@ -43,7 +43,7 @@ class Pool:
         groups: ArrayLike | None = None,
         history: ArrayLike | None = None,
     ) -> Pool:
-        """Checks every array against the pool's size and its allowed values."""
+        """Check every array against the pool's size and its allowed values."""
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise InvalidInput("n_items", "a whole number >= 1", size)
         size = int(size)
@@ -79,7 +79,7 @@ class Pool:
 
 
 def numbers(values: ArrayLike) -> Floats:
-    """Floats, NaN where a masked array hides its value."""
+    """Return floats, NaN where a masked array hides its value."""
     if isinstance(values, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(values)
         return np.where(hidden, np.nan, np.asarray(values.data, dtype=np.float64))

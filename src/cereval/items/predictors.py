@@ -1,4 +1,4 @@
-"""Online forecasts of a model's score on every item, from side information and the results so far.
+"""Forecast a model's score on every item online, from side information and the results so far.
 
 The certified estimator is valid for any forecast; a good one saves calls. With forecast g and draws in
 proportion to a guess s of the residual's size, the variance of one increment is about
@@ -38,7 +38,7 @@ LEAST_EXPLAINED = 0.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forecast:
-    """For every item, the predicted score in [0, 1] and the predicted size of (score - mean), > 0.
+    """Hold for every item the predicted score in [0, 1] and the predicted size of (score - mean), > 0.
 
     notes: what helped, in words. explained: share of the variance explained one step ahead; 0 without data.
     """
@@ -66,7 +66,7 @@ class Expert(Protocol):
 
 
 class Constant:
-    """The mean score so far, shrunk to 1/2 by one pseudo-result.
+    """Forecast the mean score so far, shrunk to 1/2 by one pseudo-result.
 
     >>> Constant(3).fit(np.array([0]), np.array([1.0])).tolist()
     [0.75, 0.75, 0.75]
@@ -80,7 +80,7 @@ class Constant:
 
 
 class LogisticRidge:
-    """Posterior mode of a logistic model; graded scores enter through the quasi-likelihood.
+    """Fit the posterior mode of a logistic model; graded scores enter through the quasi-likelihood.
 
     >>> line = Design.of(np.array([[-1.0], [0.0], [1.0]]), 1.0)
     >>> LogisticRidge(line).fit(np.array([0, 2]), np.array([0.0, 1.0])).round(2).tolist()
@@ -104,7 +104,7 @@ def expit(logits: Floats) -> Floats:
 
 
 def posterior_mode(rows: Floats, scores: Floats, prior: Design, start: Floats) -> Floats:
-    """Damped Newton steps on the penalised logistic loss, which is convex."""
+    """Take damped Newton steps on the penalised logistic loss, which is convex."""
     at = start
     loss = _loss(rows, scores, prior, at)
     for _ in range(30):
@@ -131,7 +131,7 @@ def _loss(rows: Floats, scores: Floats, prior: Design, at: Floats) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Past:
-    """What the mixture has learnt one step ahead: the state that a fit hands to the next one."""
+    """Hold what the mixture has learnt one step ahead: the state that a fit hands to the next one."""
 
     seen: int
     experts: Floats  # experts x items: forecasts that the next results will judge
@@ -146,7 +146,7 @@ class _Past:
 
 
 class Mixture:
-    """Experts averaged with weights that fall exponentially in their one-step-ahead squared errors.
+    """Average experts with weights that fall exponentially in their one-step-ahead squared errors.
 
     For rates up to 1/2 and plain squared error on [0, 1] such an average is at most ln(experts) / rate behind
     the best expert in total (Kivinen and Warmuth 1999). Here the rate is larger, the weights change once per
@@ -209,7 +209,7 @@ class Mixture:
 
 
 def tilted(spreads: Floats) -> Floats:
-    """Relative draw weights of each row of guesses, mixed with uniform draws: they are judged as used."""
+    """Return relative draw weights of each row of guesses, mixed with uniform draws: they are judged as used."""
     return np.asarray((1.0 - SAFETY) * spreads / spreads.mean(axis=1, keepdims=True) + SAFETY)
 
 

@@ -1,4 +1,4 @@
-"""How far a score may fall from its forecast, and the draw weights that follow from it.
+"""Estimate how far a score may fall from its forecast, and the draw weights that follow from it.
 
 With draws in proportion to w (mean 1 over the unseen items), one increment of the certified estimator has
 
@@ -47,7 +47,7 @@ class PowerLaw:
 
 
 def log_bernoulli(mean: Floats) -> Floats:
-    """log g (1 - g), with g kept a little away from 0 and 1, where squared errors are anyone's guess."""
+    """Return log g (1 - g), with g kept a little away from 0 and 1, where squared errors are anyone's guess."""
     return np.asarray(np.log(np.maximum(mean * (1.0 - mean), 0.004)))
 
 
@@ -80,7 +80,7 @@ def draw_weights(
     shares: Floats | None = None,
     least: float = MIN_REACH,
 ) -> Floats:
-    """Weights of the unseen items, share-weighted mean 1; draw item i with probability ~ shares_i weights_i.
+    """Return weights of the unseen items, share-weighted mean 1; draw item i with probability ~ shares_i weights_i.
 
     mean, spread: the forecast of each unseen item. shares: their parts in the target (None: equal parts of all of
     it). eps: the half-width aimed at (None: keep the range within twice that of uniform draws).
@@ -103,7 +103,8 @@ def draw_weights(
 
 
 def grading(scores: Floats) -> float:
-    """The variance of scores as a share of that of 0/1 scores with the same mean; 1 until a score says otherwise.
+    """Return the variance of scores as a share of that of 0/1 scores with the same mean; 1 until a score says
+    otherwise.
 
     A score z in [0, 1] has E z^2 = E z - E z(1 - z), so its variance falls short of mean (1 - mean) by E z(1 - z).
     All scores count alike, however likely they were drawn.
@@ -117,7 +118,7 @@ def grading(scores: Floats) -> float:
 
 
 def expected_squares(mean: Floats, held: Floats, grading: float) -> Floats:
-    """E (z - held)^2 if the score z has this mean and the share `grading` of the variance of a 0/1 score."""
+    """Return E (z - held)^2 if the score z has this mean and the share `grading` of the variance of a 0/1 score."""
     return np.asarray(np.maximum(grading * mean * (1.0 - mean), MIN_VARIANCE) + (mean - held) ** 2)
 
 

@@ -1,4 +1,4 @@
-"""Forecasts held back where they would make the range of an increment longer than they are worth.
+"""Hold forecasts back where they would make the range of an increment longer than they are worth.
 
 An increment reaches max g / w below its mean and max (1 - g) / w above it (`spread`). A run needs about
 
@@ -31,7 +31,7 @@ STEPS = np.array([1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tempered:
-    """Forecasts inside [low, high], and the spreads about them."""
+    """Hold forecasts inside [low, high], and the spreads about them."""
 
     mean: Floats
     spread: Floats
@@ -40,7 +40,7 @@ class Tempered:
 
 
 def temper(mean: Floats, spread: Floats, eps: float | None, shares: Floats) -> Tempered:
-    """Forecasts of the open items, clipped to where they save calls; `eps` None leaves them alone.
+    """Return forecasts of the open items, clipped to where they save calls; `eps` None leaves them alone.
 
     >>> mean, spread = np.array([0.9] + [0.05] * 99), np.full(100, 0.1)
     >>> temper(mean, spread, 0.05, np.full(100, 0.01)).mean[:2].round(2).tolist()

@@ -1,4 +1,4 @@
-"""Texts as a sparse table of weighted terms: TF-IDF with sublinear counts, smooth idf, rows of length 1.
+"""Turn texts into a sparse table of weighted terms: TF-IDF with sublinear counts, smooth idf, rows of length 1.
 
 Terms are whole numbers from the start: Python sees each word once, counting and pairing is array work. For
 the 14,042 questions of MMLU that is a quarter of the time that a counter of strings for each text takes.
@@ -17,15 +17,15 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Terms:
-    """Occurrences: term `codes[k]` stands in text `rows[k]`. `size`: one more than the largest code."""
+class Occurrences:
+    """Hold occurrences: term `codes[k]` stands in text `rows[k]`. `size`: one more than the largest code."""
 
     rows: Integers
     codes: Integers
     size: int
 
 
-def read_terms(tokens: Iterable[Sequence[str]]) -> Terms:
+def read_terms(tokens: Iterable[Sequence[str]]) -> Occurrences:
     """Return the tokens of each text, numbered in alphabetical order: no number depends on the order of the texts.
 
     >>> read_terms([["b", "a"], [], ["b"]]).codes.tolist()
@@ -40,10 +40,10 @@ def read_terms(tokens: Iterable[Sequence[str]]) -> Terms:
     place = np.empty(len(numbers), dtype=np.int64)
     place[[numbers[token] for token in sorted(numbers)]] = np.arange(len(numbers))
     rows = np.repeat(np.arange(len(lengths)), lengths)
-    return Terms(rows, place[np.array(codes, dtype=np.int64)], len(numbers))
+    return Occurrences(rows, place[np.array(codes, dtype=np.int64)], len(numbers))
 
 
-def with_pairs(terms: Terms) -> Terms:
+def with_pairs(terms: Occurrences) -> Occurrences:
     """Return the same terms and all pairs of neighbours inside a text.
 
     >>> with_pairs(read_terms([["a", "b"], ["b", "a", "b"]])).codes.tolist()
@@ -52,15 +52,15 @@ def with_pairs(terms: Terms) -> Terms:
     inside = np.flatnonzero(terms.rows[1:] == terms.rows[:-1])
     pairs = terms.codes[inside] * max(terms.size, 1) + terms.codes[inside + 1]
     distinct, codes = np.unique(pairs, return_inverse=True)
-    return Terms(
+    return Occurrences(
         np.concatenate([terms.rows, terms.rows[inside]]),
         np.concatenate([terms.codes, terms.size + codes]),
         terms.size + len(distinct),
     )
 
 
-def term_table(terms: Terms, texts: int, most: int) -> Any:
-    """Texts x terms in float32: the `most` frequent of the terms that stand in at least two texts."""
+def term_table(terms: Occurrences, texts: int, most: int) -> Any:
+    """Return texts x terms in float32: the `most` frequent of the terms that stand in at least two texts."""
     from scipy.sparse import csr_matrix
 
     # One number for each (text, term): counting repetitions is then one sort.

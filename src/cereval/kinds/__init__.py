@@ -1,4 +1,4 @@
-"""The kinds of question. This is the only place that knows them all: a new one is a file here and a line below."""
+"""List the kinds of question. This is the only place that knows them all: a new one is a file here and a line below."""
 
 from __future__ import annotations
 

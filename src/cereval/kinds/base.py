@@ -1,4 +1,4 @@
-"""The contract of a kind of question: what it adds to the frame that all kinds share.
+"""State the contract of a kind of question: what it adds to the frame that all kinds share.
 
 A kind says which session answers a plan, how a result is written into the log of a certificate, what the audit
 recomputes, and which runs keep the answers. Everything else (running, storing, resuming, verifying, reporting,
@@ -90,7 +90,7 @@ class Kind(ABC):
         return groups_of(categories)
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
-        """Lines for whoever watches a run begin."""
+        """Return lines for whoever watches a run begin."""
         if "groups" in plan.side_information:
             return ("categories help to choose questions",)
         return ()
@@ -104,7 +104,7 @@ class Kind(ABC):
         return result
 
     def refusal(self, plan: Plan) -> str | None:  # noqa: ARG002
-        """Why a run of this kind cannot be resumed by itself; None: it can."""
+        """Return why a run of this kind cannot be resumed by itself; None: it can."""
         return None
 
     def kept(

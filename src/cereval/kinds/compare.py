@@ -1,4 +1,4 @@
-"""Two models on the same items: `compare`, recorded or live."""
+"""Compare two models on the same items: `compare`, recorded or live."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARRAYS = {"weights": ("<f8", 1), "embeddings": ("<f8", 2), "groups": ("<i8", 1),
 
 
 class Compare(Kind):
-    """Which of two models is better; every draw asks both."""
+    """Decide which of two models is better; every draw asks both."""
 
     name: ClassVar[str] = "compare"
     format: ClassVar[str] = "cereval-comparison/1"
@@ -56,7 +56,7 @@ class Compare(Kind):
         )
 
     def older(self, plan: Plan) -> tuple[Plan, ...]:
-        """As `PackedPair`: the first version kept both answers as one."""
+        """Return the plan as `PackedPair` has it: the first version kept both answers as one."""
         first, second = self.models(plan)
         model = {"name": plan.model["name"], "first": first, "second": second}
         return (replace(plan, kind="", model=model),)

@@ -1,4 +1,4 @@
-"""One mean: `run`, `gate`, `replay`."""
+"""Estimate one mean: `run`, `gate`, `replay`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cereval.sessions.mean import Session
 
 
 class EstimateMean(Kind):
-    """The mean score of one model, within eps or against a threshold."""
+    """Estimate the mean score of one model, within eps or against a threshold."""
 
     name: ClassVar[str] = "estimate"
     format: ClassVar[str] = "cereval-certificate/1"

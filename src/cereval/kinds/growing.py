@@ -1,4 +1,6 @@
-"""Data that grow: `extend`, recorded or live. Each version is a run, which names the run of the version before."""
+"""Follow data that grow: `extend`, recorded or live. Each version is a run, which names the run of the version
+before.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from cereval.sessions.log import Log, Teller, replayed
 
 
 class GrowingData(Kind):
-    """The mean of every version of a data set, all certificates valid at once."""
+    """Estimate the mean of every version of a data set, all certificates valid at once."""
 
     name: ClassVar[str] = "growing"
     format: ClassVar[str] = "cereval-growing/1"

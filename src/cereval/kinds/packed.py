@@ -1,4 +1,4 @@
-"""Comparisons of the first version: one run of scores y = (1 + first - second)/2, both answers kept as one text."""
+"""Read comparisons of the first version: one run of scores y = (1 + first - second)/2, both answers in one text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cereval.sessions.pair import Comparison
 
 
 class PackedPair(EstimateMean):
-    """Runs of this kind are resumed, verified and reported as they were begun; no new ones are made."""
+    """Resume, verify and report the runs of this kind as they were begun; no new ones are made."""
 
     name: ClassVar[str] = "packed"
     page: ClassVar[str] = "cereval.report.compare:compare_page"

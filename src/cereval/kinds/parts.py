@@ -1,4 +1,4 @@
-"""The parts of runs that ask several models: each keeps one model's answers, and has no question of its own."""
+"""Keep the parts of runs that ask several models: each holds one model's answers, and has no question of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GOALS = ("ranked", "part")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PartResult(Certified):
-    """What a model has answered as part of a larger run: counts and a plain mean, nothing certified."""
+    """Hold what a model has answered as part of a larger run: counts and a plain mean, nothing certified."""
 
     mean: float | None
 
@@ -32,10 +32,10 @@ class PartResult(Certified):
 
 
 class PartSession(AskTell):
-    """Retells the answers of one model; what is asked next is decided by the run that it is part of."""
+    """Tell the answers of one model again; what is asked next is decided by the run that it is part of."""
 
     def __init__(self, plan: Plan, draws: tuple[Draw, ...]) -> None:
-        """draws: those that the larger run decided."""
+        """Take the draws that the larger run decided."""
         self.n_items, self.seed, self.confidence = plan.n_items, plan.seed, plan.confidence
         self.models, self.spec = (plan.model_name,), dict(plan.goal)
         self._given = iter(draws)
@@ -45,7 +45,7 @@ class PartSession(AskTell):
         return next(self._given, None)
 
     def _observe(self, index: int) -> None:
-        """Nothing is concluded from a part."""
+        """Leave the result alone: nothing is concluded from a part."""
 
     def _state(self) -> Stopped:
         return "running"
@@ -74,7 +74,7 @@ class PartSession(AskTell):
 
 
 class Part(Kind):
-    """One model's answers in a ranking or a comparison."""
+    """Keep one model's answers in a ranking or a comparison."""
 
     name: ClassVar[str] = "part"
     format: ClassVar[str] = ""

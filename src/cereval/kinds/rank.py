@@ -1,4 +1,4 @@
-"""Many models on shared items: `rank`, recorded or live."""
+"""Rank many models on shared items: `rank`, recorded or live."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETTINGS = frozenset(("models", "n_items", "goal", "confidence", "budget", "seed
 
 
 class Rank(Kind):
-    """The certified order of many models; every draw asks one of them."""
+    """Certify the order of many models; every draw asks one of them."""
 
     name: ClassVar[str] = "rank"
     format: ClassVar[str] = "cereval-ranking/1"

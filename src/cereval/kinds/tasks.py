@@ -1,4 +1,4 @@
-"""Many tasks at once: `tasks`, recorded or live."""
+"""Evaluate many tasks at once: `tasks`, recorded or live."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNNAMED = "(none)"
 
 
 class Tasks(Kind):
-    """Every task and their macro mean; the categories of the items are the tasks."""
+    """Estimate every task and their macro mean; the categories of the items are the tasks."""
 
     name: ClassVar[str] = "tasks"
     format: ClassVar[str] = "cereval-tasks/1"

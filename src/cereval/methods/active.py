@@ -1,4 +1,4 @@
-"""`active`: draws where surprises are expected, forecasts the rest from side information."""
+"""Draw where surprises are expected, forecast the rest from side information: `active`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEAST_TOLD = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often forecasts are made: the least size of a block, and its growth as a share of the draws so far."""
+    """Say how often forecasts are made: the least size of a block, and its growth as a share of the draws so far."""
 
     first: int
     growth: float
@@ -83,7 +83,7 @@ def entropy(setting: Setting) -> list[int]:
 
 
 class Active(CertifiedMethod):
-    """Blocks of draws; each block is drawn with a forecast made a whole block earlier.
+    """Draw in blocks; each block is drawn with a forecast made a whole block earlier.
 
     Block k holds the draws [b_k, b_{k+1}). Its draw weights come from the forecast F_{k-1}, fitted on the results of
     draws before b_{k-1}: a fixed rule of the draw's index, so draws depend on the seed and the scores but not
@@ -126,7 +126,7 @@ class Active(CertifiedMethod):
         return Draw(index, self._order[index], self._chances[index])
 
     def _draw_block(self) -> bool:
-        """Draws block k once the forecast F_{k-1} exists; False while it does not, or when nothing is left."""
+        """Draw block k once the forecast F_{k-1} exists; False while it does not, or when nothing is left."""
         block = self._blocks
         if self._fitted < max(block, 1):
             return False
@@ -156,7 +156,9 @@ class Active(CertifiedMethod):
         return items, chances
 
     def _block_weights(self, block: int) -> Floats:
-        """Uniform until a forecast has met results: an untested one may make the range long and all bets small."""
+        """Return the draw weights, uniform until a forecast has met results: an untested one may make the range long
+        and all bets small.
+        """
         shares = self.tally.shares
         left = shares if self.tally.replacement else np.where(self._drawn, 0.0, shares)
         if block < UNIFORM_BLOCKS:
@@ -187,7 +189,7 @@ class Active(CertifiedMethod):
             self.look(Outlook(forecast.mean, shape, weights, self._level(block, shape, weights)))
 
     def look(self, outlook: Outlook) -> None:
-        """Takes the forecast and the draw weights of a block, before its first result is booked."""
+        """Take the forecast and the draw weights of a block, before its first result is booked."""
         self.tally.look(outlook)
 
     def _shape(self, spread: Floats) -> Floats:

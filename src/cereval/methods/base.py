@@ -1,4 +1,4 @@
-"""The contract of a method: it decides draws, consumes results in draw order, and states an interval.
+"""State the contract of a method: it decides draws, consumes results in draw order, and states an interval.
 
 Obligations of every method
 1. `next_draw` depends only on the plan, the seed and the results of draws it has consumed, and on those
@@ -23,7 +23,7 @@ Target = Literal["benchmark", "population", "expected"]
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What the bets and draws should work towards: a half-width, or a threshold; and the calls to spend.
+    """Say what the bets and draws should work towards: a half-width, or a threshold; and the calls to spend.
 
     marks: values of which the side matters on which the target lies, unless it is within eps of them; unlike a
     threshold's, their answers are read off the interval, so that all of them hold together with it.
@@ -37,7 +37,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """All that a method may know before the first answer."""
+    """Hold all that a method may know before the first answer."""
 
     pool: Pool
     target: Target
@@ -54,11 +54,11 @@ class Method(ABC):
 
     @abstractmethod
     def next_draw(self) -> Draw | None:
-        """Decides the next draw; None when results are awaited or no item is left."""
+        """Decide the next draw; None when results are awaited or no item is left."""
 
     @abstractmethod
     def observe(self, draw: Draw, low: float, high: float) -> None:
-        """Consumes the result of the oldest unconsumed draw: its score lies in [low, high]."""
+        """Take the result of the oldest unconsumed draw: its score lies in [low, high]."""
 
     @property
     @abstractmethod
@@ -77,7 +77,7 @@ class Method(ABC):
 
     @property
     def contradiction(self) -> bool:
-        """True when the evidence has rejected every value: an event of probability at most delta."""
+        """Tell whether the evidence has rejected every value: an event of probability at most delta."""
         return False
 
     @property
@@ -87,11 +87,12 @@ class Method(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Lines for the result: what helped, what was left out."""
+        """Return lines for the result: what helped, what was left out."""
         return ()
 
     def aim_at(self, aim: Aim, drawn: int) -> None:  # noqa: B027
-        """The goal changed when `drawn` draws had been decided; validity may not depend on it, efficiency may.
+        """Take a goal that changed when `drawn` draws had been decided; validity may not depend on it, efficiency
+        may.
 
         Whoever changes the goal may know the results of those draws, consumed or not: what the new goal
         moves in bets or draws must begin with draw number `drawn`.

@@ -1,4 +1,4 @@
-"""`cer-eval`: the paper's Algorithms 2 and 3, as printed with their misprints corrected."""
+"""Run the paper's Algorithms 2 and 3, as printed with their misprints corrected: `cer-eval`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cereval.records import Draw, Interval
 
 
 class CerEval(PrintedMethod):
-    """Warm-up, then: partition by 1-NN, per-group Bernstein radius, one item from the neediest group, repeat.
+    """Run a warm-up, then: partition by 1-NN, per-group Bernstein radius, one item from the neediest group, repeat.
 
     No theorem covers it: training items carry their own label, items drawn under earlier partitions are not
     uniform in the new groups, and neither the choice of k nor the look at every step is paid for. The
@@ -68,7 +68,7 @@ class CerEval(PrintedMethod):
 
     @property
     def n_groups(self) -> int:
-        """K of the partition in use."""
+        """Return K of the partition in use."""
         return len(self._sums.sizes)
 
     def observe(self, draw: Draw, low: float, high: float) -> None:

@@ -1,4 +1,4 @@
-"""The certified engine: unbiased increments, a betting table, and the clock that steers them.
+"""Run the certified engine: unbiased increments, a betting table, and the clock that steers them.
 
 `uniform` and `active` differ only in how they draw and forecast; what turns their results into an interval is here.
 Guarantee: `anytime`. With probability at least 1 - delta every interval ever shown holds the target
@@ -39,7 +39,7 @@ up has had his chance of a wrong decision already, and the two chances add up.""
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The constants of the bets, none of which validity depends on in its range; chosen in `benchmarks/`.
+    """Hold the constants of the bets, none of which validity depends on in its range; chosen in `benchmarks/`.
 
     margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on
     Kelly bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest
@@ -66,7 +66,9 @@ SIDE_SHARE = 0.8
 
 
 class CertifiedMethod(Method):
-    """Obligations of subclasses: `next_draw`, and `prepare` where forecasts and draw weights change."""
+    """Turn results into an interval. Obligations of subclasses: `next_draw`, and `prepare` where forecasts and draw
+    weights change.
+    """
 
     guarantee: ClassVar[Guarantee] = "anytime"
     default_tuning: ClassVar[Tuning] = Tuning()
@@ -105,10 +107,10 @@ class CertifiedMethod(Method):
         self._settle(prospect, increment)
 
     def prepare(self, draw: Draw) -> None:
-        """Called before a result is booked: the moment to take a new outlook. Sees no score of `draw`."""
+        """Take a new outlook, where there is one, before a result is booked. Sees no score of `draw`."""
 
     def learn(self, draw: Draw, low: float, high: float) -> None:
-        """Called after a result is booked."""
+        """Learn from a result after it is booked."""
 
     def _stake(self, prospect: Prospect) -> None:
         if self._test is not None:
@@ -135,7 +137,7 @@ class CertifiedMethod(Method):
     # -- what the bets aim at -----------------------------------------------------------------------------------
 
     def aim_at(self, aim: Aim, drawn: int) -> None:
-        """Changes the goal. Bets have to be predictable: those on draws already decided stay as they were.
+        """Turn to a new goal. Bets have to be predictable: those on draws already decided stay as they were.
 
         From an estimate to a threshold the decision is read off the interval. A threshold test shows no
         interval while it is undecided; when it is given up, a table is built by replaying the past with bets
@@ -191,7 +193,9 @@ class CertifiedMethod(Method):
         return max(self._working_eps() / steps, SMALLEST_GRID_STEP)
 
     def _refine_when_near(self, table: BettingTable) -> None:
-        """A coarse grid is quick while the interval is wide; a fine one loses less when it is narrow."""
+        """Make the grid finer as the interval narrows: a coarse one is quick while it is wide, a fine one loses less
+        when it is narrow.
+        """
         eps = self._bets_aim.eps
         if eps is None or self.setting.aim.marks or eps == self._refined_for:
             return

@@ -1,4 +1,4 @@
-"""What side information was worth, in calls: how many would uniform draws have taken to the same interval?"""
+"""Estimate what side information was worth, in calls: how many would uniform draws have taken to the same interval?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def uniform_calls(
     delta: float,
     weights: Floats | None = None,
 ) -> int | None:
-    """Calls that draws without side information are expected to take to this half-width.
+    """Return the calls that draws without side information are expected to take to this half-width.
 
     None where a pool is too small. weights: of all items, where they do not count alike.
 

@@ -32,7 +32,7 @@ PATIENCE = DeadlineBets(0.5).patience
 
 
 class Follower(CertifiedMethod):
-    """The items `members` of a pool as one task with equal weights; draws nothing itself.
+    """Follow the items `members` of a pool as one task with equal weights; draws nothing itself.
 
     eps None: no width is asked for, and the aim is halved whenever it is reached. threshold: a test of it is
     played beside the interval, with its own share of the error.
@@ -59,11 +59,11 @@ class Follower(CertifiedMethod):
         self._coming: Outlook | None = None
 
     def next_draw(self) -> Draw | None:
-        """None: the draws are the session's."""
+        """Return None: the draws are the session's."""
         return None
 
     def follow(self, draw: Draw, low: float, high: float) -> None:
-        """Consumes a draw of the session that fell into this task."""
+        """Take a draw of the session that fell into this task."""
         self.observe(Draw(self.consumed, self._places[draw.item], draw.probability), low, high)
         self.failures += low < high
         self._aim_on()
@@ -71,7 +71,7 @@ class Follower(CertifiedMethod):
     # -- forecasts --------------------------------------------------------------------------------------------------
 
     def turn_to(self, outlook: Outlook) -> None:
-        """A new forecast and new weights of the whole pool; taken up by the next draw in this task.
+        """Turn to a new forecast and new weights of the whole pool; taken up by the next draw in this task.
 
         A task that is not drawn from keeps its old outlook: without a draw nothing is played.
         """
@@ -109,7 +109,7 @@ class Follower(CertifiedMethod):
 
     @property
     def left(self) -> int:
-        """Items that have not been asked."""
+        """Count the items that have not been asked."""
         return self._drawable - self.consumed
 
     @property
@@ -118,7 +118,7 @@ class Follower(CertifiedMethod):
         return self.test is not None and self.clock.mean < self.test.threshold
 
     def calls_to_width(self, eps: float) -> float:
-        """Draws until the interval is expected to reach no further than eps; 0 when it does."""
+        """Return the draws until the interval is expected to reach no further than eps; 0 when it does."""
         if self.interval.half_width <= eps:
             return 0.0
         prospect = self.tally.prospect()
@@ -126,7 +126,7 @@ class Follower(CertifiedMethod):
         return self._calls(max(needed - self.clock.total, PATIENCE * needed), prospect)
 
     def calls_to_decide(self, missing: float, side: int) -> float:
-        """Draws until a test has `missing` more log-wealth, if the mean is where it seems to be.
+        """Return the draws until a test has `missing` more log-wealth, if the mean is where it seems to be.
 
         side: +1 to show that the mean is above the threshold, -1 that it is below. An account that knows the
         gap grows by gap^2 / (2 variance) a draw (Wald); where the mean seems to lie on the other side, it
@@ -139,6 +139,6 @@ class Follower(CertifiedMethod):
         return self._calls(information, self.tally.prospect())
 
     def _calls(self, information: float, prospect: Prospect) -> float:
-        """Draws that bring this much information: the inverse of `stats.information.information_ahead`."""
+        """Return the draws that bring this much information: the inverse of `stats.information.information_ahead`."""
         calls = information * prospect.variance
         return calls / (1 + calls / self.left) if self.left else 0.0

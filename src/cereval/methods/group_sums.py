@@ -1,4 +1,4 @@
-"""Running sums of a partition's groups and the radius that Algorithm 2 prints for them."""
+"""Keep running sums of a partition's groups and the radius that Algorithm 2 prints for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True, eq=False)
 class GroupSums:
-    """What lines 5 to 12 of Algorithm 2 need of each group: sizes, evaluated, failed, sums of losses.
+    """Keep what lines 5 to 12 of Algorithm 2 need of each group: sizes, evaluated, failed, sums of losses.
 
     `k` is the K of the union bound ln(16 K/delta).
     """
@@ -31,7 +31,7 @@ class GroupSums:
 
     @classmethod
     def empty(cls, labels: NDArray[np.int64], delta: float) -> GroupSums:
-        """Sums of a partition of which nothing has been evaluated."""
+        """Return the sums of a partition of which nothing has been evaluated."""
         sizes = np.bincount(labels).astype(np.float64)
         seen, unknown, total, squares = np.zeros((4, len(sizes)))
         return cls(sizes, seen, unknown, total, squares, delta, len(sizes))
@@ -49,7 +49,7 @@ class GroupSums:
         )
 
     def add(self, group: int, loss: float | None) -> None:
-        """One more evaluated item of this group; None when its call failed."""
+        """Add one more evaluated item of this group; None when its call failed."""
         self.seen[group] += 1
         if loss is None:
             self.unknown[group] += 1
@@ -62,7 +62,7 @@ class GroupSums:
         return worst_variance(self.seen, self.total, self.squares, self.unknown)
 
     def radius(self) -> float:
-        """sum_j N_j eps_j/N."""
+        """Return sum_j N_j eps_j/N."""
         radii = group_radius(self.seen, self.variances, self.k, self.delta)
         return float(self.sizes @ radii / self.sizes.sum())
 

@@ -1,4 +1,5 @@
-"""`growing`: one version of a growing data set. Only its new items are asked; the earlier evidence is kept as wealth.
+"""Evaluate one version of a growing data set (`growing`). Only its new items are asked; the earlier evidence is kept
+as wealth.
 
 Guarantee: `anytime`, for all versions at once (see `stats.grown` for the theorem; it assumes nothing of the items).
 """
@@ -14,7 +15,7 @@ import numpy as np
 from cereval.methods.base import Method
 from cereval.methods.certified import Tuning
 from cereval.records import Draw, Guarantee, Interval
-from cereval.stats.grown import EMPTY, SLACK, Course, Ladder, Side, Spending
+from cereval.stats.grown import EMPTY, SLACK, Allocation, Course, Ladder, Side
 from cereval.stats.increments import Tally
 from cereval.stats.information import LARGEST_SQUARE, Information
 
@@ -24,7 +25,7 @@ EXPECTED = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """What the versions so far leave behind: sums over the items asked, the estimate, and the wealth.
+    """Hold what the versions so far leave behind: sums over the items asked, the estimate, and the wealth.
 
     variance, fourth: of the increments in units of their stated variance, as the next version expects them.
     """
@@ -41,17 +42,17 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What all versions of a session share."""
+    """Hold what all versions of a session share."""
 
     eps: float
     delta: float
     seed: int
-    spending: Spending = field(default_factory=Spending)
+    allocation: Allocation = field(default_factory=Allocation)
     tuning: Tuning = field(default_factory=Tuning)
 
 
 class Grown(Method):
-    """Version number `number`: `new` items, which follow on `standing.size` others."""
+    """Evaluate version number `number`: `new` items, which follow on `standing.size` others."""
 
     name: ClassVar[str] = "growing"
     guarantee: ClassVar[Guarantee] = "anytime"
@@ -61,7 +62,7 @@ class Grown(Method):
         self.size = standing.size + new
         self.course = course_of(standing, new, terms)
         self.sides = tuple(
-            Side(ladder, course, mirrored=bool(side), spending=terms.spending)
+            Side(ladder, course, mirrored=bool(side), allocation=terms.allocation)
             for side, (ladder, course) in enumerate(
                 zip(standing.ladders, (self.course, self.course.mirrored), strict=True)
             )
@@ -86,7 +87,7 @@ class Grown(Method):
         prospect = self.tally.prospect()
         tuning, clock = self.terms.tuning, self.clock
         variance = clock.cautious_variance(tuning.caution, tuning.surprise)
-        needed = (1 + self.terms.spending.margin) * variance * self.demand + self._expected
+        needed = (1 + self.terms.allocation.margin) * variance * self.demand + self._expected
         for side in self.sides:
             side.stake(prospect, clock, needed)
         increment = self.tally.settle(draw.item - self.before.size, low, high)
@@ -145,7 +146,7 @@ class Grown(Method):
         return min(max(weight * self.before.estimate + (1 - weight) * self._mean(), low), max(high, low))
 
     def _mean(self) -> float:
-        """Of the new items: the information-weighted mean, without what was expected of it beforehand."""
+        """Return the mean of the new items: information-weighted, without what was expected of it beforehand."""
         clock = self.clock
         if len(self._lows) == self.new:
             return (fsum(self._lows) + fsum(self._highs)) / (2 * self.new)
@@ -172,7 +173,7 @@ class Grown(Method):
 def course_of(standing: Standing, new: int, terms: Terms) -> Course:
     """Return where the bets of a version aim; the next one is expected to add as many items as this one did."""
     size = standing.size + new
-    following = size / (size + new) if standing.size else terms.spending.next_weight
+    following = size / (size + new) if standing.size else terms.allocation.next_weight
     return Course(standing.size / size, following, terms.eps, terms.delta / 2, standing.estimate)
 
 

@@ -1,4 +1,4 @@
-"""`ManyTasks`: one stream of draws, a certified interval for every task and one for their macro mean.
+"""Certify an interval for every task and one for their macro mean, from one stream of draws: `ManyTasks`.
 
 The macro mean is a weighted target with pi_i = 1 / (tasks x size of i's task): `active` plays it on all draws. Every
 task follows with the draws that fall into it (see `follower`). With a share of delta for the macro mean, one for
@@ -39,7 +39,7 @@ LARGEST_LOG = 600.0
 
 @dataclass(frozen=True, slots=True)
 class TaskAims:
-    """What is wanted of the tasks, and the share of delta for each kind of statement.
+    """Say what is wanted of the tasks, and the share of delta for each kind of statement.
 
     macro, each: half-widths. threshold: tested for every task. every: each task is to be decided, not only
     whether all pass. parts: shares of delta for the macro mean, the tasks' intervals, "all pass" and naming.
@@ -53,7 +53,9 @@ class TaskAims:
 
 
 class ManyTasks(Active):
-    """`groups`: the task of each item, 0 to T - 1; the setting's pool has the macro mean's weights."""
+    """Draw for all tasks at once. `groups`: the task of each item, 0 to T - 1; the setting's pool has the macro
+    mean's weights.
+    """
 
     name: ClassVar[str] = "active"
 
@@ -175,8 +177,9 @@ class ManyTasks(Active):
 
     @property
     def verdicts(self) -> tuple[str | None, ...]:
-        """For each task "pass" (at least c), "fail" or None. Unless `every`, a "pass" alone is provisional:
-        only all of them together are certified."""
+        """Return for each task "pass" (at least c), "fail" or None. Unless `every`, a "pass" alone is provisional:
+        only all of them together are certified.
+        """
         if self.aims.threshold is None:
             return (None,) * len(self.followers)
         passing, failing = self._passing(), self._failing()
@@ -210,7 +213,7 @@ class ManyTasks(Active):
 
     @property
     def statistical(self) -> Interval:
-        """Of the macro mean: what its own game proves, and the mean of the tasks' intervals."""
+        """Return the macro mean's interval: what its own game and the mean of the tasks' intervals prove together."""
         own = super().statistical
         low, high = (float(end) for end in self._ends.mean(axis=1))
         return Interval(max(own.lower, low), min(own.upper, high))

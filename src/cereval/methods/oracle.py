@@ -1,4 +1,4 @@
-"""`oracle`: Algorithm 2 with a partition that is known in advance."""
+"""Run Algorithm 2 with a partition that is known in advance: `oracle`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`partition`: the paper's adaptive partition made rigorous."""
+"""Make the paper's adaptive partition rigorous: `partition`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the paper's four methods share: a mean with a printed radius around it."""
+"""Hold what the paper's four methods share: a mean with a printed radius around it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def random_order(setting: Setting, stream: int) -> np.ndarray[tuple[int], np.dty
 
 
 def uniform_items(setting: Setting, stream: int) -> Iterator[tuple[int, int]]:
-    """(item, number of candidates) for uniform draws: each item once, or with replacement for `expected`."""
+    """Yield (item, number of candidates) for uniform draws: each item once, or with replacement for `expected`."""
     size = setting.pool.size
     if setting.target != "expected":
         for position, item in enumerate(random_order(setting, stream)):

@@ -1,4 +1,4 @@
-"""Methods by name. A new method is one file and one line here."""
+"""List methods by name. A new method is one file and one line here."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def known_method(name: str) -> str:
 
 
 def build_method(name: str, setting: Setting, options: Mapping[str, Any]) -> Method:
-    """Builds a method by name; `options` are its own parameters."""
+    """Build a method by name; `options` are its own parameters."""
     try:
         return METHODS[resolve(name, setting)](setting, **options)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""`Sampled`: one version of a growing data set whose items are all a sample of the same population."""
+"""Evaluate one version of a growing data set whose items are all a sample of the same population: `Sampled`."""
 
 from __future__ import annotations
 

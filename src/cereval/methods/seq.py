@@ -1,4 +1,4 @@
-"""`seq`: the paper's vanilla online evaluation (Algorithm 4)."""
+"""Run the paper's vanilla online evaluation (Algorithm 4): `seq`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`static`: the paper's Base, a fixed number of items planned in advance and one interval at the end."""
+"""Run the paper's Base, a fixed number of items planned in advance and one interval at the end: `static`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Stream`: fresh draws of one population, whatever pool the items come from; a growing pool changes nothing."""
+"""Take fresh draws of one population, whatever pool the items come from; a growing pool changes nothing: `Stream`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cereval.records import Draw
 
 
 class Stream(CertifiedMethod):
-    """The population's mean from scores told one by one; who draws the items is another's business.
+    """Estimate the population's mean from scores told one by one; who draws the items is another's business.
 
     Assumption: each score told is that of an independent draw of the population, given those before.
     """
@@ -25,5 +25,5 @@ class Stream(CertifiedMethod):
         return None
 
     def take(self, low: float, high: float) -> None:
-        """The score of the next item, in [low, high]."""
+        """Take the score of the next item, in [low, high]."""
         self.observe(Draw(self.consumed, 0, 1.0), low, high)

@@ -1,4 +1,4 @@
-"""`uniform`: items in random order, each with a chance in proportion to its weight in the target."""
+"""Draw items in random order, each with a chance in proportion to its weight in the target: `uniform`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK = 1024
 
 
 class Uniform(CertifiedMethod):
-    """No side information: the constant forecast, which cancels out of the increments.
+    """Use no side information: the constant forecast, which cancels out of the increments.
 
     Without replacement (`benchmark`) and for the paper's `population` the order is one weighted random
     permutation (successive sampling); for `expected` every draw is fresh, and an item may come again.
@@ -61,7 +61,7 @@ class Uniform(CertifiedMethod):
 
 
 class Hedged(Uniform):
-    """The same draws with the bets of Waudby-Smith and Ramdas: a baseline for benchmarks."""
+    """Draw as `uniform` does with the bets of Waudby-Smith and Ramdas: a baseline for benchmarks."""
 
     name: ClassVar[str] = "hedged"
     hedged: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""`python -m cereval.models`: serves a scripted or local model on loopback, for tests and demos."""
+"""Serve a scripted or local model on loopback, for tests and demos: `python -m cereval.models`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a model.
+"""State the contract of a model.
 
 Obligations of every model:
 - `answer` is async, safe to call many times at once, and returns a `Reply` or, after its retries, raises
@@ -28,7 +28,7 @@ _UNSTORABLE = re.compile("[\\ud800-\\udfff\\0]")
 
 
 class EndpointError(CallError):
-    """Every call would fail alike: wrong address, wrong key, unknown model, no money left."""
+    """Report that every call would fail alike: wrong address, wrong key, unknown model, no money left."""
 
     everywhere = True
     """Read by scorers, which know models by shape alone: a judge that fails so must stop the run too."""
@@ -36,7 +36,7 @@ class EndpointError(CallError):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer and what it took. `first_token`: log-probabilities of the likeliest first tokens.
+    """Hold one answer and what it took. `first_token`: log-probabilities of the likeliest first tokens.
 
     `served`: the name of the model that answered, as the server gives it; empty where it gives none.
     """
@@ -53,7 +53,7 @@ class Reply:
 
 
 class Model(Protocol):
-    """Anything that answers a chat; see the obligations above."""
+    """Answer a chat; see the obligations above."""
 
     @property
     def name(self) -> str: ...
@@ -65,7 +65,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a model generates; `None` leaves a setting to the server. `extra` goes into the request as it is.
+    """Say how a model generates; `None` leaves a setting to the server. `extra` goes into the request as it is.
 
     >>> Settings(max_tokens=5, stop=("###",)).request()
     {'temperature': 0.0, 'max_tokens': 5, 'stop': ['###']}

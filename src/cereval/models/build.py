@@ -19,7 +19,7 @@ KINDS = ("openai/NAME", "python:module:function", "gguf:PATH", "local/smollm2", 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """All about a model but its name. `answer_key` (question -> answer) is what a scripted model knows."""
+    """Hold all about a model but its name. `answer_key` (question -> answer) is what a scripted model knows."""
 
     base_url: str | None = None
     settings: Settings = field(default_factory=Settings)

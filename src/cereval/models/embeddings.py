@@ -1,4 +1,4 @@
-"""Vectors for texts from any OpenAI-compatible embeddings endpoint."""
+"""Fetch vectors for texts from any OpenAI-compatible embeddings endpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cereval.models.retries import Fault, Retries, fault_of, retrying
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingsEndpoint:
-    """Where to ask, and how: texts go out in batches, `in_flight` of them at a time.
+    """Say where to ask for vectors, and how: texts go out in batches, `in_flight` of them at a time.
 
     Servers of one's own (a `base_url`) need no key.
     """

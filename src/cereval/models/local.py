@@ -1,4 +1,4 @@
-"""`gguf:PATH` and `local/smollm2`: a model served inside this process by llama.cpp (extra `local`)."""
+"""Run a model inside this process by llama.cpp (extra `local`): `gguf:PATH` and `local/smollm2`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST_ANSWER = 256
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A GGUF model in this process. Calls wait in a queue of `slots` threads."""
+    """Run a GGUF model in this process. Calls wait in a queue of `slots` threads."""
 
     name: str
     settings: Settings

@@ -1,4 +1,4 @@
-"""`openai/NAME`: any OpenAI-compatible endpoint through the `openai` SDK, and the reply in what it sends."""
+"""Ask any OpenAI-compatible endpoint through the `openai` SDK (`openai/NAME`), and find the reply in what it sends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST_NAME = 200
 
 @dataclass(slots=True)
 class Contact:
-    """What is known of the endpoint. `made`: a model was met there; where none was, the address is wrong.
+    """Keep what is known of the endpoint. `made`: a model was met there; where none was, the address is wrong.
 
     `answered`: it gave an answer, so that a refusal (403, 404, a page) may be about one question. `refused`: how many
     there were since: a key may be revoked in the middle of a run, which must not turn the whole pool into failures.
@@ -54,7 +54,7 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class OpenAIModel:
-    """One model behind one endpoint. The key lives in the SDK's client alone."""
+    """Ask one model behind one endpoint. The key lives in the SDK's client alone."""
 
     name: str
     endpoint: str
@@ -213,7 +213,7 @@ def _count(usage: Any, name: str) -> int | None:
 
 
 def _cost(price: Price | None, tokens_in: int | None, tokens_out: int | None) -> float | None:
-    """Work out the cost; unknown where the price or a count is, except that what is free is free."""
+    """Compute the cost; unknown where the price or a count is, except that what is free is free."""
     if price == FREE:
         return 0.0
     if price is None or tokens_in is None or tokens_out is None:

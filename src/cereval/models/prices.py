@@ -1,4 +1,4 @@
-"""What tokens cost: a small table of list prices, overridden by flags."""
+"""List what tokens cost: a small table of list prices, overridden by flags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cereval.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens.
+    """Hold prices in USD per million tokens.
 
     >>> Price(input=2.5, output=10.0).cost(1000, 100)
     0.0035

@@ -1,4 +1,4 @@
-"""`python:module:function`: a user's own function as a model, sync or async."""
+"""Ask a user's own function as a model, sync or async: `python:module:function`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cereval.models.retries import Fault, FaultError, Retries, answered, fault_o
 
 @dataclass(frozen=True, slots=True)
 class PythonModel:
-    """Calls `function(prompt)`, or `function(messages=...)` where it has a parameter of that name.
+    """Call `function(prompt)`, or `function(messages=...)` where it has a parameter of that name.
 
     It returns the answer's text, or a `Reply` that also states tokens and cost. What it raises becomes a
     `CallError`; it is not retried, because only the function's author knows what is worth another attempt.

@@ -36,7 +36,7 @@ UNSUPPORTED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One failed attempt. `retryable`: another may succeed. `everywhere`: no other question fares better.
+    """Describe one failed attempt. `retryable`: another may succeed. `everywhere`: no other question fares better.
 
     `absent`: nobody at the address answers as a model does. `by_question`: where others were answered, it may be
     the question. `finish_reason`, `cost_usd`: of a reply that holds no answer, and may have cost money all the same.
@@ -60,7 +60,7 @@ class Fault:
 
 
 class FaultError(Exception):
-    """Raised inside this package by models that already know their fault."""
+    """Carry a fault out of a model of this package that already knows it."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
@@ -69,7 +69,7 @@ class FaultError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often and how patiently to try: waits double from `first_s` to `longest_s`.
+    """Say how often and how patiently to try: waits double from `first_s` to `longest_s`.
 
     A server that asks for more than `patience_s` is not waited for.
 
@@ -102,7 +102,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class Tried(Generic[T]):
-    """A value and the number of attempts behind it."""
+    """Hold a value and the number of attempts behind it."""
 
     value: T
     attempts: int

@@ -1,4 +1,4 @@
-"""A model that knows the answers and errs on purpose: known accuracy, injectable faults, delays that tell.
+"""Answer from a key and err on purpose: known accuracy, injectable faults, delays that tell.
 
 Every decision is a hash of the seed and the prompt, so that order, concurrency and restarts change nothing.
 """
@@ -33,7 +33,7 @@ QUICK_RETRIES = Retries(first_s=0.001, longest_s=0.01)
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Each attempt fails with chance `rate`, in one of `kinds`."""
+    """Describe injected faults: each attempt fails with chance `rate`, in one of `kinds`."""
 
     rate: float = 0.0
     kinds: tuple[FaultKind, ...] = ("429", "500", "timeout", "cut", "drop")
@@ -48,7 +48,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What happens in one attempt: a fault or a text, after a delay."""
+    """Describe what happens in one attempt: a fault or a text, after a delay."""
 
     text: str
     delay_s: float = 0.0
@@ -57,7 +57,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedModel:
-    """Answers the questions of `key` (question -> right answer), rightly with chance `accuracy`.
+    """Answer the questions of `key` (question -> right answer), rightly with chance `accuracy`.
 
     `accuracy`: one chance for all, or one per question. `slow_when_wrong_s` is added to `delay_s` for wrong
     answers: a runner that consumes answers as they arrive, not in draw order, is biased by it.
@@ -93,7 +93,7 @@ class ScriptedModel:
         return await answered(lambda: self._attempt(messages), fault, self.retries)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Close nothing: nothing is held open."""
 
     def turn(self, messages: Messages) -> Turn:
         """Play the next attempt at a prompt; attempts are counted, so that a retry may meet a different fate."""

@@ -1,4 +1,4 @@
-"""A small OpenAI-compatible server on loopback around any model, with faults on the wire.
+"""Serve any model on loopback as a small OpenAI-compatible server, with faults on the wire.
 
     python -m cereval.models --answers key.json --accuracy 0.7 --fault-rate 0.3 --delay 0.1
     python -m cereval.models --model local/smollm2

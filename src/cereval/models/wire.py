@@ -63,7 +63,7 @@ def api_key(variable: str) -> str | None:
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """Reads every answer, also of an error, up to `limit` bytes; more, or a redirect elsewhere, is a `FaultError`.
+    """Read every answer, also of an error, up to `limit` bytes; more, or a redirect elsewhere, is a `FaultError`.
 
     The SDK wraps what is raised here in an error of its own, whose cause `fault_of` looks at.
     """

@@ -1,4 +1,4 @@
-"""The page of a comparison of two models."""
+"""Render the page of a comparison of two models."""
 
 from __future__ import annotations
 

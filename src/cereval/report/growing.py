@@ -1,4 +1,4 @@
-"""The page of a data set that grows."""
+"""Render the page of a data set that grows."""
 
 from __future__ import annotations
 

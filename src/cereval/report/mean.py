@@ -1,4 +1,4 @@
-"""The page of one mean: which questions were favoured, and the mean of every category.
+"""Render the page of one mean: which questions were favoured, and the mean of every category.
 
 Where at every draw the unseen items of a category had equal chances, the scores seen in it are those of a
 random order of its items, however often the category as a whole was visited. So the betting interval for
@@ -48,7 +48,7 @@ def mean_page(story: Story) -> Additions:
 
 @dataclass(frozen=True, slots=True)
 class CategoryEstimate:
-    """What is known of one category; `interval` None: descriptive only."""
+    """Hold what is known of one category; `interval` None: descriptive only."""
 
     name: str
     size: int
@@ -60,7 +60,7 @@ class CategoryEstimate:
 
 @dataclass(frozen=True, slots=True)
 class CategoryScores:
-    """The scores of one category's items in draw order; None: the call failed."""
+    """Hold the scores of one category's items in draw order; None: the call failed."""
 
     name: str
     size: int
@@ -93,7 +93,7 @@ def consumed(story: Story) -> tuple[Asked, ...]:
 def category_estimates(
     categories: Sequence[CategoryScores], delta: float, target: str = "benchmark"
 ) -> tuple[CategoryEstimate, ...]:
-    """Simultaneous intervals at level delta for the evenly drawn categories."""
+    """Return simultaneous intervals at level delta for the evenly drawn categories."""
     certified = sum(category.even for category in categories)
     return tuple(
         _certified(category, delta / certified, target) if category.even else _described(category)

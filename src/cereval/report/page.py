@@ -1,4 +1,4 @@
-"""`page_of`: a run as one self-contained HTML page, without scripts and outside resources.
+"""Render a run as one self-contained HTML page, without scripts and outside resources: `page_of`.
 
 The frame shows what all kinds have: the answer, its interval, how it narrowed, its parts, samples, what it took, the
 certificate, the settings. A kind may name a function (`Kind.page`) that makes `Additions` from the `Story`.
@@ -47,7 +47,7 @@ ENDED = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A run as a page, and the JSON form of the result that it shows."""
+    """Hold a run as a page, and the JSON form of the result that it shows."""
 
     run_id: str
     html: str
@@ -56,7 +56,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page: sentences, pictures by their CSS class, a table with a bar for each row, a caption.
+    """Describe a part of a page: sentences, pictures by their CSS class, a table with a bar for each row, a caption.
 
     Pictures and bars are drawings of our own. optional: columns that are left out on a phone.
     """
@@ -86,7 +86,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What a kind adds to the frame.
+    """Hold what a kind adds to the frame.
 
     says: what is certified, in sentences. mean: what the bar and the chart show; None: the result, if it has limits.
     least: the smallest value there is; -1 for differences. scope: what the answers and the chart are of, where that is
@@ -294,7 +294,7 @@ def outcome(one: Asked) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the answers of a model took; times overlap where many were in flight."""
+    """Sum up what the answers of a model took; times overlap where many were in flight."""
 
     model: str
     answers: int

@@ -1,4 +1,4 @@
-"""The page of one model's answers in a ranking or a comparison."""
+"""Render the page of one model's answers in a ranking or a comparison."""
 
 from __future__ import annotations
 

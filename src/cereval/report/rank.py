@@ -1,4 +1,4 @@
-"""The page of a ranking: the certified order as a picture (a Hasse diagram) and as a table."""
+"""Render the page of a ranking: the certified order as a picture (a Hasse diagram) and as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Story`: everything that a page tells, of a run from the store alone, or of a recorded evaluation."""
+"""Collect everything that a page tells into a `Story`, of a run from the store alone, or of a recorded evaluation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One draw, the model and the item that it put together, and what came of it; None: nothing yet."""
+    """Record one draw, the model and the item that it put together, and what came of it; None: nothing yet."""
 
     model: str
     draw: Draw
@@ -36,7 +36,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Story:
-    """A run or a recorded evaluation as a page shows it; what a recorded one does not have is empty.
+    """Describe a run or a recorded evaluation as a page shows it; what a recorded one does not have is empty.
 
     result: as people are shown it. stated: as a certificate states it. steps: what was certified after every
     result. counted: the answers that the result rests on; None where nothing is concluded. categories: of every item.
@@ -121,7 +121,7 @@ def _asked(begun: Start, items: Sequence[Item], store: Store) -> tuple[Asked, ..
 
 @dataclass(slots=True)
 class _Watch:
-    """Takes a step before the first and after every result, and notes which categories were drawn unevenly."""
+    """Take a step before the first and after every result, and note which categories were drawn unevenly."""
 
     plan: Plan
     kind: Kind

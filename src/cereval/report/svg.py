@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn by small pure functions. Colours are CSS classes, so that the page's themes apply."""
+"""Draw charts as SVG, by small pure functions. Colours are CSS classes, so that the page's themes apply."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MOST_POINTS = 300
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
 
 
-class Limits(Protocol):
-    """The ends of an interval."""
+class Ends(Protocol):
+    """Describe the ends of an interval."""
 
     @property
     def lower(self) -> float: ...
@@ -24,7 +24,7 @@ class Limits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where values lie on the paper: x in calls, y in shares."""
+    """Map values to the paper: x in calls, y in shares."""
 
     width: int
     height: int
@@ -62,7 +62,7 @@ def narrowing(steps: Sequence[Step], width: int, height: int = 280, least: float
     return _svg(width, height, "".join(parts), "The certified interval after every call")
 
 
-def interval_bar(estimate: float | None, limits: Limits | None, least: float = 0.0) -> str:
+def interval_bar(estimate: float | None, limits: Ends | None, least: float = 0.0) -> str:
     """Return one interval on a line from `least` to 1; stretches to its cell. Without ends only the estimate is
     marked."""
     parts = ['<rect class="track" x="0" y="8" width="1000" height="4"/>']
@@ -81,7 +81,7 @@ def interval_bar(estimate: float | None, limits: Limits | None, least: float = 0
 
 
 def thinned(steps: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
-    """At most `most` steps, closer at the start, where most happens; the last is kept."""
+    """Return at most `most` steps, closer at the start, where most happens; the last is kept."""
     if len(steps) <= most:
         return list(steps)
     last = len(steps) - 1
@@ -90,7 +90,9 @@ def thinned(steps: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
 
 
 def vertical_range(steps: Sequence[Step], least: float = 0.0) -> tuple[float, float]:
-    """From the interval at a tenth of the calls, in steps of 5%: the first may leave the paper, the last does not."""
+    """Return the range of the interval at a tenth of the calls, in steps of 5%: the first may leave the paper, the
+    last does not.
+    """
     shown = (steps[len(steps) // 10], steps[-1])
     low = math.floor(min(step.lower for step in shown) * 20 - 1e-9) / 20
     high = math.ceil(max(step.upper for step in shown) * 20 + 1e-9) / 20

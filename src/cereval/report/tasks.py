@@ -1,4 +1,4 @@
-"""The page of many tasks and their macro mean."""
+"""Render the page of many tasks and their macro mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer book: what a model has answered before need not be paid for again.
+"""Keep the answer book: what a model has answered before need not be paid for again.
 
 At temperature 0 an answer is a fact about the model, and any later certificate may use it, as long as the later run's
 draws were not chosen by someone who had seen it: a new run draws with fresh randomness, looks up what it draws, and
@@ -29,7 +29,7 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Which earlier answers a run may take: none where `fresh`, none older than `max_age_s`."""
+    """Say which earlier answers a run may take: none where `fresh`, none older than `max_age_s`."""
 
     fresh: bool = False
     max_age_s: float | None = None
@@ -49,7 +49,7 @@ def age_in_seconds(text: str) -> float:
 
 @dataclass(slots=True)
 class WithBook:
-    """An executor that looks into the book first."""
+    """Answer draws from the book first, then by the executor behind it."""
 
     inner: Executor
     items: Sequence[Item]
@@ -90,7 +90,7 @@ class WithBook:
 
 
 def books_for(plan: Plan, store: Store, reuse: Reuse) -> list[dict[int, KeptAnswer]]:
-    """For each model of a plan what the store has of its answers to the same items, by the item's number."""
+    """Return for each model of a plan what the store has of its answers to the same items, by the item's number."""
     kind = kind_of(plan)
     if reuse.fresh or kind.packed or plan.target == "expected":
         return []

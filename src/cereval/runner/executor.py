@@ -1,4 +1,4 @@
-"""Who answers a draw: a model is asked and its answer scored. A host, a person or a worker elsewhere is another."""
+"""Answer a draw: a model is asked and its answer scored. A host, a person or a worker elsewhere is another executor."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SUSPICIOUS = 10
 
 
 class EndOfAnswers(Exception):
-    """There is no answer to a draw, and nobody to ask: the run ends with what it has."""
+    """Report that there is no answer to a draw, and nobody to ask: the run ends with what it has."""
 
 
 class NobodyToAsk:
-    """Asks nobody: for runs that may only use answers that are there."""
+    """Ask nobody: for runs that may only use answers that are there."""
 
     asks: ClassVar[bool] = False
 
@@ -44,7 +44,7 @@ class NobodyToAsk:
 
 
 class Executor(Protocol):
-    """Answers draws; `place` is the number under which the answer is kept."""
+    """Answer draws; `place` is the number under which the answer is kept."""
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
         """Raise only when every other call would fail alike; what fails for good is an answer too."""
@@ -60,7 +60,7 @@ class Executor(Protocol):
 
 @dataclass(slots=True)
 class Counted:
-    """Answers taken from the answer book since the run went on, and when the oldest of them was given."""
+    """Count the answers taken from the answer book since the run went on, and note when the oldest was given."""
 
     kept: int = 0
     oldest: float | None = None
@@ -72,7 +72,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Puts items to the models of a run, one or several, and scores what comes back."""
+    """Put items to the models of a run, one or several, and score what comes back."""
 
     items: Sequence[Item]
     prompt: Prompt
@@ -130,7 +130,7 @@ class Callers:
 
 @dataclass(frozen=True, slots=True)
 class PackedCallers:
-    """Asks two models at once and keeps both answers as one: for comparisons that the first version began.
+    """Ask two models at once and keep both answers as one: for comparisons that the first version began.
 
     The text is a JSON list of the two, the score y = (1 + first - second)/2. Half a comparison is none.
     """

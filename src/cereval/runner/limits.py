@@ -1,4 +1,4 @@
-"""What a run may take: connections, money, time. A spent budget is no error."""
+"""Keep a run within its limits: connections, money, time. A spent budget is no error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ UNLIMITED = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """max_usd counts all of a run's calls, also those before a resume; max_minutes only the time from now."""
+    """Hold the limits of a run: max_usd counts all of its calls, also those before a resume; max_minutes only the
+    time from now.
+    """
 
     connections: int = 8
     max_usd: float | None = None
@@ -28,23 +30,24 @@ class Limits:
 
 @dataclass(slots=True)
 class Spending:
-    """Calls and money so far. `cost_usd` is None from the first call whose price is not known."""
+    """Count calls and money so far. `cost_usd` is None from the first call whose price is not known."""
 
     calls: int = 0
     failures: int = 0
     cost_usd: float | None = 0.0
-    dearest_usd: float = 0.0
+    highest_usd: float = 0.0
 
     def add(self, cost_usd: float | None, failed: bool) -> None:
         self.calls += 1
         self.failures += failed
         self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
-        self.dearest_usd = max(self.dearest_usd, cost_usd or 0.0)
+        self.highest_usd = max(self.highest_usd, cost_usd or 0.0)
 
     def room(self, max_usd: float | None, pending: int) -> int:
-        """Further calls that the budget allows, each as dear as the dearest so far; the first goes alone.
+        """Return how many further calls the budget allows, each at the price of the most expensive so far; the first
+        goes alone.
 
-        >>> Spending(calls=10, cost_usd=1.0, dearest_usd=0.1).room(1.5, pending=4)
+        >>> Spending(calls=10, cost_usd=1.0, highest_usd=0.1).room(1.5, pending=4)
         1
         """
         if max_usd is None:
@@ -55,7 +58,7 @@ class Spending:
                 "given with --price-in and --price-out for this model, and a server that says how many tokens it used",
                 max_usd,
             )
-        if not self.dearest_usd:
+        if not self.highest_usd:
             # Nothing but free failures tells no price either.
             return UNLIMITED if self.calls > self.failures else int(not pending)
-        return max(int((max_usd - self.cost_usd) / self.dearest_usd + 1e-9) - pending, 0)
+        return max(int((max_usd - self.cost_usd) / self.highest_usd + 1e-9) - pending, 0)

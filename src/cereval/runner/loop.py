@@ -1,4 +1,4 @@
-"""The loop: draws are stored, then asked; answers are stored, then told. What is stored is never lost.
+"""Run the loop: draws are stored, then asked; answers are stored, then told. What is stored is never lost.
 
 One supplier keeps a few stored calls ready and one bookkeeper stores what has arrived, many at a time, so that no
 connection waits for the disk; as many workers as connections put the draws to the models. The session consumes in
@@ -49,7 +49,7 @@ End = Literal["goal", "error", "minutes", "usd", "interrupted"]
 
 
 class Call(NamedTuple):
-    """One question to one model; `place` is the number under which its answer is kept."""
+    """Name one question to one model; `place` is the number under which its answer is kept."""
 
     draw: Draw
     model: int
@@ -60,7 +60,7 @@ Arrived = tuple[Call, Answer]
 
 
 class Loop:
-    """Drives one session to its end, from where it stands.
+    """Drive one session to its end, from where it stands.
 
     Invariant: a run that has not ended sends a call, waits for a call or a write, or books what it holds. When it is
     idle and holds nothing, every call sent has been told, so that the next one is within the window; if there is no
@@ -295,7 +295,7 @@ class Loop:
         return ahead < self._window.size(self.session)
 
     def _affordable(self, voice: Voice) -> bool:
-        """Count calls under way as dear as the dearest so far; ask a model whose price is unknown alone."""
+        """Count calls under way at the highest cost of a call so far; ask a model whose price is unknown alone."""
         if self.limits.max_usd is None:
             return True
         pending = self._in_flight + self._unbooked
@@ -465,7 +465,7 @@ MOST_AHEAD = 3
 
 
 class Window:
-    """How many calls may be out before their results are needed.
+    """Decide how many calls may be out before their results are needed.
 
     Calls beyond those needed at the stop are kept at the number of connections. Results are consumed in draw order,
     so one slow call holds back all later ones. With as many calls out as connections, at most that many are too many
@@ -483,7 +483,7 @@ class Window:
         self._at, self._size = -1, connections
 
     def size(self, session: AskTell) -> int:
-        """Draws that may have been sent and not consumed."""
+        """Return how many draws may have been sent and not consumed."""
         at = session.n_evaluated
         if self._at < 0 or at >= self._at + self.connections // 2 or at < self._at:
             self._at, self._size = at, self.connections + self._ahead(session)
@@ -500,7 +500,7 @@ class Window:
 
 
 class Bell:
-    """Wakes everyone who waits."""
+    """Wake everyone who waits."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()

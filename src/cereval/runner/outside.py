@@ -1,4 +1,5 @@
-"""Answers from anywhere: questions are handed out to people, spreadsheets or other systems, and their scores told.
+"""Take answers from anywhere: questions are handed out to people, spreadsheets or other systems, and their scores
+told.
 
 The same session decides what is asked: draws are stored before they are handed out, scores come back in any order, and
 count in draw order. What is out is leased for a while, so that two people are not handed the same question; after that

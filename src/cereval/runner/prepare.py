@@ -1,4 +1,4 @@
-"""From a request, or a run in the store, to everything that a run needs."""
+"""Prepare everything that a run needs, from a request or from a run in the store."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CIRCUMSTANCES = (
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A plan and what carries it out; `circumstances` are what `resume` needs beyond the plan."""
+    """Hold a plan and what carries it out; `circumstances` are what `resume` needs beyond the plan."""
 
     plan: Plan
     items: tuple[Item, ...]

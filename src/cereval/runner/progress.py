@@ -1,4 +1,4 @@
-"""How a run tells the world of its progress: one frozen record, the observer that is shown it, and a forecast."""
+"""Tell the world of a run's progress: one frozen record, the observer that is shown it, and a forecast."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALLEST_GAP = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a run is about, in words: its models, its data and its question."""
+    """Say what a run is about, in words: its models, its data and its question."""
 
     run_id: str
     model: str
@@ -32,7 +32,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A run at one moment.
+    """Describe a run at one moment.
 
     answered: calls that came back, failed ones included. consumed: results that the answer rests on, in draw
     order. step: the interval now, None where there is no single one; then `standing` says how far it has come.
@@ -55,22 +55,22 @@ class Progress:
 
 
 class Observer(Protocol):
-    """Is shown a run. `on_progress` is called a few times a second at most, and must return at once."""
+    """Observe a run. `on_progress` is called a few times a second at most, and must return at once."""
 
     def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
-        """Before the first call; `notes` say what is used and resumed, one line each."""
+        """Note the start, before the first call; `notes` say what is used and resumed, one line each."""
 
     def on_progress(self, progress: Progress) -> None: ...
 
     def on_note(self, note: str) -> None:
-        """A line for whoever watches, such as what Ctrl-C led to."""
+        """Take a line for whoever watches, such as what Ctrl-C led to."""
 
     def on_end(self, result: Certified) -> None:
-        """After the last call, also when the run was interrupted; not when it could not run."""
+        """Note the end, after the last call, also when the run was interrupted; not when it could not run."""
 
 
 class Silent:
-    """Shows nothing."""
+    """Show nothing."""
 
     def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
         """See `Observer`."""

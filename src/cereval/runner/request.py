@@ -1,4 +1,4 @@
-"""A request: what somebody wants evaluated, from flags, a YAML file, Python, or all of them."""
+"""Describe a request: what somebody wants evaluated, from flags, a YAML file, Python, or all of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALIASES = {"j": "connections", "max_connections": "connections", "threshold": "a
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Every setting of a run; the names are those of the flags and of the YAML file's keys."""
+    """Hold every setting of a run; the names are those of the flags and of the YAML file's keys."""
 
     data: str | None = None
     model: str | None = None

@@ -1,4 +1,4 @@
-"""From a run that is ready to go on to its outcome: the loop, the signals, the certificate."""
+"""Carry a run that is ready to go on to its outcome: the loop, the signals, the certificate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATUS: Mapping[End, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to.
+    """Hold what a run came to.
 
     result: as people and scripts are shown it. calls: all that came back, also those before a resume. surplus: those
     that were not needed at the stop. parts: the runs that keep the answers, by the model's name.

@@ -1,4 +1,4 @@
-"""Sealing a run before its first call, and carrying out the run that a seal fixed."""
+"""Seal a run before its first call, and carry out the run that a seal fixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Before the first call: the run is found or created, its past is replayed."""
+"""Start a run, before its first call: find or create it, and replay its past."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHANGED = "changed"
 
 @dataclass(slots=True)
 class Voice:
-    """One model of a run: where its answers are kept, and what it has answered, by place."""
+    """Keep one model of a run: where its answers are kept, and what it has answered, by place."""
 
     run_id: str
     name: str
@@ -49,7 +49,7 @@ class Voice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """A run ready to go on: its session has been told everything that is in the store."""
+    """Hold a run ready to go on: its session has been told everything that is in the store."""
 
     plan: Plan
     kind: Kind
@@ -154,7 +154,7 @@ def past_of(plan: Plan, store: Store) -> Mapping[str, int]:
 
 
 def teachers(store: Store, data_hash: str, own: Sequence[str]) -> tuple[str, ...]:
-    """Runs on the same data whose scores are those of one model, none of the models named `own`."""
+    """Return the runs on the same data whose scores are those of one model, none of the models named `own`."""
     plans = [(run, values) for run, values in store.plans(data_hash) if values.get("format") == PLAN_FORMAT]
     return tuple(
         run
@@ -274,7 +274,7 @@ def _retold(
 
 
 class _VoiceLog(Log):
-    """The log that the voices of a run hold together; no draws where they are kept by places of their own."""
+    """Keep the log that the voices of a run hold together; no draws where they are kept by places of their own."""
 
     session: AskTell
     voices: Sequence[Voice]

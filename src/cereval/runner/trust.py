@@ -44,7 +44,7 @@ _unwritten: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Something that a plan or a request names and that is run or called. where: the file it leads to from here."""
+    """Name something that a plan or a request would run or call. where: the file it leads to from here."""
 
     kind: str
     what: str

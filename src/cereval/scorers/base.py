@@ -1,4 +1,4 @@
-"""The contract of a scorer.
+"""State the contract of a scorer.
 
 Obligations of every scorer:
 - a frozen dataclass of its settings with a class-level `name`; `spec_of` turns it into name + arguments and
@@ -17,7 +17,7 @@ from cereval.errors import InvalidInput, shown
 
 
 class Question(Protocol):
-    """What a scorer may know of an item; `cereval.datasets.base.Item` is one."""
+    """Describe what a scorer may know of an item; `cereval.datasets.base.Item` is one."""
 
     @property
     def id(self) -> str: ...
@@ -31,7 +31,7 @@ class Question(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A number in [0, 1]; `detail` is what was read, `cost_usd` what scoring cost (None: unknown).
+    """Hold a number in [0, 1]; `detail` is what was read, `cost_usd` what scoring cost (None: unknown).
 
     >>> Score(1.0, detail="42").value
     1.0
@@ -51,13 +51,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class ScoringFailure:
-    """The answer arrived but could not be scored."""
+    """Report an answer that arrived but could not be scored."""
 
     reason: str
 
 
 class Scorer(Protocol):
-    """Settings and one method; see the obligations above."""
+    """Score an answer, with settings and one method; see the obligations above."""
 
     name: ClassVar[str]
 

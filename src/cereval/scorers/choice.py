@@ -1,4 +1,4 @@
-"""`choice`: the letter that the model picked among the item's choices."""
+"""Score `choice`: the letter that the model picked among the item's choices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BRACKETED = re.compile(r"\(([A-Z])\)")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """1 when the letter read from the answer is the right one; 0 when it is not or none can be read.
+    """Score 1 when the letter read from the answer is the right one; 0 when it is not or none can be read.
 
     Read in this order: a stated answer ("the answer is C", a boxed one; the last counts), a leading letter,
     the text of exactly one choice, a letter in brackets (the last). Of long answers the last 100,000 characters count.

@@ -1,4 +1,4 @@
-"""Another model as the scorer: it grades from 1 to 10, or compares the answer with a reference."""
+"""Score with another model: it grades from 1 to 10, or compares the answer with a reference."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LONGEST = 50_000
 """Characters of an answer shown to the judge: a runaway answer must not cost a fortune."""
 
 
-class Verdict(Protocol):
-    """What a scorer reads of a judge's reply."""
+class JudgeReply(Protocol):
+    """Describe what a scorer reads of a judge's reply."""
 
     @property
     def text(self) -> str: ...
@@ -28,12 +28,12 @@ class Verdict(Protocol):
 
 
 class Judge(Protocol):
-    """Any model will do: `cereval.models.base.Model` has this shape."""
+    """Answer what a scorer asks: any model will do, `cereval.models.base.Model` has this shape."""
 
     @property
     def name(self) -> str: ...
 
-    async def answer(self, messages: Sequence[Mapping[str, str]], *, top_logprobs: int = 0) -> Verdict: ...
+    async def answer(self, messages: Sequence[Mapping[str, str]], *, top_logprobs: int = 0) -> JudgeReply: ...
 
 
 GRADE = """\
@@ -70,7 +70,7 @@ _GRADE = re.compile(r"\[\[\s*(\d{1,2}(?:\.\d+)?)\s*\]\]")
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """A grade g from 1 to 10, mapped to (g - 1) / 9; the data's answer, if any, is shown as a reference."""
+    """Score by a grade g from 1 to 10, mapped to (g - 1) / 9; the data's answer, if any, is shown as a reference."""
 
     judge: Judge
     criteria: str = ""
@@ -98,7 +98,7 @@ class Grade:
 
 @dataclass(frozen=True, slots=True)
 class Prefer:
-    """The probability that the judge prefers the answer to the data's reference, as in AlpacaEval 2.
+    """Score by the probability that the judge prefers the answer to the data's reference, as in AlpacaEval 2.
 
     p(answer's name) / (p(m) + p(M)) from the log-probabilities of the judge's first token. Which output comes
     first is a coin thrown by the item's id; with `both_orders` both are asked, at twice the cost.

@@ -1,4 +1,4 @@
-"""`math`: LaTeX and plain expressions compared as mathematics (extra `math`)."""
+"""Score `math`: compare LaTeX and plain expressions as mathematics (extra `math`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Maths:
-    """1 when `math-verify` finds the answer's final expression equal to an accepted one.
+    """Score 1 when `math-verify` finds the answer's final expression equal to an accepted one.
 
     `seconds` bounds the parsing and the comparison of one answer; longer scores 0 (main thread only).
     """

@@ -1,4 +1,4 @@
-"""`numeric`: the last number of the answer."""
+"""Score `numeric`: the last number of the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Numeric:
-    """1 when the last number (after `####` where there is one) is within `tolerance` of an accepted one.
+    """Score 1 when the last number (after `####` where there is one) is within `tolerance` of an accepted one.
 
     The tolerance is relative for numbers beyond 1 and absolute below. Thousands may be separated by commas.
     """

@@ -1,4 +1,4 @@
-"""`regex:PATTERN`: what a pattern finds in the answer."""
+"""Score `regex:PATTERN`: what a pattern finds in the answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """The last match (its first group, if it has one) compared with the accepted answers as `exact` does.
+    """Compare the last match (its first group, if it has one) with the accepted answers as `exact` does.
 
     For items without answers a match alone scores 1. Of long answers the last 100,000 characters count. A pattern
     that finds no end on an answer, as `(a|aa)+$` may not, is stopped: that answer counts as a failed call.

@@ -1,4 +1,4 @@
-"""`python:module:function`: a user's own function as a scorer, sync or async."""
+"""Score with a user's own function, sync or async: `python:module:function`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIGNATURE = "score(output: str, item: Item) -> float"
 
 @dataclass(frozen=True, slots=True)
 class PythonScorer:
-    """Calls `score(output: str, item: Item) -> float`, a function of any name, sync or async.
+    """Call `score(output: str, item: Item) -> float`, a function of any name, sync or async.
 
     It gets the model's output and the item, by position, and returns a number in [0, 1], a bool or a `Score`. The item
     (`cereval.datasets.base.Item`) has `.id`, `.text`, `.answers`, `.choices`, `.category` and `.metadata`.

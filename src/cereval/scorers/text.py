@@ -1,4 +1,4 @@
-"""`exact`, `contains` and `f1`: the answer's text beside the accepted ones, and how texts are made comparable."""
+"""Score `exact`, `contains` and `f1`: the answer's text beside the accepted ones, and how texts are made comparable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """1 when the answer is an accepted one up to case, blanks, quotes around it and a final full stop.
+    """Score 1 when the answer is an accepted one up to case, blanks, quotes around it and a final full stop.
 
     `strict`: up to surrounding blanks only.
     """
@@ -43,7 +43,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """1 when an accepted answer occurs, as whole words unless told otherwise: `4` does not occur in `14`.
+    """Score 1 when an accepted answer occurs, as whole words unless told otherwise: `4` does not occur in `14`.
 
     Of long answers the last 100,000 characters count.
     """
@@ -63,7 +63,9 @@ class Contains:
 
 @dataclass(frozen=True, slots=True)
 class F1:
-    """The best F1 of the answer's words against each accepted answer's; of long ones the last 100,000 characters."""
+    """Score by the best F1 of the answer's words against each accepted answer's; of long ones the last 100,000
+    characters.
+    """
 
     name: ClassVar[str] = "f1"
 

@@ -1,4 +1,4 @@
-"""The contract of a session: ask, call, tell, consume in draw order, stop.
+"""State the contract of a session: ask, call, tell, consume in draw order, stop.
 
 A session decides and never acts: it does no IO and reads no clock. Results may be told in any order; they are
 consumed in draw order, because answers that come early are different from answers that come late. So the same
@@ -24,7 +24,8 @@ SEED_BITS = 53
 
 
 class AskTell(ABC):
-    """Obligations of subclasses: `_next_draw`, `_observe`, `_state`, `result`, `settings`; `_check_stop()` once built.
+    """Ask and tell. Obligations of subclasses: `_next_draw`, `_observe`, `_state`, `result`, `settings`;
+    `_check_stop()` once built.
 
     A draw asks one or several models (`draw.models`); `tell` takes a score for each of them.
     """
@@ -39,7 +40,7 @@ class AskTell(ABC):
     """The names of the models, where they are known."""
 
     def __init__(self, draws: Draws, budget: int | None, asked: int = 1) -> None:
-        """asked: how many models every draw asks."""
+        """Begin with no draws; `asked` is how many models every draw asks."""
         self.budget = budget
         self._draws = draws
         self._told, self._has_told = tuple(Scores() for _ in range(asked)), bytearray()
@@ -149,17 +150,17 @@ class AskTell(ABC):
 
     @property
     def outstanding(self) -> tuple[Draw, ...]:
-        """Draws asked and not told, in draw order."""
+        """Return the draws asked and not told, in draw order."""
         return tuple(draw for draw, told in zip(self._draws, self._has_told, strict=True) if not told)
 
     @property
     def n_evaluated(self) -> int:
-        """Results consumed so far, in draw order."""
+        """Count the results consumed so far, in draw order."""
         return self._consumed
 
     @property
     def n_drawn(self) -> int:
-        """Draws decided so far."""
+        """Count the draws decided so far."""
         return len(self._draws)
 
     @property
@@ -174,7 +175,7 @@ class AskTell(ABC):
 
     @property
     def surplus(self) -> int:
-        """Results told but not consumed: in flight when the session ended, or waiting for an earlier one."""
+        """Count the results told but not consumed: in flight when the session ended, or waiting for an earlier one."""
         return sum(self._has_told) - self._consumed
 
     @property
@@ -195,7 +196,9 @@ class AskTell(ABC):
         return draw.index
 
     def ahead(self, count: int) -> list[Draw]:  # noqa: ARG002
-        """Draws that will come unless the session ends or turns elsewhere, for calls that would otherwise idle."""
+        """Return draws that will come unless the session ends or turns elsewhere, for calls that would otherwise
+        idle.
+        """
         return []
 
     def change(self, goal: Mapping[str, Any], budget: int | None) -> None:
@@ -212,10 +215,10 @@ class AskTell(ABC):
 
 
 class MethodSession(AskTell):
-    """A session that asks on behalf of one method. Obligation of subclasses: `_goal_reached`."""
+    """Ask on behalf of one method. Obligation of subclasses: `_goal_reached`."""
 
     def __init__(self, method: Method, limit: int | None, budget: int | None, models: int = 1) -> None:
-        """limit: how many items there are to ask, None where an item may come again."""
+        """Take how many items there are to ask as `limit`, None where an item may come again."""
         super().__init__(Draws(tuple(range(models))), budget, models)
         self._method = method
         self._limit = limit
@@ -253,7 +256,9 @@ class MethodSession(AskTell):
 
     @property
     def interval(self) -> Interval:
-        """Certified now; every interval ever shown is covered by the same confidence (for `anytime` methods)."""
+        """Return what is certified now; every interval ever shown is covered by the same confidence (for `anytime`
+        methods).
+        """
         return self._method.interval
 
     @property

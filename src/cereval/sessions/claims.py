@@ -1,4 +1,4 @@
-"""What is certified about pairs of models at one moment, as matrices: entry [i, j] says something of i over j."""
+"""State what is certified about pairs of models at one moment, as matrices: entry [i, j] says something of i over j."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ EXACT = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """The pairs (first[p], second[p]) of `models` models that are played."""
+    """List the pairs (first[p], second[p]) of `models` models that are played."""
 
     models: int
     first: Ints
     second: Ints
 
     def matrix(self, values: Floats, empty: float) -> Floats:
-        """Values[direction, pair] as a matrix: row 0 for first over second, row 1 for second over first."""
+        """Return values[direction, pair] as a matrix: row 0 for first over second, row 1 for second over first."""
         found = np.full((self.models, self.models), empty)
         found[self.first, self.second], found[self.second, self.first] = values
         return found
@@ -40,7 +40,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairClaims:
-    """above: certified better, transitively closed. near: certified worse by less than the margin (or better).
+    """Hold what is certified. above: better, transitively closed. near: worse by less than the margin (or better).
 
     `order` is what may be listed as certified order beside the goal's own answer. `gap` and `error` are the
     estimated differences on shared items; they steer the draws and prove nothing.
@@ -59,7 +59,7 @@ class PairClaims:
 
     @property
     def unordered(self) -> Bools:
-        """Pairs of different models of which neither is certified better."""
+        """Return the pairs of different models of which neither is certified better."""
         found: Bools = ~(self.above | self.above.T)
         np.fill_diagonal(found, False)
         return found
@@ -108,7 +108,8 @@ def closed(claims: Bools) -> Bools:
 
 
 def covers(order: Bools) -> Bools:
-    """The transitive reduction of a closed order: the pairs with no model between them (a Hasse diagram's lines).
+    """Return the transitive reduction of a closed order: the pairs with no model between them (a Hasse diagram's
+    lines).
 
     >>> covers(np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=bool)).astype(int).tolist()
     [[0, 1, 0], [0, 0, 1], [0, 0, 0]]

@@ -1,4 +1,4 @@
-"""`evaluate`: a session driven by your own score function, sync or async."""
+"""Drive a session by your own score function, sync or async: `evaluate`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOPELESS = 5
 
 
 class EvaluationInterrupted(KeyboardInterrupt):
-    """Ctrl-C during `evaluate`; `.result` holds what was certified until then, valid as any interval."""
+    """Carry what was certified until Ctrl-C ended `evaluate`: `.result`, valid as any interval."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -38,7 +38,7 @@ class EvaluationInterrupted(KeyboardInterrupt):
 
 
 class SessionSettings(TypedDict, total=False):
-    """The keywords that `evaluate` hands to its `Session`."""
+    """Name the keywords that `evaluate` hands to its `Session`."""
 
     goal: Goal | None
     confidence: float
@@ -61,7 +61,7 @@ def evaluate(
     max_connections: int | None = None,
     **plan: Unpack[SessionSettings],
 ) -> Result:
-    """Asks `score` for the items that matter most and stops when the goal is certified.
+    """Ask `score` for the items that matter most and stop when the goal is certified.
 
     score: item -> number in [0, 1]. An `async def` has `max_connections` calls in flight (default 8). A plain
     function is called one item at a time, in this thread; with `max_connections` > 1 in that many threads.
@@ -99,7 +99,7 @@ async def evaluate_async(
     max_connections: int | None = None,
     **plan: Unpack[SessionSettings],
 ) -> Result:
-    """`evaluate` for code that runs in an event loop: same arguments, same result.
+    """Evaluate as `evaluate` does, for code that runs in an event loop: same arguments, same result.
 
     A plain function is called in threads, so that the loop stays free.
     """
@@ -109,7 +109,7 @@ async def evaluate_async(
 
 
 class _Evaluation:
-    """One session, the items and score function that answer it, and what went wrong on the way."""
+    """Hold one session, the items and score function that answer it, and what went wrong on the way."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Evaluation:
         return not (self.session.done or self.stopping)
 
     def ask(self) -> list[Draw]:
-        """As many draws as keep the calls made beyond those needed at `connections` or fewer."""
+        """Ask for as many draws as keep the calls made beyond those needed at `connections` or fewer."""
         room = self.connections - (self._asked - self.session.n_evaluated)
         draws = self.session.ask(room) if room > 0 else []
         self._asked += len(draws)
@@ -232,7 +232,7 @@ class _Evaluation:
         return replace(result, notes=(*result.notes, note))
 
     def _first_error(self) -> str:
-        """In draw order, so that it does not depend on timing."""
+        """Return the first error in draw order, so that it does not depend on timing."""
         draw, error = self._errors[min(self._errors)]
         message = " ".join(str(error).split())[:200]
         return f"the first error, at item {draw.item}: {type(error).__name__}: {message}"
@@ -257,7 +257,7 @@ def _run_to_the_end(work: _Evaluation) -> None:
 
 
 async def _cancelled(calls: Iterable[asyncio.Future[Any]]) -> None:
-    """Stops calls that are no longer needed, and lets them close what they hold open."""
+    """Stop calls that are no longer needed, and let them close what they hold open."""
     pending = list(calls)
     for call in pending:
         call.cancel()

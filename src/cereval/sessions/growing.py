@@ -1,4 +1,4 @@
-"""`Growing`: a session that is extended with new items, version after version; every certificate stays valid.
+"""Extend a session with new items, version after version; every certificate stays valid: `Growing`.
 
 With probability at least the confidence, the certificates of *all* versions hold at once.
 """
@@ -31,7 +31,7 @@ TARGETS = ("benchmark", "population")
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version and what is certified of it: its first `n_items` items, of which it added `n_new`.
+    """Describe one version and what is certified of it: its first `n_items` items, of which it added `n_new`.
 
     calls: results that it took by itself. n_evaluated: those of all versions so far.
     """
@@ -54,7 +54,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GrowingResult(Certified):
-    """All versions; with the stated confidence everything in it holds at once. Top fields: the last version."""
+    """Hold all versions; with the stated confidence everything in it holds at once. Top fields: the last version."""
 
     versions: tuple[Version, ...]
     estimate: float
@@ -93,7 +93,7 @@ class GrowingResult(Certified):
 
 
 class VersionSession(MethodSession):
-    """Ask/tell for one version: draws and results are numbered from its beginning.
+    """Ask and tell for one version: draws and results are numbered from its beginning.
 
     What is certified is that of all versions so far: `result` and `settings` are those of the whole.
     """
@@ -115,7 +115,7 @@ class VersionSession(MethodSession):
         return self.whole.settings()
 
     def freeze(self) -> None:
-        """Keeps what is certified now: a later version goes on with the same evidence."""
+        """Keep what is certified now: a later version goes on with the same evidence."""
         self._frozen = self._method.interval, self._method.estimate
 
     @property
@@ -151,7 +151,7 @@ TARGETS = ("benchmark", "population")
 
 
 class Growing:
-    """Ask/tell evaluation of one model on a data set that grows. See `stats.grown` for the theorem.
+    """Evaluate one model by ask and tell on a data set that grows. See `stats.grown` for the theorem.
 
     target `benchmark`: the mean over all items of each version, whatever the new items are, even if chosen by
     somebody who knows all results (but not the seed, and so the draws to come). The seed is drawn unless one is given,
@@ -213,7 +213,7 @@ class Growing:
         return Sampled(last.method.stream, items, number, self.seed)
 
     def extend(self, n_new: int) -> None:
-        """A new version: the items so far and `n_new` more, numbered on. Draws in flight are given up."""
+        """Begin a new version: the items so far and `n_new` more, numbered on. Draws in flight are given up."""
         count = whole("n_new", n_new, 1)
         if not self.done:
             raise Misuse(
@@ -228,15 +228,17 @@ class Growing:
     # -- ask and tell, for the last version -----------------------------------------------------------------
 
     def ask(self, k: int = 1) -> list[Draw]:
-        """Up to k further draws; draw numbers begin anew with each version."""
+        """Return up to k further draws; draw numbers begin anew with each version."""
         return self.last.ask(k)
 
     def tell(self, draw: Draw, score: float) -> None:
-        """The score of a draw, in [0, 1]."""
+        """Take the score of a draw, in [0, 1]."""
         self.last.tell(draw, score)
 
     def fail(self, draw: Draw) -> None:
-        """The call for a draw failed for good: its score counts as unknown, which can only widen the interval."""
+        """Note that the call for a draw failed for good: its score counts as unknown, which can only widen the
+        interval.
+        """
         self.last.fail(draw)
 
     @property
@@ -266,7 +268,7 @@ class Growing:
 
     @property
     def last(self) -> VersionSession:
-        """Ask/tell for the last version alone: its results are counted from its beginning."""
+        """Return the session of the last version alone: its results are counted from its beginning."""
         return self._parts[-1]
 
     # -- what is certified ------------------------------------------------------------------------------------
@@ -326,7 +328,7 @@ class Growing:
 
     @property
     def logs(self) -> list[tuple[tuple[Draw, Scored], ...]]:
-        """For each version the draws whose results count, and those results (None: the call failed)."""
+        """Return for each version the draws whose results count, and those results (None: the call failed)."""
         return [part.log for part in self._parts]
 
     # -- save and restore -------------------------------------------------------------------------------------
@@ -377,7 +379,7 @@ def growing(
     seed: int | None = None,
     batch: int = 1,
 ) -> GrowingResult:
-    """Replays recorded scores as a data set that grew: version j had the first `sizes[j]` items. NaN is refused.
+    """Replay recorded scores as a data set that grew: version j had the first `sizes[j]` items. NaN is refused.
 
     >>> result = growing([1, 0, 1, 1] * 500, [1600, 2000], goal=Estimate(0.08), seed=3)
     >>> [version.n_items for version in result.versions], result.stopped

@@ -1,4 +1,4 @@
-"""A run's log, and the session it leads to: resuming and verifying are both replaying.
+"""Replay a run's log into the session it leads to: resuming and verifying are both replaying.
 
 The log holds what was observed and what a person changed on the way; everything else is decided again.
 """
@@ -21,7 +21,7 @@ Teller = Callable[[Any, Draw, Scored], None]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A new goal or budget, set when so many results had been consumed and so many draws decided."""
+    """Record a new goal or budget, set when so many results had been consumed and so many draws decided."""
 
     consumed: int
     drawn: int
@@ -39,7 +39,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Results by draw number, how many draws were decided, and the changes on the way."""
+    """Hold results by draw number, how many draws were decided, and the changes on the way."""
 
     results: Mapping[int, Scored] = field(default_factory=dict)
     drawn: int = 0

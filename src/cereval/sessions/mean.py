@@ -1,4 +1,4 @@
-"""`Session`: ask which items to evaluate, tell their scores, read the certified interval at any time."""
+"""Ask which items to evaluate, tell their scores, read the certified interval at any time: `Session`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TARGETS = ("benchmark", "population", "expected", "weighted")
 
 
 class Session(MethodSession):
-    """Ask/tell evaluation of one model on `n_items` items.
+    """Evaluate one model by ask and tell on `n_items` items.
 
     >>> session = Session(1000, goal=Estimate(0.1), seed=1)
     >>> while not session.done:
@@ -82,7 +82,7 @@ class Session(MethodSession):
 
     @goal.setter
     def goal(self, goal: Goal) -> None:
-        """A new goal may be set at any time; results already told then count towards it."""
+        """Set a new goal at any time; results already told then count towards it."""
         goal = _checked_goal(goal)
         if isinstance(self._goal, Threshold) and self._stopped == "goal" and goal != self._goal:
             raise Misuse(
@@ -190,7 +190,8 @@ class Session(MethodSession):
 
     @classmethod
     def restore(cls, state: Mapping[str, Any], **side_information: Any) -> Session:
-        """The session a `state()` describes, exactly; pass the same texts, embeddings, history, weights, groups.
+        """Rebuild the session that a `state()` describes, exactly; pass the same texts, embeddings, history, weights,
+        groups.
 
         Restoring is replaying: the draws are decided again and the results told again, through the same code.
         """

@@ -1,4 +1,4 @@
-"""`Diagram`: a certified order from top to bottom: who is above whom, without the lines that follow from others.
+"""Draw a certified order from top to bottom: who is above whom, without the lines that follow from others: `Diagram`.
 
 The order and the intervals of a ranking hold at once, so a model whose lower limit exceeds another's upper one is above
 it, also where the two were never compared. The limits respect the order (the better of two has the higher ones): so
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """The models from top to bottom, and for each the ones below it: all, and those with nothing between.
+    """List the models from top to bottom, and for each the ones below it: all, and those with nothing between.
 
     as_good: the others that are certified to be at least as good as each. best: the highest rank left to each, where
     models with equal scores may be ranked either way.
@@ -28,7 +28,7 @@ class Diagram:
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> Diagram:
-        """From a ranking's fields.
+        """Build the diagram from a ranking's fields.
 
         >>> limits = {"a": (0.9, 0.8, 1.0), "b": (0.5, 0.4, 0.6), "c": (0.6, 0.3, 0.5)}
         >>> intervals = {name: dict(zip(("estimate", "lower", "upper"), one)) for name, one in limits.items()}
@@ -68,7 +68,7 @@ class Diagram:
 
 
 def _apart(result: Mapping[str, Any], *, ties: bool) -> list[tuple[str, str]]:
-    """Pairs of which the intervals alone prove the first better, or with `ties` at least as good.
+    """Return the pairs of which the intervals alone prove the first better, or with `ties` at least as good.
 
     None where the evidence contradicts itself: then an interval may be empty, or the order is withheld.
     """

@@ -1,4 +1,4 @@
-"""`compare`: which of two models is better, from as few items as a certified answer takes."""
+"""Decide which of two models is better, from as few items as a certified answer takes: `compare`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNDECIDED = "undecided"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison(Certified):
-    """What is certified of the difference D = mean of the first - mean of the second, over all items.
+    """Hold what is certified of the difference D = mean of the first - mean of the second, over all items.
 
     decision: first | second | no-difference | undecided; not-worse | worse | undecided for `NotWorse`. D lies in
     [lower, upper], and the decision holds, with the stated confidence, all at once. n_evaluated: items that
@@ -81,7 +81,9 @@ class Comparison(Certified):
 
     @property
     def exit_code(self) -> int:
-        """0 decided or goal reached, 2 certified worse, 3 undecided; a regression check passes by its answer alone."""
+        """Return 0 decided or goal reached, 2 certified worse, 3 undecided; a regression check passes by its answer
+        alone.
+        """
         if self.goal.get("goal") == "not-worse" and self.decision != "worse":
             return PASSED if self.decision == "not-worse" else UNDECIDED_CODE
         return super(Comparison, self).exit_code
@@ -253,7 +255,7 @@ def compare(
     budget: int | None = None,
     seed: int | None = None,
 ) -> Comparison:
-    """Compares two models on recorded scores of the same items; an item that either lacks (NaN) is left out.
+    """Compare two models on recorded scores of the same items; an item that either lacks (NaN) is left out.
 
     goal: `Sign(tie=0.02)` (the default), `Difference(eps)` or `NotWorse(eps)`. history: items x past models, neither
     of the two among them. `batch` draws are in flight at a time; the result does not depend on it.

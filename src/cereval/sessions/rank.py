@@ -40,7 +40,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ModelInterval:
-    """One model's mean score on all items: estimated, certified limits, and how many items it answered."""
+    """Hold one model's mean score on all items: estimated, certified limits, and how many items it answered."""
 
     estimate: float
     lower: float
@@ -53,7 +53,7 @@ class ModelInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Ranking(Certified):
-    """A certified partial order of models.
+    """Hold a certified partial order of models.
 
     order: every [better, worse] that is certified, transitively closed. ties: pairs left unordered as ties; with
     `ties_proven` their difference is certified to be below the tie, else it is only unlikely not to be.
@@ -159,7 +159,8 @@ ROUND_SHARE = 32
 
 
 class Rounds:
-    """order: the items as all models answer them. prefix: how many of them each model has answered.
+    """Keep the shared order. order: the items as all models answer them. prefix: how many of them each model has
+    answered.
 
     low, high: where each score lies, places in the order x models.
 
@@ -200,14 +201,14 @@ class Rounds:
         return int(self._places[draw.item])
 
     def put(self, draw: Draw, low: float, high: float) -> None:
-        """The result of a draw; those of one model come in the order of their places."""
+        """Take the result of a draw; those of one model come in the order of their places."""
         place = self.place_of(draw)
         self.low[place, draw.model], self.high[place, draw.model] = low, high
         self.prefix[draw.model] = place + 1
 
 
 def checkpoints(n_items: int) -> Ints:
-    """Lengths of the shared order at which rounds end: fixed in advance, closer together at the start.
+    """Return the lengths of the shared order at which rounds end: fixed in advance, closer together at the start.
 
     >>> checkpoints(30).tolist()
     [8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30]
@@ -226,7 +227,7 @@ ROUNDING = 1e-9
 
 
 class RankSession(AskTell):
-    """Ask/tell ranking of models on shared items.
+    """Rank models on shared items by ask and tell.
 
     >>> rng = np.random.default_rng(1)
     >>> scores = (rng.uniform(size=(400, 3)) < [0.9, 0.6, 0.3]).astype(float)
@@ -294,7 +295,7 @@ class RankSession(AskTell):
         self._rounds.put(self._draws[index], *((0.0, 1.0) if score is None else (score, score)))
 
     def _state(self) -> Stopped:
-        """At the end of a round: play the games as far as the results go, then stop or plan the next round."""
+        """Play the games as far as the results go at the end of a round, then stop or plan the next round."""
         if self._consumed < self._planned:
             return "running"
         self._play()
@@ -324,7 +325,7 @@ class RankSession(AskTell):
         )
 
     def _play(self) -> None:
-        """Lagging pairs catch up one item at a time, all of them together."""
+        """Let lagging pairs catch up one item at a time, all of them together."""
         first, second, games, rounds = self._pairs.first, self._pairs.second, self._games, self._rounds
         shared = np.minimum(rounds.prefix[first], rounds.prefix[second])
         matters = self._pairs.each(self.goal.played(self._read()))
@@ -424,7 +425,7 @@ class RankSession(AskTell):
         )
 
     def _intervals(self, order: Bools) -> dict[str, ModelInterval]:
-        """Limits that hold together with the order: so the better of two has the higher limits."""
+        """Return limits that hold together with the order: so the better of two has the higher limits."""
         games, rounds = self._means, self._rounds
         while len(which := np.flatnonzero(games.time < rounds.prefix)):
             place = games.time[which]
@@ -459,7 +460,7 @@ def rank(
     batch: int = 64,
     seed: int | None = None,
 ) -> Ranking:
-    """Ranks the columns of `scores` (items x models, in [0, 1]), asking only for the scores it needs.
+    """Rank the columns of `scores` (items x models, in [0, 1]), asking only for the scores it needs.
 
     `batch` draws are in flight at a time; the result does not depend on it.
 
@@ -480,7 +481,7 @@ def rank(
 
 
 def checked_table(scores: ArrayLike) -> Floats:
-    """Items x models, every score in [0, 1]."""
+    """Return the table as items x models, every score in [0, 1]."""
     try:
         values = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`replay`: what a session would have asked and certified, on scores that are known already."""
+"""Replay what a session would have asked and certified, on scores that are known already: `replay`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def replay(
     seed: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Runs a session against recorded scores; NaN = missing, not part of the pool.
+    """Run a session against recorded scores; NaN = missing, not part of the pool.
 
     `batch` draws are in flight at a time; the result does not depend on it.
 

@@ -1,4 +1,4 @@
-"""`tasks`: many tasks in one session, each with a certificate, and their macro mean with one more."""
+"""Evaluate many tasks in one session, each with a certificate, and their macro mean with one more: `tasks`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANSWERS = {"all-pass": "certified pass", "some-fail": "certified fail", None: "u
 
 @dataclass(frozen=True, slots=True)
 class TaskEstimate:
-    """One task, or the macro mean over all: what is certified of it, from `n` of its `n_items` items.
+    """Hold one task, or the macro mean over all: what is certified of it, from `n` of its `n_items` items.
 
     verdict: "pass" or "fail" where a threshold was asked for and the task is decided.
     """
@@ -50,7 +50,7 @@ class TaskEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TasksResult(Certified):
-    """All tasks and their macro mean: with the stated confidence everything in it holds at once, at all times."""
+    """Hold all tasks and their macro mean: with the stated confidence everything in it holds at once, at all times."""
 
     tasks: Mapping[str, TaskEstimate]
     macro: TaskEstimate
@@ -223,7 +223,7 @@ def tasks(
     seed: int | None = None,
     batch: int = 1,
 ) -> TasksResult:
-    """Replays recorded scores as many tasks; NaN = missing, not part of the pool.
+    """Replay recorded scores as many tasks; NaN = missing, not part of the pool.
 
     >>> from cereval.goals.tasks import AllAtLeast
     >>> result = tasks([1.0] * 400 + [1.0, 0.0] * 200, ["a"] * 400 + ["b"] * 400, goal=AllAtLeast(0.8))

@@ -54,7 +54,7 @@ SPOILT = -700.0
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class Allocation:
     """How the capital is laid out; validity depends on none of it. Chosen in `benchmarks.growing`.
 
     first, later: share of a pair's wealth that works for the version at hand, in the first version and in later
@@ -126,11 +126,11 @@ class Side:
     """
 
     def __init__(
-        self, ladder: Ladder, course: Course, *, mirrored: bool, spending: Spending | None = None
+        self, ladder: Ladder, course: Course, *, mirrored: bool, allocation: Allocation | None = None
     ) -> None:
         self.ladder, self.course, self.mirrored = ladder, course, mirrored
-        self.spending = spending or Spending()
-        steps = max(ceil(self.spending.columns * (1 - course.weight) / course.eps), LEAST_COLUMNS)
+        self.allocation = allocation or Allocation()
+        steps = max(ceil(self.allocation.columns * (1 - course.weight) / course.eps), LEAST_COLUMNS)
         steps = min(steps, MOST_PAIRS // len(ladder.tops))
         self.columns: Floats = np.linspace(0.0, 1.0, steps + 1)
         self.column_lows: Floats = np.concatenate(([0.0], self.columns[:-1]))
@@ -144,8 +144,8 @@ class Side:
     @property
     def parts(self) -> tuple[float, float, float]:
         """Shares of the wealth for this version, for later ones and for Kelly bets."""
-        now = self.spending.first if self.course.weight == 0 else self.spending.later
-        return now, 1 - now - self.spending.rescue, self.spending.rescue
+        now = self.allocation.first if self.course.weight == 0 else self.allocation.later
+        return now, 1 - now - self.allocation.rescue, self.allocation.rescue
 
     @property
     def demand(self) -> float:
@@ -165,15 +165,15 @@ class Side:
     def stake(self, prospect: Prospect, clock: Information, needed: float) -> None:
         """Places every bet on the next increment, before its score is known."""
         self._hold(clock)
-        window, spending, course = self._playing, self.spending, self.course
+        window, allocation, course = self._playing, self.allocation, self.course
         columns = self.columns[window]
         values = 1 - columns if self.mirrored else columns
         variance = null_variance(values, prospect, clock)[int(self.mirrored)]
         room = prospect.ceiling - values if self.mirrored else values - prospect.floor
-        most = spending.cap / np.maximum(room, 1e-12)
-        now = max(needed - clock.total, spending.patience * needed)
+        most = allocation.cap / np.maximum(room, 1e-12)
+        now = max(needed - clock.total, allocation.patience * needed)
         after = now + (course.next_weight**-2 - 1) / (1 - course.weight**2) * needed
-        level = course.alpha / (1 + spending.overshoot)
+        level = course.alpha / (1 + allocation.overshoot)
         self._stakes = []
         for account, ahead in zip(self._accounts, (now, after), strict=False):
             position = Position(values, account[:, window], variance, prospect, clock, needed, course.eps)
@@ -183,7 +183,7 @@ class Side:
     def _hold(self, clock: Information) -> None:
         """Values far above the estimate would only lose their bets: they wait with what they have."""
         mean = 1 - clock.mean if self.mirrored else clock.mean
-        highest = mean + self.spending.reach * clock.standard_error
+        highest = mean + self.allocation.reach * clock.standard_error
         self._held = int(np.searchsorted(self.columns, highest, side="right"))
 
     def settle(self, increment: Increment) -> None:
@@ -224,12 +224,12 @@ class Side:
 
     def ladder_to(self, low: float, high: float, certain: float = 0.0) -> Ladder:
         """What the next version starts with: cells of R_j from `low` to `high`, with the least wealth of each."""
-        step = self.course.eps / self.spending.rows
+        step = self.course.eps / self.allocation.rows
         cells = max(ceil((high - low) / step), 1)
         wealth = self._least(low, step, cells, certain)
         ends = [0]
         while ends[-1] < cells:
-            ends.append(min(cells, ends[-1] + max(1, int(self.spending.growth * ends[-1]))))
+            ends.append(min(cells, ends[-1] + max(1, int(self.allocation.growth * ends[-1]))))
         edges = low + step * np.array(ends)
         least = [wealth[start:end].min() for start, end in pairwise(ends)]
         return Ladder(edges[:-1], edges[1:], np.minimum(least, self._needed - 1e-6))

@@ -45,7 +45,7 @@ for the mean over runs; one run in ten takes 1.6 times as many.
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class MethodForecast:
     """Calls that one method is expected to need; None: it cannot get there with this pool, see `needed`."""
 
     method: str
@@ -60,18 +60,18 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class GoalForecast:
     """All forecasts for a goal, the paper's bounds beside them, and what to beware of."""
 
     scenario: Scenario
     eps: float
-    forecasts: tuple[Forecast, ...]
+    forecasts: tuple[MethodForecast, ...]
     bounds: SequentialBounds
     partition: PartitionCheck | None
     warnings: tuple[str, ...]
 
 
-def plan_estimate(scenario: Scenario, eps: float) -> Outlook:
+def plan_estimate(scenario: Scenario, eps: float) -> GoalForecast:
     """Calls until the mean is known within eps.
 
     >>> outlook = plan_estimate(Scenario(5000, mean=0.5), 0.02)
@@ -88,7 +88,7 @@ def plan_estimate(scenario: Scenario, eps: float) -> Outlook:
     return _outlook(scenario, eps, rows)
 
 
-def plan_threshold(scenario: Scenario, threshold: float) -> Outlook:
+def plan_threshold(scenario: Scenario, threshold: float) -> GoalForecast:
     """Calls until it is certain on which side of the threshold the mean lies; the scenario must have a mean.
 
     >>> outlook = plan_threshold(Scenario(5000, mean=0.85), 0.8)
@@ -123,20 +123,22 @@ def deadline_draws(variance: float, skew: float, eps: float, delta: float) -> fl
     return SHARE * limit + (PER_EPS + PER_EPS_SKEWED * skew) / eps
 
 
-def _fixed(scenario: Scenario, eps: float) -> list[Forecast]:
+def _fixed(scenario: Scenario, eps: float) -> list[MethodForecast]:
     """The methods that fix n in advance; the exact one only where a mean says that scores are 0 or 1."""
     delta, variance = scenario.delta, scenario.variance_or_worst
     draws = variance * float(ndtri(1 - delta / 2) / eps) ** 2
     hoeffding = hoeffding_items(eps, delta)
     rows = [
-        Forecast("static", scenario.size, scenario.size, "fixed-n", "exact", "the paper's Base: every item"),
-        Forecast(
+        MethodForecast(
+            "static", scenario.size, scenario.size, "fixed-n", "exact", "the paper's Base: every item"
+        ),
+        MethodForecast(
             "hoeffding", scenario.capped(hoeffding), hoeffding, "fixed-n", "exact", "any scores, n in advance"
         ),
         _forecast(scenario, "normal", draws, "none", "theory", "a limit: variance known, n in advance"),
     ]
     if scenario.target == "population":
-        rows[0] = Forecast(
+        rows[0] = MethodForecast(
             "static", scenario.capped(hoeffding), hoeffding, "fixed-n", "exact", "the paper's Base"
         )
     if scenario.mean is not None:
@@ -144,73 +146,75 @@ def _fixed(scenario: Scenario, eps: float) -> list[Forecast]:
     return rows
 
 
-def _exact(scenario: Scenario, eps: float, mean: float) -> Forecast:
+def _exact(scenario: Scenario, eps: float, mean: float) -> MethodForecast:
     remark = "0/1 scores, n in advance"
     if scenario.target == "benchmark":
         items = hypergeometric_items(mean, eps, scenario.delta, scenario.size)
-        return Forecast("exact", items, items, "fixed-n", "exact", "hypergeometric, " + remark)
+        return MethodForecast("exact", items, items, "fixed-n", "exact", "hypergeometric, " + remark)
     items = clopper_pearson_items(mean, eps, scenario.delta)
-    return Forecast("exact", scenario.capped(items), items, "fixed-n", "exact", "Clopper-Pearson, " + remark)
+    return MethodForecast(
+        "exact", scenario.capped(items), items, "fixed-n", "exact", "Clopper-Pearson, " + remark
+    )
 
 
-def _seq(scenario: Scenario, eps: float, remark: str) -> Forecast:
+def _seq(scenario: Scenario, eps: float, remark: str) -> MethodForecast:
     items = adaptive_hoeffding_items(eps, scenario.delta)
     about = f"the paper's Seq {remark}".strip()
-    return Forecast("seq", scenario.capped(items), items, "anytime", "exact", about)
+    return MethodForecast("seq", scenario.capped(items), items, "anytime", "exact", about)
 
 
-def _oracle(scenario: Scenario, eps: float) -> Forecast:
+def _oracle(scenario: Scenario, eps: float) -> MethodForecast:
     items = partition_items(scenario.masses, scenario.variances, eps, scenario.delta)
     remark = "the paper's Algorithm 2, groups known"
-    return Forecast("oracle", scenario.capped(items), items, "anytime", "exact", remark)
+    return MethodForecast("oracle", scenario.capped(items), items, "anytime", "exact", remark)
 
 
-def _deadline(scenario: Scenario, eps: float, method: str, explained: float) -> Forecast:
+def _deadline(scenario: Scenario, eps: float, method: str, explained: float) -> MethodForecast:
     variance = scenario.variance_or_worst * (1 - explained)
     draws = deadline_draws(variance, scenario.skew, eps, scenario.delta)
     return _forecast(scenario, method, draws, "anytime", "measured", _measured_remark(explained))
 
 
-def _decision(scenario: Scenario, gap: float, method: str, explained: float) -> Forecast:
+def _decision(scenario: Scenario, gap: float, method: str, explained: float) -> MethodForecast:
     variance = scenario.variance_or_worst * (1 - explained)
     draws = 2 * variance * math.log(1 / scenario.delta) / gap**2 + DECIDING * math.sqrt(variance) / gap
     return _forecast(scenario, method, draws, "anytime", "measured", _measured_remark(explained))
 
 
-def _powered(scenario: Scenario, gap: float) -> Forecast:
+def _powered(scenario: Scenario, gap: float) -> MethodForecast:
     draws = scenario.variance_or_worst * (2 * float(ndtri(1 - scenario.delta)) / gap) ** 2
     remark = "a limit: n in advance, decides with probability 1 - delta"
     return _forecast(scenario, "normal", draws, "none", "theory", remark)
 
 
-def _exact_test(scenario: Scenario, threshold: float) -> Forecast:
+def _exact_test(scenario: Scenario, threshold: float) -> MethodForecast:
     assert scenario.mean is not None
     size = scenario.size if scenario.target == "benchmark" else None
     items = exact_test_items(scenario.mean, threshold, scenario.delta, size)
     assert items is not None
     remark = "0/1 scores, n in advance, decides in about half of the runs"
-    return Forecast("exact", scenario.capped(items), items, "fixed-n", "exact", remark)
+    return MethodForecast("exact", scenario.capped(items), items, "fixed-n", "exact", remark)
 
 
 def _forecast(
     scenario: Scenario, method: str, draws: float, guarantee: str, basis: Basis, remark: str
-) -> Forecast:
-    return Forecast(method, scenario.calls(draws), math.ceil(draws), guarantee, basis, remark)
+) -> MethodForecast:
+    return MethodForecast(method, scenario.calls(draws), math.ceil(draws), guarantee, basis, remark)
 
 
 def _measured_remark(explained: float) -> str:
     return f"side information explains {explained:.0%}" if explained else "no side information"
 
 
-def _outlook(scenario: Scenario, eps: float, rows: list[Forecast]) -> Outlook:
+def _outlook(scenario: Scenario, eps: float, rows: list[MethodForecast]) -> GoalForecast:
     partition = None
     if scenario.groups:
         partition = check_partition(scenario.masses, scenario.variances, eps)
     bounds = sequential_bounds(eps, scenario.delta)
-    return Outlook(scenario, eps, tuple(rows), bounds, partition, tuple(_warnings(scenario, rows)))
+    return GoalForecast(scenario, eps, tuple(rows), bounds, partition, tuple(_warnings(scenario, rows)))
 
 
-def _warnings(scenario: Scenario, rows: list[Forecast]) -> list[str]:
+def _warnings(scenario: Scenario, rows: list[MethodForecast]) -> list[str]:
     found = []
     if scenario.target == "population":
         found += [
@@ -230,7 +234,7 @@ def _warnings(scenario: Scenario, rows: list[Forecast]) -> list[str]:
     return found
 
 
-def _little_to_save(scenario: Scenario, rows: list[Forecast]) -> list[str]:
+def _little_to_save(scenario: Scenario, rows: list[MethodForecast]) -> list[str]:
     best = min((row for row in rows if row.basis == "measured"), key=lambda row: row.calls or 0)
     if best.calls is None or best.calls <= 0.9 * scenario.size:
         return []

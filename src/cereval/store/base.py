@@ -1,4 +1,4 @@
-"""The contract of a store: what a run paid for is kept.
+"""State the contract of a store: what a run paid for is kept.
 
 Obligations of every store:
 - a method that writes returns only when the rows are durable: they survive `kill -9` and, on SQLite with
@@ -30,7 +30,7 @@ DEFAULT_URL = "sqlite:///cereval.db"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as the store knows it; the counts are those at the time of reading.
+    """Describe a run as the store knows it; the counts are those at the time of reading.
 
     cost_usd: None where an answer's price is not known. engine: the revision that decides its draws; None: one of
     the first version, which did not count them.
@@ -55,7 +55,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of one draw: a score, or the reason why there is none.
+    """Hold what came of one draw: a score, or the reason why there is none.
 
     >>> Answer(draw=0, text="4", score=1.0).failure is None
     True
@@ -86,7 +86,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """An earlier answer to an item: the run that paid for it, and when (seconds since 1970)."""
+    """Hold an earlier answer to an item: the run that paid for it, and when (seconds since 1970)."""
 
     item: int
     answer: Answer
@@ -97,7 +97,7 @@ class KeptAnswer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastScores:
-    """Scores of earlier runs on the same data: `values[k]` is run `columns[k]`'s on item `items[k]`.
+    """Hold the scores of earlier runs on the same data: `values[k]` is run `columns[k]`'s on item `items[k]`.
 
     `cutoffs` (run id -> first draw that was left out) freezes what was seen: stores only grow, so that asking
     again with the same cutoffs gives the same scores however far those runs have gone since.
@@ -111,14 +111,14 @@ class PastScores:
     values: NDArray[np.float64]
 
     def table(self, n_items: int) -> NDArray[np.float64]:
-        """Items x runs, NaN where a run did not ask."""
+        """Return the scores as items x runs, NaN where a run did not ask."""
         table = np.full((n_items, len(self.runs)), np.nan)
         table[self.items, self.columns] = self.values
         return table
 
 
 class Store(Protocol):
-    """Everything a run needs to remember; see the obligations above."""
+    """Keep everything a run needs to remember; see the obligations above."""
 
     @property
     def url(self) -> str: ...
@@ -126,7 +126,7 @@ class Store(Protocol):
     def create_run(
         self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str, engine: int | None = None
     ) -> Run:
-        """Records a plan; a run that is there already is returned when its plan is the same, else refused."""
+        """Record a plan; a run that is there already is returned when its plan is the same, else refused."""
 
     def run(self, run_id: str) -> Run:
         """Return one run, by its id or by a beginning of it that no other run shares."""
@@ -135,10 +135,12 @@ class Store(Protocol):
         """Return every run, oldest first."""
 
     def hold(self, run_id: str) -> AbstractContextManager[None]:
-        """Held by at most one process at a time, from before its past is read to its end; else refused."""
+        """Hold a run for one process at a time, from before its past is read to its end; refuse one that another
+        holds.
+        """
 
     def mark(self, run_id: str, status: str, detail: Mapping[str, Any] | None = None) -> None:
-        """Appends an event: `running`, `interrupted`, `finished`, a changed setting."""
+        """Add an event: `running`, `interrupted`, `finished`, a changed setting."""
 
     def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
         """Return the events of a run, oldest first: `status`, `at` and `detail`."""
@@ -165,17 +167,17 @@ class Store(Protocol):
         """Return the certificates of a run, oldest first."""
 
     def add_items(self, data_hash: str, items: Iterable[Mapping[str, Any]]) -> None:
-        """Keeps a data set's items (JSON-able, with an `id`) in order; known ones are left alone."""
+        """Keep a data set's items (JSON-able, with an `id`) in order; known ones are left alone."""
 
     def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]: ...
 
     def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
-        """Commits draws, before their calls go out."""
+        """Commit draws, before their calls go out."""
 
     def draws(self, run_id: str) -> tuple[Draw, ...]: ...
 
     def add_answers(self, run_id: str, answers: Sequence[Answer]) -> None:
-        """Commits answers, all or none."""
+        """Commit answers, all or none."""
 
     def answers(self, run_id: str, *, texts: bool = True) -> tuple[Answer, ...]:
         """Return the answers in draw order; without `texts` the raw texts stay in the database."""
@@ -184,7 +186,7 @@ class Store(Protocol):
         """Return the answers that runs on the same data paid for since a moment, oldest first; failures are none."""
 
     def answered_at(self, run_id: str) -> tuple[float, ...]:
-        """When each answer of a run was stored, oldest first."""
+        """Return when each answer of a run was stored, oldest first."""
 
     def plans(self, data_hash: str | None = None) -> tuple[tuple[str, Mapping[str, Any]], ...]:
         """Return the id and the plan of every run (on the same data), oldest first, without their counts."""
@@ -199,13 +201,15 @@ class Store(Protocol):
         runs: Collection[str] | None = None,
         cutoffs: Mapping[str, int] | None = None,
     ) -> PastScores:
-        """Scores of runs (None: all) on the same data, up to each one's first open draw, or to given `cutoffs`."""
+        """Return the scores of runs (None: all) on the same data, up to each one's first open draw, or to given
+        `cutoffs`.
+        """
 
     def close(self) -> None: ...
 
 
 def open_store(url: str = DEFAULT_URL) -> Store:
-    """Opens, creates or migrates the database at `sqlite:///FILE` or `postgresql://USER@HOST/NAME`."""
+    """Open, create or migrate the database at `sqlite:///FILE` or `postgresql://USER@HOST/NAME`."""
     from cereval.store.sql import SqlStore
 
     return SqlStore.open(url)

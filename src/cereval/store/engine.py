@@ -1,4 +1,4 @@
-"""Connections: SQLite with a write-ahead log that is flushed at every commit, or PostgreSQL."""
+"""Open connections: SQLite with a write-ahead log that is flushed at every commit, or PostgreSQL."""
 
 from __future__ import annotations
 

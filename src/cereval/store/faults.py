@@ -1,4 +1,4 @@
-"""What went wrong with the database: foreign errors become a `StoreError` here and nowhere else."""
+"""Turn the foreign errors of databases into a `StoreError`, here and nowhere else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _REMEDIES = (
 
 @contextmanager
 def translated(url: URL) -> Iterator[None]:
-    """Turns the errors of SQLAlchemy and its drivers into one line with a remedy."""
+    """Turn the errors of SQLAlchemy and its drivers into one line with a remedy."""
     try:
         yield
     except exc.IntegrityError as error:

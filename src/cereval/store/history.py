@@ -1,4 +1,4 @@
-"""The scores of earlier runs on the same data, in two queries whatever their number."""
+"""Read the scores of earlier runs on the same data, in two queries whatever their number."""
 
 from __future__ import annotations
 

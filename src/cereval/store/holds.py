@@ -1,4 +1,4 @@
-"""Who works on a run: a lock that ends with its process, however that ends.
+"""Lock a run for whoever works on it: the lock ends with its process, however that ends.
 
 PostgreSQL: an advisory lock of a session of its own, gone with the connection. SQLite: a lock on a small file
 beside the database, which the operating system drops when the process dies. Both tell at once whether a run
@@ -37,7 +37,7 @@ AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 
 @contextmanager
 def holding(engine: Engine, run_id: str) -> Iterator[None]:
-    """Holds a run while the context is open; refuses one that another process holds."""
+    """Hold a run while the context is open; refuse one that another process holds."""
     path = _lock_file(engine.url, run_id)
     if engine.dialect.name == "postgresql":
         with _session_lock(engine, run_id):
@@ -105,7 +105,7 @@ def _key(run_id: str) -> int:
 
 
 def _lock_file(url: URL, run_id: str) -> Path | None:
-    """Beside the database; a database in memory has one process and needs none."""
+    """Return the lock file beside the database; a database in memory has one process and needs none."""
     if url.database in (None, "", ":memory:"):
         return None
     name = hashlib.sha256(run_id.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Numbered steps from an empty database to today's schema. A step, once released, is never edited."""
+"""Bring an empty database to today's schema in numbered steps. A step, once released, is never edited."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOCK = 0x63657265
 
 
 def migrate(connection: Connection, place: str) -> None:
-    """Applies the steps that the database lacks, inside the caller's transaction."""
+    """Apply the steps that the database lacks, inside the caller's transaction."""
     if connection.dialect.name == "postgresql":
         # Two first runs at once must not both create the tables; SQLite's transaction is exclusive anyway.
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
@@ -92,17 +92,17 @@ CREATE TABLE certificates (
 
 
 def _add_engine(connection: Connection) -> None:
-    """Runs say which engine decides their draws; those of the first version do not know."""
+    """Add to runs the engine that decides their draws; those of the first version do not know."""
     connection.execute(text("ALTER TABLE runs ADD COLUMN engine BIGINT"))
 
 
 def _add_kept(connection: Connection) -> None:
-    """Answers say which run paid for them, where that is another."""
+    """Add to answers the run that paid for them, where that is another."""
     connection.execute(text("ALTER TABLE answers ADD COLUMN kept TEXT NOT NULL DEFAULT ''"))
 
 
 def _add_labels(connection: Connection) -> None:
-    """Runs have names and tags."""
+    """Add names and tags to runs."""
     columns = "run_id TEXT NOT NULL REFERENCES runs, label TEXT NOT NULL, PRIMARY KEY (run_id, label)"
     connection.execute(text(f"CREATE TABLE labels ({columns})"))
 

@@ -1,4 +1,4 @@
-"""The tables as the code of today sees them; `migrations` brings a database there."""
+"""Describe the tables as the code of today sees them; `migrations` brings a database there."""
 
 from __future__ import annotations
 

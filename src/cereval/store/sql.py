@@ -1,4 +1,4 @@
-"""The store in SQL: one implementation for SQLite and PostgreSQL."""
+"""Store runs in SQL: one implementation for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_NAMED = 500
 
 @dataclass(frozen=True, slots=True)
 class SqlStore:
-    """A `Store` over SQLAlchemy Core; safe to use from several threads."""
+    """Keep runs through SQLAlchemy Core, as a `Store`; safe to use from several threads."""
 
     address: URL
     engine: Engine = field(repr=False)

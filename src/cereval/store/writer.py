@@ -1,4 +1,4 @@
-"""Many answers, few commits: `add` returns when its answer is durable, waiting ones share a transaction."""
+"""Write many answers in few commits: `add` returns when its answer is durable, waiting ones share a transaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Waiting = tuple[str, Answer, asyncio.Future[None]]
 
 
 class AnswerWriter:
-    """Group commit for the runs of one store. Use as an async context manager; leaving it waits for what is pending.
+    """Group the commits of one store. Use as an async context manager; leaving it waits for what is pending.
 
     The first answer is committed at once, those that arrive meanwhile go together: no timer, no added delay.
     """

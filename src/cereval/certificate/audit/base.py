@@ -1,4 +1,5 @@
-"""The contract of an audit: a second computation of a result, which shares nothing with the first but constants.
+"""State the contract of an audit: a second computation of a result, which shares nothing with the first but
+constants.
 
 `verify` tells a session its log once more through the audit, which notes what it needs on the way (forecasts, draw
 weights); `check` then recomputes the numbers and says what it recomputed, or that it recomputed nothing.
@@ -20,7 +21,7 @@ Equal = Callable[[str, Any, Any], None]
 
 
 class Audit:
-    """Recomputes nothing: for kinds that have no audit."""
+    """Recompute nothing: for kinds that have no audit."""
 
     def __init__(self, kind: Kind, session: AskTell) -> None:
         self.kind = kind
@@ -39,7 +40,7 @@ class Audit:
 
 
 class Watched:
-    """A game that is told its results again: notes each forecast that it turns to, and the results."""
+    """Tell a game its results again, and note each forecast that it turns to, and the results."""
 
     def __init__(self, method: CertifiedMethod) -> None:
         self.method = method

@@ -1,4 +1,4 @@
-"""What the audit is given, and where the increments stand.
+"""Hold what the audit is given, and where the increments stand.
 
 Every sum over the unseen items is taken anew whenever a forecast turns and at least a hundred times in between; from
 one count to the next it is a running sum, without loss of digits, that the next count has to confirm. So n results on
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class AimSince:
-    """What the bets on draw number `since` and later work towards."""
+    """Say what the bets on draw number `since` and later work towards."""
 
     since: int
     eps: float | None
@@ -36,7 +36,7 @@ class AimSince:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One result in draw order: the score lies in [low, high] (a failed call: in [0, 1])."""
+    """Record one result in draw order: the score lies in [low, high] (a failed call: in [0, 1])."""
 
     item: int
     low: float
@@ -45,7 +45,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForecastSince:
-    """g, the spread of z - g, and the draw weights w, for the results from number `since` on.
+    """Hold g, the spread of z - g, and the draw weights w, for the results from number `since` on.
 
     level: the variance expected of an increment, in units of the one stated; 0: none is.
     """
@@ -63,7 +63,7 @@ class ForecastSince:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """All that the interval depends on."""
+    """Hold all that the interval depends on."""
 
     shares: Floats
     equal: bool
@@ -78,7 +78,7 @@ class Case:
 
 @dataclass(slots=True)
 class SlowClock:
-    """Plain sums, where `stats.information` updates a mean (Welford).
+    """Keep plain sums, where `stats.information` updates a mean (Welford).
 
     `squares` sums products of the deviations before and after each value, as in Welford's recursion: they
     are what the bets look at, so that the audit has to look at them too.
@@ -121,7 +121,7 @@ class SlowClock:
 
     @property
     def variance(self) -> float:
-        """sigma^2, shrunk towards the level expected and the largest variance the range allows."""
+        """Return sigma^2, shrunk towards the level expected and the largest variance the range allows."""
         priors = ((PRIOR_WEIGHT, self.largest_square / 4), (LEVEL_WEIGHT if self.level else 0.0, self.level))
         weight = self.count + sum(weight for weight, _ in priors)
         shrunk = (self.squares + sum(weight * value for weight, value in priors)) / weight
@@ -129,7 +129,7 @@ class SlowClock:
         return max(shrunk, own) if self.level else shrunk
 
     def cautious_variance(self, caution: float, surprise: float) -> float:
-        """sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen."""
+        """Return sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen."""
         mean, fourth = self.squares / max(self.count, 1), self.fourths / max(self.count, 1)
         error = sqrt(max(fourth - mean**2, 0.0) / (self.count + 1))
         if self.level:
@@ -140,8 +140,8 @@ class SlowClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """What is known just before a result: the sums over S and U, the range of X, its stated variance."""
+class BeforeResult:
+    """Hold what is known just before a result: the sums over S and U, the range of X, its stated variance."""
 
     seen_low: float
     seen_high: float
@@ -168,7 +168,7 @@ APART = 1e-9
 
 
 class Unseen:
-    """A sum over the unseen items: counted anew, then lessened by each item that is seen.
+    """Keep a sum over the unseen items: counted anew, then lessened by each item that is seen.
 
     What a subtraction rounds off is kept beside it (Neumaier 1974), so that no digits are lost as the sum shrinks.
 
@@ -205,7 +205,7 @@ class Unseen:
 
 
 class Book:
-    """Which items are in, and the sums over the others."""
+    """Keep which items are in, and the sums over the others."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -247,7 +247,7 @@ class Book:
         self.unseen = [one.confirmed(self._count(one.name)) for one in self.unseen]
         self.counted_at = len(self.entered)
 
-    def position(self, number: int) -> Position:
+    def position(self, number: int) -> BeforeResult:
         """Return what is known before result `number`, which is the next."""
         latest = self.forecast
         while self.coming and self.coming[0].since <= number:
@@ -262,7 +262,7 @@ class Book:
             self._recount()
         unseen, expected, race, energy = (one.value for one in self.unseen)
         seen_low, seen_high = self.sums
-        return Position(
+        return BeforeResult(
             seen_low=seen_low,
             seen_high=seen_high,
             unseen=max(unseen, 1e-300),
@@ -276,7 +276,7 @@ class Book:
 
     # -- results ------------------------------------------------------------------------------------------------
 
-    def increment(self, position: Position, result: Seen) -> tuple[float, float, float]:
+    def increment(self, position: BeforeResult, result: Seen) -> tuple[float, float, float]:
         """Return the chance of the draw, and X with failed calls at 0 and at 1."""
         item = result.item
         chance = float(self.forecast.weights[item]) / position.race

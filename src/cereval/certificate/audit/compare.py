@@ -1,4 +1,4 @@
-"""The interval of y = (1 + first - second)/2 and the decision of a comparison, recomputed from the log."""
+"""Recompute from the log the interval of y = (1 + first - second)/2 and the decision of a comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cereval.sessions.pair import CompareSession
 
 
 class CompareAudit(Audit):
-    """Audits the interval, the chances of the draws, and the decision."""
+    """Check the interval, the chances of the draws, and the decision."""
 
     def begin(self, session: AskTell) -> None:
         assert isinstance(session, CompareSession)

@@ -1,4 +1,4 @@
-"""The intervals of a growing data set computed a second time, slowly and obviously, straight from the formulas.
+"""Compute the intervals of a growing data set a second time, slowly and obviously, straight from the formulas.
 
 Shares nothing with `stats.grown` but its constants: sums over the unseen items are counted in `book`, every pair has
 its own wealth from the first result on, and what a version leaves to a cell of values is found by looking at every
@@ -18,11 +18,11 @@ from scipy.special import ndtri
 from cereval.certificate.audit.base import Audit, Equal, bounds
 from cereval.certificate.audit.book import (
     AimSince,
+    BeforeResult,
     Book,
     Case,
     Floats,
     ForecastSince,
-    Position,
     Seen,
     SlowClock,
 )
@@ -34,7 +34,7 @@ from cereval.sessions.base import AskTell
 from cereval.sessions.growing import Growing, VersionSession
 from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE
 from cereval.stats.betting import ROUNDING
-from cereval.stats.grown import LEAST_COLUMNS, MOST_PAIRS, SLACK, SPOILT, Spending
+from cereval.stats.grown import LEAST_COLUMNS, MOST_PAIRS, SLACK, SPOILT, Allocation
 from cereval.stats.information import LARGEST_SQUARE
 
 Cells = tuple[Floats, Floats, Floats]
@@ -45,7 +45,7 @@ START: Cells = (np.zeros(1), np.zeros(1), np.zeros(1))
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What the audit hands from version to version."""
+    """Hold what the audit hands from version to version."""
 
     size: int = 0
     asked: int = 0
@@ -59,7 +59,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the audit found of one version."""
+    """Hold what the audit found of one version."""
 
     interval: Interval
     estimate: float
@@ -80,7 +80,7 @@ def audit_version(left: Left, new: int, seen: Sequence[Seen], eps: float, delta:
         chance, low, high = book.increment(position, result)
         chances.append(chance)
         variance = clock.cautious_variance(case.tuning.caution, case.tuning.surprise)
-        needed = (1 + Spending().margin) * variance * demand + expected
+        needed = (1 + Allocation().margin) * variance * demand + expected
         for game, payoff in zip(games, (low, 1 - high), strict=True):
             game.play(position, clock, needed, payoff)
         proven = [game.proven() for game in games]
@@ -102,7 +102,7 @@ def expecting(left: Left) -> SlowClock:
 def uniform_case(
     new: int, seen: Sequence[Seen], eps: float, delta: float, *, population: bool = False
 ) -> Case:
-    """Uniform draws from `new` items, or from a population."""
+    """Describe uniform draws from `new` items, or from a population."""
     shares = np.full(new, 1 / new)
     flat = ForecastSince(0, np.full(new, 0.5), np.full(new, 0.5), shares)
     aim = AimSince(0, eps, None, None)
@@ -140,7 +140,7 @@ def _concluded(
 
 
 def _mean(left: Left, new: int, seen: Sequence[Seen], clock: SlowClock) -> float:
-    """Of the new items, from their own results alone."""
+    """Return the mean of the new items, from their own results alone."""
     if len(seen) == new:
         return fsum(one.low + one.high for one in seen) / (2 * new)
     prior = expecting(left)
@@ -150,22 +150,22 @@ def _mean(left: Left, new: int, seen: Sequence[Seen], clock: SlowClock) -> float
 
 
 class SlowSide:
-    """Wealth of every pair on one side; the upper side (1) is played in a mirror."""
+    """Keep the wealth of every pair on one side; the upper side (1) is played in a mirror."""
 
     def __init__(self, left: Left, new: int, eps: float, alpha: float, side: int) -> None:
-        self.spending, self.eps, self.alpha, self.side = Spending(), eps, alpha, side
+        self.allocation, self.eps, self.alpha, self.side = Allocation(), eps, alpha, side
         self.old, self.share = left.size / (left.size + new), new / (left.size + new)
         self.centre = 1 - left.estimate if side else left.estimate
-        self.next = self.spending.next_weight
+        self.next = self.allocation.next_weight
         if left.size:
             self.next = (left.size + new) / (left.size + 2 * new)
         self.lows, self.tops, start = left.cells[side]
-        count = max(ceil(self.spending.columns * (1 - self.old) / eps), LEAST_COLUMNS)
+        count = max(ceil(self.allocation.columns * (1 - self.old) / eps), LEAST_COLUMNS)
         count = min(count, MOST_PAIRS // len(self.tops))
         self.values = np.linspace(0.0, 1.0, count + 1)
         self.under = np.array([0.0, *self.values[:-1]])
-        now = self.spending.later if left.size else self.spending.first
-        shares = now, 1 - now - self.spending.rescue, self.spending.rescue
+        now = self.allocation.later if left.size else self.allocation.first
+        shares = now, 1 - now - self.allocation.rescue, self.allocation.rescue
         self.first_share = now
         self.start = start
         self.total = np.array([[wealth] * (count + 1) for wealth in start])
@@ -181,17 +181,17 @@ class SlowSide:
             worst = max(worst, float(-ndtri(chance)) / max(gap, self.eps / 4))
         return worst**2
 
-    def play(self, position: Position, clock: SlowClock, needed: float, payoff: float) -> None:
+    def play(self, position: BeforeResult, clock: SlowClock, needed: float, payoff: float) -> None:
         real = 1 - self.values if self.side else self.values
         spread = null_variance(real, position, clock, self.side)
         room = position.ceiling - real if self.side else real - position.floor
-        most = self.spending.cap / np.maximum(room, 1e-12)
+        most = self.allocation.cap / np.maximum(room, 1e-12)
         mean = 1 - clock.mean if self.side else clock.mean
         error = sqrt(clock.variance / clock.total) if clock.total else 0.5
         spots = np.arange(len(self.values))
-        plays = (self.values <= mean + self.spending.reach * error) & (spots < self.last)
+        plays = (self.values <= mean + self.allocation.reach * error) & (spots < self.last)
         rows, columns = np.nonzero((self.total < self.bar) & plays)
-        now = max(needed - clock.total, self.spending.patience * needed)
+        now = max(needed - clock.total, self.allocation.patience * needed)
         after = now + (self.next**-2 - 1) / (1 - self.old**2) * needed
         gain = payoff - self.values[columns]
         stakes = (
@@ -205,9 +205,9 @@ class SlowSide:
             summed += np.exp(account[rows, columns])
         self.total[rows, columns] = np.log(summed)
 
-    def _deadline(self, wealth: Floats, spread: Floats, position: Position, ahead: float) -> Floats:
+    def _deadline(self, wealth: Floats, spread: Floats, position: BeforeResult, ahead: float) -> Floats:
         """Return the slope of the fixed-horizon test that an account of this wealth is worth."""
-        level = self.alpha / (1 + self.spending.overshoot)
+        level = self.alpha / (1 + self.allocation.overshoot)
         chance = np.clip(np.exp(wealth) * level, LOWEST_CHANCE, HIGHEST_CHANCE)
         density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
         return np.asarray(density / (chance * np.sqrt(spread * ahead) * position.variance))
@@ -230,8 +230,8 @@ class SlowSide:
         return float(bottoms[open_pairs].min()) - SLACK if open_pairs.any() else 2.0
 
     def leaves(self, low: float, high: float, certain: float) -> Cells:
-        """For each cell of values the least wealth of all pairs that can give one."""
-        step = self.eps / self.spending.rows
+        """Return for each cell of values the least wealth of all pairs that can give one."""
+        step = self.eps / self.allocation.rows
         cells = max(ceil((high - low) / step), 1)
         possible = (self.values >= certain - SLACK) & (np.arange(len(self.values)) < self.last)
         bottoms = self.old * self.lows[:, None] + (1 - self.old) * np.maximum(self.under, certain)[None, :]
@@ -240,7 +240,7 @@ class SlowSide:
         edges, least = [0], []
         while edges[-1] < cells:
             first = edges[-1]
-            edges.append(min(cells, first + max(1, int(self.spending.growth * first))))
+            edges.append(min(cells, first + max(1, int(self.allocation.growth * first))))
             parts = [
                 self.total[(under < cell + 1) & (over > cell) & possible] for cell in range(first, edges[-1])
             ]
@@ -250,7 +250,7 @@ class SlowSide:
 
 
 class GrowingAudit(Audit):
-    """Audits the interval and the estimate of every version."""
+    """Check the interval and the estimate of every version."""
 
     def check(self, certificate: Mapping[str, Any], session: AskTell, equal: Equal) -> str:
         assert isinstance(session, VersionSession)

@@ -1,4 +1,4 @@
-"""The interval computed a second time, slowly and obviously, straight from the formulas.
+"""Compute the interval a second time, slowly and obviously, straight from the formulas.
 
 The audit shares nothing with `stats.increments`, `stats.betting`, `stats.bets` and `stats.evidence` but their
 tuning constants: sums over the unseen items are counted in `book`, and every value has its own wealth. A result costs
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from cereval.certificate.audit.book import AimSince, Book, Case, Floats, Position, SlowClock
+from cereval.certificate.audit.book import AimSince, BeforeResult, Book, Case, Floats, SlowClock
 from cereval.methods.certified import (
     DEFAULT_EPS,
     GRID_STEPS_PER_EPS,
@@ -39,8 +39,8 @@ from cereval.stats.betting import CAP, ROUNDING
 from cereval.stats.evidence import GAPS
 
 
-class Table:
-    """K+ and K- for every value of a grid; a value leaves play once one end of the interval has passed it."""
+class SlowTable:
+    """Keep K+ and K- for every value of a grid; a value leaves play once one end of the interval has passed it."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.tuning = case, case.tuning
@@ -59,7 +59,7 @@ class Table:
         self.refined_for: float | None = None
 
     def _starts(self) -> list[Floats]:
-        """Log of the capital that K+ and K- of each value start with."""
+        """Return the log of the capital that K+ and K- of each value start with."""
         tilt = 0.0 if self.marked else self.tuning.tilt
         most = log(1 + tilt * float(np.max(self.values[1:] - self.values[:-1])))
         return [np.log(1 + sign * tilt * (1 - 2 * self.values)) - most for sign in (-1, 1)]
@@ -69,7 +69,7 @@ class Table:
             return [SIDE_SHARE, *((1 - SIDE_SHARE) / len(SIDE_GAPS) for _ in SIDE_GAPS)]
         return [1 - self.tuning.rescue, self.tuning.rescue]
 
-    def play(self, number: int, position: Position, clock: SlowClock, low: float, high: float) -> None:
+    def play(self, number: int, position: BeforeResult, clock: SlowClock, low: float, high: float) -> None:
         while self.coming and self.coming[0].since <= number:
             self.aim = self.coming.pop(0)
             if self.aim.eps is not None:
@@ -100,15 +100,17 @@ class Table:
             found[found] = np.logaddexp.reduce([one[found] for one in wealth], axis=0) >= bar
         return np.asarray(found)
 
-    def _deadline(self, wealth: Floats, spread: Floats, position: Position, ahead: float | Floats) -> Floats:
+    def _deadline(
+        self, wealth: Floats, spread: Floats, position: BeforeResult, ahead: float | Floats
+    ) -> Floats:
         """Return the slope of the fixed-horizon test that an account of this wealth is worth."""
         overshoot = DeadlineBets(self.delta / 2).overshoot
         chance = np.clip(np.exp(wealth) * (self.delta / 2) / (1 + overshoot), LOWEST_CHANCE, HIGHEST_CHANCE)
         density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
         return np.asarray(density / (chance * np.sqrt(spread * ahead) * position.variance))
 
-    def _ahead(self, values: Floats, position: Position, clock: SlowClock, eps: float) -> float | Floats:
-        """Information until the horizon: one for an estimate; with marks, each value's own."""
+    def _ahead(self, values: Floats, position: BeforeResult, clock: SlowClock, eps: float) -> float | Floats:
+        """Return the information until the horizon: one for an estimate; with marks, each value's own."""
         if not self.marked:
             needed = self._needed(position, clock, eps)
             return max(needed - clock.total, DeadlineBets(self.delta / 2).patience * needed)
@@ -119,8 +121,8 @@ class Table:
         wanted = (1 + bets.margin) * variance * (ndtri(1 - self.delta / 2) / gaps) ** 2
         return np.asarray(np.maximum(wanted - clock.total, bets.patience * wanted))
 
-    def _needed(self, position: Position, clock: SlowClock, eps: float) -> float:
-        """Information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
+    def _needed(self, position: BeforeResult, clock: SlowClock, eps: float) -> float:
+        """Return the information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
         quantile = float(ndtri(1 - self.case.delta / 2))
         variance = clock.cautious_variance(self.tuning.caution, self.tuning.surprise)
         needed = (1 + self.tuning.margin) * variance * (quantile / eps) ** 2
@@ -152,7 +154,7 @@ class Table:
             self._refine(self._step(0.5, self.tuning.finest))
 
     def _refine(self, step: float) -> None:
-        """New values between the old ones: K+ goes on with the account of the next value above, K- below."""
+        """Put new values between the old ones: K+ goes on with the account of the next value above, K- below."""
         parts = int(np.ceil(float(np.diff(self.values).max()) / step - 1e-9))
         if parts <= 1:
             return
@@ -196,7 +198,9 @@ def _for_the_table(case: Case) -> Sequence[AimSince]:
 
 
 class Test:
-    """Is R above or below one value: a mixture of bets over the unknown distance, each side on its own."""
+    """Bet on whether R is above or below one value: a mixture of bets over the unknown distance, each side on its
+    own.
+    """
 
     def __init__(self, threshold: float, delta: float) -> None:
         self.threshold, self.delta = threshold, delta
@@ -204,7 +208,7 @@ class Test:
         self.wealth = [[log(share) for share in self.shares] for _ in range(2)]
         self.certain = [False, False]
 
-    def play(self, number: int, position: Position, clock: SlowClock, low: float, high: float) -> None:  # noqa: ARG002
+    def play(self, number: int, position: BeforeResult, clock: SlowClock, low: float, high: float) -> None:  # noqa: ARG002
         lead = clock.mean - self.threshold
         rooms = (self.threshold - position.floor, position.ceiling - self.threshold)
         gains = (low - self.threshold, self.threshold - high)
@@ -224,7 +228,7 @@ class Test:
         return Interval(self.threshold if above else 0.0, self.threshold if below else 1.0)
 
 
-def null_variance(values: Floats, position: Position, clock: SlowClock, side: int) -> Floats:
+def null_variance(values: Floats, position: BeforeResult, clock: SlowClock, side: int) -> Floats:
     """Return the variance if R were each value: mu (1 - mu) of the unseen mean mu, scaled to what was observed."""
     seen = (position.seen_low, position.seen_high)[side]
     means = np.clip((values - seen) / position.unseen, 1e-4, 1 - 1e-4)
@@ -236,7 +240,7 @@ def null_variance(values: Floats, position: Position, clock: SlowClock, side: in
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What the audit found; `chances` are those of the draws under the stated weights."""
+    """Hold what the audit found; `chances` are those of the draws under the stated weights."""
 
     interval: Interval
     mean: float
@@ -245,11 +249,11 @@ class Audited:
 
 
 def audit(case: Case) -> Audited:
-    """Replays all results through the formulas."""
+    """Replay all results through the formulas."""
     book, clock = Book(case), SlowClock()
     threshold = case.aims[0].threshold
     test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)
-    table = None if test is not None else Table(case)
+    table = None if test is not None else SlowTable(case)
     chances = []
     for number, result in enumerate(case.seen):
         position = book.position(number)

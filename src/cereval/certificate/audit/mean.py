@@ -1,4 +1,4 @@
-"""The interval and the estimate of one mean, recomputed from the log and the forecasts alone."""
+"""Recompute the interval and the estimate of one mean from the log and the forecasts alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cereval.sessions.mean import Session
 
 
 class MeanAudit(Audit):
-    """Audits the certified methods; the methods of the paper and `hedged` have no second implementation."""
+    """Check the certified methods; the methods of the paper and `hedged` have no second implementation."""
 
     def begin(self, session: AskTell) -> None:
         assert isinstance(session, Session)

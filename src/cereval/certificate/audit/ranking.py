@@ -1,4 +1,4 @@
-"""A ranking's claims proven a second time, slowly: one pair after the other, in plain numbers.
+"""Prove a ranking's claims a second time, slowly: one pair after the other, in plain numbers.
 
 It shares no code with `stats.pairs`, `stats.means` and `rank.claims`: the games are played in the increments
 X = S/N + (1 - t/N) D of the pair's mean difference, as `stats.increments` derives them, and with the standard library's
@@ -33,7 +33,7 @@ TOLERANCE = 1e-6
 
 
 class RankingProof:
-    """What a certificate's log proves by itself."""
+    """Prove what a certificate's log proves by itself."""
 
     def __init__(self, certificate: Mapping[str, Any]) -> None:
         settings, self.result = certificate["settings"], certificate["result"]
@@ -125,7 +125,7 @@ class RankingProof:
         return None
 
     def _betters(self, model: int, enough: int) -> set[int]:
-        """Models proven above one, directly or through others; no more than are needed."""
+        """Return the models proven above one, directly or through others; no more than are needed."""
         found: set[int] = set()
         front = [model]
         while front and len(found) < enough:
@@ -154,7 +154,7 @@ class RankingProof:
         return len(lows) == self.n_items and sum(low for low, _ in lows) / self.n_items >= -margin - TOLERANCE
 
     def _differences(self, one: int, other: int) -> list[tuple[float, float]]:
-        """Lowest difference, and its middle, on each item that both have answered."""
+        """Return the lowest difference, and its middle, on each item that both have answered."""
         shared = zip(self.scores[one], self.scores[other], strict=False)
         return [(a - d, (a - d + b - c) / 2) for (a, b), (c, d) in shared]
 
@@ -178,7 +178,7 @@ class RankingProof:
 
 
 class SlowGame:
-    """One pair, one direction, one null: the accounts of `stats.pairs.PairGames`, in increments of the mean."""
+    """Play one pair, one direction, one null: the accounts of `stats.pairs.PairGames`, in increments of the mean."""
 
     def __init__(self, n_items: int, null: float, alpha: float, floor: float, tuning: PairTuning) -> None:
         self.n_items, self.null, self.alpha, self.floor, self.tuning = n_items, null, alpha, floor, tuning
@@ -251,7 +251,7 @@ def _rejected(lows: list[float], middles: list[float], n_items: int, alpha: floa
 
 
 class RankAudit(Audit):
-    """Audits the order, the answer and the intervals of a ranking."""
+    """Check the order, the answer and the intervals of a ranking."""
 
     def check(self, certificate: Mapping[str, Any], session: AskTell, equal: Equal) -> str:  # noqa: ARG002
         if certificate["result"]["stopped"] == "contradiction":

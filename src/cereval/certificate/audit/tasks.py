@@ -1,4 +1,4 @@
-"""The macro mean, every task and every verdict, recomputed from the log and the forecasts alone."""
+"""Recompute the macro mean, every task and every verdict from the log and the forecasts alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cereval.stats.evidence import holm
 
 
 class TasksAudit(Audit):
-    """Audits the macro mean's game, the tasks' own, and the verdicts on a threshold."""
+    """Check the macro mean's game, the tasks' own, and the verdicts on a threshold."""
 
     def begin(self, session: AskTell) -> None:
         assert isinstance(session, TaskSession)
