@@ -94,7 +94,7 @@ def test_items_without_categories_or_with_items_missing(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="lacks 1 of the 2"):
         table.aligned_to(("1", "2"))
     with pytest.raises(BadFile, match="neither"):
-        read_items(written(tmp_path / "j.csv", "item,question\n1,a\n"))
+        read_items(written(tmp_path / "j.csv", "item,subject\n1,a\n"))
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=30))

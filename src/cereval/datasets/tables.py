@@ -19,6 +19,7 @@ from cereval.text import did_you_mean
 
 Floats = NDArray[np.float64]
 
+ITEM_NAMES = ("item", "id")
 MOST_SHOWN = 20
 """Columns that an error names: a table may have thousands."""
 
@@ -92,11 +93,15 @@ def read_scores(path: str | PathLike[str]) -> ScoresTable:
 
 
 def read_items(path: str | PathLike[str]) -> ItemsTable:
-    """Return a parquet, csv or jsonl file with `item` and at least one of `text` and `category`."""
+    """Return a parquet, csv or jsonl file with `item` and at least one of `text` and `category`.
+
+    A question file will do: there they are called `id` and `question` as well.
+    """
     path = Path(path)
-    columns = _columns(path)
-    items = _identities(path, _required(path, list(columns), "item", columns))
-    texts, categories = _strings(columns.get("text")), _strings(columns.get("category"))
+    columns = _columns(path, (*ITEM_NAMES, "text", "question", "category"))
+    items = _item_column(path, columns)
+    texts = _strings(columns.get("text", columns.get("question")))
+    categories = _strings(columns.get("category"))
     if texts is None and categories is None:
         found = ", ".join(map(shown, list(columns)[:MOST_SHOWN]))
         raise BadFile(f"{path} has neither a column `text` nor `category`; it has {found}")
@@ -104,10 +109,10 @@ def read_items(path: str | PathLike[str]) -> ItemsTable:
 
 
 def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> list[Any]:
-    """Return one column of a parquet, csv or jsonl file with a column `item`, in the order of `items`."""
+    """Return one column of a parquet, csv or jsonl file with a column `item` (or `id`), in the order of `items`."""
     path = Path(path)
-    columns = _columns(path, ("item", name))
-    keys = _identities(path, _required(path, list(columns), "item", columns))
+    columns = _columns(path, (*ITEM_NAMES, name))
+    keys = _item_column(path, columns)
     column = _required(path, list(columns), name, columns)
     _check_plain(path, name, column)
     values = dict(zip(keys, column, strict=True))
@@ -121,13 +126,18 @@ def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> l
 
 
 def read_ids(path: str | PathLike[str]) -> tuple[str, ...]:
-    """Return the column `item` of a parquet, csv or jsonl file."""
+    """Return the column `item` (or `id`) of a parquet, csv or jsonl file."""
     path = Path(path)
-    columns = _columns(path, ("item",))
-    return _identities(path, _required(path, list(columns), "item", columns))
+    return _item_column(path, _columns(path, ITEM_NAMES))
 
 
-def _columns(path: Path, wanted: Sequence[str] = ("item", "text", "category")) -> dict[str, list[Any]]:
+def _item_column(path: Path, columns: dict[str, list[Any]]) -> tuple[str, ...]:
+    """Return what names the items: `item`, or `id` as question files have it."""
+    name = next((name for name in ITEM_NAMES if name in columns), ITEM_NAMES[0])
+    return _identities(path, _required(path, list(columns), name, columns))
+
+
+def _columns(path: Path, wanted: Sequence[str]) -> dict[str, list[Any]]:
     if file_format(path) in ("jsonl", "json"):
         rows = [row.values for row in read_rows(path)]
         names = dict.fromkeys(name for row in rows for name in row)
