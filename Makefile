@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 LOCAL  := $(VENV)/.local
 
-.PHONY: demo test check bench bench-full coverage-full clean
+.PHONY: demo test check docs bench bench-full coverage-full clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -31,6 +31,11 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "the site is in site/index.html"
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks.calls --quick
 
@@ -42,4 +47,4 @@ coverage-full: $(READY)
 	$(BIN)/python -m benchmarks.coverage --runs 2000
 
 clean:
-	rm -rf $(VENV) out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) out site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -13,7 +13,7 @@ from cereval.cli.help_page import help_page
 from cereval.cli.main import COMMANDS, main
 from cereval.datasets.bank import as_jsonl
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 LIVE = (DOCS / "live.md").read_text(encoding="utf-8")
 
 

@@ -1,0 +1,53 @@
+"""The Python examples of all pages run, and the commands, targets and pages that they name exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cereval.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+}
+EXAMPLES = [
+    pytest.param(name, code, id=f"{name}-{number}")
+    for name, text in PAGES.items()
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+]
+
+
+@pytest.mark.parametrize(("name", "code"), EXAMPLES)
+def test_python_examples_run(name: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(code, name, "exec"), {})
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_named_exists(name: str) -> None:
+    assert set(re.findall(r"^(?:\$ )?cereval ([a-z][\w-]*)", PAGES[name], flags=re.MULTILINE)) <= set(
+        COMMANDS
+    )
+
+
+def test_every_make_target_named_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^make (\w+)", PAGES["README.md"], flags=re.MULTILINE)
+    assert {"demo", "test"} <= {*targets}
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
+
+
+def test_the_readme_fits_a_screen() -> None:
+    assert len(PAGES["README.md"].split()) < 500
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_between_pages_lead_somewhere(name: str) -> None:
+    folder = (ROOT / name).parent
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGES[name]):
+        assert (folder / link).exists(), link
