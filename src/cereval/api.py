@@ -16,6 +16,7 @@ from cereval.kinds import kind_of
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
+from cereval.runner.notebook import watcher
 from cereval.runner.prepare import (
     Prepared,
     against,
@@ -27,7 +28,7 @@ from cereval.runner.prepare import (
     ranked,
     recalled,
 )
-from cereval.runner.progress import Observer, Silent
+from cereval.runner.progress import Observer
 from cereval.runner.request import Request, request_from
 from cereval.runner.run import Outcome
 from cereval.runner.run import run as run_loop
@@ -232,17 +233,17 @@ async def carry_out(
     try:
         with held(plan, store):
             begun = _begun(start(plan, work.items, store), store, change)
-            watcher, books = observer or Silent(), books_for(plan, store, reuse)
+            watching, books = observer or watcher(), books_for(plan, store, reuse)
             executor = WithBook(work.executor, work.items, work.scorer, books)
             return await run_loop(
                 begun,
                 store,
                 executor,
                 work.limits,
-                watcher,
+                watching,
                 counted=executor.counted,
                 circumstances=work.circumstances,
-                on_interrupt=lambda: watcher.on_note(INTERRUPTED),
+                on_interrupt=lambda: watching.on_note(INTERRUPTED),
             )
     finally:
         await work.close()

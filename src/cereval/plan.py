@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cereval.arrays import packed, unpacked
 from cereval.errors import InvalidInput
 from cereval.items.pool import Pool
+from cereval.records import Table, html_table
 
 PLAN_FORMAT = 1
 RUN_ID = re.compile("[0-9a-f]{6,64}")
@@ -75,6 +76,12 @@ class Plan:
     seed_source: str = ""
     attempt: int = 0
     nonce: str = ""
+
+    def _repr_html_(self) -> str:
+        """Return what the plan fixes, as notebooks show it."""
+        return html_table(
+            Table(("setting", "value"), [(name, str(value)) for name, value in self.as_dict().items()])
+        )
 
     @property
     def run_id(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from html import escape
 from typing import Any, ClassVar, Literal
 
+from cereval.pictures import Part, frame_of, plotted
 from cereval.text import SIDES, interval, percent, plus_minus
 
 Guarantee = Literal["anytime", "fixed-n", "heuristic"]
@@ -145,6 +146,18 @@ class Certified(ABC):
         """Return what is said in words below the table, a line each."""
         return []
 
+    def parts(self) -> list[Part]:
+        """Return every interval that is certified, with its name and estimate; they all hold at once."""
+        return []
+
+    def to_frame(self) -> Any:
+        """Return the certified intervals as a pandas DataFrame: name, estimate, lower, upper."""
+        return frame_of(self.parts())
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the certified intervals with matplotlib (extra `plots`); return the axes."""
+        return plotted(self.parts(), self.headline(), axes)
+
     @property
     def exit_code(self) -> int:
         """Return the exit code: 0 goal reached or certified pass, 2 certified fail, 3 undecided."""
@@ -210,6 +223,9 @@ class Result(Certified):
         if self.goal.get("goal") == "threshold":
             return f"at least {percent(self.goal['value'])}: {SIDES[self.decision]}"
         return plus_minus(self)
+
+    def parts(self) -> list[Part]:
+        return [Part(self.models[0] if self.models else "mean", self.estimate, self.lower, self.upper)]
 
     def rows(self) -> Rows:
         """Return the interval, and what it rests on."""

@@ -26,6 +26,7 @@ from cereval.cli.main import main
 
 BLOCK = re.compile(r"```console\n(.*?)```", flags=re.DOTALL)
 ANYTHING = "..."
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,11 @@ def commands(page: str) -> Iterator[Command]:
 
 
 def shows(printed: list[str], shown: tuple[str, ...]) -> str | None:
-    """Return the first shown line that was not printed after those before it; None if all were."""
-    rest = iter([line for line in printed if line.strip()])
+    """Return the first shown line that was not printed after those before it, whatever the time; None if
+    all were."""
+    rest = iter([MOMENT.sub("then", line) for line in printed if line.strip()])
     for line in shown:
-        if line != ANYTHING and line not in rest:
+        if line != ANYTHING and MOMENT.sub("then", line) not in rest:
             return line
     return None
 

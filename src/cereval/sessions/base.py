@@ -75,6 +75,10 @@ class AskTell(ABC):
     def settings(self) -> dict[str, Any]:
         """Return everything but the side information that decides draws and answers, JSON-able."""
 
+    def _repr_html_(self) -> str:
+        """Return the certificate as it stands, as notebooks show it."""
+        return self.result()._repr_html_()
+
     # -- ask and tell -----------------------------------------------------------------------------------------
 
     def ask(self, k: int = 1) -> list[Draw]:

@@ -20,6 +20,7 @@ from cereval.methods.base import Method
 from cereval.methods.grown import Grown, Standing, Terms
 from cereval.methods.sampled import Sampled
 from cereval.methods.stream import Stream
+from cereval.pictures import Part
 from cereval.records import Certified, Draw, Interval, Rows, Scored, Stopped, Table
 from cereval.sessions.base import MethodSession, fresh_seed, rejection, tell, whole
 from cereval.sessions.replay import checked_scores, drive
@@ -61,6 +62,9 @@ class GrowingResult(Certified):
     lower: float
     upper: float
     half_width: float
+
+    def parts(self) -> list[Part]:
+        return [Part(f"version {one.version}", one.estimate, one.lower, one.upper) for one in self.versions]
 
     def answer(self) -> str:
         """Return the last version's mean."""

@@ -18,6 +18,7 @@ from cereval.methods.active import Active
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Uniform
+from cereval.pictures import Part
 from cereval.records import PASSED, Certified, Draw, Result, Rows, Scored, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
 from cereval.sessions.base import MethodSession, rejection, unit_score, whole
@@ -57,6 +58,10 @@ class Comparison(Certified):
             upper=2 * result.upper - 1,
             **{**shared, "decision": result.decision or UNDECIDED, "models": models},
         )
+
+    def parts(self) -> list[Part]:
+        name = " - ".join(self.models) or "difference"
+        return [Part(name, self.difference, self.lower, self.upper)]
 
     def answer(self) -> str:
         """Find which is better, by how much, or whether the first is not worse."""

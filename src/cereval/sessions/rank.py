@@ -26,6 +26,7 @@ from cereval.arrays import Draws
 from cereval.errors import InvalidInput
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.goals.rank import Order, RankGoal
+from cereval.pictures import Part
 from cereval.records import Certified, Draw, Stopped, Table
 from cereval.sessions.base import AskTell, whole
 from cereval.sessions.claims import Bools, PairClaims, Pairs, read
@@ -75,6 +76,10 @@ class Ranking(Certified):
     calls_full: int
 
     silent: ClassVar[frozenset[str]] = frozenset({"n_evaluated", "decision"})
+
+    def parts(self) -> list[Part]:
+        best_first = sorted(self.intervals.items(), key=lambda pair: -pair[1].estimate)
+        return [Part(name, one.estimate, one.lower, one.upper) for name, one in best_first]
 
     def answer(self) -> str:
         """Return the top models, who beats the baseline, or how many pairs are in order."""

@@ -19,6 +19,7 @@ from cereval.items.pool import Pool
 from cereval.methods.base import Aim, Setting
 from cereval.methods.follower import Follower
 from cereval.methods.many_tasks import ManyTasks, TaskAims
+from cereval.pictures import Part
 from cereval.records import Certified, Rows, Table
 from cereval.sessions.base import MethodSession, whole
 from cereval.sessions.replay import checked_scores, drive, kept_rows
@@ -62,6 +63,10 @@ class TasksResult(Certified):
 
     def as_dict(self) -> dict[str, Any]:
         return {**super(TasksResult, self).as_dict(), "failing": list(self.failing)}
+
+    def parts(self) -> list[Part]:
+        every = {**self.tasks, "macro mean": self.macro}
+        return [Part(name, one.estimate, one.lower, one.upper) for name, one in every.items()]
 
     def answer(self) -> str:
         """Return the macro mean, or the verdict on a threshold for every task."""

@@ -1,0 +1,54 @@
+"""Show a run's progress in a notebook: one line that is written over."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from cereval.records import Certified
+from cereval.runner.progress import Observer, Progress, Silent, Subject
+from cereval.text import interval
+
+
+def watcher() -> Observer:
+    """Return what shows progress here: a line in a notebook, nothing elsewhere."""
+    return NotebookLine() if "ipykernel" in sys.modules else Silent()
+
+
+class NotebookLine(Silent):
+    """Write one line below the cell, and write it over as answers come in."""
+
+    def __init__(self) -> None:
+        self._line: Any = None
+
+    def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:  # noqa: ARG002
+        from IPython.display import display
+
+        self._line = display(_html(f"{subject.model} on {subject.data}: starting"), display_id=True)
+
+    def on_progress(self, progress: Progress) -> None:
+        """Show how far the run has come."""
+        if self._line is not None:
+            self._line.update(_html(told(progress)))
+
+    def on_end(self, result: Certified) -> None:
+        """Show the answer."""
+        if self._line is not None:
+            self._line.update(_html(result.headline()))
+
+
+def told(progress: Progress) -> str:
+    """Return one moment of a run in a line."""
+    now = progress.standing or "no interval yet"
+    if progress.step is not None:
+        now = interval(progress.step.lower, progress.step.upper)
+    expected = "" if progress.expected_calls is None else f" of about {progress.expected_calls:,}"
+    return f"{progress.consumed:,}{expected} answers, {now}"
+
+
+def _html(text: str) -> Any:
+    from IPython.display import HTML
+
+    return HTML(f"<code>{escape(text)}</code>")
