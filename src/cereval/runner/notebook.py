@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from cereval.imports import optional
 from cereval.records import Certified
 from cereval.runner.progress import Observer, Progress, Silent, Subject
 from cereval.text import interval
@@ -24,8 +25,7 @@ class NotebookLine(Silent):
         self._line: Any = None
 
     def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:  # noqa: ARG002
-        from IPython.display import display
-
+        display = optional("IPython.display", "plots").display
         self._line = display(_html(f"{subject.model} on {subject.data}: starting"), display_id=True)
 
     def on_progress(self, progress: Progress) -> None:
@@ -49,6 +49,4 @@ def told(progress: Progress) -> str:
 
 
 def _html(text: str) -> Any:
-    from IPython.display import HTML
-
-    return HTML(f"<code>{escape(text)}</code>")
+    return optional("IPython.display", "plots").HTML(f"<code>{escape(text)}</code>")
