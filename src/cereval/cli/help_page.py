@@ -71,6 +71,7 @@ NAMES: Mapping[str, str] = {
     "show": "run_id rows",
     "ask": "run_id rows output",
     "export": "rows output",
+    "import": "items models output notes skipped",
     "trend": "data runs",
     "delete": "deleted",
     "seal": "run_id seal digest signed",

@@ -46,6 +46,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),
     "show": LazyCommand("show", "Show the prompts, answers and scores of a run."),
     "export": LazyCommand("show", "Write every answer of a run to a file.", "export"),
+    "import": LazyCommand(
+        "import_logs", "Turn logs of other evaluation tools into a table of scores.", "import_logs"
+    ),
     "ask": LazyCommand("ask", "Hand out the next questions of a run to people or other systems."),
     "tell": LazyCommand("ask", "Take in scores of questions that were handed out.", "tell"),
     "rescore": LazyCommand("rescore", "Score the answers of a run again, asking nothing."),
