@@ -45,7 +45,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "seal": LazyCommand("seal", "Fix a run's plan before its first call, for others to hold it to."),
     "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),
     "show": LazyCommand("show", "Show the prompts, answers and scores of a run."),
-    "export": LazyCommand("show", "Write every answer of a run to a file.", "export"),
+    "export": LazyCommand(
+        "show", "Write the answers of a run, or what they prove, for other tools.", "export"
+    ),
     "import": LazyCommand(
         "import_logs", "Turn logs of other evaluation tools into a table of scores.", "import_logs"
     ),
