@@ -10,14 +10,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-# Before any nested session: pytester forgets what is first imported inside one, and numpy cannot be loaded twice.
-from cereval.hosts import pytest_plugin
-from cereval.sessions import evaluate, mean
-
-assert pytest_plugin
-assert evaluate
-assert mean
-
 GATES = """
 import random
 import pytest
