@@ -250,6 +250,27 @@ def test_without_certify_the_tests_are_ordinary(pytester: pytest.Pytester) -> No
     assert "of 3 cases" in pytester.runpytest_inprocess("-q", "-k", "not 0").stdout.str()
 
 
+def test_what_failed_last_is_found_again(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(40))
+        def test_gate(case):
+            assert case < 4
+        def test_plain():
+            assert False
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(40))
+        def test_fine(case):
+            pass
+    """)
+    pytester.runpytest_inprocess("-q").assert_outcomes(passed=1, failed=2)
+    pytester.runpytest_inprocess("-q", "--lf").assert_outcomes(failed=2)
+    again = pytester.runpytest_inprocess("-q", "--lf")
+    again.assert_outcomes(failed=2)
+    assert "of 40 cases" in again.stdout.str()
+
+
 @pytest.mark.parametrize(
     ("marker", "said"),
     [

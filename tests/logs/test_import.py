@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -349,16 +350,72 @@ def test_a_broken_file_is_one_clear_line(
     assert len(read_scores(tmp_path / "out.csv").items) == 8
 
 
-def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.eval"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+def packed(path: Path, summaries: bytes, *, zstandard: bool) -> Path:
+    """Write a log whose summaries are packed as Inspect packs them (Zstandard), or as it did before."""
+    import pyarrow as pa
+
+    content = pa.compress(summaries, codec="zstd", asbytes=True) if zstandard else summaries
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED if zstandard else zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(
+            "header.json", json.dumps({"status": "success", "eval": {"model": "m", "task": "t"}})
+        )
+        archive.writestr("summaries.json", content)
+    if zstandard:
+        # Python's own writer does not know the method: it is put into the headers afterwards, with the checksum.
+        raw = path.read_bytes()
+        sums = (zlib.crc32(content).to_bytes(4, "little"), zlib.crc32(summaries).to_bytes(4, "little"))
+        method = (93).to_bytes(2, "little")
+        for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+            place = raw.rindex(mark) + at
+            raw = raw[:place] + method + raw[place + 2 :]
+        path.write_bytes(raw.replace(*sums))
+    return path
+
+
+@pytest.mark.parametrize("zstandard", [True, False])
+def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zstandard: bool) -> None:
+    monkeypatch.setattr("cereval.logs.reading.JSON_LIMIT", 4 * 2**20)
+    sample = {"id": 1, "epoch": 1, "input": "Q", "target": "A", "scores": {"s": {"value": "C"}}}
+    good = packed(tmp_path / "good.eval", json.dumps([sample]).encode(), zstandard=zstandard)
+    assert [one.score for one in read_log(good).samples] == [1.0]
+    bomb = packed(tmp_path / "bomb.eval", b" " * (5 * 2**20), zstandard=zstandard)
+    assert bomb.stat().st_size < 2**17
+    with pytest.raises(BadFile, match="at most 4 MiB of a part"):
+        read_log(bomb)
+
+
+def test_all_that_is_unpacked_of_one_log_is_limited_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cereval.logs.reading.DATA_LIMIT", 2**20)
+    path = tmp_path / "many.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"model": "m", "task": "t"}}))
-        with archive.open("summaries.json", "w", force_zip64=True) as file:
-            for _ in range(257):
-                file.write(b" " * 2**20)
-    assert path.stat().st_size < 2**21
-    with pytest.raises(BadFile, match="unpacks to more than 256 MiB"):
+        for number in range(8):
+            archive.writestr(f"_journal/summaries/{number}.json", b"[" + b" " * 2**18 + b"]")
+    with pytest.raises(BadFile, match="and 1 MiB of a log"):
         read_log(path)
+
+
+def test_questions_that_differ_in_their_picture_only_are_two(tmp_path: Path) -> None:
+    path = tmp_path / "pictures.eval"
+    summary = {"epoch": 1, "target": "a cat", "scores": {"s": {"value": "C"}}}
+    shown = [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "What is this?"}, {"type": "text", "text": "(Image)"}],
+        }
+    ]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "header.json", json.dumps({"status": "success", "eval": {"model": "m", "task": "t"}})
+        )
+        archive.writestr("summaries.json", json.dumps([{**summary, "id": n, "input": shown} for n in (1, 2)]))
+        for n in (1, 2):
+            picture = {"type": "image", "image": f"attachment://{n}"}
+            whole = [{"role": "user", "content": [shown[0]["content"][0], picture]}]
+            archive.writestr(f"samples/{n}_epoch_1.json", json.dumps({"id": n, "input": whole}))
+    assert len(import_logs([path]).scores.items) == 2
 
 
 def test_pipes_folders_and_endless_files_are_refused_at_once(tmp_path: Path) -> None:

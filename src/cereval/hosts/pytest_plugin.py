@@ -1,22 +1,23 @@
 """`@pytest.mark.certify(min=0.8)`: a parametrised or flaky test becomes one certified gate.
 
-Loaded at the start of everybody's pytest, so that nothing is imported here but pytest; the statistics come with the
-first marked test. A gate stands for all parameters of its test: it draws them one by one, runs each with its real
-fixtures, and ends as soon as its question is decided.
+Loaded at the start of everybody's pytest, whichever version: nothing is imported here but pytest's public names; the
+statistics, and what is private, come with the first marked test. A gate stands for all parameters of its test: it
+draws them one by one, runs each with its real fixtures, and ends as soon as its question is decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.runner import runtestprotocol
-from _pytest.skipping import evaluate_skip_marks
 
 if TYPE_CHECKING:
     from cereval.records import Result
+
+REMEMBERED = pytest.StashKey[list[Any]]()
+"""Names that `--lf` was told for the time of the collection."""
 
 LINE = "certify"
 """The property of a report that holds the answer in one line."""
@@ -44,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[REMEMBERED] = []
     config.addinivalue_line("markers", MARKER)
 
 
@@ -105,11 +107,31 @@ def properties(rule: Rule, result: Result) -> list[tuple[str, object]]:
 # -- marked tests ----------------------------------------------------------------------------------------------------
 
 
+@pytest.hookimpl(hookwrapper=True, trylast=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, None]:
+    """Have `--lf` find the parameters of a gate that failed: what it remembers is the gate's name, not theirs."""
+    outcome = yield
+    report = outcome.get_result()
+    cache: Any = collector.config.pluginmanager.get_plugin("lfplugin")
+    known = {str(name) for name in cache.lastfailed} if cache is not None and cache.active else set()
+    for item in report.result if known else ():
+        gate = f"{collector.nodeid}::{getattr(item, 'originalname', '')}"
+        if gate in known and item.nodeid not in known:
+            key = getattr(
+                item, "id", item.nodeid
+            )  # newer versions of pytest name tests by objects, older ones by texts
+            cache.lastfailed[key] = True
+            collector.config.stash[REMEMBERED].append(key)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put one gate in the place of all parameters of a marked test; what was deselected is not part of it."""
     if not config.getoption("--no-certify") and not config.getoption("setuponly", False):
         items[:] = _gated(items)
+    cache: Any = config.pluginmanager.get_plugin("lfplugin")
+    for name in config.stash[REMEMBERED]:
+        cache.lastfailed.pop(name, None)
 
 
 def _gated(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
@@ -174,6 +196,8 @@ class Gate(pytest.Item):
 
     def _pool(self) -> list[pytest.Item]:
         """List the parameters that no marker skips."""
+        from _pytest.skipping import evaluate_skip_marks
+
         pool = [item for item in self.members if evaluate_skip_marks(item) is None]
         if not pool:
             raise pytest.skip.Exception("all of its parameters are skipped", _use_item_location=True)
@@ -210,6 +234,8 @@ class Gate(pytest.Item):
 
     def _run(self, item: pytest.Item) -> tuple[float | None, pytest.TestReport]:
         """Run one parameter with fresh fixtures; None where it says nothing about what is tested."""
+        from _pytest.runner import runtestprotocol
+
         _renew(item)
         # The gate comes next, as far as fixtures are concerned: the same module, another test.
         reports = runtestprotocol(item, log=False, nextitem=self)

@@ -129,7 +129,8 @@ class Archive:
             said = " ".join(str(error).split())[:100]
             raise BadContent(f"{place} cannot be unpacked ({said})") from None
         if len(content) > limit:
-            raise BadFile(f"{place} unpacks to more than {limit // MIB:,} MiB; no more is read of a log")
+            most = f"{JSON_LIMIT // MIB:,} MiB of a part and {DATA_LIMIT // MIB:,} MiB of a log"
+            raise BadFile(f"{place} unpacks to too much; at most {most} are read")
         self.room -= len(content)
         return content
 
