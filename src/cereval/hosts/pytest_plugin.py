@@ -15,6 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from cereval.records import Result
+    from cereval.sessions.mean import Session
 
 REMEMBERED = pytest.StashKey[list[Any]]()
 """Names that `--lf` was told for the time of the collection."""
@@ -117,9 +118,8 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
     for item in report.result if known else ():
         gate = f"{collector.nodeid}::{getattr(item, 'originalname', '')}"
         if gate in known and item.nodeid not in known:
-            key = getattr(
-                item, "id", item.nodeid
-            )  # newer versions of pytest name tests by objects, older ones by texts
+            # Newer versions of pytest remember tests by objects, older ones by texts.
+            key = getattr(item, "id", item.nodeid)
             cache.lastfailed[key] = True
             collector.config.stash[REMEMBERED].append(key)
 
@@ -203,14 +203,13 @@ class Gate(pytest.Item):
             raise pytest.skip.Exception("all of its parameters are skipped", _use_item_location=True)
         return pool
 
-    def _decided(self, pool: Sequence[pytest.Item]) -> Result:
+    def _session(self, pool: Sequence[pytest.Item]) -> Session:
         from cereval.goals import Threshold
         from cereval.sessions.mean import Session
 
-        again = not hasattr(
-            pool[0], "callspec"
-        )  # nothing to draw from: the one test there is, run again and again
-        session = Session(
+        # Without parameters there is nothing to draw from: the one test there is runs again and again.
+        again = not hasattr(pool[0], "callspec")
+        return Session(
             len(pool),
             goal=Threshold(self.rule.min),
             confidence=self.rule.confidence,
@@ -218,7 +217,9 @@ class Gate(pytest.Item):
             target="expected" if again else "benchmark",
             budget=self.rule.budget or (RUNS_OF_ONE_TEST if again else None),
         )
-        told, unknown = 0, list[pytest.TestReport]()
+
+    def _decided(self, pool: Sequence[pytest.Item]) -> Result:
+        session, told, unknown = self._session(pool), 0, list[pytest.TestReport]()
         while not session.done and not self.session.shouldstop:
             for draw in session.ask(1):
                 score, report = self._run(pool[draw.item])

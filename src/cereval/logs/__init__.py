@@ -26,6 +26,8 @@ MOST_FILES = 100_000
 def read_log(path: Path, metric: str | None = None) -> Log:
     """Read the log of whichever tool wrote it. metric: the tool's own name of a score; None takes its first."""
     content = Content(path)
+    if not os.path.lexists(path):
+        raise BadFile(f"{path} does not exist; check the path")
     for tool in TOOLS:
         if tool.claims(content):
             try:
