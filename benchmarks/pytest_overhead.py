@@ -1,4 +1,4 @@
-"""What the pytest plugin costs: a gate beside plain pytest on the same tests, and its import, which all pay for.
+"""Measure what the pytest plugin costs: a gate beside plain pytest on the same tests, and its import.
 
     python -m benchmarks.pytest_overhead [--out FILE]
 
@@ -40,7 +40,7 @@ print(time.process_time() - begun)
 
 
 def seconds(file: Path, *flags: str) -> float:
-    """The processor time of one pytest."""
+    """Measure the processor time of one pytest."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file.name, *flags]
     subprocess.run(command, cwd=file.parent, check=True, capture_output=True)
@@ -49,7 +49,7 @@ def seconds(file: Path, *flags: str) -> float:
 
 
 def importing() -> float:
-    """The processor time of importing the plugin into a pytest that has begun."""
+    """Measure the processor time of importing the plugin into a pytest that has begun."""
     done = subprocess.run([sys.executable, "-c", IMPORT], check=True, capture_output=True, text=True)
     return float(done.stdout)
 

@@ -35,13 +35,13 @@ def lines(text: str) -> list[tuple[list[str], int]]:
 
 
 def run_python(text: str) -> None:
-    for block in blocks(text, "python"):
+    for block in blocks(text, "py"):
         exec(compile(block, "example", "exec"), {"__name__": "example"})
 
 
 def test_the_pytest_page(pytester: pytest.Pytester) -> None:
     text = page("pytest.md")
-    (example,) = blocks(text, "python")
+    (example,) = blocks(text, "py")
     pytester.makepyfile(test_model=example)
     for (program, *arguments), code in lines(text):
         assert program == "pytest"
@@ -73,7 +73,7 @@ def test_the_import_page(
 def test_the_export_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = page("export.md")
-    code = "".join(blocks(text, "python")) + "\nprint(result.run_id)"
+    code = "".join(blocks(text, "py")) + "\nprint(result.run_id)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     run = done.stdout.split()[-1]
     for (program, *arguments), expected in lines(text):

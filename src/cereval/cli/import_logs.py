@@ -1,4 +1,4 @@
-"""`cereval import`: logs of other evaluation tools as one table of scores."""
+"""Turn logs of other evaluation tools into one table of scores: `cereval import`."""
 
 from __future__ import annotations
 

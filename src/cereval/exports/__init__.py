@@ -1,4 +1,4 @@
-"""Certified results for other tools and people: one file a format; a new one is a function and a line here."""
+"""Write certified results for other tools and people: one file a format; a new one is a function and a line here."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def _write(path: Path, text: str) -> None:
 
 
 def facts(found: Exported) -> dict[str, Any]:
-    """The numbers of a result by name, as services keep them."""
+    """Return the numbers of a result by name, as services keep them."""
     return {f"{part.prefix}{name}": value for part in found.parts for name, value in part.numbers().items()}

@@ -1,4 +1,4 @@
-"""What every format is made from: a run's certificate, and the certified means in it."""
+"""Collect what every format is made from: a run's certificate, and the certified means in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cereval.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One certified mean: that of all questions, or that of a task; `name` is empty for the former."""
+    """Hold one certified mean: that of all questions, or that of a task; `name` is empty for the former."""
 
     name: str
     estimate: float
@@ -28,14 +28,14 @@ class Part:
         return f"{self.name}/" if self.name else ""
 
     def numbers(self) -> dict[str, float]:
-        """The numbers by name."""
+        """Return the numbers by name."""
         names = ("estimate", "lower", "upper", "asked", "items")
         return {name: float(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A run as formats see it."""
+    """Show a run as formats see it."""
 
     story: Story
     certificate: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Exported:
 
     @property
     def model(self) -> str:
-        """The model's name; of several, their names."""
+        """Return the model's name; of several, their names."""
         return ", ".join(self.story.kind.names(self._plan))
 
     @property
@@ -61,24 +61,24 @@ class Exported:
 
     @property
     def plan(self) -> Mapping[str, Any]:
-        """The plan's fields by name."""
+        """Return the plan's fields by name."""
         values: Mapping[str, Any] = self._plan.as_dict()
         return values
 
     @property
     def digest(self) -> str:
-        """The digest by which the certificate is known."""
+        """Return the digest by which the certificate is known."""
         return str(self.certificate.get("digest", ""))
 
     @property
     def moments(self) -> tuple[str, str]:
-        """When the run began and when it last changed."""
+        """Tell when the run began and when it last changed."""
         assert self.story.run is not None
         return self.story.run.created_at, self.story.run.changed_at
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The certified means; none where models are compared or ranked."""
+        """List the certified means; none where models are compared or ranked."""
         values = self.result.as_dict()
         if "macro" in values:
             whole = _part("", values["macro"])
@@ -86,7 +86,7 @@ class Exported:
         return (_part("", values),) if "estimate" in values else ()
 
     def means(self, format: str) -> tuple[Part, ...]:
-        """The certified means, for formats that have no room for anything else."""
+        """List the certified means, for formats that have no room for anything else."""
         if not self.parts:
             wanted = f"a run that certifies scores of one model: {format} has no place for comparisons and rankings"
             raise InvalidInput("RUN", wanted, self.run_id)

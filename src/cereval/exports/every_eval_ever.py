@@ -1,4 +1,4 @@
-"""Every Eval Ever 0.3: the JSON in which evaluations are collected across tools, with its `uncertainty` fields."""
+"""Write Every Eval Ever 0.3: JSON in which evaluations are collected across tools, with `uncertainty`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA = "0.3.0"
 
 
 def text(found: Exported, organization: str = "unknown", **_: str) -> str:
-    """The aggregate record of a run: one result for each certified mean."""
+    """Write the aggregate record of a run: one result for each certified mean."""
     began, changed = (datetime.fromisoformat(moment) for moment in found.moments)
     stamp = str(int(changed.timestamp()))
     name = found.story.data

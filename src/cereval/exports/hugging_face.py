@@ -1,4 +1,4 @@
-"""Hugging Face: an entry of `.eval_results/*.yaml` in a model's repository."""
+"""Write for Hugging Face: an entry of `.eval_results/*.yaml` in a model's repository."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cereval.text import interval, percent
 
 
 def text(found: Exported, dataset: str | None = None, url: str | None = None, **_: str) -> str:
-    """The entries of a run, in percent: the whole, or the tasks where there are several."""
+    """Write the entries of a run, in percent: the whole, or the tasks where there are several."""
     import yaml
 
     parts = found.means("hf")
@@ -33,7 +33,7 @@ def _entry(found: Exported, part: Part, dataset: str, task: str, url: str | None
 
 
 def _dataset(found: Exported, given: str | None) -> tuple[str, str]:
-    """The data set's id on the Hub and the task in it, as given or as the run read it."""
+    """Return the data set's id on the Hub and the task in it, as given or as the run read it."""
     named = given or found.story.data.removeprefix("hf:").partition("@")[0]
     where, _, task = named.partition(":")
     if (

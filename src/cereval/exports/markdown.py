@@ -1,4 +1,4 @@
-"""Markdown for model cards and pull requests: the answer in one line, and a table."""
+"""Write Markdown for model cards and pull requests: the answer in one line, and a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ESCAPED = {
 
 
 def text(found: Exported, url: str | None = None, **_: str) -> str:
-    """The headline, a table, and how to check them."""
+    """Write the headline, a table, and how to check them."""
     known = (
         f"certificate `{found.digest[:16]}`"
         if url is None
@@ -69,7 +69,7 @@ def _row(cells: Sequence[str], *, raw: bool = False) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text that Markdown shows as it is.
+    """Return a text that Markdown shows as it is.
 
     >>> escaped("a|b <img> @all")
     'a\\\\|b &lt;img&gt; &#64;all'

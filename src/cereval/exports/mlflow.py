@@ -1,4 +1,4 @@
-"""MLflow: a run with the certified numbers as metrics and the certificate as an artifact."""
+"""Log to MLflow: a run with the certified numbers as metrics and the certificate as an artifact."""
 
 from __future__ import annotations
 

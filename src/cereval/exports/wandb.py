@@ -1,4 +1,4 @@
-"""Weights & Biases: a run with the certified numbers in its summary and the certificate as a file."""
+"""Log to Weights & Biases: a run with the certified numbers in its summary and the certificate as a file."""
 
 from __future__ import annotations
 

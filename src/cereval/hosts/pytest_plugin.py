@@ -1,4 +1,4 @@
-"""`@pytest.mark.certify(min=0.8)`: a parametrised or flaky test becomes one certified gate.
+"""Turn a parametrised or flaky test into one certified gate: `@pytest.mark.certify(min=0.8)`.
 
 Loaded at the start of everybody's pytest, whichever version: nothing is imported here but pytest's public names; the
 statistics, and what is private, come with the first marked test. A gate stands for all parameters of its test: it
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a marker or a call of the fixture asks for."""
+    """Hold what a marker or a call of the fixture asks for."""
 
     min: float
     confidence: float = 0.95
@@ -72,12 +72,12 @@ class Rule:
             raise InvalidInput("undecided", "one of " + ", ".join(UNDECIDED), self.undecided)
 
     def verdict(self, result: Result) -> str:
-        """`pass`, `fail` or, where nothing was proven, what the rule makes of that."""
+        """Return `pass`, `fail` or, where nothing was proven, what the rule makes of that."""
         return {"above": "pass", "below": "fail"}.get(str(result.decision), self.undecided)
 
 
 def words(rule: Rule, result: Result) -> str:
-    """The answer in one line."""
+    """Say the answer in one line."""
     from cereval.text import SIDES, interval, percent
 
     pool = "of one test" if result.target == "expected" else f"of {result.n_items:,} cases"
@@ -90,7 +90,7 @@ def words(rule: Rule, result: Result) -> str:
 
 
 def properties(rule: Rule, result: Result) -> list[tuple[str, object]]:
-    """What reports and JUnit XML carry of a gate."""
+    """List what reports and JUnit XML carry of a gate."""
     facts = {
         "decision": result.decision or "undecided",
         "min": float(rule.min),
@@ -165,11 +165,11 @@ def _rule(item: pytest.Item, mark: pytest.Mark) -> Rule:
 
 
 class NotCertified(Exception):
-    """A gate that was not passed; its text says why."""
+    """Say that a gate was not passed, and why."""
 
 
 class Gate(pytest.Item):
-    """All parameters of one marked test, of which as many are run as the answer takes."""
+    """Stand for all parameters of one marked test, of which as many are run as the answer takes."""
 
     def __init__(self, *, members: list[pytest.Item], rule: Rule, **rest: Any) -> None:
         super().__init__(**rest)
@@ -278,7 +278,7 @@ def _score(
     recorded: Sequence[object],
     name: str,
 ) -> float | None:
-    """The recorded score, else 1 for a pass and 0 for a failure; None where fixtures broke or the run was skipped.
+    """Return the recorded score, else 1 for a pass and 0 for a failure; None where fixtures broke or it was skipped.
 
     Marked xfail, a failure is still one, and an unexpected pass is a pass.
     """

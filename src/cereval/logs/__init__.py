@@ -1,4 +1,4 @@
-"""Logs of other evaluation tools: one file a tool, found by what a file holds and not by its name alone."""
+"""Read logs of other evaluation tools: one file a tool, found by what a file holds and not by its name alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlpacaEval: `annotations.json`, one judgement for each instruction against a baseline."""
+"""Read AlpacaEval: `annotations.json`, one judgement for each instruction against a baseline."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _read(content: Content, wanted: str | None) -> Log:  # noqa: ARG001
 
 
 def _preferred(row: Mapping[str, Any]) -> object:
-    """How far the model was preferred, from 0 to 1; None where the judge failed."""
+    """Tell how far the model was preferred, from 0 to 1; None where the judge failed."""
     preference = row.get("preference")
     if not isinstance(preference, int | float):
         return None

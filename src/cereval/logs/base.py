@@ -1,4 +1,4 @@
-"""The contract of a log reader: one tool's files become samples; nothing is trusted but their content.
+"""State the contract of a log reader: one tool's files become samples; nothing is trusted but their content.
 
 Obligations of every tool:
 - `claims` looks at what the file holds, `read` raises `BadFile` in one line for whatever it cannot use;
@@ -28,7 +28,7 @@ from cereval.text import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One answer of a model as a log tells it; score None: it failed, or has no score."""
+    """Hold one answer of a model as a log tells it; score None: it failed, or has no score."""
 
     model: str
     task: str
@@ -41,7 +41,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The samples of one file, which metric was read, and what was left out."""
+    """Hold the samples of one file, which metric was read, and what was left out."""
 
     tool: str
     metric: str
@@ -51,28 +51,28 @@ class Log:
 
 @dataclass(frozen=True)
 class Content:
-    """A file or folder that is looked at by several tools and parsed once."""
+    """Hold a file or folder that is looked at by several tools and parsed once."""
 
     path: Path
 
     def is_file(self, *endings: str) -> bool:
-        """Whether the name ends so; whether it can be read is found out by reading it."""
+        """Tell whether the name ends so; whether it can be read is found out by reading it."""
         return self.path.name.lower().endswith(endings) and not self.path.is_dir()
 
     @cached_property
     def value(self) -> Any:
-        """The JSON value of a `.json` file."""
+        """Read the JSON value of a `.json` file."""
         return loose_json(self.path)
 
     @cached_property
     def first(self) -> Mapping[str, Any]:
-        """The object on the first line of a `.jsonl` file."""
+        """Read the object on the first line of a `.jsonl` file."""
         return first_line(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool: its name, whether a file is a log of its own, and how that is read."""
+    """Name one tool: its name, whether a file is a log of its own, and how that is read."""
 
     name: str
     claims: Callable[[Content], bool]
@@ -96,17 +96,17 @@ def _plain(text: str) -> str:
 
 
 def whole_text(value: object) -> str:
-    """A text that can be written anywhere: halves of Unicode pairs are replaced."""
+    """Return a text that can be written anywhere: halves of Unicode pairs are replaced."""
     return str(cleaned(str(value), "", mend=True))
 
 
 def digest(value: Any) -> str:
-    """A short hash of any value, as a mark."""
+    """Return a short hash of any value, as a mark."""
     return sha256(canonical(value)).hexdigest()[:16]
 
 
 def as_score(value: object, place: str, metric: str) -> float | None:
-    """A number in [0, 1] as it is, None where there is none; what lies outside is no score of this kind.
+    """Return a number in [0, 1] as it is, None where there is none; what lies outside is no score of this kind.
 
     >>> as_score(True, "f", "acc"), as_score(None, "f", "acc"), as_score(float("nan"), "f", "acc")
     (1.0, None, None)
@@ -124,7 +124,7 @@ def as_score(value: object, place: str, metric: str) -> float | None:
 
 
 def chosen(names: Iterable[str], wanted: str | None, place: str, preferred: Sequence[str] = ()) -> str:
-    """The metric that was asked for, else the first of those preferred, else the first there is."""
+    """Return the metric that was asked for, else the first of those preferred, else the first there is."""
     have = list(dict.fromkeys(names))
     if wanted is not None and wanted not in have:
         raise BadContent(f"{place} has no metric {shown(wanted)}; {did_you_mean(wanted, have)}")
@@ -134,7 +134,7 @@ def chosen(names: Iterable[str], wanted: str | None, place: str, preferred: Sequ
 
 
 def question_in(values: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
-    """The text and the choices in a record of a data set, under the names that data sets use; None: not found."""
+    """Find the text and the choices in a record of a data set, under the names that data sets use; None: not found."""
     folded = {str(name).casefold(): name for name in reversed(list(values))}
     for known in KNOWN["input"]:
         text = values.get(folded.get(known.casefold(), ""))

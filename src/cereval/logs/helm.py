@@ -1,4 +1,4 @@
-"""HELM: the folder of a run, with `run_spec.json`, `scenario_state.json` and `per_instance_stats.json`."""
+"""Read HELM: the folder of a run, with `run_spec.json`, `scenario_state.json` and `per_instance_stats.json`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFERRED = ("exact_match", "quasi_exact_match", "prefix_exact_match", "final_nu
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is that of one run."""
+    """Tell whether a folder is that of one run."""
     return (folder / STATS).is_file()
 
 
@@ -74,7 +74,7 @@ def _sample(
 
 
 def _asked(state: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The first request of every instance, without the perturbed ones. Ids hold inside one run only."""
+    """Find the first request of every instance, without the perturbed ones. Ids hold inside one run only."""
     found: dict[str, Mapping[str, Any]] = {}
     for one in _objects(state.get("request_states")):
         instance = one.get("instance")
@@ -84,7 +84,7 @@ def _asked(state: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _values(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The means of an instance's metrics; several trials are averaged by the table."""
+    """List the means of an instance's metrics; several trials are averaged by the table."""
     seen: defaultdict[str, int] = defaultdict(int)
     for stat in _objects(row.get("stats")):
         name = stat.get("name")

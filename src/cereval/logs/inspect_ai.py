@@ -1,4 +1,4 @@
-"""Inspect's `.eval` (a zip of JSON) and `.json` logs, read without inspect-ai."""
+"""Read Inspect's `.eval` (a zip of JSON) and `.json` logs, without inspect-ai."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _first(archive: Archive, content: Content, *names: str) -> str:
 
 
 def _summaries(archive: Archive) -> list[Mapping[str, Any]]:
-    """The summaries of all samples: of a run that ended, of one that was cut off, or the samples of an old log."""
+    """List the summaries of all samples: of a run that ended, of one that was cut off, or the samples of an old log."""
     if "summaries.json" in archive.names:
         return _objects(archive.json("summaries.json"))
     parts = sorted(name for name in archive.names if name.startswith("_journal/summaries/"))
@@ -84,7 +84,7 @@ def _texts(asked: Any) -> Iterator[str]:
 
 
 def _part(part: Any) -> str:
-    """A part of a message: its text, or a name of what else it is."""
+    """Return a part of a message: its text, or a name of what else it is."""
     if not isinstance(part, dict):
         return str(part)
     return str(part["text"]) if isinstance(part.get("text"), str) else digest(part)
@@ -119,7 +119,7 @@ def _log(
 
 
 def _metrics(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The names of the scores: a scorer, or `scorer.part` where it gives several."""
+    """List the names of the scores: a scorer, or `scorer.part` where it gives several."""
     for one in found:
         for scorer, score in _scores(one).items():
             value = score.get("value") if isinstance(score, dict) else None
@@ -151,7 +151,7 @@ def _number(text: str) -> float | None:
 
 
 def _text(asked: Any) -> str:
-    """The question: a text, the one thing that the user says, or all turns but the system's."""
+    """Return the question: a text, the one thing that the user says, or all turns but the system's."""
     if isinstance(asked, str):
         return whole_text(asked)
     turns = [turn for turn in _objects(asked) if turn.get("role") != "system"]
@@ -161,7 +161,7 @@ def _text(asked: Any) -> str:
 
 
 def _mark(one: Mapping[str, Any]) -> str:
-    """An id that somebody chose; a number is a place, and there the target tells samples apart."""
+    """Return an id that somebody chose; a number is a place, and there the target tells samples apart."""
     name = one.get("id")
     return name if isinstance(name, str) and not name.isdigit() else digest(one.get("target"))
 

@@ -1,4 +1,4 @@
-"""lighteval: `details/MODEL/DATE/details_TASK_DATE.parquet`, with the columns doc, model_response and metric."""
+"""Read lighteval: `details/MODEL/DATE/details_TASK_DATE.parquet`, with the columns doc, model_response and metric."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _sample(doc: dict[str, Any], model: str, score: float | None) -> Sample:
 
 
 def _model(path: Path) -> str:
-    """The folders between `details` and the date."""
+    """Join the folders between `details` and the date."""
     parts = list(path.resolve().parts[:-1])
     if parts and DATED.fullmatch(parts[-1]):
         parts.pop()

@@ -1,4 +1,4 @@
-"""lm-evaluation-harness: `samples_TASK_DATE.jsonl`, written by `--log_samples`."""
+"""Read lm-evaluation-harness: `samples_TASK_DATE.jsonl`, written by `--log_samples`."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def _sample(row: Mapping[str, Any], model: str, task: str, score: float | None) 
 
 
 def _prompt(row: Mapping[str, Any]) -> str:
-    """The prompt as it was sent, where the document's fields have names of their own."""
+    """Return the prompt as it was sent, where the document's fields have names of their own."""
     arguments = row.get("arguments")
     first: Any = next(iter(arguments.values()), {}) if isinstance(arguments, dict) else {}
     return str(first.get("arg_0", "")) if isinstance(first, dict) else str(first)
 
 
 def _about(path: Path) -> tuple[str, str]:
-    """The model and the task: the first as the results beside the samples name it, else as the folder does."""
+    """Name the model and the task: the first as the results beside the samples name it, else as the folder does."""
     found = NAME.fullmatch(path.name)
     if found is None:
         return path.resolve().parent.name, path.stem.removeprefix("samples_")

@@ -1,4 +1,4 @@
-"""promptfoo: what `promptfoo eval -o out.json` or `-o out.jsonl` writes."""
+"""Read promptfoo: what `promptfoo eval -o out.json` or `-o out.jsonl` writes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _model(row: Mapping[str, Any]) -> str:
 
 
 def _failed(row: Mapping[str, Any]) -> bool:
-    """Whether the call failed; versions without `failureReason` say `error` and give no answer."""
+    """Tell whether the call failed; versions without `failureReason` say `error` and give no answer."""
     if row.get("failureReason") is not None:
         return bool(row["failureReason"] == ERROR)
     return bool(row.get("error")) and not row.get("gradingResult")

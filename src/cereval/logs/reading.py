@@ -1,4 +1,4 @@
-"""Reading what other tools write: JSON that may say NaN, lines of it, and zip files whose size nobody may trust."""
+"""Read what other tools write: JSON that may say NaN, lines of it, and zip files whose size nobody may trust."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _object(line: bytes, place: str) -> Mapping[str, Any]:
 
 
 class Archive:
-    """A zip file of JSON values, of which no more is unpacked in all than a data file may hold."""
+    """Read a zip file of JSON values, of which no more is unpacked in all than a data file may hold."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.room = path, DATA_LIMIT
@@ -136,7 +136,7 @@ class Archive:
 
 
 class _Zstandard(io.BytesIO):
-    """One packed file inside a zip, read as a stream."""
+    """Read one packed file inside a zip as a stream."""
 
     def __init__(self, file: BinaryIO, entry: zipfile.ZipInfo) -> None:
         file.seek(entry.header_offset)

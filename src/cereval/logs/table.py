@@ -1,4 +1,4 @@
-"""From logs to one table: a row for every item, a column for every model, empty where a model was not asked."""
+"""Turn logs into one table: a row for every item, a column for every model, empty where a model was not asked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMATS = (".parquet", ".csv")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Imported:
-    """The scores, what is known of the items, and what was read, averaged and left out."""
+    """Hold the scores, what is known of the items, and what was read, averaged and left out."""
 
     scores: ScoresTable
     texts: tuple[str, ...]
@@ -60,7 +60,7 @@ def import_logs(
 
 
 def _told(log: Log) -> str:
-    """What was read of a log, and what was not."""
+    """Say what was read of a log, and what was not."""
     missing = sum(sample.score is None for sample in log.samples)
     parts = [f"{len(log.samples):,} samples of {log.tool}, metric {log.metric}"]
     parts += [f"{missing:,} without a score (failed calls and the like) are missing"] if missing else []
@@ -68,7 +68,7 @@ def _told(log: Log) -> str:
 
 
 def _by_content(items: Iterable[Item]) -> dict[str, str]:
-    """The ids of items by their content; of copies the first."""
+    """Find the ids of items by their content; of copies the first."""
     known: dict[str, str] = {}
     for item in items:
         known.setdefault(identity(item.text, item.choices), item.id)
@@ -76,7 +76,7 @@ def _by_content(items: Iterable[Item]) -> dict[str, str]:
 
 
 def _told_apart(logs: Iterable[Log]) -> set[str]:
-    """The contents that one log has under several marks: a thousand sandboxes may share one instruction."""
+    """Find the contents that one log has under several marks: a thousand sandboxes may share one instruction."""
     found: set[str] = set()
     for log in logs:
         marks: defaultdict[str, set[str]] = defaultdict(set)
@@ -115,7 +115,7 @@ def _table(
 
 
 def _named(sample: Sample, apart: set[str], known: Mapping[str, str] | None) -> str | None:
-    """An item's id: by its content, and by its mark where one log has several samples of the same content."""
+    """Give an item its id: by its content, and by its mark where one log has several samples of the same content."""
     key = identity(sample.text, sample.choices)
     if known is not None:
         return known.get(key)
@@ -123,7 +123,7 @@ def _named(sample: Sample, apart: set[str], known: Mapping[str, str] | None) -> 
 
 
 def _column(model: str) -> str:
-    """The column of a model; `item` is taken."""
+    """Name the column of a model; `item` is taken."""
     return f"model {model}" if model in ("item", "") else model
 
 
@@ -145,7 +145,7 @@ def _scores(items: Iterable[str], of: Mapping[str, list[float]]) -> Any:
 
 
 def scores_of(path: str | PathLike[str]) -> tuple[ScoresTable, tuple[str, ...]]:
-    """A table of scores, or the logs of any tool as one; with notes on what was read of them."""
+    """Read a table of scores, or the logs of any tool as one; with notes on what was read of them."""
     if not is_log(Path(path)):
         return read_scores(path), ()
     found = import_logs([path])
@@ -153,7 +153,7 @@ def scores_of(path: str | PathLike[str]) -> tuple[ScoresTable, tuple[str, ...]]:
 
 
 def is_log(path: Path) -> bool:
-    """Whether a path that stands for scores is a log or a folder of logs: any but a table with a column `item`."""
+    """Tell whether a path that stands for scores is a log or a folder of logs: any but a table with a column `item`."""
     if path.suffix.lower() in (".eval", ".json", ".jsonl") or path.is_dir():
         return True
     if path.suffix.lower() != ".parquet" or not path.is_file():
