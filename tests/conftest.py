@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
+from _pytest import pytester as nested
 from hypothesis import settings
 
 # Before numpy is imported. Tests run in as many processes as there are cores: threads for small matrices only get in
@@ -28,3 +30,21 @@ def seed_zero(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give every test an empty folder of settings: what one test types is not trusted in the next."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
+
+
+@pytest.fixture
+def pytester(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
+    """Have sessions inside a test forget their own test files only: numpy cannot be loaded a second time."""
+    own = str(tmp_path_factory.getbasetemp())
+
+    class Snapshot(nested.SysModulesSnapshot):
+        def __init__(self, **_: object) -> None:
+            super().__init__(
+                preserve=lambda name: not str(getattr(sys.modules[name], "__file__", "")).startswith(own)
+            )
+
+    monkeypatch.setattr(nested, "SysModulesSnapshot", Snapshot)
+    made: pytest.Pytester = request.getfixturevalue("pytester")
+    return made

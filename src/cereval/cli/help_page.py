@@ -71,6 +71,8 @@ NAMES: Mapping[str, str] = {
     "show": "run_id rows",
     "ask": "run_id rows output",
     "export": "rows output",
+    "export --format every-eval-ever|hf|markdown|mlflow|wandb": "run_id format output",
+    "import": "items models output notes skipped",
     "trend": "data runs",
     "delete": "deleted",
     "seal": "run_id seal digest signed",

@@ -45,7 +45,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "seal": LazyCommand("seal", "Fix a run's plan before its first call, so that others can check it."),
     "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),
     "show": LazyCommand("show", "Show the prompts, answers and scores of a run."),
-    "export": LazyCommand("show", "Write every answer of a run to a file.", "export"),
+    "export": LazyCommand(
+        "show", "Write the answers of a run, or what they prove, for other tools.", "export"
+    ),
+    "import": LazyCommand(
+        "import_logs", "Turn logs of other evaluation tools into a table of scores.", "import_logs"
+    ),
     "ask": LazyCommand("ask", "Hand out the next questions of a run to people or other systems."),
     "tell": LazyCommand("ask", "Take in scores of questions that were handed out.", "tell"),
     "rescore": LazyCommand("rescore", "Score the answers of a run again, without asking the model."),

@@ -22,6 +22,7 @@ from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_i
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
 from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
+from cereval.logs.table import is_log, scores_of
 from cereval.runner.start import teachers
 from cereval.sessions.growing import Growing, GrowingResult, checked_sizes
 from cereval.sessions.rank import Ranking
@@ -98,7 +99,7 @@ def past_scores(
             parts.append(table.history([name for name in table.others(model) if name != rival]))
         elif name == "store" and name not in table.models:
             parts.append(_from_store(store, table.items, (model, rival), notes))
-        elif name not in table.models and Path(name).suffix in (".csv", ".parquet"):
+        elif name not in table.models and _is_file(name):
             parts.append(_from_file(name, table.items, (model, rival), notes))
         elif name in (model, rival):
             raise InvalidInput("--history", "columns other than the model's own", name)
@@ -106,6 +107,10 @@ def past_scores(
             parts.append(table.history([name]))
     history = np.hstack(parts) if parts else None
     return (None if history is None or not history.shape[1] else history), notes
+
+
+def _is_file(name: str) -> bool:
+    return Path(name).suffix in (".csv", ".parquet") or is_log(Path(name))
 
 
 def _split(table: ScoresTable, wanted: Sequence[str]) -> list[str]:
@@ -121,8 +126,9 @@ def _split(table: ScoresTable, wanted: Sequence[str]) -> list[str]:
 def _from_file(
     path: str, items: Sequence[str], evaluated: Sequence[str | None], notes: list[str]
 ) -> NDArray[np.float64]:
-    """Return the models of another table on our items, NaN where it lacks one; never those evaluated."""
-    past = read_scores(path)
+    """The models of another table on our items, NaN where it lacks one; never those evaluated."""
+    past, read = scores_of(path)
+    notes.extend(f"history: {note}" for note in read)
     for model in evaluated:
         if model in past.models:
             notes.append(

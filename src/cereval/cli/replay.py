@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="others|COLUMNS|FILE|store",
     help="Scores of past models, complete or not: `others` = all other columns of SCORES, some of them "
-    "(comma-separated), another scores file, or `store` = the runs in the store on the same items. "
+    "(comma-separated), another scores file or log, or `store` = the runs in the store on the same items. "
     "May be repeated.  [default: none; others with --all-models]",
 )
 @click.option(
@@ -133,7 +133,7 @@ def replay(
     """Replay recorded SCORES: which questions would have been asked, and what they would have proven.
 
     SCORES is a parquet or csv file with a column `item` and one column per model, scores in [0, 1]; an empty
-    score is not part of the pool.
+    score is not part of the pool. It may also be a log of another tool, or a folder of them (`cereval import`).
 
     What is known beforehand saves calls and can never make the answer wrong: past models' scores (--history)
     most, then the items' categories and texts (--items). The notes of the result say what helped.
@@ -151,14 +151,14 @@ def replay(
 def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
     from cereval.cli.recorded import digest_of_items
     from cereval.cli.running import Watch, finish_recorded
-    from cereval.datasets.tables import read_scores
     from cereval.datasets.weighting import mix_notes
+    from cereval.logs.table import scores_of
     from cereval.plan import Known
     from cereval.sessions.mean import Session
     from cereval.sessions.replay import drive, kept_rows
 
     goal = _goal(flags["eps"], flags["threshold"])
-    table = read_scores(scores)
+    table, read = scores_of(scores)
     column = table.model(model)
     # Quick and strict first: texts may take a while to embed.
     weights = _weights(table, model, flags)
@@ -197,7 +197,7 @@ def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -
         about=about,
         extra={"model": model, **goal.spec(), **truth},
         rows=[("truth", _told(truth))],
-        notes=(*_left_out(len(column) - len(kept)), *mix_notes(flags["mix"]), *side.notes),
+        notes=(*read, *_left_out(len(column) - len(kept)), *mix_notes(flags["mix"]), *side.notes),
         steps=watch.steps,
         plan=plan,
     )

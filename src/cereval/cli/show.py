@@ -74,6 +74,11 @@ def _score(row: Mapping[str, Any]) -> str:
     return f"failed: {_line(row['failure'])[:60]}" if row["score"] is None else f"{row['score']:g}"
 
 
+ANSWERS = ("jsonl", "csv", "parquet")
+RESULTS = ("every-eval-ever", "hf", "markdown")
+SERVICES = ("mlflow", "wandb")
+
+
 @click.command()
 @click.argument("run", required=False, metavar="[RUN]")
 @click.option("--all", "everything", is_flag=True, help="Write the answers of every run in the store.")
@@ -81,31 +86,83 @@ def _score(row: Mapping[str, Any]) -> str:
 @click.option(
     "-o",
     "--output",
-    required=True,
     callback=writable,
     metavar="FILE",
-    help="Write to this file, which ends in .jsonl, .csv or .parquet.",
+    help="answers.jsonl, .csv or .parquet, or the file for --format.",
 )
+@click.option(
+    "--format",
+    "layout",
+    type=click.Choice([*ANSWERS, *RESULTS, *SERVICES]),
+    help="The answers, or what they prove: every-eval-ever (JSON), hf (an entry of .eval_results), markdown (a table), "
+    "mlflow, wandb.  [default: the answers, by the ending of FILE]",
+)
+@click.option("--dataset", metavar="ORG/NAME[:TASK]", help="With hf: the data set's name on the Hub.")
+@click.option("--url", metavar="URL", help="With hf and markdown: where the certificate can be had.")
+@click.option("--organization", metavar="NAME", help="With every-eval-ever: who evaluated.")
 @JSON
-def export(run: str | None, everything: bool, store: str | None, output: str, as_json: bool) -> int:
+def export(
+    run: str | None,
+    everything: bool,
+    store: str | None,
+    output: str | None,
+    layout: str | None,
+    as_json: bool,
+    **about: str | None,
+) -> int:
     """Write every answer of RUN: item, prompt, answer, score, when it was asked and what it cost.
 
     Rows are written as they are read, so that a million answers need no more memory than a thousand.
+
+    With --format every-eval-ever, hf or markdown, write what RUN certifies instead, for other tools, model cards and
+    pull requests; mlflow and wandb log it to the server that the environment names, with the certificate.
     """
     from cereval.cli.output import print_json
+    from cereval.errors import InvalidInput
+
+    if (run is None) != everything:
+        raise InvalidInput("RUN", "given, or --all, and not both", run)
+    _check_about(layout, about)
+    if layout in (*RESULTS, *SERVICES):
+        from cereval import exports
+
+        if run is None:
+            raise InvalidInput("RUN", "given where --format is no layout of answers", None)
+        where = exports.export(run, str(layout), output, store=store, **about)
+        told: dict[str, Any] = {"run_id": run, "format": layout, "output": where}
+        said = f"wrote {where}" if layout in RESULTS else f"logged {where}"
+    else:
+        count = _write_answers(run, store, output, layout)
+        told, said = {"rows": count, "output": output}, f"wrote {count:,} answers to {output}"
+    if as_json:
+        print_json(told)
+    else:
+        click.echo(said)
+    return 0
+
+
+FITS = {"dataset": ("hf",), "url": ("hf", "markdown"), "organization": ("every-eval-ever",)}
+
+
+def _check_about(layout: str | None, about: Mapping[str, str | None]) -> None:
+    """Refuse flags that the format has no place for."""
+    from cereval.errors import InvalidInput
+
+    for name, value in about.items():
+        if value is not None and layout not in FITS[name]:
+            raise InvalidInput(f"--{name}", f"given with --format {' or '.join(FITS[name])}", value)
+
+
+def _write_answers(run: str | None, store: str | None, output: str | None, layout: str | None) -> int:
     from cereval.errors import InvalidInput
     from cereval.runner.answers import write_rows
     from cereval.store.base import opened_store
 
-    if (run is None) != everything:
-        raise InvalidInput("RUN", "given, or --all, and not both", run)
+    if output is None or (layout is not None and Path(output).suffix != f".{layout}"):
+        wanted = "answers.jsonl, .csv or .parquet" if layout is None else f"a file that ends in .{layout}"
+        raise InvalidInput("-o", wanted, output)
     with opened_store(store) as opened:
-        count = write_rows(Path(output), _rows(opened, run))
-    if as_json:
-        print_json({"rows": count, "output": output})
-    else:
-        click.echo(f"wrote {count:,} answers to {output}")
-    return 0
+        return write_rows(Path(output), _rows(opened, run))
 
 
 def _rows(store: Store, run: str | None) -> Iterator[Mapping[str, Any]]:

@@ -1,0 +1,1 @@
+"""Live inside other evaluation tools."""
