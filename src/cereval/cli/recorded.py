@@ -126,7 +126,7 @@ def _split(table: ScoresTable, wanted: Sequence[str]) -> list[str]:
 def _from_file(
     path: str, items: Sequence[str], evaluated: Sequence[str | None], notes: list[str]
 ) -> NDArray[np.float64]:
-    """The models of another table on our items, NaN where it lacks one; never those evaluated."""
+    """Return the models of another table on our items, NaN where it lacks one; never those evaluated."""
     past, read = scores_of(path)
     notes.extend(f"history: {note}" for note in read)
     for model in evaluated:
