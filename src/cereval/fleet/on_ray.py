@@ -1,0 +1,72 @@
+"""Workers on a Ray cluster: one Ray task is one run. Ray schedules, and gives a killed worker's run to another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cereval.fleet.drive import Row
+from cereval.fleet.work import Job, carried_out
+from cereval.imports import optional
+
+RETRIES = 50
+"""How often Ray gives a run out again whose worker or machine died; each time it goes on where it was."""
+
+CORES = 0.25
+"""Of a core, for one run: it waits for its model most of the time."""
+
+TICK_S = 0.5
+
+
+def _carried_out(job: dict[str, Any]) -> Row:
+    """Carry out a job inside a Ray worker."""
+    return carried_out(Job.from_dict(job))
+
+
+class RayTasks:
+    """Runs as tasks of a cluster; `capacity` at a time, and Ray decides where."""
+
+    def __init__(self, ray: Any, capacity: int) -> None:
+        self.ray, self.capacity = ray, capacity
+        self._task = ray.remote(num_cpus=CORES, max_retries=RETRIES, retry_exceptions=False)(_carried_out)
+        self._out: dict[Any, int] = {}
+
+    def submit(self, job: Job) -> None:
+        name = f"{job.entry.model} on {job.entry.data}"
+        self._out[self._task.options(name=name).remote(job.as_dict())] = job.entry.number
+
+    def next(self) -> tuple[int, Row]:
+        while True:
+            ended, _ = self.ray.wait(list(self._out), num_returns=1, timeout=TICK_S)
+            if ended:
+                return self._out.pop(ended[0]), dict(self.ray.get(ended[0]))
+
+    def interrupt(self) -> None:
+        """Cancel the tasks: Ray interrupts them as Ctrl-C does, and their runs end with the calls that are out."""
+        for task in self._out:
+            self.ray.cancel(task, force=False)
+
+
+@contextmanager
+def ray_tasks(capacity: int | None) -> Iterator[RayTasks]:
+    """Workers on the cluster that `RAY_ADDRESS` names or that is connected already; else on one started here."""
+    ray = optional("ray", "ray")
+    mine = not ray.is_initialized()
+    if mine:
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        quiet = {"include_dashboard": False} if not os.environ.get("RAY_ADDRESS") else {}
+        ray.init(log_to_driver=False, logging_level="ERROR", **quiet)
+    cores = ray.cluster_resources().get("CPU", 1.0)
+    try:
+        yield RayTasks(ray, capacity or max(int(cores / CORES), 1))
+    finally:
+        if mine:
+            ray.shutdown()
+
+
+def own_address() -> str:
+    """The address of this machine, as the cluster's machines know it."""
+    ray = optional("ray", "ray")
+    return str(ray.util.get_node_ip_address()) if ray.is_initialized() else "127.0.0.1"
