@@ -251,18 +251,17 @@ def _entry(number: int, goal: _Goal, asked: Sequence[int], place: int, spread: _
 
 def _spec(goal: _Goal, names: Sequence[str], aims: Mapping[str, Any]) -> dict[str, Any]:
     """The goal as a spec: its own parameters, and those of the settings where it has none."""
-    options = dict(goal.options)
-    if goal.word == "gate" and "min" in options:
-        options["value"] = options.pop("min")
-    if goal.word == "gate" and "value" not in options and "at_least" in aims:
-        options["value"] = aims["at_least"]
-    if goal.word == "run" and not options and aims.get("at_least") is not None:
-        return dict(goal_from_spec({"goal": "threshold", "value": aims["at_least"]}).spec())
-    if goal.word in ("run", "tasks") and not options and aims.get("eps") is not None:
-        options["eps"] = aims["eps"]
+    word, options = WORDS.get(goal.word, goal.word), dict(goal.options)
+    if goal.word in ("run", "gate", "tasks") and not options:
+        options = {name: value for name, value in aims.items() if value is not None}
+        options = {"eps": options["eps"]} if goal.word != "gate" and "eps" in options else options
+    if "at_least" in options:
+        # `min` of a gate is another name of it.
+        word = "all-at-least" if goal.word == "tasks" else "threshold"
+        options["value"] = options.pop("at_least")
     if goal.word == "beats" and goal.baseline is not None:
         options["baseline"] = names.index(goal.baseline)
-    return dict(goal_from_spec({"goal": WORDS.get(goal.word, goal.word), **options}).spec())
+    return dict(goal_from_spec({"goal": word, **options}).spec())
 
 
 def _asked(goal: _Goal, spread: _Spread, source: str) -> list[tuple[int, ...]]:

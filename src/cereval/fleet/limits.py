@@ -257,7 +257,7 @@ class Visitor:
                 self._streams.set_exception(FaultError(GONE))
             else:
                 writer.write(f"{self.door.key}\n".encode())
-                self._reading = asyncio.create_task(self._read(reader))
+                self._reading = asyncio.create_task(self._read(reader, writer))
                 self._streams.set_result(writer)
         return await asyncio.shield(self._streams)
 
@@ -266,17 +266,23 @@ class Visitor:
             raise FaultError(GONE)
         writer.write(json.dumps(message).encode() + b"\n")
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        with suppress(ConnectionError):
+    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Hear which calls may pass, until the driver hangs up or the run's event loop ends."""
+        try:
             while line := await reader.readline():
-                number = int(line)
-                told = self._awaited.pop(number, None)
-                if told is not None and not told.done():
-                    told.set_result(None)
-                else:
-                    # Whoever asked has been cancelled.
-                    self._send(await self._writer(), {"leave": number, "tokens": 0})
-        for told in self._awaited.values():
-            if not told.done():
-                told.set_exception(FaultError(GONE))
-        self._awaited.clear()
+                self._told(int(line), writer)
+        except ConnectionError:
+            pass  # the driver is gone, as below
+        finally:
+            writer.close()
+            for told in self._awaited.values():
+                if not told.done():
+                    told.set_exception(FaultError(GONE))
+            self._awaited.clear()
+
+    def _told(self, number: int, writer: asyncio.StreamWriter) -> None:
+        told = self._awaited.pop(number, None)
+        if told is not None and not told.done():
+            told.set_result(None)
+        else:  # whoever asked has been cancelled
+            self._send(writer, {"leave": number, "tokens": 0})

@@ -50,7 +50,7 @@ class Processes:
             if line:
                 self._idle.append(process)
                 return job.entry.number, json.loads(line)
-            code = process.wait()
+            code = _closed(process)
             if attempt == ATTEMPTS:
                 error = f"its worker died {ATTEMPTS} times, at last with code {code}; repeating the command goes on"
                 return job.entry.number, {**about(job.entry), "error": error, "calls": 0, "exit_code": 1}
@@ -68,15 +68,10 @@ class Processes:
 
     def close(self) -> None:
         """End all processes; one that is at work is killed: what it had stored is safe."""
+        for process in self._busy.values():
+            process.kill()
         for process in (*self._idle, *self._busy.values()):
-            if process in self._idle:
-                assert process.stdin is not None
-                process.stdin.close()
-            else:
-                process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+            _closed(process)
 
 
 @contextmanager
@@ -98,6 +93,17 @@ def _started() -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
+
+
+def _closed(process: subprocess.Popen[str]) -> int:
+    """Hang up on a process, which ends it, and wait for that; return its code."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    code = process.wait()
+    process.stdout.close()
+    return code
 
 
 def serve() -> None:
