@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import logging
 import os
 import signal
 import socket
@@ -29,6 +28,7 @@ from typing import Any
 
 from benchmarks.postgres import Cluster, cluster, server_binaries
 from cereval.certificate.verify import verify
+from cereval.experiments.places import cluster as started
 from cereval.fleet.run import run_fleet
 from cereval.models.base import Messages, last_text
 from cereval.models.scripted import ScriptedModel, Turn
@@ -253,8 +253,6 @@ def busy_workers() -> list[int]:
 
 def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played, Played]:
     """The undisturbed fleet and the disturbed one."""
-    import ray
-
     binaries = server_binaries()
     if binaries is None:
         raise SystemExit("no PostgreSQL server is installed (pg_ctl not found)")
@@ -262,15 +260,11 @@ def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played
     with tempfile.TemporaryDirectory() as name, cluster(binaries) as database:
         folder = Path(name)
         fleet, port = written(folder, size), free_port()
-        calm = played(folder, port, {**fleet, "workers": 1}, "local", database.database())
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-        try:
+        with started(2):
+            calm = played(folder, port, {**fleet, "workers": 1}, "local", database.database())
             trouble = Trouble(database, every_s, restart_after_s)
-            storm = played(
-                folder, port, {**fleet, "workers": size.workers}, "ray", database.database(), trouble
-            )
-        finally:
-            ray.shutdown()
+            fleet |= {"workers": size.workers}
+            storm = played(folder, port, fleet, "ray", database.database(), trouble)
     return calm, storm
 
 

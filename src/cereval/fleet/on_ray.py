@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from cereval.experiments.places import cluster
 from cereval.fleet.drive import Row
 from cereval.fleet.work import Job, carried_out
 from cereval.imports import optional
@@ -52,18 +52,9 @@ class RayTasks:
 @contextmanager
 def ray_tasks(capacity: int | None) -> Iterator[RayTasks]:
     """Workers on the cluster that `RAY_ADDRESS` names or that is connected already; else on one started here."""
-    ray = optional("ray", "ray")
-    mine = not ray.is_initialized()
-    if mine:
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        quiet = {"include_dashboard": False} if not os.environ.get("RAY_ADDRESS") else {}
-        ray.init(log_to_driver=False, logging_level="ERROR", **quiet)
-    cores = ray.cluster_resources().get("CPU", 1.0)
-    try:
+    with cluster() as ray:
+        cores = ray.cluster_resources().get("CPU", 1.0)
         yield RayTasks(ray, capacity or max(int(cores / CORES), 1))
-    finally:
-        if mine:
-            ray.shutdown()
 
 
 def own_address() -> str:
