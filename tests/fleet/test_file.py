@@ -63,7 +63,7 @@ def test_goals_of_every_kind() -> None:
     entries = read_fleet({**BOTH, "eps": 0.05, "goals": goals}).entries
     names = [entry.goal["goal"] for entry in entries]
     assert names == ["estimate"] * 4 + ["threshold"] * 4 + ["sign", "not-worse", "top", "macro"]
-    assert entries[4].settings == {"fresh": True}
+    assert entries[4].goal["value"] == 0.5
     assert entries[9].models == ("scripted/0.7", "scripted/0.6")
     assert entries[10].models == ("scripted/0.6", "scripted/0.7")
 
@@ -110,6 +110,9 @@ def test_limits_of_servers() -> None:
             "connections of limits in the fleet must be a whole number >= 1",
         ),
         ({**BOTH, "limits": {"conections": 1}}, "did you mean 'connections'"),
+        ({**BOTH, "model": "m"}, "model in the fleet must be given as `models`"),
+        ({**BOTH, "data": [{"data": "a", "store": "x"}]}, "must be left out: it is the fleet's"),
+        ({**BOTH, "eps": 0.1, "at_least": 0.5}, "eps must be left out where at_least is given"),
         ({**BOTH, "limits": 5}, "limits in the fleet must be"),
         ({**BOTH, "models": [{"model": "m", "priority": "high"}]}, "priority in the fleet must be a number"),
     ],

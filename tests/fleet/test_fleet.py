@@ -102,7 +102,7 @@ def test_goals_of_every_kind_share_their_answers(data: list[str], tmp_path: Path
     assert done.exit_code == 0, done.as_dict()
     assert [run["goal"] for run in done.runs][2:] == [
         "which is better, or within 20%",
-        "full order, ties within 20%",
+        "every pair further apart than 20% in order",
     ]
     assert done.asked < done.calls, "what one run asked, another does not ask again"
     assert done.report(tmp_path / "fleet.html").read_text(encoding="utf-8").count("<tr>") == 5

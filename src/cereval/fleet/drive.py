@@ -158,7 +158,7 @@ class Driver:
                 max_minutes=self._minutes(),
             )
         )
-        taught = f", with what {len(lessons)} runs found" if lessons and step.entry.learns else ""
+        taught = f", after {len(step.after)} on the same data" if step.after else ""
         self.tell(f"started: {step.entry.model} on {step.entry.data}{taught}")
 
     def _share(self, number: int) -> float:

@@ -120,6 +120,8 @@ def _fleet(values: Mapping[Any, Any], source: str, folder: Path) -> Fleet:
             raise InvalidInput(f"{name} in {source}", "given: one, or a list", own.get(name))
     models = [_part(one, "model", source) for one in _listed(own["models"])]
     data = [_part(one, "data", source, folder) for one in _listed(own["data"])]
+    if "model" in rest:
+        raise InvalidInput(f"model in {source}", "given as `models`", rest["model"])
     spread = _Spread(source, rest, models, data)
     goals = [_goal(one, source) for one in _listed(own.get("goals", "run"))]
     seed = own.get("seed")
@@ -157,8 +159,11 @@ def _part(value: Any, kind: str, source: str, folder: Path | None = None) -> _Pa
         raise InvalidInput(f"{kind} in {source}", "a name, or settings with one under `" + kind + "`", value)
     if folder is not None and (folder / name).is_file():
         name = str(folder / name)
-    if kind in own or "seed" in own:
-        raise InvalidInput(f"seed in {source}", "given once, for the whole fleet", own.get("seed"))
+    for taken in ("model", "data", "store", "seed"):
+        if taken in own:
+            raise InvalidInput(
+                f"{taken} in {source}, {kind} {name}", "left out: it is the fleet's", own[taken]
+            )
     return _Part(name, settings_from(own, f"{source}, {kind} {name}", (kind, "priority")), priority)
 
 
@@ -242,8 +247,6 @@ def _entry(number: int, goal: _Goal, asked: Sequence[int], place: int, spread: _
             )
     settings = dict(each[0])
     aims: dict[str, Any] = {name: settings.pop(name) for name in ("eps", "at_least") if name in settings}
-    if goal.word == "gate":
-        settings.setdefault("fresh", settings.get("max_age") is None)
     priority = max(spread.models[model].priority for model in asked)
     total = goal.priority + spread.data[place].priority + priority
     return Entry(number, names, spread.data[place].name, _spec(goal, names, aims), settings, total)
@@ -253,6 +256,8 @@ def _spec(goal: _Goal, names: Sequence[str], aims: Mapping[str, Any]) -> dict[st
     """The goal as a spec: its own parameters, and those of the settings where it has none."""
     word, options = WORDS.get(goal.word, goal.word), dict(goal.options)
     if goal.word in ("run", "gate", "tasks") and not options:
+        if None not in (aims.get("eps"), aims.get("at_least")):
+            raise InvalidInput("eps", "left out where at_least is given", aims["eps"])
         options = {name: value for name, value in aims.items() if value is not None}
         options = {"eps": options["eps"]} if goal.word != "gate" and "eps" in options else options
     if "at_least" in options:

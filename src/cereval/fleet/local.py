@@ -29,6 +29,7 @@ class Processes:
         self._idle: list[subprocess.Popen[str]] = []
         self._busy: dict[int, subprocess.Popen[str]] = {}
         self._ended: Queue[tuple[Job, str, int]] = Queue()
+        self._stopping = False
 
     def submit(self, job: Job, attempt: int = 1) -> None:
         process = self._idle.pop() if self._idle else _started()
@@ -51,6 +52,8 @@ class Processes:
                 self._idle.append(process)
                 return job.entry.number, json.loads(line)
             code = _closed(process)
+            if self._stopping:
+                return job.entry.number, {**about(job.entry), "calls": 0, "interrupted": True, "exit_code": 3}
             if attempt == ATTEMPTS:
                 error = f"its worker died {ATTEMPTS} times, at last with code {code}; repeating the command goes on"
                 return job.entry.number, {**about(job.entry), "error": error, "calls": 0, "exit_code": 1}
@@ -63,6 +66,7 @@ class Processes:
                 return self._ended.get(timeout=TICK_S)
 
     def interrupt(self) -> None:
+        self._stopping = True
         for process in self._busy.values():
             process.send_signal(signal.SIGINT)
 

@@ -66,7 +66,7 @@ def plan_fleet(
 
 def planned(fleet: Fleet, url: str) -> tuple[tuple[Step, ...], Earlier]:
     """The order of work, with what the store knows now."""
-    pools = {entry.data: _pool(entry) for entry in fleet.entries}
+    pools = {name: _pool(entry) for name, entry in {one.data: one for one in fleet.entries}.items()}
     file = sqlite_file(url)
     if file is not None and not file.exists():
         return scheduled(fleet, Outlook({name: pool for name, (pool, _) in pools.items()})), Earlier()
