@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from cereval.api import run_rank as run_rank
     from cereval.api import run_tasks as run_tasks
     from cereval.errors import CerevalError as CerevalError
+    from cereval.fleet.result import FleetResult as FleetResult
+    from cereval.fleet.run import run_fleet as run_fleet
     from cereval.goals import AllAtLeast as AllAtLeast
     from cereval.goals import Beats as Beats
     from cereval.goals import Difference as Difference
@@ -61,6 +63,8 @@ _HOMES = {
         "AllAtLeast Beats Difference EachWithin Estimate Macro NotWorse Order Sign Threshold Top WhichFail"
     ),
     "records": "Draw Interval Result",
+    "fleet.result": "FleetResult",
+    "fleet.run": "run_fleet",
     "api": "RunResult run run_async run_compare run_growing run_rank run_tasks",
     "sessions.evaluate": "evaluate evaluate_async",
     "sessions.growing": "Growing GrowingResult growing",

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,8 +29,14 @@ from cereval.runner.prepare import (
     recalled,
 )
 from cereval.runner.progress import Observer
-from cereval.runner.request import Request, request_from
-from cereval.runner.run import Outcome
+from cereval.runner.progress import Silent as Silent
+from cereval.runner.progress import Subject as Subject
+from cereval.runner.request import Request as Request
+from cereval.runner.request import confirmed as confirmed
+from cereval.runner.request import request_from
+from cereval.runner.request import setting_name as setting_name
+from cereval.runner.request import settings_from as settings_from
+from cereval.runner.run import Outcome as Outcome
 from cereval.runner.run import run as run_loop
 from cereval.runner.start import Start, changed, held, planned, start
 from cereval.sessions.log import Change
@@ -114,6 +120,18 @@ class RunResult:
         return self.outcome.result._repr_html_()
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a run is allowed besides its settings, and no part of them: it may change from one resume to the next.
+
+    lessons: the earlier runs that it may learn from where it begins now, and how many draws of each; None: all.
+    further_calls: at most so many calls from now on.
+    """
+
+    lessons: Mapping[str, int] | None = None
+    further_calls: int | None = None
+
+
 def run(
     data: Any,
     *,
@@ -122,6 +140,7 @@ def run(
     goal: Any = None,
     store: str = DEFAULT_URL,
     observer: Observer | None = None,
+    bounds: Bounds | None = None,
     **settings: Any,
 ) -> RunResult:
     """Evaluate a model on questions with as few calls as a certified answer takes; return when it is certified.
@@ -131,12 +150,22 @@ def run(
     at_least=0.8 for short; a goal of `tasks`, `compare` or `rank` asks that question instead, the latter two with
     `models`. settings: those of `cereval run`: scorer, base_url, confidence, seed, max_calls, max_usd, few_shot, ...
     trust=True confirms the code and the addresses that a task file as `data` names; what is given here needs none.
+    bounds: what a fleet sets its runs.
 
     Works inside a running event loop too (a notebook); there `await run_async(...)` shares the loop. Repeating a
     call goes on where it ended: what is in the store is not asked again.
     """
     return _finished(
-        run_async(data, model=model, models=models, goal=goal, store=store, observer=observer, **settings)
+        run_async(
+            data,
+            model=model,
+            models=models,
+            goal=goal,
+            store=store,
+            observer=observer,
+            bounds=bounds,
+            **settings,
+        )
     )
 
 
@@ -148,6 +177,7 @@ async def run_async(
     goal: Any = None,
     store: str = DEFAULT_URL,
     observer: Observer | None = None,
+    bounds: Bounds | None = None,
     **settings: Any,
 ) -> RunResult:
     """Run as `run` does, for code in an event loop: same arguments, same result."""
@@ -162,7 +192,7 @@ async def run_async(
     with _on_disk(data) as path:
         request = request_from(path, None, {**settings, "model": asked[0], "store": store})
         work = _work(request, asked, goal)
-    return await _carried_out(work, request, observer)
+    return await _carried_out(work, request, observer, bounds or Bounds())
 
 
 def run_compare(data: Any, models: Sequence[str], *, goal: Any = None, **settings: Any) -> RunResult:
@@ -204,9 +234,22 @@ def _work(request: Request, asked: Sequence[str], goal: Any) -> Prepared:
     raise InvalidInput("goal", "a goal of cereval", goal)
 
 
-async def _carried_out(work: Prepared, request: Request, observer: Observer | None) -> RunResult:
+async def _carried_out(
+    work: Prepared,
+    request: Request,
+    observer: Observer | None,
+    bounds: Bounds = Bounds(),  # noqa: B008
+) -> RunResult:
+    work = replace(work, limits=replace(work.limits, further_calls=bounds.further_calls))
     with opened_store(request.store, create=True) as store:
-        plan = planned(work.plan, work.items, store, history=request.history, fresh=request.fresh)
+        plan = planned(
+            work.plan,
+            work.items,
+            store,
+            history=request.history,
+            fresh=request.fresh,
+            lessons=bounds.lessons,
+        )
         outcome = await carry_out(work, plan, store, observer, reuse=reuse_of(request))
         gone = store.url in ("sqlite://", "sqlite:///:memory:")
         return RunResult(outcome, store.url, tuple(answers_of(outcome, store)) if gone else None)
@@ -300,6 +343,16 @@ def _check_newest(run_id: str, store: Store) -> None:
     for other, values in store.plans():
         if kind_of(values).before(values) == run_id:
             raise InvalidInput("RUN", f"the newest version: it was extended by run {other}", run_id)
+
+
+def lessons_of(outcome: Outcome, store: Store) -> dict[str, int]:
+    """The runs of one model each that later ones may learn from, and how many draws of each the result rests on.
+
+    Answers that came after the last one needed are left out: how many there are is chance.
+    """
+    known = store.cutoffs(outcome.plan.data_hash)
+    runs = tuple(outcome.parts.values()) or (outcome.run_id,)
+    return {run: min(known[run], outcome.result.n_evaluated) for run in runs if known.get(run)}
 
 
 def answers_of(outcome: Outcome, store: Store) -> list[dict[str, Any]]:

@@ -8,6 +8,8 @@ CerevalError
 ├── Untrusted         a file names code or an address that nobody typed or confirmed on this machine
 ├── CallError         the model could not answer one question (after retries)
 └── StoreError        the results database is locked, full, too new or not ours
+    ├── Unreachable   its server does not answer now, and may later
+    └── Busy          another process works on the run now
 """
 
 from __future__ import annotations
@@ -59,6 +61,14 @@ class CallError(CerevalError):
 
 class StoreError(CerevalError):
     """Report a results database that could not be opened, read or written."""
+
+
+class Unreachable(StoreError):
+    """The server of the results database does not answer now, or went away in the middle."""
+
+
+class Busy(StoreError):
+    """Another process works on the run now."""
 
 
 def shown(value: object, limit: int = 80) -> str:

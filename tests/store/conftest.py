@@ -3,64 +3,55 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.postgres import Cluster, cluster, fresh_database, server_binaries
 
 from cereval.store.base import Store, open_store
 
 
-def _server_binaries() -> Path | None:
-    found = shutil.which("pg_ctl")
-    places = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
-    return Path(found).parent if found else (places[-1].parent if places else None)
+def started() -> Iterator[Cluster]:
+    """A server of our own; skip, and say so, where none is installed."""
+    pytest.importorskip("psycopg", reason="pip install 'cereval[postgres]'")
+    binaries = server_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL server is installed (pg_ctl not found)")
+    with cluster(binaries) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """The URL of a server of our own, on a socket in a temporary directory, or of `CEREVAL_TEST_POSTGRES`."""
+def own_server() -> Iterator[Cluster]:
+    """A server that all tests share, and that none of them stops."""
+    yield from started()
+
+
+@pytest.fixture(scope="module")
+def frail_server() -> Iterator[Cluster]:
+    """A server that the tests of a module stop and start."""
+    yield from started()
+
+
+@pytest.fixture(scope="session")
+def postgres(request: pytest.FixtureRequest) -> str:
+    """The URL of a server of our own, or of `CEREVAL_TEST_POSTGRES`."""
     pytest.importorskip("psycopg", reason="pip install 'cereval[postgres]'")
-    if given := os.environ.get("CEREVAL_TEST_POSTGRES"):
-        yield given
-        return
-    binaries = _server_binaries()
-    if binaries is None:
-        pytest.skip("no PostgreSQL server is installed (pg_ctl not found)")
-    # PostgreSQL refuses to run as root, so that its directory must lie where its own user can go.
-    folder = Path("/tmp") / f"cereval-pg-{uuid.uuid4().hex[:8]}"
-    folder.mkdir()
-    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    if as_user:
-        shutil.chown(folder, "postgres")
-    control = [*as_user, str(binaries / "pg_ctl"), "-D", str(folder / "data"), "-s", "-w"]
-    quick = "-A trust -U tester --no-sync --no-instructions"
-    try:
-        subprocess.run([*control, "initdb", "-o", quick], check=True, stdout=subprocess.DEVNULL, cwd="/tmp")
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-        subprocess.run([*control, "-l", str(folder / "log"), "-o", options, "start"], check=True, cwd="/tmp")
-        yield f"postgresql://tester@/postgres?host={folder}"
-    finally:
-        subprocess.run([*control, "-m", "immediate", "stop"], check=False, cwd="/tmp")
-        shutil.rmtree(folder, ignore_errors=True)
+    given = os.environ.get("CEREVAL_TEST_POSTGRES")
+    return given if given is not None else str(request.getfixturevalue("own_server").url)
 
 
-def _fresh_database(url: str) -> str:
-    import psycopg
-
-    name = f"t{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return url.replace("/postgres?", f"/{name}?")
+@pytest.fixture
+def database(postgres: str) -> str:
+    """The URL of a fresh database."""
+    return fresh_database(postgres)
 
 
 @pytest.fixture(params=["sqlite", "memory", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
-        return _fresh_database(request.getfixturevalue("postgres"))
+        return str(request.getfixturevalue("database"))
     return "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path}/runs.db"
 
 

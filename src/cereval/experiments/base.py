@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cereval.errors import BadFile
+from cereval.experiments.places import ONE_THREAD, ray_results
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
 KEY, OF = "key", "of"
-
-_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +68,15 @@ class Reproduced:
     rows: Rows
 
 
-def reproduce(figure: Figure, out: Path, *, jobs: int = 2, quiet: bool = False) -> Reproduced:
+def reproduce(
+    figure: Figure, out: Path, *, jobs: int = 2, quiet: bool = False, on: str = "local"
+) -> Reproduced:
     """Run what is not yet in `out`/NAME.csv, then write the plot and the note."""
     from cereval.experiments.summaries import save
 
     out.mkdir(parents=True, exist_ok=True)
     memory = out / f"{figure.name}.csv"
-    rows = run_tasks(figure.tasks(), memory, jobs=jobs, title=figure.name, quiet=quiet)
+    rows = run_tasks(figure.tasks(), memory, jobs=jobs, title=figure.name, quiet=quiet, on=on)
     png, svg = save(figure, rows, out)
     note = out / f"{figure.name}.md"
     note.write_text(figure.note(rows), encoding="utf-8")
@@ -83,11 +84,12 @@ def reproduce(figure: Figure, out: Path, *, jobs: int = 2, quiet: bool = False) 
 
 
 def run_tasks(
-    tasks: Sequence[Task], memory: Path, *, jobs: int, title: str, quiet: bool = False
+    tasks: Sequence[Task], memory: Path, *, jobs: int, title: str, quiet: bool = False, on: str = "local"
 ) -> list[dict[str, Any]]:
     """Run the tasks that the CSV `memory` does not hold yet, with a progress bar; return the rows of all.
 
-    Rows are appended as soon as their task is done. `jobs=0` runs the tasks in this process.
+    Rows are appended as soon as their task is done. `jobs=0` runs the tasks in this process; on: `local`, or `ray`
+    for a Ray cluster.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -98,7 +100,7 @@ def run_tasks(
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=quiet or not waiting) as bar:
         ticks = bar.add_task(title, total=len(waiting))
-        for task, rows in _results(waiting, jobs):
+        for task, rows in _results(waiting, jobs, on):
             file.append(task.key, rows)
             bar.advance(ticks)
     return file.rows([task.key for task in tasks])
@@ -172,7 +174,13 @@ def _value(text: str) -> Any:
     return {"True": True, "False": False}.get(text, text)
 
 
-def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
+def _results(
+    tasks: Sequence[Task], jobs: int, on: str = "local"
+) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
+    if on == "ray" and tasks:
+        for place, rows in ray_results([task.run for task in tasks], jobs or None):
+            yield tasks[place], rows
+        return
     if jobs == 0 or not tasks:
         yield from ((task, task.run()) for task in tasks)
         return
@@ -192,8 +200,8 @@ def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[dict
 
 @contextmanager
 def _single_threaded() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from cereval.errors import InvalidInput, shown
 from cereval.models.base import Messages, Reply, Settings, clean_text, counted
+from cereval.models.gate import passing
 from cereval.models.prices import FREE, Price, list_price
 from cereval.models.retries import HIDDEN, Fault, FaultError, Retries, answered, fault_of
 
@@ -80,10 +81,12 @@ class OpenAIModel:
         await self.client.close()
 
     async def _attempt(self, request: dict[str, Any]) -> Reply:
-        # The SDK's own timeout restarts with every byte received; a trickling server needs this one.
-        async with asyncio.timeout(self.timeout_s):
-            body = await self.client.post("/chat/completions", body=request, cast_to=object)
-        reply = reply_from(body, self.price)
+        async with passing(self.endpoint, request) as call:
+            # The SDK's own timeout restarts with every byte received; a trickling server needs this one.
+            async with asyncio.timeout(self.timeout_s):
+                body = await self.client.post("/chat/completions", body=request, cast_to=object)
+            reply = reply_from(body, self.price)
+            call.tokens = reply.input_tokens + reply.output_tokens
         self.contact.answers()
         return reply
 

@@ -158,6 +158,12 @@ def render(story: Story) -> str:
     return f"{page.strip()}\n"
 
 
+def styled(template: str, **values: Any) -> str:
+    """Render a template of a page of its own, in the style of all."""
+    page = _environment().get_template(template).render(style=Markup(_file("page.css")), **values)
+    return f"{page.strip()}\n"
+
+
 def said(sentence: str, *values: object, limit: int = 120) -> Markup:
     """Return a sentence of our own, its marks kept, with values that are made printable, cut and escaped.
 

@@ -11,13 +11,16 @@ UNLIMITED = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Hold the limits of a run: max_usd counts all of its calls, also those before a resume; max_minutes only the
-    time from now.
+    """max_usd counts all of a run's calls, also those before a resume; max_minutes only the time from now.
+
+    further_calls: at most so many from now on. Unlike a plan's `max_calls` it decides nothing but the end: a run that
+    it stopped goes on as if it had not been.
     """
 
     connections: int = 8
     max_usd: float | None = None
     max_minutes: float | None = None
+    further_calls: int | None = None
 
     def __post_init__(self) -> None:
         if self.connections < 1:

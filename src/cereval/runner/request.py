@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -115,16 +115,31 @@ def _named(request: Request, whole: Request | None = None) -> list[Named]:
 
 
 def read_request(path: Path) -> Request:
-    """Return the request in a YAML file; data and template files are looked for beside it too."""
-    values = {_name(key): value for key, value in _mapping(path).items()}
-    known = {field.name for field in fields(Request)}
-    for key in values:
-        if key not in known:
-            raise BadFile(f"{path} has an unknown setting {key!r}; {did_you_mean(str(key), known)}")
-    hints = get_type_hints(Request)
-    request = Request(**{key: _typed(path, key, value, hints[key]) for key, value in values.items()})
+    """The request in a YAML file; data and template files are looked for beside it too."""
+    request = Request(**settings_from(_mapping(path), str(path)))
     beside = path.parent / request.data if request.data else path
     return replace(request, data=str(beside)) if request.data and beside.is_file() else request
+
+
+def settings_from(values: Mapping[Any, Any], source: str, also: Sequence[str] = ()) -> dict[str, Any]:
+    """Settings as a file has them, under their names and of their kinds; also: other names that may be meant."""
+    named = {setting_name(key): value for key, value in values.items()}
+    known = {field.name for field in fields(Request)}
+    for key in named:
+        if key not in known:
+            raise BadFile(
+                f"{source} has an unknown setting {key!r}; {did_you_mean(str(key), [*known, *also])}"
+            )
+    hints = get_type_hints(Request)
+    return {key: _typed(source, key, value, hints[key]) for key, value in named.items()}
+
+
+def confirmed(requests: Iterable[Request], source: str, *, trust: bool) -> None:
+    """Refuse code and addresses that only a file names, unless they are trusted already, or confirmed now."""
+    names = [name for request in requests for name in _named(request)]
+    if trust:
+        remember(names)
+    require(names, source)
 
 
 def _mapping(path: Path) -> Mapping[Any, Any]:
@@ -134,19 +149,20 @@ def _mapping(path: Path) -> Mapping[Any, Any]:
     return values
 
 
-def _name(key: Any) -> str:
+def setting_name(key: Any) -> str:
+    """The name of a setting, as flags and files may write it."""
     name = str(key).replace("-", "_")
     return ALIASES.get(name, name)
 
 
-def _typed(path: Path, key: str, value: Any, kind: Any) -> Any:
+def _typed(source: str, key: str, value: Any, kind: Any) -> Any:
     """Refuse a value that is not what its setting is: YAML knows 1, 1.0, true and text."""
     allowed = [one for one in (bool, int, float, str) if one in (kind, *getattr(kind, "__args__", ()))]
     if isinstance(value, int) and not isinstance(value, bool) and float in allowed:
         return float(value)
     if type(value) not in allowed and not (value is None and type(None) in getattr(kind, "__args__", ())):
         names = " or ".join(one.__name__ for one in allowed)
-        raise InvalidInput(f"{key} in {path}", f"of the kind {names}", value)
+        raise InvalidInput(f"{key} in {source}", f"of the kind {names}", value)
     return value
 
 

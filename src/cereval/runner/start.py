@@ -106,10 +106,19 @@ def run_ids(plan: Plan) -> tuple[str, ...]:
 # -- plans ------------------------------------------------------------------------------------------------------------
 
 
-def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool, fresh: bool = False) -> Plan:
-    """Return the plan with what is known of its items now; an earlier run of the same request is continued.
+def planned(
+    plan: Plan,
+    items: Sequence[Item],
+    store: Store,
+    *,
+    history: bool,
+    fresh: bool = False,
+    lessons: Mapping[str, int] | None = None,
+) -> Plan:
+    """The plan with what is known of its items now; an earlier run of the same request is continued.
 
-    fresh: unless that has ended, for then the question is asked anew.
+    fresh: unless that has ended, for then the question is asked anew. lessons: the earlier runs that may be learnt
+    from, and how many draws of each; None: all that the store has.
     """
     kind = kind_of(plan)
     before = [one for one in earlier_runs(plan, store) if history or not one.history]
@@ -118,6 +127,8 @@ def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool, f
         return going[0]
     if kind.learns and learns(plan):
         past = past_of(plan, store) if history else {}
+        if lessons is not None:
+            past = {run: min(lessons[run], count) for run, count in past.items() if lessons.get(run)}
         names = ["groups"] if _groups(kind, plan, items) is not None else []
         names += ["history"] if past else []
         plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))

@@ -41,7 +41,8 @@ def connected(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
     try:
-        return create_engine(url, pool_pre_ping=True)
+        # No ping that replaces lost connections in silence: whoever holds a run must learn of it (`store.patience`).
+        return create_engine(url)
     except ModuleNotFoundError:
         raise Misuse("PostgreSQL needs the package `psycopg`: pip install 'cereval[postgres]'") from None
 

@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from sqlalchemy import exc
 from sqlalchemy.engine import URL
 
-from cereval.errors import StoreError
+from cereval.errors import StoreError, Unreachable
+
+AWAY = (
+    "starting up|shutting down|recovery mode|terminating connection|server closed|consuming input failed|"
+    "connection|could not translate|failed to resolve"
+)
+"""What is said of a server that is not there now: it may be back in a moment."""
 
 # Patterns in small letters; the first that is found decides.
 _REMEDIES = (
@@ -37,10 +43,7 @@ _REMEDIES = (
         "refuses the user or the password; check the URL",
     ),
     ("database .* does not exist", "does not exist; create the database first"),
-    (
-        "connection|could not translate|failed to resolve",
-        "cannot be reached; check the address and that the server runs",
-    ),
+    (AWAY, "cannot be reached; check the address and that the server runs"),
 )
 
 
@@ -52,7 +55,8 @@ def translated(url: URL) -> Iterator[None]:
     except exc.IntegrityError as error:
         raise StoreError(_conflict(url, error)) from None
     except (exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
-        raise StoreError(_explained(url, error)) from None
+        kind = Unreachable if _is_away(url, error) else StoreError
+        raise kind(_explained(url, error)) from None
 
 
 def place(url: URL) -> str:
@@ -69,10 +73,16 @@ def place(url: URL) -> str:
 
 def _explained(url: URL, error: Exception) -> str:
     reason = _line(url, error)
-    for sign, remedy in _REMEDIES:
-        if re.search(sign, reason.casefold()):
-            return f"{place(url)} {remedy}"
-    return f"{place(url)}: {reason}"
+    sign, remedy = _remedy(reason)
+    return f"{place(url)} {remedy}" if sign else f"{place(url)}: {reason}"
+
+
+def _is_away(url: URL, error: Exception) -> bool:
+    return url.get_backend_name() == "postgresql" and _remedy(_line(url, error))[0] == AWAY
+
+
+def _remedy(reason: str) -> tuple[str, str]:
+    return next((one for one in _REMEDIES if re.search(one[0], reason.casefold())), ("", ""))
 
 
 def _conflict(url: URL, error: Exception) -> str:

@@ -1,8 +1,9 @@
 """Lock a run for whoever works on it: the lock ends with its process, however that ends.
 
-PostgreSQL: an advisory lock of a session of its own, gone with the connection. SQLite: a lock on a small file
-beside the database, which the operating system drops when the process dies. Both tell at once whether a run
-that was never marked as ended is still at work.
+PostgreSQL: an advisory lock of a session of its own, gone with the connection, and a lease in the holder's name, for
+the server may restart under a holder that lives. SQLite: a lock on a small file beside the database, which the
+operating system drops when the process dies. Both tell at once whether a run that was never marked as ended is still
+at work.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import URL
 
-from cereval.errors import StoreError
+from cereval.errors import Busy
+from cereval.store.schema import leases
 
 PATIENCE_S, PAUSE_S = 1.0, 0.05
 """Someone who only looks whether a run is held holds it for a moment."""
@@ -36,17 +41,21 @@ AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 
 
 @contextmanager
-def holding(engine: Engine, run_id: str) -> Iterator[None]:
-    """Hold a run while the context is open; refuse one that another process holds."""
+def holding(engine: Engine, run_id: str) -> Iterator[Lease | None]:
+    """Hold a run while the context is open; refuse one that another process holds. A server gives a lease."""
     path = _lock_file(engine.url, run_id)
     if engine.dialect.name == "postgresql":
-        with _session_lock(engine, run_id):
-            yield
+        lease = Lease(engine, run_id)
+        lease.take()
+        try:
+            yield lease
+        finally:
+            lease.let_go()
     elif path is None:
-        yield
+        yield None
     else:
         with _file_lock(path, run_id):
-            yield
+            yield None
 
 
 def held(connection: Connection, run_ids: Iterable[str]) -> frozenset[str]:
@@ -59,17 +68,72 @@ def held(connection: Connection, run_ids: Iterable[str]) -> frozenset[str]:
     return frozenset(run_id for run_id in wanted if _is_locked(_lock_file(url, run_id)))
 
 
-@contextmanager
-def _session_lock(engine: Engine, run_id: str) -> Iterator[None]:
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        for name, value in SILENCE.items():
-            connection.execute(text(f"SET {name} = {value}"))
+class Lease:
+    """A run held on a server: an advisory lock, which ends with its connection, and the holder's name in a table.
+
+    The lock tells others at once that a holder died. Where the connection is lost under a holder that lives, the name
+    tells it whether another has taken the run over: whatever it writes for the run is written under its name or not
+    at all.
+    """
+
+    def __init__(self, engine: Engine, run_id: str) -> None:
+        self.engine, self.run_id, self.holder = engine, run_id, uuid.uuid4().hex
+        self._connection: Connection | None = None
+        self._turn = Lock()
+
+    def take(self) -> None:
+        """Hold the run, from now on under this name."""
+        self._lock()
+        named = insert(leases).values(run_id=self.run_id, holder=self.holder)
+        mine = named.on_conflict_do_update(index_elements=["run_id"], set_={"holder": self.holder})
         try:
-            _patiently(lambda: _advisory(connection, run_id), run_id)
-            yield
-        finally:
-            # The lock goes with the connection, which must not return to the pool with it.
-            connection.invalidate()
+            with self.engine.begin() as connection:
+                connection.execute(mine)
+        except BaseException:
+            self.let_go()
+            raise
+
+    def take_again(self) -> None:
+        """Hold the run after an outage, unless another has taken it over."""
+        with self._turn:
+            if not self._alive():
+                self.let_go()
+                self._lock()
+        with self.engine.begin() as connection:
+            self.confirm(connection)
+
+    def confirm(self, connection: Connection) -> None:
+        """Refuse to write for a run that another process has taken over, to the end of this transaction."""
+        query = select(leases.c.holder).where(leases.c.run_id == self.run_id).with_for_update(read=True)
+        if connection.execute(query).scalar() != self.holder:
+            raise Busy(
+                f"another process took over run {self.run_id} while the connection was lost; nothing is lost"
+            )
+
+    def let_go(self) -> None:
+        """End the connection, and the lock with it: it must not return to the pool."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):  # it may be broken already
+                connection.invalidate()
+            with suppress(Exception):
+                connection.close()
+
+    def _lock(self) -> None:
+        connection = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        self._connection = connection
+        try:
+            for name, value in SILENCE.items():
+                connection.execute(text(f"SET {name} = {value}"))
+            _patiently(lambda: _advisory(connection, self.run_id), self.run_id)
+        except BaseException:
+            self.let_go()
+            raise
+
+    def _alive(self) -> bool:
+        with suppress(Exception):
+            return self._connection is not None and bool(self._connection.execute(text("SELECT 1")).scalar())
+        return False
 
 
 @contextmanager
@@ -87,9 +151,7 @@ def _patiently(take: Callable[[], int | None], run_id: str) -> int:
     until = time.monotonic() + PATIENCE_S
     while (taken := take()) is None:
         if time.monotonic() > until:
-            raise StoreError(
-                f"another process works on run {run_id} now; wait for it to end, or stop it first"
-            )
+            raise Busy(f"another process works on run {run_id} now; wait for it to end, or stop it first")
         time.sleep(PAUSE_S)
     return taken
 

@@ -107,4 +107,15 @@ def _add_labels(connection: Connection) -> None:
     connection.execute(text(f"CREATE TABLE labels ({columns})"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _add_engine, _add_kept, _add_labels)
+def _add_leases(connection: Connection) -> None:
+    """Runs are held by name: on a server, whoever lost its connection can tell whether another took its run over."""
+    connection.execute(text("CREATE TABLE leases (run_id TEXT PRIMARY KEY, holder TEXT NOT NULL)"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _create_tables,
+    _add_engine,
+    _add_kept,
+    _add_labels,
+    _add_leases,
+)

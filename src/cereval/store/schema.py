@@ -61,6 +61,13 @@ labels = Table(
     Column("label", Text, primary_key=True),
 )
 
+leases = Table(
+    "leases",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("holder", Text),
+)
+
 answers = Table(
     "answers",
     metadata,

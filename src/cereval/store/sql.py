@@ -21,8 +21,9 @@ from cereval.store.base import Answer, KeptAnswer, PastScores, Run
 from cereval.store.engine import connected, connected_reading, is_read_only, made_private, parsed
 from cereval.store.faults import place, translated
 from cereval.store.history import first_open, past_scores
-from cereval.store.holds import held, holding
+from cereval.store.holds import Lease, held, holding
 from cereval.store.migrations import is_current, migrate
+from cereval.store.patience import AGAIN, patiently
 from cereval.store.schema import now
 from cereval.text import did_you_mean
 
@@ -38,6 +39,8 @@ class SqlStore:
 
     address: URL
     engine: Engine = field(repr=False)
+    leases: dict[str, Lease] = field(default_factory=dict, repr=False, compare=False)
+    """Those of the runs that are held here, on a server."""
 
     @classmethod
     def open(cls, url: str) -> SqlStore:
@@ -75,6 +78,7 @@ class SqlStore:
     def close(self) -> None:
         self.engine.dispose()
 
+    @patiently
     def create_run(
         self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str, engine: int | None = None
     ) -> Run:
@@ -92,6 +96,7 @@ class SqlStore:
                 raise StoreError(f"{place(self.address)} holds another plan under the run id {run_id}")
         return self.run(run_id)
 
+    @patiently
     def run(self, run_id: str) -> Run:
         with self._reading() as connection:
             ids = connection.execute(select(schema.runs.c.run_id)).scalars().all()
@@ -101,6 +106,7 @@ class SqlStore:
                 raise StoreError(f"{place(self.address)} has no single run {run_id!r}; {hint}")
             return self._runs(connection, _summaries().where(schema.runs.c.run_id == found[0]))[0]
 
+    @patiently
     def runs(self) -> tuple[Run, ...]:
         with self._reading() as connection:
             return self._runs(connection, _summaries())
@@ -108,12 +114,26 @@ class SqlStore:
     @contextmanager
     def hold(self, run_id: str) -> Iterator[None]:
         with ExitStack() as stack:
-            with translated(self.address):
-                stack.enter_context(holding(self.engine, run_id))
+            lease = self._held(run_id, stack)
+            if lease is not None:
+                self.leases[run_id] = lease
+                stack.callback(self.leases.pop, run_id, None)
             yield
 
+    @patiently
+    def _held(self, run_id: str, stack: ExitStack) -> Lease | None:
+        with translated(self.address):
+            return stack.enter_context(holding(self.engine, run_id))
+
+    def back(self) -> None:
+        """Hold again, after an outage, what was held; refuse where another process took it over."""
+        for lease in tuple(self.leases.values()):
+            with translated(self.address):
+                lease.take_again()
+
+    @patiently
     def mark(self, run_id: str, status: str, detail: Mapping[str, Any] | None = None) -> None:
-        with self._writing() as connection:
+        with self._writing(run_id) as connection:
             _append(connection, schema.events, run_id, status=status, detail=_json(detail or {}))
 
     def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
@@ -124,6 +144,7 @@ class SqlStore:
             {"status": row["status"], "at": row["at"], "detail": json.loads(row["detail"])} for row in rows
         )
 
+    @patiently
     def finish(
         self,
         run_id: str,
@@ -131,10 +152,11 @@ class SqlStore:
         status: str = "finished",
         summary: Mapping[str, Any] | None = None,
     ) -> None:
-        with self._writing() as connection:
+        with self._writing(run_id) as connection:
             _append(connection, schema.certificates, run_id, content=_json(certificate))
             _append(connection, schema.events, run_id, status=status, detail=_json(summary or {}))
 
+    @patiently
     def label(self, run_id: str, labels: Sequence[str]) -> None:
         table = schema.labels
         with self._writing() as connection:
@@ -147,6 +169,7 @@ class SqlStore:
             if rows:
                 connection.execute(insert(table), rows)
 
+    @patiently
     def delete(self, run_ids: Sequence[str]) -> None:
         tables = (
             schema.answers,
@@ -154,6 +177,7 @@ class SqlStore:
             schema.certificates,
             schema.events,
             schema.labels,
+            schema.leases,
             schema.runs,
         )
         with self._writing() as connection:
@@ -177,6 +201,7 @@ class SqlStore:
         rows = self._all(select(table.c.content).where(table.c.run_id == run_id).order_by(table.c.number))
         return tuple(json.loads(row["content"]) for row in rows)
 
+    @patiently
     def add_items(self, data_hash: str, items: Iterable[Mapping[str, Any]]) -> None:
         table = schema.items
         with self._writing() as connection:
@@ -197,6 +222,7 @@ class SqlStore:
         rows = self._all(select(table.c.content).where(table.c.data_hash == data_hash).order_by(table.c.item))
         return tuple(json.loads(row["content"]) for row in rows)
 
+    @patiently
     def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
         at = time.time()
         rows = [
@@ -209,16 +235,17 @@ class SqlStore:
             }
             for draw in draws
         ]
-        self._insert(schema.draws, rows)
+        self._insert(run_id, schema.draws, rows)
 
     def draws(self, run_id: str) -> tuple[Draw, ...]:
         table = schema.draws
         rows = self._all(select(table).where(table.c.run_id == run_id).order_by(table.c.draw))
         return tuple(Draw(row["draw"], row["item"], row["probability"]) for row in rows)
 
+    @patiently
     def add_answers(self, run_id: str, answers: Sequence[Answer]) -> None:
         at = time.time()
-        self._insert(schema.answers, [answer_row(run_id, answer, at) for answer in answers])
+        self._insert(run_id, schema.answers, [answer_row(run_id, answer, at) for answer in answers])
 
     def answers(self, run_id: str, *, texts: bool = True) -> tuple[Answer, ...]:
         table = schema.answers
@@ -251,10 +278,12 @@ class SqlStore:
         rows = self._all(query if data_hash is None else query.where(table.c.data_hash == data_hash))
         return tuple((row["run_id"], json.loads(row["plan"])) for row in rows)
 
+    @patiently
     def cutoffs(self, data_hash: str) -> Mapping[str, int]:
         with self._reading() as connection:
             return first_open(connection, data_hash)
 
+    @patiently
     def past_scores(
         self,
         data_hash: str,
@@ -265,11 +294,16 @@ class SqlStore:
         with self._reading() as connection:
             return past_scores(connection, data_hash, runs, cutoffs)
 
-    def _insert(self, table: Table, rows: list[dict[str, Any]]) -> None:
+    def _insert(self, run_id: str, table: Table, rows: list[dict[str, Any]]) -> None:
         if rows:
-            with self._writing() as connection:
-                connection.execute(insert(table), rows)
+            with self._writing(run_id) as connection:
+                made = insert(table)
+                if AGAIN.get():
+                    # They may have been committed just before the connection was lost.
+                    made = _NEW[connection.dialect.name](table).on_conflict_do_nothing()
+                connection.execute(made, rows)
 
+    @patiently
     def _all(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
         with self._reading() as connection:
             return connection.execute(query).mappings().all()
@@ -291,8 +325,10 @@ class SqlStore:
         )
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _writing(self, run_id: str = "") -> Iterator[Connection]:
         with translated(self.address), self.engine.begin() as connection:
+            if run_id in self.leases:
+                self.leases[run_id].confirm(connection)
             yield connection
 
     @contextmanager
@@ -396,8 +432,13 @@ def _cost() -> Any:
 
 def _append(connection: Connection, table: Table, run_id: str, **values: str) -> None:
     newest = select(func.coalesce(func.max(table.c.number), 0)).where(table.c.run_id == run_id)
-    number = connection.execute(newest).scalar_one() + 1
-    connection.execute(insert(table).values(run_id=run_id, number=number, at=now(), **values))
+    number = connection.execute(newest).scalar_one()
+    if AGAIN.get():
+        there = select(table).where(table.c.run_id == run_id, table.c.number == number)
+        row = connection.execute(there).mappings().first()
+        if row is not None and all(row[name] == value for name, value in values.items()):
+            return  # it was committed just before the connection was lost
+    connection.execute(insert(table).values(run_id=run_id, number=number + 1, at=now(), **values))
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,332 @@
+"""`python -m benchmarks.fleet`: a fleet on Ray whose workers are killed and whose database restarts.
+
+8 models x 5 data sets behind a scripted server of 20 ms, limited to a few connections. Once undisturbed, one run after
+the other; once on a local Ray cluster with a worker killed every 5 s and PostgreSQL restarted once. The certificates
+must be the same, no answer that was stored may be asked for again, and the server's connections must be busy.
+
+    python -m benchmarks.fleet --out benchmarks/results/fleet-DATE.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.postgres import Cluster, cluster, server_binaries
+from cereval.certificate.verify import verify
+from cereval.experiments.places import cluster as started
+from cereval.fleet.run import run_fleet
+from cereval.models.base import Messages, last_text
+from cereval.models.scripted import ScriptedModel, Turn
+from cereval.models.server import Handler, serving
+from cereval.runner.start import evidence
+from cereval.store.base import opened_store
+
+DELAY_S = 0.02
+YOUNGEST_S = 8.0
+SLACK_S = 0.05
+"""Between the moment that an answer is stamped with and its commit."""
+
+
+# -- the server -------------------------------------------------------------------------------------------------------
+
+
+class Logging(Handler):
+    """Plays several models, by the names that are asked for, and keeps a log of all requests."""
+
+    def __init__(self, models: Mapping[str, ScriptedModel]) -> None:
+        super().__init__(next(iter(models.values())))
+        self.models = models
+        self.log: list[tuple[float, str, str]] = []
+
+    async def _turn(self, request: dict[str, Any], messages: Messages) -> Turn:
+        name = str(request["model"])
+        self.log.append((time.time(), name, last_text(messages)))
+        return self.models[name].turn(messages)
+
+
+def serve(folder: Path, port: int) -> None:
+    """Serve until SIGTERM, then write the log."""
+    key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
+    accuracies = json.loads((folder / "models.json").read_text(encoding="utf-8"))
+    handler = Logging(
+        {
+            name: ScriptedModel(key, accuracy, seed=number, delay_s=DELAY_S)
+            for number, (name, accuracy) in enumerate(accuracies.items())
+        }
+    )
+
+    async def until_told() -> None:
+        told = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+        async with serving(handler, port) as url:
+            print(url, flush=True)
+            await told.wait()
+
+    asyncio.run(until_told())
+    (folder / "log.json").write_text(json.dumps(handler.log), encoding="utf-8")
+
+
+@contextmanager
+def server(folder: Path, port: int) -> Iterator[str]:
+    """The server in a process of its own; its log is in `folder`/log.json once the context is left."""
+    command = [sys.executable, "-m", "benchmarks.fleet", "--serve", str(folder), "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+# -- what is played ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a fleet is played."""
+
+    models: int = 8
+    sets: int = 5
+    items: int = 400
+    eps: float = 0.08
+    connections: int = 2
+    workers: int = 5
+
+
+def written(folder: Path, size: Size) -> dict[str, Any]:
+    """Write the questions, the answer key and the models' accuracies; return the fleet."""
+    key: dict[str, str] = {}
+    paths = []
+    for number in range(size.sets):
+        rows = [
+            {"question": f"{number}: {n} + {n % 7} =", "answer": str(n + n % 7)} for n in range(size.items)
+        ]
+        key |= {row["question"]: row["answer"] for row in rows}
+        paths.append(folder / f"set-{number}.jsonl")
+        paths[-1].write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    accuracies = {f"m{number}": 0.55 + 0.4 * number / size.models for number in range(size.models)}
+    (folder / "key.json").write_text(json.dumps(key), encoding="utf-8")
+    (folder / "models.json").write_text(json.dumps(accuracies), encoding="utf-8")
+    return {
+        "models": [f"openai/{name}" for name in accuracies],
+        "data": [str(path) for path in paths],
+        "scorer": "exact",
+        "eps": size.eps,
+        "seed": 1,
+        "limits": {"connections": size.connections},
+        "connections": 2 * size.connections,
+    }
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of one fleet: certificates by run, when each answer was stored, and what the server saw."""
+
+    certificates: Mapping[str, Any]
+    stored: Mapping[tuple[str, str], float]
+    invalid: int
+    log: tuple[tuple[float, str, str], ...]
+    wall_s: float
+    kills: int = 0
+    restarts: int = 0
+
+    @property
+    def asked_again(self) -> int:
+        """Requests for answers that were in the store already."""
+        return sum(at > self.stored.get((name, text), float("inf")) + SLACK_S for at, name, text in self.log)
+
+    @property
+    def lost(self) -> int:
+        """Requests beyond one for each answer: in flight when their worker was killed."""
+        return len(self.log) - len(self.stored)
+
+    def busy(self, connections: int) -> float:
+        """Share of the server's limit that was used, from the first request to the last."""
+        span = self.log[-1][0] - self.log[0][0] + DELAY_S
+        return len(self.log) * DELAY_S / (connections * span)
+
+
+def free_port() -> int:
+    """A port that nobody listens at: both servers use it, for the address is part of every plan."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def played(
+    folder: Path, port: int, fleet: dict[str, Any], on: str, url: str, trouble: Trouble | None = None
+) -> Played:
+    """Carry out a fleet, with trouble or without."""
+    began = time.monotonic()
+    with server(folder, port) as address:
+        if trouble is not None:
+            trouble.start()
+        try:
+            done = run_fleet({**fleet, "base_url": address}, on=on, store=url, tell=_say)
+        finally:
+            if trouble is not None:
+                trouble.end()
+    wall = time.monotonic() - began
+    assert done.exit_code == 0, done.as_dict()
+    log = tuple((at, name, text) for at, name, text in json.loads((folder / "log.json").read_text()))
+    stored: dict[tuple[str, str], float] = {}
+    invalid = 0
+    with opened_store(url) as store:
+        certificates = {}
+        for row in done.runs:
+            run = str(row["run_id"])
+            certificate = dict(store.certificates(run)[-1])
+            certificates[run] = certificate
+            invalid += verify(certificate, evidence(certificate, store)).status != "valid"
+            texts = [str(item["input"]) for item in store.items(store.run(run).data_hash)]
+            name = str(row["model"]).removeprefix("openai/")
+            stored |= {(name, texts[draw.item]): at for draw, _, at in store.rows(run)}
+    kills, restarts = (trouble.kills, trouble.restarts) if trouble else (0, 0)
+    return Played(certificates, stored, invalid, log, wall, kills, restarts)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+class Trouble(threading.Thread):
+    """Kills the Ray worker that has been at work longest every few seconds, and restarts the database once.
+
+    One that is younger than `YOUNGEST_S` is left alone: on a busy machine it has not begun yet, and would never.
+    """
+
+    def __init__(self, database: Cluster, every_s: float, restart_after_s: float) -> None:
+        super().__init__(daemon=True)
+        self.database, self.every_s, self.restart_after_s = database, every_s, restart_after_s
+        self.kills = self.restarts = 0
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        began = time.monotonic()
+        while not self._over.wait(self.every_s):
+            pids = busy_workers()
+            if pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pids[0], signal.SIGKILL)
+                    self.kills += 1
+            if not self.restarts and time.monotonic() - began > self.restart_after_s:
+                self.database.stop("fast")
+                self.database.start()
+                self.restarts += 1
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+
+
+def busy_workers() -> list[int]:
+    """The processes of Ray that have carried out runs for a while, the oldest first."""
+    ages: dict[int, float] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            title = (folder / "cmdline").read_bytes()
+            if title.startswith(b"ray::") and b" on " in title:
+                # Field 22, counted behind the name, which may hold blanks.
+                ticks = int((folder / "stat").read_text().rpartition(")")[2].split()[19])
+                ages[int(folder.name)] = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf(
+                    "SC_CLK_TCK"
+                )
+    return sorted((pid for pid, age in ages.items() if age >= YOUNGEST_S), key=lambda pid: -ages[pid])
+
+
+def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played, Played]:
+    """The undisturbed fleet and the disturbed one."""
+    binaries = server_binaries()
+    if binaries is None:
+        raise SystemExit("no PostgreSQL server is installed (pg_ctl not found)")
+    os.environ.setdefault("OPENAI_API_KEY", "none")
+    with tempfile.TemporaryDirectory() as name, cluster(binaries) as database:
+        folder = Path(name)
+        fleet, port = written(folder, size), free_port()
+        with started(2):
+            calm = played(folder, port, {**fleet, "workers": 1}, "local", database.database())
+            trouble = Trouble(database, every_s, restart_after_s)
+            fleet |= {"workers": size.workers}
+            storm = played(folder, port, fleet, "ray", database.database(), trouble)
+    return calm, storm
+
+
+def table(size: Size, calm: Played, storm: Played) -> str:
+    """The figures as markdown."""
+    same = sum(calm.certificates.get(name) == one for name, one in storm.certificates.items())
+    rows = [
+        ("certificates", len(calm.certificates), len(storm.certificates)),
+        ("of these invalid", calm.invalid, storm.invalid),
+        ("equal to the undisturbed", "", same),
+        ("workers killed, restarts of PostgreSQL", "0, 0", f"{storm.kills}, {storm.restarts}"),
+        ("answers stored", f"{len(calm.stored):,}", f"{len(storm.stored):,}"),
+        ("requests beyond one for each answer", calm.lost, storm.lost),
+        ("requests for answers that were stored", calm.asked_again, storm.asked_again),
+        ("seconds", f"{calm.wall_s:.0f}", f"{storm.wall_s:.0f}"),
+        (
+            "share of the server's limit",
+            f"{calm.busy(size.connections):.0%}",
+            f"{storm.busy(size.connections):.0%}",
+        ),
+    ]
+    head = "| | undisturbed, one after the other | Ray, disturbed |\n|---|---|---|\n"
+    return head + "".join(f"| {name} | {left} | {right} |\n" for name, left, right in rows)
+
+
+def met(size: Size, calm: Played, storm: Played) -> bool:
+    """Whether all that the benchmark demands holds."""
+    same = storm.certificates == calm.certificates and not storm.invalid
+    return same and not storm.asked_again and storm.busy(size.connections) >= 0.9
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--every", type=float, default=5.0, help="seconds between two kills")
+    parser.add_argument(
+        "--restart-after", type=float, default=20.0, help="seconds to the restart of the database"
+    )
+    parser.add_argument("--models", type=int, default=8)
+    parser.add_argument("--sets", type=int, default=5)
+    parser.add_argument("--connections", type=int, default=2, help="the server's limit")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    if options.serve is not None:
+        serve(options.serve, options.port)
+        return 0
+    size = Size(options.models, options.sets, connections=options.connections)
+    calm, storm = measured(size, options.every, options.restart_after)
+    text = table(size, calm, storm)
+    print(text)
+    if options.out is not None:
+        title = (
+            "# A fleet on Ray, disturbed\n\n"
+            f"`python -m benchmarks.fleet`: {size.models} models x {size.sets} data sets, a server of 20 ms limited to "
+            f"{size.connections} connections, a worker killed every {options.every:g} s.\n\n"
+        )
+        options.out.write_text(title + text, encoding="utf-8")
+    return 0 if met(size, calm, storm) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

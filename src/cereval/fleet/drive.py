@@ -1,0 +1,226 @@
+"""The driver: hands out jobs in their order, within one budget in calls, money and time, and collects the answers.
+
+Where there is a budget, the runs that wait share what is left of it in proportion to what is expected of them. What one
+does not need goes back; once no run waits any more, those that spent their part go on with what came back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from cereval.fleet.file import Entry, Fleet
+from cereval.fleet.limits import Door
+from cereval.fleet.plan import Step
+from cereval.fleet.work import Job, about
+from cereval.text import money
+
+Row = dict[str, Any]
+Tell = Callable[[str], None]
+
+
+class Workers(Protocol):
+    """Whoever carries out jobs: processes here, or a Ray cluster."""
+
+    @property
+    def capacity(self) -> int:
+        """How many jobs may be under way."""
+
+    def submit(self, job: Job) -> None: ...
+
+    def next(self) -> tuple[int, Row]:
+        """Wait for a job to end; return its entry's number and its row."""
+
+    def interrupt(self) -> None:
+        """Have the runs under way end with the calls that are out."""
+
+
+@dataclass(slots=True)
+class Purse:
+    """A budget of one kind: what is left of it, and what the runs under way have been given."""
+
+    most: float | None
+    spent: float = 0.0
+    lent: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def left(self) -> float:
+        return (
+            float("inf") if self.most is None else max(self.most - self.spent - sum(self.lent.values()), 0.0)
+        )
+
+    def lend(self, number: int, share: float, least: float = 0.0) -> float | None:
+        """Set a share of what is left aside for a run; None: there is no limit."""
+        if self.most is None:
+            return None
+        self.lent[number] = min(max(self.left * share, least), self.left)
+        return self.lent[number]
+
+    def settle(self, number: int, spent: float) -> None:
+        """Take back what a run was lent, less what it spent."""
+        self.lent.pop(number, None)
+        self.spent += spent
+
+
+@dataclass(slots=True)
+class Earlier:
+    """What the store had of the fleet before: finished runs of others to learn from, and what its own runs took."""
+
+    lessons: Mapping[str, int] = field(default_factory=dict)
+    calls: Mapping[str, int] = field(default_factory=dict)
+    usd: Mapping[str, float] = field(default_factory=dict)
+
+
+class Driver:
+    """Carries out the steps of a fleet with workers."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        steps: Sequence[Step],
+        workers: Workers,
+        job: Callable[..., Job],
+        tell: Tell,
+        earlier: Earlier,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.fleet, self.workers, self.job, self.tell, self.earlier = fleet, workers, job, tell, earlier
+        self.clock, self.began = clock, clock()
+        self.steps = {step.entry.number: step for step in steps}
+        self.waiting = [step.entry.number for step in steps]
+        self.running: set[int] = set()
+        self.rows: dict[int, Row] = {}
+        self.short: list[int] = []
+        self.calls = Purse(fleet.max_calls, sum(earlier.calls.values()))
+        self.usd = Purse(fleet.max_usd, sum(earlier.usd.values()))
+        self.before: dict[str, tuple[float, float]] = {
+            run: (count, earlier.usd.get(run, 0.0)) for run, count in earlier.calls.items()
+        }
+        self.stopped = False
+
+    def run(self) -> list[Row]:
+        """Carry out all that the budget allows; return a row for each entry, in the order of the file."""
+        while True:
+            try:
+                self._hand_out()
+                if not self.running:
+                    break
+                self._collect(*self.workers.next())
+            except KeyboardInterrupt:
+                if self.stopped:
+                    raise
+                self.stopped = True
+                self.tell("interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)")
+                self.workers.interrupt()
+        return [self.rows.get(number) or self._unasked(number) for number in sorted(self.steps)]
+
+    # -- handing out --------------------------------------------------------------------------------------------------
+
+    def _hand_out(self) -> None:
+        while len(self.running) < self.workers.capacity and not self._over():
+            number = next(iter(self._ready()), None)
+            if number is None:
+                return
+            self._submit(number)
+
+    def _over(self) -> bool:
+        return self.stopped or self.calls.left < 1 or self.usd.left <= 0 or self._minutes() == 0
+
+    def _minutes(self) -> float | None:
+        most = self.fleet.max_minutes
+        return None if most is None else max(most - (self.clock() - self.began) / 60, 0.0)
+
+    def _ready(self) -> list[int]:
+        """The runs that wait for none, most urgent first; those that spent their part once no other waits."""
+        if not self.waiting and not self.running and self.short:
+            self.waiting, self.short = self.short, []
+        ended = self.rows.keys() - self.running
+        return [number for number in self.waiting if set(self.steps[number].after) <= ended]
+
+    def _submit(self, number: int) -> None:
+        step = self.steps[number]
+        share = self._share(number)
+        self.waiting.remove(number)
+        self.running.add(number)
+        row = self.rows.get(number, {})
+        calls = self.calls.lend(number, share, least=1)
+        usd = self.usd.lend(number, share)
+        lessons = self._lessons(step)
+        self.workers.submit(
+            self.job(
+                step.entry,
+                lessons=lessons,
+                further_calls=None if calls is None else max(int(calls), 1),
+                max_usd=None if usd is None else usd + (row.get("cost_usd") or 0.0),
+                max_minutes=self._minutes(),
+            )
+        )
+        taught = f", after {len(step.after)} on the same data" if step.after else ""
+        self.tell(f"started: {step.entry.model} on {step.entry.data}{taught}")
+
+    def _share(self, number: int) -> float:
+        """The run's part of what is left: among those that wait and are as urgent, by what is expected of them."""
+        urgent = self.steps[number].entry.priority
+        peers = [self.steps[one] for one in self.waiting if self.steps[one].entry.priority >= urgent]
+        return self.steps[number].calls / max(sum(step.calls for step in peers), 1)
+
+    def _lessons(self, step: Step) -> dict[str, int]:
+        found = dict(self.earlier.lessons)
+        for number in step.after:
+            found |= self.rows[number].get("lessons", {})
+        return found
+
+    # -- collecting ---------------------------------------------------------------------------------------------------
+
+    def _collect(self, number: int, row: Row) -> None:
+        self.running.discard(number)
+        row["data"] = self.steps[number].entry.data
+        run, usd = str(row["run_id"]), row.get("cost_usd") or 0.0
+        calls_before, usd_before = self.before.get(run, (0, 0.0))
+        self.calls.settle(number, row["calls"] - calls_before)
+        self.usd.settle(number, usd - usd_before)
+        progressed = row["calls"] > self.rows.get(number, {"calls": 0})["calls"] or number not in self.rows
+        self.before[run] = row["calls"], usd
+        self.rows[number] = row
+        if self._wants_more(number, row) and progressed:
+            self.short.append(number)
+        self.tell(_told(row))
+
+    def _wants_more(self, number: int, row: Row) -> bool:
+        """Whether a run ended for want of its part of the budget, and not by a limit of its own."""
+        own = self.steps[number].entry.settings
+        limited = self.fleet.max_calls is not None or self.fleet.max_usd is not None
+        mine = own.get("max_calls") is not None and row["calls"] >= own["max_calls"]
+        return (
+            limited
+            and not mine
+            and not row.get("interrupted")
+            and row.get("stopped") in ("budget", "running")
+        )
+
+    def _unasked(self, number: int) -> Row:
+        """The row of a run that was not begun."""
+        entry = about(self.steps[number].entry)
+        nothing = {"calls": 0, "asked": 0, "kept": 0, "cost_usd": 0.0, "stopped": "not started"}
+        return {**entry, **nothing, "interrupted": self.stopped, "exit_code": 3}
+
+
+def _told(row: Row) -> str:
+    if "error" in row:
+        return f"could not run: {row['model']} on {row['data']}: {row['error']}"
+    cost = f", {money(row['cost_usd'])}" if row["cost_usd"] else ""
+    return f"ended: {row['model']} on {row['data']}: {row['headline']}{cost}"
+
+
+def jobs(store: str, label: str, door: Door | None) -> Callable[..., Job]:
+    """Make the jobs of one fleet, so that they mean the same in every folder."""
+
+    def made(entry: Entry, **given: Any) -> Job:
+        path = Path(entry.data)
+        there = replace(entry, data=str(path.absolute())) if path.is_file() else entry
+        return Job(there, store, label, door=door, **given)
+
+    return made

@@ -1,0 +1,360 @@
+"""A fleet as a file, or as a dictionary, describes it: models x data sets x goals, each with its settings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from cereval.api import Request, confirmed, setting_name, settings_from
+from cereval.datasets.reading import read_yaml
+from cereval.errors import BadFile, InvalidInput
+from cereval.fleet.limits import ServerLimits
+from cereval.goals import COMPARE, GOALS, MEAN, RANK, goal_from_spec
+from cereval.text import did_you_mean
+
+WORDS = {"run": "estimate", "gate": "threshold", "compare": "sign", "rank": "order", "tasks": "macro"}
+"""The questions by the names of their commands, and the goal that each stands for."""
+
+OF_A_MODEL = frozenset(
+    {"base_url", "revision", "temperature", "max_tokens", "price_in", "price_out", "system"}
+)
+"""Settings that, as a list, have one value for each model; the others have one for each data set."""
+
+OWN = (
+    "models",
+    "data",
+    "goals",
+    "max_calls",
+    "max_usd",
+    "max_minutes",
+    "seed",
+    "workers",
+    "limits",
+    "store",
+    "together",
+)
+"""What a fleet has beside the settings of its runs."""
+
+LARGEST_SEED = 2**32
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One run of a fleet: who is asked, on what, to which goal, how. number: its place in the file."""
+
+    number: int
+    models: tuple[str, ...]
+    data: str
+    goal: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    priority: float = 0.0
+
+    @property
+    def model(self) -> str:
+        """The model, or the models as one name."""
+        return (" against " if len(self.models) == 2 else ", ").join(self.models)
+
+    @property
+    def learns(self) -> bool:
+        """Whether what earlier runs on the same data found steers its draws."""
+        method, target = self.settings.get("method", "auto"), self.settings.get("target", "benchmark")
+        steered = method in ("auto", "active", "partition") and target != "population"
+        return bool(self.settings.get("history", True)) and steered
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether one mean of one model is asked for."""
+        return self.goal["goal"] in {goal.name for goal in MEAN}
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All runs, and what they may take. together: how many on one data set at a time; None: what is cheaper."""
+
+    entries: tuple[Entry, ...]
+    max_calls: int | None = None
+    max_usd: float | None = None
+    max_minutes: float | None = None
+    workers: int | None = None
+    limits: Mapping[str, ServerLimits] = field(default_factory=dict)
+    store: str | None = None
+    together: int | None = None
+
+
+def read_fleet(source: str | Path | Mapping[str, Any], *, trust: bool = False) -> Fleet:
+    """Read a fleet from a YAML file, or from a dictionary of the same shape, which is trusted as typed.
+
+    >>> fleet = read_fleet({"models": ["scripted/0.6", "scripted/0.7"], "data": "bank.jsonl", "eps": 0.05})
+    >>> [(entry.model, entry.goal["eps"]) for entry in fleet.entries]
+    [('scripted/0.6', 0.05), ('scripted/0.7', 0.05)]
+    """
+    if isinstance(source, Mapping):
+        return _fleet(source, "the fleet", Path())
+    values = read_yaml(Path(source))
+    if not isinstance(values, dict):
+        raise BadFile(f"{source} must hold a fleet: `models`, `data` and settings, one per line")
+    fleet = _fleet(values, str(source), Path(source).parent)
+    confirmed(_requests(fleet), f"the fleet file {source}", trust=trust)
+    return fleet
+
+
+def _requests(fleet: Fleet) -> Iterator[Request]:
+    for entry in fleet.entries:
+        for model in entry.models:
+            yield Request(data=entry.data, model=model, **entry.settings)
+
+
+def _fleet(values: Mapping[Any, Any], source: str, folder: Path) -> Fleet:
+    named = _named(values)
+    # As a list, a limit is that of each run on a data set; as one value, that of the whole fleet.
+    each = [name for name in ("max_calls", "max_usd", "max_minutes") if isinstance(named.get(name), list)]
+    own = {key: value for key, value in named.items() if key in OWN and key not in each}
+    rest = {key: value for key, value in named.items() if key not in own}
+    for name in ("models", "data"):
+        if not own.get(name):
+            raise InvalidInput(f"{name} in {source}", "given: one, or a list", own.get(name))
+    models = [_part(one, "model", source) for one in _listed(own["models"])]
+    data = [_part(one, "data", source, folder) for one in _listed(own["data"])]
+    if "model" in rest:
+        raise InvalidInput(f"model in {source}", "given as `models`", rest["model"])
+    spread = _Spread(source, rest, models, data)
+    goals = [_goal(one, source) for one in _listed(own.get("goals", "run"))]
+    seed = own.get("seed")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise InvalidInput(f"seed in {source}", "a whole number >= 0", seed)
+    entries = tuple(_seeded(list(_entries(goals, spread, source)), seed))
+    return Fleet(
+        entries,
+        max_calls=_number(own, "max_calls", source, whole=True),
+        max_usd=_number(own, "max_usd", source),
+        max_minutes=_number(own, "max_minutes", source),
+        workers=_number(own, "workers", source, whole=True),
+        limits=_limits(own.get("limits"), source),
+        store=None if own.get("store") is None else str(own["store"]),
+        together=_number(own, "together", source, whole=True),
+    )
+
+
+# -- parts of the file ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A model or a data set, with the settings that are its own."""
+
+    name: str
+    settings: Mapping[str, Any]
+    priority: float
+
+
+def _part(value: Any, kind: str, source: str, folder: Path | None = None) -> _Part:
+    own = _named(value) if isinstance(value, Mapping) else {kind: value}
+    name, priority = own.pop(kind, None), _priority(own.pop("priority", 0), source)
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"{kind} in {source}", "a name, or settings with one under `" + kind + "`", value)
+    if folder is not None and (folder / name).is_file():
+        name = str(folder / name)
+    for taken in ("model", "data", "store", "seed"):
+        if taken in own:
+            raise InvalidInput(
+                f"{taken} in {source}, {kind} {name}", "left out: it is the fleet's", own[taken]
+            )
+    return _Part(name, settings_from(own, f"{source}, {kind} {name}", (kind, "priority")), priority)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """The settings of the whole fleet, of its models and of its data sets."""
+
+    source: str
+    shared: Mapping[str, Any]
+    models: Sequence[_Part]
+    data: Sequence[_Part]
+
+    def settings(self, model: int, data: int) -> dict[str, Any]:
+        """Those of one pair: the data set's own win over the model's own, and these over the fleet's."""
+        chosen = {key: self._chosen(key, value, model, data) for key, value in self.shared.items()}
+        common = settings_from(chosen, self.source, OWN)
+        return {**common, **self.models[model].settings, **self.data[data].settings}
+
+    def _chosen(self, key: str, value: Any, model: int, data: int) -> Any:
+        if not isinstance(value, list):
+            return value
+        place, parts, of = (
+            (model, self.models, "model") if key in OF_A_MODEL else (data, self.data, "data set")
+        )
+        if len(value) != len(parts):
+            raise InvalidInput(
+                f"{key} in {self.source}", f"one value, or one for each {of} ({len(parts)})", value
+            )
+        return value[place]
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """A goal as the file has it, with the models and the data sets that it is about; None: all."""
+
+    word: str
+    options: Mapping[str, Any]
+    models: tuple[str, ...] | None
+    data: tuple[str, ...] | None
+    baseline: str | None
+    priority: float
+
+
+def _goal(value: Any, source: str) -> _Goal:
+    own = _named(value) if isinstance(value, Mapping) else {"goal": value}
+    word = own.pop("goal", None)
+    if word not in WORDS and word not in GOALS:
+        names = [*WORDS, *GOALS]
+        raise InvalidInput(
+            f"goal in {source}", f"one of {', '.join(names)} ({did_you_mean(str(word), names)})", word
+        )
+    models, data = (own.pop(name, None) for name in ("models", "data"))
+    kind = GOALS[WORDS.get(word, word)]
+    baseline = own.pop("baseline", None) if kind in COMPARE or word == "beats" else None
+    return _Goal(
+        word,
+        own,
+        None if models is None else tuple(map(str, _listed(models))),
+        None if data is None else tuple(map(str, _listed(data))),
+        None if baseline is None else str(baseline),
+        _priority(own.pop("priority", 0), source),
+    )
+
+
+def _entries(goals: Sequence[_Goal], spread: _Spread, source: str) -> Iterator[Entry]:
+    number = 0
+    for goal in goals:
+        for asked in _asked(goal, spread, source):
+            for place in _places(goal.data, spread.data, "data", source):
+                yield _entry(number, goal, asked, place, spread)
+                number += 1
+
+
+def _entry(number: int, goal: _Goal, asked: Sequence[int], place: int, spread: _Spread) -> Entry:
+    names = tuple(spread.models[model].name for model in asked)
+    each = [spread.settings(model, place) for model in asked]
+    for one, name in zip(each[1:], names[1:], strict=True):
+        if one != each[0]:
+            raise InvalidInput(
+                f"settings of {name}", f"those of {names[0]}, where both are asked in one run", one
+            )
+    settings = dict(each[0])
+    aims: dict[str, Any] = {name: settings.pop(name) for name in ("eps", "at_least") if name in settings}
+    priority = max(spread.models[model].priority for model in asked)
+    total = goal.priority + spread.data[place].priority + priority
+    return Entry(number, names, spread.data[place].name, _spec(goal, names, aims), settings, total)
+
+
+def _spec(goal: _Goal, names: Sequence[str], aims: Mapping[str, Any]) -> dict[str, Any]:
+    """The goal as a spec: its own parameters, and those of the settings where it has none."""
+    word, options = WORDS.get(goal.word, goal.word), dict(goal.options)
+    if goal.word in ("run", "gate", "tasks") and not options:
+        if None not in (aims.get("eps"), aims.get("at_least")):
+            raise InvalidInput("eps", "left out where at_least is given", aims["eps"])
+        options = {name: value for name, value in aims.items() if value is not None}
+        options = {"eps": options["eps"]} if goal.word != "gate" and "eps" in options else options
+    if "at_least" in options:
+        # `min` of a gate is another name of it.
+        word = "all-at-least" if goal.word == "tasks" else "threshold"
+        options["value"] = options.pop("at_least")
+    if goal.word == "beats" and goal.baseline is not None:
+        options["baseline"] = names.index(goal.baseline)
+    return dict(goal_from_spec({"goal": word, **options}).spec())
+
+
+def _asked(goal: _Goal, spread: _Spread, source: str) -> list[tuple[int, ...]]:
+    """The models of each run of a goal: one, two, or all of them."""
+    chosen = _places(goal.models, spread.models, "models", source)
+    kind = GOALS[WORDS.get(goal.word, goal.word)]
+    if kind in RANK:
+        return [tuple(chosen)]
+    if kind not in COMPARE:
+        return [(one,) for one in chosen]
+    if goal.baseline is not None:
+        base = _places((goal.baseline,), spread.models, "baseline", source)[0]
+        return [(one, base) for one in chosen if one != base]
+    if len(chosen) != 2:
+        names = [spread.models[one].name for one in chosen]
+        raise InvalidInput(
+            f"models of compare in {source}", "two, or a `baseline` that the others are held to", names
+        )
+    return [next(iter(permutations(chosen, 2)))]
+
+
+def _places(wanted: Sequence[str] | None, parts: Sequence[_Part], field: str, source: str) -> list[int]:
+    names = [part.name for part in parts]
+    if wanted is None:
+        return list(range(len(parts)))
+    short = {Path(name).name: place for place, name in enumerate(names)} if field == "data" else {}
+    known = {**short, **{name: place for place, name in enumerate(names)}}
+    for name in wanted:
+        if name not in known:
+            raise InvalidInput(
+                f"{field} of a goal in {source}", f"some of the fleet's ({', '.join(names)})", name
+            )
+    return [known[name] for name in wanted]
+
+
+def _seeded(entries: Sequence[Entry], seed: int | None) -> Iterator[Entry]:
+    """Give each run a seed of its own, so that none is drawn in another's order; none where the fleet has none."""
+    if len({(entry.models, entry.data, str(entry.goal), str(entry.settings)) for entry in entries}) < len(
+        entries
+    ):
+        raise InvalidInput("the fleet", "made of runs that differ", "the same model, data and goal twice")
+    seen: Counter[str] = Counter()
+    for entry in entries:
+        if seed is None:
+            yield entry
+            continue
+        named = f"{seed}|{entry.model}|{Path(entry.data).name}|{sorted(entry.goal.items())}"
+        seen[named] += 1
+        digest = hashlib.sha256(f"{named}|{seen[named]}".encode()).digest()
+        own = int.from_bytes(digest[:8]) % LARGEST_SEED
+        yield replace(entry, settings={**entry.settings, "seed": own})
+
+
+def _limits(value: Any, source: str) -> dict[str, ServerLimits]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput(
+            f"limits in {source}", "limits by the address of a server, or for all of them", value
+        )
+    own = _named(value)
+    if not any(isinstance(one, Mapping) for one in own.values()):
+        return {"*": ServerLimits.of(own, f"limits in {source}")}
+    return {
+        str(server).rstrip("/"): ServerLimits.of(one, f"limits of {server} in {source}")
+        for server, one in value.items()
+    }
+
+
+def _named(values: Mapping[Any, Any]) -> dict[str, Any]:
+    return {setting_name(key): value for key, value in values.items()}
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _priority(value: Any, source: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(f"priority in {source}", "a number; the highest goes first", value)
+    return float(value)
+
+
+def _number(values: Mapping[str, Any], name: str, source: str, *, whole: bool = False) -> Any:
+    value = values.get(name)
+    kinds = (int,) if whole else (int, float)
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < float("inf")
+    ):
+        raise InvalidInput(f"{name} in {source}", "a whole number >= 1" if whole else "a number > 0", value)
+    return value

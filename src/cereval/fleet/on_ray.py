@@ -1,0 +1,75 @@
+"""Workers on a Ray cluster: one Ray task is one run. Ray schedules, and gives a killed worker's run to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cereval.experiments.places import cluster
+from cereval.fleet.drive import Row
+from cereval.fleet.file import Entry
+from cereval.fleet.work import Job, about, carried_out
+from cereval.imports import optional
+
+RETRIES = 50
+"""How often Ray gives a run out again whose worker or machine died; each time it goes on where it was."""
+
+CORES = 0.25
+"""Of a core, for one run: it waits for its model most of the time."""
+
+TICK_S = 0.5
+
+
+def _carried_out(job: dict[str, Any]) -> Row:
+    """Carry out a job inside a Ray worker."""
+    return carried_out(Job.from_dict(job))
+
+
+class RayTasks:
+    """Runs as tasks of a cluster; `capacity` at a time, and Ray decides where."""
+
+    def __init__(self, ray: Any, capacity: int) -> None:
+        self.ray, self.capacity = ray, capacity
+        self._task = ray.remote(num_cpus=CORES, max_retries=RETRIES, retry_exceptions=False)(_carried_out)
+        self._out: dict[Any, Entry] = {}
+        self._stopping = False
+
+    def submit(self, job: Job) -> None:
+        name = f"{job.entry.model} on {job.entry.data}"
+        self._out[self._task.options(name=name).remote(job.as_dict())] = job.entry
+
+    def next(self) -> tuple[int, Row]:
+        while True:
+            ended, _ = self.ray.wait(list(self._out), num_returns=1, timeout=TICK_S)
+            if ended:
+                entry = self._out.pop(ended[0])
+                return entry.number, self._row(ended[0], entry)
+
+    def _row(self, task: Any, entry: Entry) -> Row:
+        try:
+            return dict(self.ray.get(task))
+        except self.ray.exceptions.RayError as error:
+            row = {**about(entry), "calls": 0, "interrupted": self._stopping, "exit_code": 1}
+            reason = str(error).strip().partition("\n")[0]
+            return row if self._stopping else {**row, "error": f"Ray gave it up ({reason})"}
+
+    def interrupt(self) -> None:
+        """Cancel the tasks, as Ctrl-C would: what is in the store is safe."""
+        self._stopping = True
+        for task in self._out:
+            self.ray.cancel(task, force=False)
+
+
+@contextmanager
+def ray_tasks(capacity: int | None) -> Iterator[RayTasks]:
+    """Workers on the cluster that `RAY_ADDRESS` names or that is connected already; else on one started here."""
+    with cluster() as ray:
+        cores = ray.cluster_resources().get("CPU", 1.0)
+        yield RayTasks(ray, capacity or max(int(cores / CORES), 1))
+
+
+def own_address() -> str:
+    """The address of this machine, as the cluster's machines know it."""
+    ray = optional("ray", "ray")
+    return str(ray.util.get_node_ip_address()) if ray.is_initialized() else "127.0.0.1"

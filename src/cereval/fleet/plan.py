@@ -1,0 +1,162 @@
+"""The order of work that saves calls, and what it is expected to take: pure, from the fleet and what is known so far.
+
+Runs on the same data teach one another: what earlier models answered tells which questions are hard, and a run that
+knows needs fewer calls. So they go one after the other, each waiting for those that it learns from, where that is
+expected to save calls; where it is not (nothing to learn from, or nearly every question is asked anyway), they go
+together. Models go first that say most about the others: those whose answers vary most, as far as the store knows them.
+Which runs a run learns from is decided here, by place and not by chance: the same fleet on an empty store gives the
+same certificates, whoever was slow or killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from cereval.fleet.file import Entry, Fleet
+from cereval.models.gate import LETTERS_PER_TOKEN, USUAL_ANSWER
+from cereval.models.prices import Price, list_price
+from cereval.stats.planning import plan_estimate, plan_threshold
+from cereval.stats.scenario import Scenario
+
+WELL_KNOWN, HALF_KNOWN = 0.3, 4
+"""Share of the scores' variance that many earlier models explain, and the number of models that explain half of it.
+
+Typical of the tables that `benchmarks.fleet_history` plays; forecasts rest on it, and nothing else."""
+
+WORTH_WAITING = 0.02
+"""Share of the calls that waiting for one another must save."""
+
+USUAL_SPREAD = 0.16
+"""Variance of the scores of a model that the store does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What is known of a data set beforehand. past: models with scores in the store. mean: of their scores."""
+
+    n_items: int
+    letters: float = 0.0
+    past: int = 0
+    mean: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """All that a plan looks at: the data sets by name, and the mean scores of models that the store knows."""
+
+    pools: Mapping[str, Pool]
+    means: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One run in the order of work. after: the runs, by number, that it waits for and learns from.
+
+    alone: calls expected of it if it knew of no other run of the fleet. usd: None where the price is not known.
+    """
+
+    entry: Entry
+    after: tuple[int, ...]
+    calls: int
+    alone: int
+    usd: float | None
+
+
+def scheduled(fleet: Fleet, outlook: Outlook) -> tuple[Step, ...]:
+    """The fleet's runs in the order of work: what is most urgent first, and the data sets in turn."""
+    lines = [_line(fleet, data, outlook) for data in dict.fromkeys(entry.data for entry in fleet.entries)]
+    turns = [step for turn in zip_longest(*lines) for step in turn if step is not None]
+    return tuple(sorted(turns, key=lambda step: -step.entry.priority))
+
+
+def _line(fleet: Fleet, data: str, outlook: Outlook) -> list[Step]:
+    """The runs on one data set, one after the other or together."""
+    entries = [entry for entry in fleet.entries if entry.data == data]
+    first = sorted(entries, key=lambda entry: (-entry.priority, not entry.is_mean, -_spread(entry, outlook)))
+    width = fleet.together or (1 if _waiting_pays(first, outlook) else len(first))
+    steps = []
+    for place, entry in enumerate(first):
+        before = first[: place // width * width]
+        steps.append(_step(entry, before if entry.learns else (), outlook))
+    return steps
+
+
+def _waiting_pays(entries: Sequence[Entry], outlook: Outlook) -> bool:
+    alone = sum(expected_calls(entry, outlook, 0) for entry in entries)
+    waiting = sum(
+        expected_calls(entry, outlook, place if entry.learns else 0) for place, entry in enumerate(entries)
+    )
+    return waiting < (1 - WORTH_WAITING) * alone
+
+
+def _step(entry: Entry, before: Sequence[Entry], outlook: Outlook) -> Step:
+    teachers = len({model for one in before for model in one.models} - set(entry.models))
+    calls = expected_calls(entry, outlook, teachers)
+    price = _price(entry, outlook)
+    return Step(
+        entry,
+        tuple(one.number for one in before),
+        calls,
+        expected_calls(entry, outlook, 0),
+        None if price is None else calls * price,
+    )
+
+
+def _spread(entry: Entry, outlook: Outlook) -> float:
+    means = [outlook.means.get(model) for model in entry.models]
+    return max(USUAL_SPREAD if mean is None else mean * (1 - mean) for mean in means)
+
+
+def expected_calls(entry: Entry, outlook: Outlook, teachers: int) -> int:
+    """Forecast the calls of a run that learns from so many models of the fleet, and from those in the store.
+
+    At worst all questions, for goals that no forecast is known for.
+
+    >>> entry = Entry(0, ("m",), "d", {"goal": "estimate", "eps": 0.05})
+    >>> alone, taught = (expected_calls(entry, Outlook({"d": Pool(1000)}), number) for number in (0, 10))
+    >>> taught < alone < 1000
+    True
+    """
+    pool = outlook.pools[entry.data]
+    known = (pool.past if entry.learns else 0) + teachers
+    mean = outlook.means.get(entry.models[0], pool.mean)
+    scenario = Scenario(
+        pool.n_items,
+        confidence=float(entry.settings.get("confidence", 0.95)),
+        mean=mean,
+        explained=WELL_KNOWN * known / (known + HALF_KNOWN) if known else None,
+    )
+    calls = _forecast(entry, scenario)
+    most = len(entry.models) * pool.n_items
+    budget = entry.settings.get("max_calls")
+    return min(most if calls is None else calls, most, *(() if budget is None else (int(budget),)))
+
+
+def _forecast(entry: Entry, scenario: Scenario) -> int | None:
+    name = entry.goal["goal"]
+    if name in ("estimate", "macro"):
+        rows = plan_estimate(scenario, float(entry.goal["eps"])).forecasts
+    elif name == "threshold" and scenario.mean not in (None, entry.goal["value"]):
+        rows = plan_threshold(scenario, float(entry.goal["value"])).forecasts
+    else:
+        return None
+    wanted = "active" if scenario.explained else "uniform"
+    return next((row.calls for row in rows if row.method == wanted), None)
+
+
+def _price(entry: Entry, outlook: Outlook) -> float | None:
+    """Dollars for one call, from the length of the questions; None where the price is not known."""
+    per_in, per_out = (entry.settings.get(name) for name in ("price_in", "price_out"))
+    name = entry.models[0]
+    if per_in is not None or per_out is not None:
+        price: Price | None = Price(per_in or 0.0, per_out or 0.0)
+    elif name.startswith("openai/"):
+        price = None if entry.settings.get("base_url") else list_price(name.removeprefix("openai/"))
+    else:
+        return 0.0
+    tokens = int(outlook.pools[entry.data].letters / LETTERS_PER_TOKEN)
+    return (
+        None if price is None else price.cost(tokens, int(entry.settings.get("max_tokens") or USUAL_ANSWER))
+    )

@@ -1,0 +1,146 @@
+"""`run_fleet`: from a file, or a dictionary, to a certified answer for each of its runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from cereval.datasets.fields import Fields
+from cereval.datasets.read import read_dataset
+from cereval.errors import InvalidInput
+from cereval.fleet.drive import Driver, Earlier, Workers, jobs
+from cereval.fleet.file import Entry, Fleet, read_fleet
+from cereval.fleet.limits import kept
+from cereval.fleet.plan import Outlook, Pool, Step, scheduled
+from cereval.fleet.result import FleetResult
+from cereval.store.base import DEFAULT_URL, Run, Store, opened_store, sqlite_file
+
+PLACES = ("local", "ray")
+PROCESSES = 2 * (os.cpu_count() or 1)
+"""Runs at a time: they wait for their models most of the time."""
+
+
+def run_fleet(
+    fleet: str | Path | Mapping[str, Any],
+    *,
+    on: str = "local",
+    store: str | None = None,
+    trust: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> FleetResult:
+    """Carry out a fleet: models x data sets x goals, one certified answer each, under one budget.
+
+    fleet: a YAML file, or a dictionary of the same shape. on: `local` (processes here) or `ray` (a Ray cluster). store:
+    where all runs are kept, by default the file's own, else sqlite:///cereval.db. tell: is told what begins and ends.
+    Repeating a call goes on where it ended. trust=True confirms the code and the addresses that a file names.
+    """
+    asked = read_fleet(fleet, trust=trust)
+    url = store or asked.store or DEFAULT_URL
+    if on not in PLACES:
+        raise InvalidInput("on", "local or ray", on)
+    if url in ("sqlite://", "sqlite:///:memory:"):
+        raise InvalidInput(
+            "store", "a database that several processes share, such as sqlite:///fleet.db", url
+        )
+    steps, earlier = planned(asked, url)
+    with ExitStack() as stack:
+        workers = _workers(on, asked, stack)
+        door = stack.enter_context(kept(asked.limits, _host(on)))
+        driver = Driver(asked, steps, workers, jobs(_whole(url), label_of(asked), door), tell, earlier)
+        rows = driver.run()
+    return FleetResult(tuple(rows), sum(step.calls for step in steps), url)
+
+
+def plan_fleet(
+    fleet: str | Path | Mapping[str, Any], *, store: str | None = None, trust: bool = False
+) -> tuple[Step, ...]:
+    """The order of work of a fleet and the calls that each run is expected to take; nothing is asked."""
+    asked = read_fleet(fleet, trust=trust)
+    return planned(asked, store or asked.store or DEFAULT_URL)[0]
+
+
+def planned(fleet: Fleet, url: str) -> tuple[tuple[Step, ...], Earlier]:
+    """The order of work, with what the store knows now."""
+    pools = {name: _pool(entry) for name, entry in {one.data: one for one in fleet.entries}.items()}
+    file = sqlite_file(url)
+    if file is not None and not file.exists():
+        return scheduled(fleet, Outlook({name: pool for name, (pool, _) in pools.items()})), Earlier()
+    with opened_store(url) as store:
+        runs = [run for run in store.runs() if run.status == "finished" and "estimate" in run.summary]
+        others = [run for run in runs if label_of(fleet) not in run.labels]
+        known = {name: _known(pool, digest, others) for name, (pool, digest) in pools.items()}
+        earlier = _earlier(store, fleet, others, {digest for _, digest in pools.values()})
+    return scheduled(fleet, Outlook(known, _means(runs))), earlier
+
+
+def label_of(fleet: Fleet) -> str:
+    """The label of a fleet's runs: budgets may change, and it is still the same."""
+    names = [(entry.models, Path(entry.data).name, sorted(entry.goal.items())) for entry in fleet.entries]
+    return "fleet:" + hashlib.sha256(repr(sorted(names)).encode()).hexdigest()[:12]
+
+
+def _pool(entry: Entry) -> tuple[Pool, str]:
+    parts = ("input", "answer", "choices", "category", "id")
+    fields = Fields(**{part: entry.settings.get(part) for part in parts})
+    data = read_dataset(entry.data, fields)
+    letters = fmean(len(item.text) for item in data.items[:1000])
+    return Pool(len(data.items) - int(entry.settings.get("few_shot") or 0), letters), data.content_hash
+
+
+def _known(pool: Pool, digest: str, runs: list[Run]) -> Pool:
+    there = [run for run in runs if run.data_hash == digest]
+    means = [float(run.summary["estimate"]) for run in there if run.summary["estimate"] is not None]
+    return Pool(
+        pool.n_items, pool.letters, len({run.model for run in there}), fmean(means) if means else None
+    )
+
+
+def _means(runs: list[Run]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        if run.summary["estimate"] is not None and 0 <= run.summary["estimate"] <= 1:
+            found.setdefault(run.model, []).append(float(run.summary["estimate"]))
+    return {model: fmean(means) for model, means in found.items()}
+
+
+def _earlier(store: Store, fleet: Fleet, others: list[Run], digests: set[str]) -> Earlier:
+    """What others finished is learnt from as it is now; what this fleet's own runs took counts against its budget."""
+    finished = {run.run_id for run in others}
+    lessons = {
+        run: count for digest in digests for run, count in store.cutoffs(digest).items() if run in finished
+    }
+    own = [run for run in store.runs() if label_of(fleet) in run.labels]
+    return Earlier(
+        lessons,
+        {run.run_id: run.answers for run in own},
+        {run.run_id: run.cost_usd or 0.0 for run in own},
+    )
+
+
+def _workers(on: str, fleet: Fleet, stack: ExitStack) -> Workers:
+    if on == "ray":
+        from cereval.fleet.on_ray import ray_tasks
+
+        return stack.enter_context(ray_tasks(fleet.workers))
+    from cereval.fleet.local import processes
+
+    return stack.enter_context(processes(fleet.workers or PROCESSES))
+
+
+def _host(on: str) -> str:
+    if on == "local":
+        return "127.0.0.1"
+    from cereval.fleet.on_ray import own_address
+
+    return own_address()
+
+
+def _whole(url: str) -> str:
+    """A store's URL that means the same in every folder: Ray's workers have one of their own."""
+    file = sqlite_file(url)
+    return url if file is None else url.replace(str(file), str(file.absolute()), 1)

@@ -1,0 +1,168 @@
+"""The driver by itself, with workers that answer at once: order, history, budgets, what comes back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cereval.fleet.drive import Driver, Earlier, Row, jobs
+from cereval.fleet.file import Entry, read_fleet
+from cereval.fleet.plan import Outlook, Pool, Step, expected_calls, scheduled
+from cereval.fleet.work import Job, about
+
+MODELS = [f"scripted/0.{number}" for number in range(5, 9)]
+
+
+class Pretended:
+    """Workers that need so many calls for each run, and take no longer than it takes to say so."""
+
+    def __init__(self, needs: Mapping[str, int], capacity: int = 2) -> None:
+        self.needs, self.capacity = needs, capacity
+        self.jobs: list[Job] = []
+        self.out: deque[Job] = deque()
+        self.taken: dict[int, int] = {}
+
+    def submit(self, job: Job) -> None:
+        assert len(self.out) < self.capacity
+        self.jobs.append(job)
+        self.out.append(job)
+
+    def next(self) -> tuple[int, Row]:
+        job = self.out.popleft()
+        number, entry = job.entry.number, job.entry
+        need = self.needs.get(entry.model, 100) - self.taken.get(number, 0)
+        calls = need if job.further_calls is None else min(need, job.further_calls)
+        self.taken[number] = self.taken.get(number, 0) + calls
+        done = calls == need
+        row = {
+            **about(entry),
+            "run_id": f"r{number}",
+            "calls": self.taken[number],
+            "cost_usd": 0.01 * self.taken[number],
+            "stopped": "goal" if done else "budget",
+            "exit_code": 0 if done else 3,
+            "headline": "",
+            "lessons": {f"r{number}": self.taken[number]},
+        }
+        return number, row
+
+    def interrupt(self) -> None:
+        raise AssertionError
+
+
+def fleet_of(**more: Any) -> Any:
+    return read_fleet({"models": MODELS, "data": ["a", "b"], "eps": 0.05, **more})
+
+
+OUTLOOK = Outlook({"a": Pool(2000), "b": Pool(2000)})
+
+
+def drive(
+    fleet: Any, workers: Pretended, outlook: Outlook = OUTLOOK, earlier: Earlier | None = None
+) -> list[Row]:
+    steps = scheduled(fleet, outlook)
+    job = jobs("sqlite:///x.db", "fleet:x", None)
+    return Driver(fleet, steps, workers, job, lambda _: None, earlier or Earlier()).run()
+
+
+def test_runs_on_the_same_data_wait_for_those_before_them() -> None:
+    workers = Pretended({}, capacity=8)
+    rows = drive(fleet_of(), workers, earlier=Earlier({"older": 7}))
+    assert [row["model"] for row in rows] == [model for model in MODELS for _ in range(2)], "as in the file"
+    for job in workers.jobs:
+        before = [one for one in workers.jobs[: workers.jobs.index(job)] if one.entry.data == job.entry.data]
+        assert dict(job.lessons) == {"older": 7} | {f"r{one.entry.number}": 100 for one in before}
+
+
+def test_where_nothing_is_learnt_all_go_together() -> None:
+    for settings in ({"history": False}, {"method": "uniform"}, {"eps": 0.001}):
+        steps = scheduled(fleet_of(**settings), OUTLOOK)
+        assert all(step.after == () for step in steps), settings
+    waves = scheduled(fleet_of(together=2), OUTLOOK)
+    assert sorted(len(step.after) for step in waves) == [0] * 4 + [2] * 4
+
+
+def test_models_that_vary_most_go_first() -> None:
+    means = {MODELS[0]: 0.95, MODELS[1]: 0.9, MODELS[2]: 0.5, MODELS[3]: 0.7}
+    steps = scheduled(fleet_of(data="a"), Outlook(OUTLOOK.pools, means))
+    assert [step.entry.model for step in steps] == [MODELS[2], MODELS[3], MODELS[1], MODELS[0]]
+    assert all(step.calls <= step.alone for step in steps)
+
+
+def test_what_is_urgent_goes_first() -> None:
+    models: list[Any] = [*MODELS[:3], {"model": MODELS[3], "priority": 1}]
+    workers = Pretended({}, capacity=1)
+    drive(fleet_of(models=models), workers)
+    assert [job.entry.model for job in workers.jobs[:2]] == [MODELS[3]] * 2
+
+
+def test_a_budget_of_calls_is_kept_and_what_is_left_goes_round() -> None:
+    needs = dict(zip(MODELS, (10, 400, 20, 30), strict=True))
+    enough = Pretended(needs)
+    rows = drive(fleet_of(data="a", max_calls=460), enough)
+    assert [row["stopped"] for row in rows] == ["goal"] * 4
+    assert sum(row["calls"] for row in rows) == 460
+    assert len(enough.jobs) > 4, "one went on with what the others did not need"
+    short = drive(fleet_of(data="a", max_calls=300), Pretended(needs))
+    assert sum(row["calls"] for row in short) == 300
+    assert sorted(row["stopped"] for row in short) == ["budget", "goal", "goal", "goal"]
+
+
+def test_a_budget_of_money_is_kept() -> None:
+    workers = Pretended({})
+    drive(fleet_of(max_usd=100.0), workers)
+    assert all(job.max_usd is not None and 0 < job.max_usd <= 100 for job in workers.jobs)
+    assert sum(job.max_usd or 0 for job in workers.jobs[:2]) <= 100
+
+
+def test_what_earlier_calls_took_counts_against_the_budget() -> None:
+    rows = drive(fleet_of(max_calls=100), Pretended({}), earlier=Earlier({}, {"r0": 40, "r1": 60}))
+    assert [row["stopped"] for row in rows] == ["not started"] * 8
+    assert all(row["exit_code"] == 3 for row in rows)
+
+
+def test_a_run_that_cannot_run_stops_no_other() -> None:
+    class Failing(Pretended):
+        def next(self) -> tuple[int, Row]:
+            number, row = super().next()
+            return (
+                (number, row)
+                if number
+                else (0, {**about(self.jobs[0].entry), "error": "no", "calls": 0, "exit_code": 1})
+            )
+
+    rows = drive(fleet_of(data="a"), Failing({}))
+    assert [row["exit_code"] for row in rows] == [1, 0, 0, 0]
+
+
+def test_a_job_travels_as_json() -> None:
+    import json
+
+    entry = read_fleet({"models": MODELS, "data": "a", "goals": "rank", "seed": 1}).entries[0]
+    job = Job(entry, "sqlite:///x.db", "fleet:x", {"r": 3}, 5, 0.5, None, None)
+    assert Job.from_dict(json.loads(json.dumps(job.as_dict()))) == job
+
+
+@pytest.mark.parametrize("goal", [{"goal": "threshold", "value": 0.8}, {"goal": "order"}, {"goal": "sign"}])
+def test_without_a_forecast_all_questions_are_expected(goal: dict[str, Any]) -> None:
+    entry = Entry(0, ("m", "n"), "a", goal)
+    assert expected_calls(entry, OUTLOOK, 0) == 4000
+    assert expected_calls(Entry(0, ("m",), "a", goal, {"max_calls": 70}), OUTLOOK, 0) == 70
+
+
+def test_prices() -> None:
+    pool = Outlook({"a": Pool(1000, letters=400)})
+
+    def usd(model: str, **settings: Any) -> Any:
+        fleet = read_fleet({"models": model, "data": "a", "eps": 0.05, **settings})
+        step: Step = scheduled(fleet, pool)[0]
+        return None if step.usd is None else step.usd / step.calls
+
+    assert usd("scripted/0.5") == 0
+    assert usd("openai/unheard-of", base_url="http://h/v1") is None
+    assert usd(
+        "openai/m", base_url="http://h/v1", price_in=1.0, price_out=2.0, max_tokens=10
+    ) == pytest.approx((100 + 20) / 1e6)

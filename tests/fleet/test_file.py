@@ -1,0 +1,146 @@
+"""What a fleet's file says, and what is refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cereval.errors import CerevalError, InvalidInput, Untrusted
+from cereval.fleet.file import read_fleet
+from cereval.fleet.limits import ServerLimits
+
+BOTH: dict[str, Any] = {"models": ["scripted/0.6", "scripted/0.7"], "data": ["a.jsonl", "b.jsonl"]}
+
+
+def test_models_times_data_sets() -> None:
+    entries = read_fleet({**BOTH, "eps": 0.05, "scorer": "contains"}).entries
+    assert [(entry.model, entry.data) for entry in entries] == [
+        (model, data) for model in BOTH["models"] for data in BOTH["data"]
+    ]
+    assert all(entry.goal == {"goal": "estimate", "eps": 0.05} for entry in entries)
+    assert all(entry.settings == {"scorer": "contains"} for entry in entries)
+
+
+def test_lists_and_settings_of_an_entry() -> None:
+    fleet = read_fleet(
+        {
+            "models": [{"model": "openai/m", "price-in": 1.0}, "openai/n"],
+            "data": [{"data": "a.jsonl", "scorer": "exact", "priority": 2}, "b.jsonl"],
+            "base_url": ["http://one/v1", "http://two/v1"],
+            "scorer": ["contains", "numeric"],
+            "eps": [0.05, 0.1],
+            "max_usd": [1.0, 2.0],
+        }
+    )
+    first, second, third, fourth = fleet.entries
+    assert first.settings == {
+        "base_url": "http://one/v1",
+        "price_in": 1.0,
+        "scorer": "exact",
+        "max_usd": 1.0,
+    }
+    assert (first.priority, second.priority) == (2, 0)
+    assert (second.settings["scorer"], second.goal["eps"], second.settings["max_usd"]) == (
+        "numeric",
+        0.1,
+        2.0,
+    )
+    assert (third.settings["base_url"], "price_in" in fourth.settings) == ("http://two/v1", False)
+    assert fleet.max_usd is None
+
+
+def test_goals_of_every_kind() -> None:
+    goals = [
+        "run",
+        {"goal": "gate", "min": 0.5},
+        {"goal": "compare", "models": ["scripted/0.6", "scripted/0.7"], "data": "a.jsonl"},
+        {"goal": "not-worse", "eps": 0.1, "baseline": "scripted/0.6", "data": ["b.jsonl"]},
+        {"goal": "top", "k": 1, "data": "a.jsonl"},
+        {"goal": "tasks", "eps": 0.1, "models": "scripted/0.7", "data": "a.jsonl"},
+    ]
+    entries = read_fleet({**BOTH, "eps": 0.05, "goals": goals}).entries
+    names = [entry.goal["goal"] for entry in entries]
+    assert names == ["estimate"] * 4 + ["threshold"] * 4 + ["sign", "not-worse", "top", "macro"]
+    assert entries[4].goal["value"] == 0.5
+    assert entries[9].models == ("scripted/0.7", "scripted/0.6")
+    assert entries[10].models == ("scripted/0.6", "scripted/0.7")
+
+
+def test_every_run_has_a_seed_of_its_own() -> None:
+    def seeds(fleet: dict[str, Any]) -> dict[tuple[str, str], Any]:
+        return {(one.model, one.data): one.settings.get("seed") for one in read_fleet(fleet).entries}
+
+    assert set(seeds(BOTH).values()) == {None}, "drawn by each run, and recorded in its plan"
+    given = seeds({**BOTH, "seed": 1})
+    assert len(set(given.values())) == 4
+    assert given.items() <= seeds({**BOTH, "seed": 1, "models": ["scripted/0.9", *BOTH["models"]]}).items()
+    assert not given.items() & seeds({**BOTH, "seed": 2}).items()
+
+
+def test_limits_of_servers() -> None:
+    shared = read_fleet({**BOTH, "limits": {"connections": 4}}).limits
+    assert shared == {"*": ServerLimits(4)}
+    apart = read_fleet({**BOTH, "limits": {"http://h/v1/": {"requests_per_minute": 60}}}).limits
+    assert apart == {"http://h/v1": ServerLimits(requests_per_minute=60)}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"data": "a"}, "models in the fleet must be given"),
+        ({"models": "m"}, "data in the fleet must be given"),
+        ({**BOTH, "epz": 1}, "unknown setting 'epz'"),
+        ({**BOTH, "eps": "wide"}, "eps in the fleet must be of the kind float"),
+        ({**BOTH, "eps": [0.1]}, r"one for each data set \(2\)"),
+        ({**BOTH, "base_url": ["x"]}, r"one for each model \(2\)"),
+        ({**BOTH, "max_usd": -1}, "max_usd in the fleet must be a number > 0, got -1"),
+        ({**BOTH, "max_calls": 1.5}, "max_calls in the fleet must be a whole number >= 1, got 1.5"),
+        ({**BOTH, "seed": True}, "seed in the fleet must be a whole number"),
+        ({**BOTH, "goals": "ramk"}, "goal in the fleet must be one of run, gate"),
+        ({**BOTH, "goals": {"goal": "gate"}}, "goal must be the parameters of threshold"),
+        ({**BOTH, "goals": {"goal": "run", "eps": 2}}, "eps must be a number in"),
+        ({**BOTH, "goals": {"goal": "run", "models": "other"}}, "some of the fleet's"),
+        ({"models": list("abc"), "data": "d", "goals": "compare"}, "two, or a `baseline`"),
+        ({**BOTH, "models": ["m", "m"]}, "made of runs that differ"),
+        ({**BOTH, "models": [{"base_url": "x"}]}, "model in the fleet must be a name"),
+        (
+            {**BOTH, "limits": {"connections": 0}},
+            "connections of limits in the fleet must be a whole number >= 1",
+        ),
+        ({**BOTH, "limits": {"conections": 1}}, "did you mean 'connections'"),
+        ({**BOTH, "model": "m"}, "model in the fleet must be given as `models`"),
+        ({**BOTH, "data": [{"data": "a", "store": "x"}]}, "must be left out: it is the fleet's"),
+        ({**BOTH, "eps": 0.1, "at_least": 0.5}, "eps must be left out where at_least is given"),
+        ({**BOTH, "limits": 5}, "limits in the fleet must be"),
+        ({**BOTH, "models": [{"model": "m", "priority": "high"}]}, "priority in the fleet must be a number"),
+    ],
+)
+def test_bad_files_are_told_in_one_line(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(CerevalError, match=said) as caught:
+        read_fleet(values)
+    assert "\n" not in str(caught.value)
+
+
+def test_models_of_one_run_share_their_settings() -> None:
+    models = [
+        {"model": "openai/m", "base_url": "http://one/v1"},
+        {"model": "openai/n", "base_url": "http://two/v1"},
+    ]
+    with pytest.raises(InvalidInput, match="where both are asked in one run"):
+        read_fleet({"models": models, "data": "d", "goals": "compare"})
+
+
+def test_a_file_is_not_trusted_as_typed(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    (tmp_path / "d.jsonl").write_text('{"question": "1?", "answer": "1"}\n')
+    file.write_text("models: python:os:getcwd\ndata: d.jsonl\n")
+    with pytest.raises(Untrusted, match=r"the fleet file .* would run python:os:getcwd"):
+        read_fleet(file)
+    assert read_fleet(file, trust=True).entries[0].data == str(tmp_path / "d.jsonl"), (
+        "looked for beside the file"
+    )
+    file.write_text("- 1\n")
+    with pytest.raises(CerevalError, match="must hold a fleet"):
+        read_fleet(file)

@@ -1,0 +1,165 @@
+"""Fleets end to end: the same certificates whoever was killed, budgets, gates, limits of a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.serving import questions
+
+import cereval
+from cereval.cli.main import main
+from cereval.errors import InvalidInput
+from cereval.fleet import local
+from cereval.models.scripted import ScriptedModel
+from cereval.models.server import Handler, serving
+from cereval.store.base import opened_store
+
+FIELDS = {"input": "ask", "answer": "gold", "scorer": "exact"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> list[str]:
+    paths = []
+    for name, count in (("a", 500), ("b", 400)):
+        (tmp_path / name).mkdir()
+        made = questions(tmp_path / name, count, seed=count)
+        paths.append(str(made.rename(tmp_path / f"{name}.jsonl")))
+    return paths
+
+
+def fleet_of(data: list[str], **more: Any) -> dict[str, Any]:
+    models = ["scripted/0.6", "scripted/0.7"]
+    return {"models": models, "data": data, "eps": 0.1, "seed": 3, "workers": 1, **FIELDS, **more}
+
+
+def certificates(url: str) -> dict[str, Any]:
+    with opened_store(url) as store:
+        return {run.run_id: store.certificates(run.run_id)[-1] for run in store.runs()}
+
+
+def test_killed_workers_change_nothing(
+    data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm, stormy = (f"sqlite:///{tmp_path}/{name}.db" for name in ("calm", "stormy"))
+    undisturbed = cereval.run_fleet(fleet_of(data), store=calm)
+    assert (undisturbed.exit_code, len(undisturbed.runs)) == (0, 4)
+    started: list[Any] = []
+    monkeypatch.setattr(local, "_started", lambda make=local._started: started.append(make()) or started[-1])
+
+    def kill() -> None:
+        answers = 0
+        while answers < 20:
+            time.sleep(0.01)
+            with opened_store(stormy, create=True) as store:
+                answers = sum(run.answers for run in store.runs())
+        os.kill(started[-1].pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    disturbed = cereval.run_fleet(fleet_of(data, workers=2), store=stormy)
+    thread.join()
+    assert len(started) == 3
+    assert certificates(stormy) == certificates(calm)
+    assert [run["run_id"] for run in disturbed.runs] == [run["run_id"] for run in undisturbed.runs]
+    assert [run["history"] for run in disturbed.runs] == [0, 0, 1, 1]
+
+
+def test_gates_and_budgets_from_the_command_line(
+    data: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def called(name: str, **fleet: Any) -> tuple[int, dict[str, Any]]:
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(json.dumps(fleet), encoding="utf-8")  # JSON is YAML
+        code = main(["fleet", str(file), "--store", f"sqlite:///{tmp_path}/{name}.db", "--json"])
+        out = capsys.readouterr()
+        return code, json.loads(out.out)
+
+    gate = {"goal": "gate", "min": 0.65}
+    models = ["scripted/0.9", "scripted/0.2"]
+    code, facts = called("gates", **fleet_of(data[:1], goals=gate, models=models))
+    assert (code, [run["decision"] for run in facts["runs"]]) == (2, ["above", "below"])
+    code, facts = called("budget", **fleet_of(data, max_calls=120))
+    assert (code, facts["calls"]) == (3, 120)
+    assert {run["stopped"] for run in facts["runs"]} <= {"budget", "not started"}
+    code, facts = called("budget", **fleet_of(data))
+    assert (code, {run["stopped"] for run in facts["runs"]}) == (0, {"goal"})
+
+
+def test_goals_of_every_kind_share_their_answers(data: list[str], tmp_path: Path) -> None:
+    goals = ["run", {"goal": "compare", "tie": 0.2}, {"goal": "rank", "tie": 0.2}]
+    url = f"sqlite:///{tmp_path}/runs.db"
+    done = cereval.run_fleet(fleet_of(data[:1], goals=goals), store=url)
+    assert done.exit_code == 0, done.as_dict()
+    assert [run["goal"] for run in done.runs][2:] == [
+        "which is better, or within 20%",
+        "every pair further apart than 20% in order",
+    ]
+    assert done.asked < done.calls, "what one run asked, another does not ask again"
+    assert done.report(tmp_path / "fleet.html").read_text(encoding="utf-8").count("<tr>") == 5
+    assert len(done.to_frame()) == 4
+
+
+def test_what_cannot_run_is_told_and_stops_no_other(data: list[str], tmp_path: Path) -> None:
+    models = ["scripted/0.6", {"model": "openai/m", "base_url": "http://127.0.0.1:9/v1"}]
+    done = cereval.run_fleet(fleet_of(data[:1], models=models), store=f"sqlite:///{tmp_path}/runs.db")
+    assert done.exit_code == 1
+    assert [run["exit_code"] for run in done.runs] == [0, 1]
+    assert "127.0.0.1:9" in done.runs[1]["error"]
+    with pytest.raises(InvalidInput, match="a database that several processes share"):
+        cereval.run_fleet(fleet_of(data), store="sqlite://")
+    with pytest.raises(InvalidInput, match="on must be local or ray"):
+        cereval.run_fleet(fleet_of(data), on="the moon")
+
+
+class Counting(Handler):
+    """Notes how many requests were there at once."""
+
+    most = 0
+
+    async def _response(self, *given: Any) -> bytes | None:
+        self.most = max(self.most, self.busy)
+        return await super()._response(*given)
+
+
+@contextmanager
+def server(key: dict[str, str]) -> Iterator[tuple[Counting, str]]:
+    """A scripted server in a thread of its own."""
+    handler, loop = Counting(ScriptedModel(key, 0.7, delay_s=0.01)), asyncio.new_event_loop()
+    address, done = loop.create_future(), asyncio.Event()
+
+    async def serve() -> None:
+        async with serving(handler) as url:
+            address.set_result(url)
+            await done.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    while not address.done():
+        time.sleep(0.01)
+    yield handler, address.result()
+    loop.call_soon_threadsafe(done.set)
+    thread.join()
+    loop.close()
+
+
+def test_limits_hold_across_processes(data: list[str], tmp_path: Path) -> None:
+    lines = [line for path in data for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    key = {row["ask"]: row["gold"] for row in map(json.loads, lines)}
+    fleet = fleet_of(data, models=["openai/m"], eps=0.15, workers=2, history=False)
+    with server(key) as (handler, url):
+        done = cereval.run_fleet(
+            {**fleet, "base_url": url, "limits": {"connections": 3}}, store=f"sqlite:///{tmp_path}/limited.db"
+        )
+    assert done.exit_code == 0
+    # Each of the two runs keeps eight calls under way where it may.
+    assert handler.most == 3
