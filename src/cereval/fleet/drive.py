@@ -27,7 +27,7 @@ class Workers(Protocol):
 
     @property
     def capacity(self) -> int:
-        """How many jobs may be under way."""
+        """Return how many jobs may be under way."""
 
     def submit(self, job: Job) -> None: ...
 
@@ -134,7 +134,7 @@ class Driver:
         return None if most is None else max(most - (self.clock() - self.began) / 60, 0.0)
 
     def _ready(self) -> list[int]:
-        """The runs that wait for none, most urgent first; those that spent their part once no other waits."""
+        """Return the runs that wait for none, most urgent first; those that spent their part once no other waits."""
         if not self.waiting and not self.running and self.short:
             self.waiting, self.short = self.short, []
         ended = self.rows.keys() - self.running
@@ -162,7 +162,8 @@ class Driver:
         self.tell(f"started: {step.entry.model} on {step.entry.data}{taught}")
 
     def _share(self, number: int) -> float:
-        """The run's part of what is left: among those that wait and are as urgent, by what is expected of them."""
+        """Return the run's part of what is left: among those that wait and are as urgent, by what is expected of
+        them."""
         urgent = self.steps[number].entry.priority
         peers = [self.steps[one] for one in self.waiting if self.steps[one].entry.priority >= urgent]
         return self.steps[number].calls / max(sum(step.calls for step in peers), 1)
@@ -190,7 +191,7 @@ class Driver:
         self.tell(_told(row))
 
     def _wants_more(self, number: int, row: Row) -> bool:
-        """Whether a run ended for want of its part of the budget, and not by a limit of its own."""
+        """Tell whether a run ended for want of its part of the budget, and not by a limit of its own."""
         own = self.steps[number].entry.settings
         limited = self.fleet.max_calls is not None or self.fleet.max_usd is not None
         mine = own.get("max_calls") is not None and row["calls"] >= own["max_calls"]
@@ -202,7 +203,7 @@ class Driver:
         )
 
     def _unasked(self, number: int) -> Row:
-        """The row of a run that was not begun."""
+        """Return the row of a run that was not begun."""
         entry = about(self.steps[number].entry)
         nothing = {"calls": 0, "asked": 0, "kept": 0, "cost_usd": 0.0, "stopped": "not started"}
         return {**entry, **nothing, "interrupted": self.stopped, "exit_code": 3}

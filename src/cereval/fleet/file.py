@@ -56,19 +56,19 @@ class Entry:
 
     @property
     def model(self) -> str:
-        """The model, or the models as one name."""
+        """Return the model, or the models as one name."""
         return (" against " if len(self.models) == 2 else ", ").join(self.models)
 
     @property
     def learns(self) -> bool:
-        """Whether what earlier runs on the same data found steers its draws."""
+        """Tell whether what earlier runs on the same data found steers its draws."""
         method, target = self.settings.get("method", "auto"), self.settings.get("target", "benchmark")
         steered = method in ("auto", "active", "partition") and target != "population"
         return bool(self.settings.get("history", True)) and steered
 
     @property
     def is_mean(self) -> bool:
-        """Whether one mean of one model is asked for."""
+        """Tell whether one mean of one model is asked for."""
         return self.goal["goal"] in {goal.name for goal in MEAN}
 
 
@@ -177,7 +177,7 @@ class _Spread:
     data: Sequence[_Part]
 
     def settings(self, model: int, data: int) -> dict[str, Any]:
-        """Those of one pair: the data set's own win over the model's own, and these over the fleet's."""
+        """Return those of one pair: the data set's own win over the model's own, and these over the fleet's."""
         chosen = {key: self._chosen(key, value, model, data) for key, value in self.shared.items()}
         common = settings_from(chosen, self.source, OWN)
         return {**common, **self.models[model].settings, **self.data[data].settings}
@@ -253,7 +253,7 @@ def _entry(number: int, goal: _Goal, asked: Sequence[int], place: int, spread: _
 
 
 def _spec(goal: _Goal, names: Sequence[str], aims: Mapping[str, Any]) -> dict[str, Any]:
-    """The goal as a spec: its own parameters, and those of the settings where it has none."""
+    """Return the goal as a spec: its own parameters, and those of the settings where it has none."""
     word, options = WORDS.get(goal.word, goal.word), dict(goal.options)
     if goal.word in ("run", "gate", "tasks") and not options:
         if None not in (aims.get("eps"), aims.get("at_least")):
@@ -270,7 +270,7 @@ def _spec(goal: _Goal, names: Sequence[str], aims: Mapping[str, Any]) -> dict[st
 
 
 def _asked(goal: _Goal, spread: _Spread, source: str) -> list[tuple[int, ...]]:
-    """The models of each run of a goal: one, two, or all of them."""
+    """Return the models of each run of a goal: one, two, or all of them."""
     chosen = _places(goal.models, spread.models, "models", source)
     kind = GOALS[WORDS.get(goal.word, goal.word)]
     if kind in RANK:

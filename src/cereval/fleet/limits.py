@@ -40,7 +40,7 @@ class ServerLimits:
 
     @classmethod
     def of(cls, values: Any, source: str) -> ServerLimits:
-        """The limits in a part of a file."""
+        """Return the limits in a part of a file."""
         names = [one.name for one in fields(cls)]
         if not isinstance(values, Mapping):
             raise InvalidInput(source, f"some of {', '.join(names)}", values)
@@ -248,7 +248,7 @@ class Visitor:
         self._send(await self._writer(), {"leave": leave, "tokens": tokens})
 
     async def _writer(self) -> asyncio.StreamWriter:
-        """The connection of this run, made once."""
+        """Return the connection of this run, made once."""
         if self._streams is None:
             self._streams = asyncio.get_running_loop().create_future()
             try:

@@ -70,6 +70,6 @@ def ray_tasks(capacity: int | None) -> Iterator[RayTasks]:
 
 
 def own_address() -> str:
-    """The address of this machine, as the cluster's machines know it."""
+    """Return the address of this machine, as the cluster's machines know it."""
     ray = optional("ray", "ray")
     return str(ray.util.get_node_ip_address()) if ray.is_initialized() else "127.0.0.1"

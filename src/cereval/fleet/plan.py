@@ -65,14 +65,14 @@ class Step:
 
 
 def scheduled(fleet: Fleet, outlook: Outlook) -> tuple[Step, ...]:
-    """The fleet's runs in the order of work: what is most urgent first, and the data sets in turn."""
+    """Return the fleet's runs in the order of work: what is most urgent first, and the data sets in turn."""
     lines = [_line(fleet, data, outlook) for data in dict.fromkeys(entry.data for entry in fleet.entries)]
     turns = [step for turn in zip_longest(*lines) for step in turn if step is not None]
     return tuple(sorted(turns, key=lambda step: -step.entry.priority))
 
 
 def _line(fleet: Fleet, data: str, outlook: Outlook) -> list[Step]:
-    """The runs on one data set, one after the other or together."""
+    """Return the runs on one data set, one after the other or together."""
     entries = [entry for entry in fleet.entries if entry.data == data]
     first = sorted(entries, key=lambda entry: (-entry.priority, not entry.is_mean, -_spread(entry, outlook)))
     width = fleet.together or (1 if _waiting_pays(first, outlook) else len(first))

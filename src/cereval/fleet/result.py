@@ -47,12 +47,12 @@ class FleetResult:
         return next((code for code in (COULD_NOT_RUN, FAILED, UNDECIDED) if code in codes), PASSED)
 
     def headline(self) -> str:
-        """What was certified, in one line."""
+        """Return what was certified, in one line."""
         certain = sum(row["exit_code"] in (PASSED, FAILED) for row in self.runs)
         return f"{certain} of {len(self.runs)} runs certified, {self.calls:,} calls"
 
     def table(self) -> Table:
-        """A row for each run."""
+        """Return a row for each run."""
         header = ("model", "data", "goal", "answer", "calls", "cost", "run")
         return Table(header, [_cells(row) for row in self.runs], numbers=(4, 5), names=(0, 1, 3), extra=2)
 
@@ -76,7 +76,7 @@ class FleetResult:
         return Path(path)
 
     def to_frame(self) -> Any:
-        """The runs as a pandas DataFrame."""
+        """Return the runs as a pandas DataFrame."""
         import pandas  # type: ignore[import-untyped]
 
         return pandas.DataFrame(self.as_dict()["runs"])
@@ -99,7 +99,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def planned_table(steps: Sequence[Step]) -> Table:
-    """The order of work, for `--plan`."""
+    """Return the order of work, for `--plan`."""
     header = ("model", "data", "learns from", "calls", "alone", "cost")
     rows = [
         (
@@ -116,7 +116,7 @@ def planned_table(steps: Sequence[Step]) -> Table:
 
 
 def planned_json(steps: Sequence[Step]) -> dict[str, Any]:
-    """The order of work as JSON-able values."""
+    """Return the order of work as JSON-able values."""
     costs = [step.usd for step in steps]
     known = [cost for cost in costs if cost is not None]
     return {

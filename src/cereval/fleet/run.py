@@ -59,13 +59,13 @@ def run_fleet(
 def plan_fleet(
     fleet: str | Path | Mapping[str, Any], *, store: str | None = None, trust: bool = False
 ) -> tuple[Step, ...]:
-    """The order of work of a fleet and the calls that each run is expected to take; nothing is asked."""
+    """Return the order of work of a fleet and the calls that each run is expected to take; nothing is asked."""
     asked = read_fleet(fleet, trust=trust)
     return planned(asked, store or asked.store or DEFAULT_URL)[0]
 
 
 def planned(fleet: Fleet, url: str) -> tuple[tuple[Step, ...], Earlier]:
-    """The order of work, with what the store knows now."""
+    """Return the order of work, with what the store knows now."""
     pools = {name: _pool(entry) for name, entry in {one.data: one for one in fleet.entries}.items()}
     file = sqlite_file(url)
     if file is not None and not file.exists():
@@ -79,7 +79,7 @@ def planned(fleet: Fleet, url: str) -> tuple[tuple[Step, ...], Earlier]:
 
 
 def label_of(fleet: Fleet) -> str:
-    """The label of a fleet's runs: budgets may change, and it is still the same."""
+    """Return the label of a fleet's runs: budgets may change, and it is still the same."""
     names = [(entry.models, Path(entry.data).name, sorted(entry.goal.items())) for entry in fleet.entries]
     return "fleet:" + hashlib.sha256(repr(sorted(names)).encode()).hexdigest()[:12]
 
@@ -109,7 +109,8 @@ def _means(runs: list[Run]) -> dict[str, float]:
 
 
 def _earlier(store: Store, fleet: Fleet, others: list[Run], digests: set[str]) -> Earlier:
-    """What others finished is learnt from as it is now; what this fleet's own runs took counts against its budget."""
+    """Read the store: what others finished is learnt from as it is now; what this fleet's own runs took counts against its
+    budget."""
     finished = {run.run_id for run in others}
     lessons = {
         run: count for digest in digests for run, count in store.cutoffs(digest).items() if run in finished
@@ -141,6 +142,6 @@ def _host(on: str) -> str:
 
 
 def _whole(url: str) -> str:
-    """A store's URL that means the same in every folder: Ray's workers have one of their own."""
+    """Return a store's URL that means the same in every folder: Ray's workers have one of their own."""
     file = sqlite_file(url)
     return url if file is None else url.replace(str(file), str(file.absolute()), 1)

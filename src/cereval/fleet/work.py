@@ -44,7 +44,7 @@ class Job:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Job:
-        """The job that `as_dict` wrote."""
+        """Return the job that `as_dict` wrote."""
         entry, door = values["entry"], values["door"]
         made = Entry(**{**entry, "models": tuple(entry["models"])})
         at = None if door is None else Door(**{**door, "servers": tuple(door["servers"])})
@@ -104,7 +104,7 @@ def _run(job: Job) -> RunResult:
 
 
 def about(entry: Entry) -> dict[str, Any]:
-    """What is told of an entry, whatever becomes of it."""
+    """Return what is told of an entry, whatever becomes of it."""
     return {
         "model": entry.model,
         "models": list(entry.models),
@@ -116,7 +116,7 @@ def about(entry: Entry) -> dict[str, Any]:
 
 
 def _row(job: Job, done: RunResult) -> dict[str, Any]:
-    """What is told of a run: the fields of its result, and what it took."""
+    """Return what is told of a run: the fields of its result, and what it took."""
     outcome: Outcome = done.outcome
     with opened_store(job.store) as store:
         lessons = lessons_of(outcome, store)

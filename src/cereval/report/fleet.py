@@ -42,7 +42,7 @@ def _says(rows: Sequence[Mapping[str, Any]]) -> list[Markup]:
 
 
 def _section(name: str, rows: Sequence[Mapping[str, Any]], table: Table) -> Section:
-    """The runs on one data set; bars only where every run has a mean."""
+    """Return the runs on one data set; bars only where every run has a mean."""
     columns = [table.header.index(column) for column in SHOWN]
     here = [(row, cells) for row, cells in zip(rows, table.rows, strict=True) if cells[1] == name]
     cells = [tuple(cell[column] for column in columns) for _, cell in here]

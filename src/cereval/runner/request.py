@@ -115,7 +115,7 @@ def _named(request: Request, whole: Request | None = None) -> list[Named]:
 
 
 def read_request(path: Path) -> Request:
-    """The request in a YAML file; data and template files are looked for beside it too."""
+    """Return the request in a YAML file; data and template files are looked for beside it too."""
     request = Request(**settings_from(_mapping(path), str(path)))
     beside = path.parent / request.data if request.data else path
     return replace(request, data=str(beside)) if request.data and beside.is_file() else request
@@ -150,7 +150,7 @@ def _mapping(path: Path) -> Mapping[Any, Any]:
 
 
 def setting_name(key: Any) -> str:
-    """The name of a setting, as flags and files may write it."""
+    """Return the name of a setting, as flags and files may write it."""
     name = str(key).replace("-", "_")
     return ALIASES.get(name, name)
 

@@ -115,7 +115,7 @@ def planned(
     fresh: bool = False,
     lessons: Mapping[str, int] | None = None,
 ) -> Plan:
-    """The plan with what is known of its items now; an earlier run of the same request is continued.
+    """Return the plan with what is known of its items now; an earlier run of the same request is continued.
 
     fresh: unless that has ended, for then the question is asked anew. lessons: the earlier runs that may be learnt
     from, and how many draws of each; None: all that the store has.
