@@ -109,8 +109,8 @@ def _means(runs: list[Run]) -> dict[str, float]:
 
 
 def _earlier(store: Store, fleet: Fleet, others: list[Run], digests: set[str]) -> Earlier:
-    """Read the store: what others finished is learnt from as it is now; what this fleet's own runs took counts against its
-    budget."""
+    """Read the store: what others finished is learnt from as it is now, and what this fleet's own runs took counts
+    against its budget."""
     finished = {run.run_id for run in others}
     lessons = {
         run: count for digest in digests for run, count in store.cutoffs(digest).items() if run in finished
