@@ -53,6 +53,10 @@ def translated(url: URL) -> Iterator[None]:
         raise StoreError(_conflict(url, error)) from None
     except (exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
         raise StoreError(_explained(url, error)) from None
+    except UnicodeError as error:
+        raise StoreError(
+            f"{place(url)} is damaged ({error}); restore a copy, or use another --store"
+        ) from None
 
 
 def place(url: URL) -> str:
