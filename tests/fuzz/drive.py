@@ -264,7 +264,8 @@ def _wrong(code: int, facts: dict[str, object], place: Path, errors: str) -> str
         return f"over {SECONDS} s of the processor"
     if code not in ALLOWED:
         return f"exit code {code}"
-    warned = re.search(r"\b\w*Warning: .*", errors)
+    # Processes that the driver kills leave their semaphores to Python's tracker, which says so.
+    warned = re.search(r"\b\w*Warning: (?!resource_tracker).*", errors)
     if warned:
         return f"warning: {warned[0][:150]}"
     return _badly_said(code, facts, place, errors)

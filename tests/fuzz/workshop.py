@@ -75,6 +75,8 @@ def _other_formats() -> None:
     for name in ("one", "two"):
         Path("tables", name).mkdir(parents=True)
         shutil.copy("scores.parquet", Path("tables", name, "scores.parquet"))
+        items = [json.loads(line) for line in Path("items.jsonl").read_text().splitlines()]
+        pq.write_table(pa.Table.from_pylist(items), Path("tables", name, "items.parquet"))
     Path("task.yaml").write_text("\n".join(f"{name}: {json.dumps(value)}" for name, value in TASK.items()))
     Path("template.txt").write_text("Answer with a number.\n{{ question }}")
     Path("judge.txt").write_text("{question} {answer} {reference} {criteria} [[5]]")
