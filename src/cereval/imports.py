@@ -81,7 +81,9 @@ def _found(name: str) -> ModuleSpec | None:
         if found is None or found.submodule_search_locations is None:
             return None
         inside = ".".join([top, *rest[: number - 1], part])
-        found = PathFinder.find_spec(inside, found.submodule_search_locations)
+        # Namespace packages work their places out anew from parents that are imported; these are not.
+        places = getattr(found.submodule_search_locations, "_path", found.submodule_search_locations)
+        found = PathFinder.find_spec(inside, list(places))
     return found
 
 

@@ -389,7 +389,7 @@ def _changed(words: list[str], rng: random.Random) -> list[str]:
     if kind < 0.35 and used:
         place = rng.choice(used)
         words[place + 1] = value_for(options[words[place]], rng)
-    elif kind < 0.45 and used:
+    elif kind < 0.45 and used and words[0] != "reproduce":
         place = rng.choice(used)
         del words[place : place + 2]
     elif kind < 0.55 and arguments:

@@ -85,6 +85,12 @@ def is_read_only(url: URL) -> bool:
     return not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK))
 
 
+def is_file(url: URL) -> bool:
+    """Whether a database is a file that is there."""
+    file = file_of(url)
+    return file is not None and file.is_file()
+
+
 def reading_uri(file: Path) -> str:
     """Name a database to SQLite so that nothing is written, neither to it nor beside it.
 
@@ -93,7 +99,7 @@ def reading_uri(file: Path) -> str:
     log, index = (Path(f"{file}{end}") for end in ("-wal", "-shm"))
     if not log.is_file() or log.stat().st_size == 0:
         return f"{file.absolute().as_uri()}?mode=ro&immutable=1"
-    if index.is_file():
+    if index.is_file() or os.access(file.absolute().parent, os.W_OK):
         return f"{file.absolute().as_uri()}?mode=ro"
     raise StoreError(
         f"{file} may not be written to, and a part of it is still in {log.name}; copy both to a folder of your own"

@@ -19,7 +19,7 @@ from cereval.records import Draw
 from cereval.store import schema
 from cereval.store.base import Answer, KeptAnswer, PastScores, Run
 from cereval.store.cells import checked, mapping
-from cereval.store.engine import connected, connected_reading, is_read_only, made_private, parsed
+from cereval.store.engine import connected, connected_reading, is_file, is_read_only, made_private, parsed
 from cereval.store.faults import place, translated
 from cereval.store.history import first_open, past_scores
 from cereval.store.holds import held, holding
@@ -41,9 +41,9 @@ class SqlStore:
     engine: Engine = field(repr=False)
 
     @classmethod
-    def open(cls, url: str) -> SqlStore:
+    def open(cls, url: str, *, reading: bool = False) -> SqlStore:
         address = parsed(url)
-        if is_read_only(address):
+        if is_read_only(address) or (reading and is_file(address)):
             return cls._open_reading(address)
         made_private(address)
         store = cls(address, connected(address))
@@ -101,7 +101,10 @@ class SqlStore:
             if len(found) != 1 or not run_id:
                 hint = did_you_mean(run_id, found or ids)
                 raise StoreError(f"{place(self.address)} has no single run {run_id!r}; {hint}")
-            return self._runs(connection, _summaries().where(schema.runs.c.run_id == found[0]))[0]
+            whole = self._runs(connection, _summaries().where(schema.runs.c.run_id == found[0]))
+            if not whole:
+                raise StoreError(f"{place(self.address)} is damaged: run {found[0]} has no events")
+            return whole[0]
 
     def runs(self) -> tuple[Run, ...]:
         with self._reading() as connection:
