@@ -208,6 +208,8 @@ def _isolated(place: Path) -> None:
     os.chdir(place)
     for name in ("HOME", "XDG_CONFIG_HOME", "TMPDIR"):
         os.environ[name] = str(place)
+    # One list of fonts for all: to make it takes half a minute.
+    os.environ.setdefault("MPLCONFIGDIR", str(place.parent))
     os.environ.update(OPENAI_BASE_URL="http://127.0.0.1:9/v1", OPENAI_API_KEY="none", COLUMNS="100")
     sys.path.insert(0, str(place))
     for number, name in ((0, os.devnull), (1, "stdout"), (2, "stderr")):

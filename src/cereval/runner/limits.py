@@ -21,7 +21,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         if not 1 <= self.connections <= MOST_CONNECTIONS:
-            raise InvalidInput("-j", f"a whole number >= 1 and at most {MOST_CONNECTIONS:,}", self.connections)
+            raise InvalidInput(
+                "-j", f"a whole number >= 1 and at most {MOST_CONNECTIONS:,}", self.connections
+            )
         for name in ("max_usd", "max_minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
