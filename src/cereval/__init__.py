@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cereval.api import run_growing as run_growing
     from cereval.api import run_rank as run_rank
     from cereval.api import run_tasks as run_tasks
+    from cereval.api import seal as seal
     from cereval.errors import CerevalError as CerevalError
     from cereval.goals import AllAtLeast as AllAtLeast
     from cereval.goals import Beats as Beats
@@ -61,7 +62,7 @@ _HOMES = {
         "AllAtLeast Beats Difference EachWithin Estimate Macro NotWorse Order Sign Threshold Top WhichFail"
     ),
     "records": "Draw Interval Result",
-    "api": "RunResult run run_async run_compare run_growing run_rank run_tasks",
+    "api": "RunResult run run_async run_compare run_growing run_rank run_tasks seal",
     "sessions.evaluate": "evaluate evaluate_async",
     "sessions.growing": "Growing GrowingResult growing",
     "sessions.mean": "Session",
