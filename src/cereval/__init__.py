@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cereval.api import run_growing as run_growing
     from cereval.api import run_rank as run_rank
     from cereval.api import run_tasks as run_tasks
+    from cereval.api import seal as seal
     from cereval.errors import CerevalError as CerevalError
     from cereval.fleet.result import FleetResult as FleetResult
     from cereval.fleet.run import run_fleet as run_fleet
@@ -65,7 +66,7 @@ _HOMES = {
     "records": "Draw Interval Result",
     "fleet.result": "FleetResult",
     "fleet.run": "run_fleet",
-    "api": "RunResult run run_async run_compare run_growing run_rank run_tasks",
+    "api": "RunResult run run_async run_compare run_growing run_rank run_tasks seal",
     "sessions.evaluate": "evaluate evaluate_async",
     "sessions.growing": "Growing GrowingResult growing",
     "sessions.mean": "Session",

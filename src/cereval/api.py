@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cereval.certificate.seal import Seal
 from cereval.errors import InvalidInput
 from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec
 from cereval.kinds import kind_of
@@ -38,6 +39,7 @@ from cereval.runner.request import setting_name as setting_name
 from cereval.runner.request import settings_from as settings_from
 from cereval.runner.run import Outcome as Outcome
 from cereval.runner.run import run as run_loop
+from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
 from cereval.runner.start import Start, changed, held, planned, start
 from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, Store, opened_store
@@ -141,6 +143,7 @@ def run(
     store: str = DEFAULT_URL,
     observer: Observer | None = None,
     bounds: Bounds | None = None,
+    seal: str | Path | None = None,
     **settings: Any,
 ) -> RunResult:
     """Evaluate a model on questions with as few calls as a certified answer takes; return when it is certified.
@@ -151,6 +154,7 @@ def run(
     `models`. settings: those of `cereval run`: scorer, base_url, confidence, seed, max_calls, max_usd, few_shot, ...
     trust=True confirms the code and the addresses that a task file as `data` names; what is given here needs none.
     bounds: what a fleet sets its runs.
+    seal: a file that `cereval.seal` or `cereval seal` wrote; the run carries that plan out, or names what differs.
 
     Works inside a running event loop too (a notebook); there `await run_async(...)` shares the loop. Repeating a
     call goes on where it ended: what is in the store is not asked again.
@@ -164,6 +168,7 @@ def run(
             store=store,
             observer=observer,
             bounds=bounds,
+            seal=seal,
             **settings,
         )
     )
@@ -178,9 +183,41 @@ async def run_async(
     store: str = DEFAULT_URL,
     observer: Observer | None = None,
     bounds: Bounds | None = None,
+    seal: str | Path | None = None,
     **settings: Any,
 ) -> RunResult:
     """Run as `run` does, for code in an event loop: same arguments, same result."""
+    work, request = _asked_for(data, model, models, goal, store, settings)
+    return await _carried_out(work, request, observer, bounds or Bounds(), seal)
+
+
+def seal(
+    data: Any,
+    path: str | Path,
+    *,
+    model: Any = None,
+    models: Sequence[str] = (),
+    goal: Any = None,
+    store: str = DEFAULT_URL,
+    **settings: Any,
+) -> Seal:
+    """Fix the plan of a `run` with the same arguments before its first call, and write the seal to `path`.
+
+    Nothing is asked. `run(..., seal=path)` carries the plan out; `cereval verify CERTIFICATE --seal FILE` names every
+    later choice. The seed stays in the store until then.
+    """
+    work, request = _asked_for(data, model, models, goal, store, settings)
+    _finished(work.close())
+    with opened_store(request.store, create=True) as kept:
+        made = sealed(work.plan, work.items, kept, history=request.history)
+    written(Path(path), made)
+    return made
+
+
+def _asked_for(
+    data: Any, model: Any, models: Sequence[str], goal: Any, store: str, settings: dict[str, Any]
+) -> tuple[Prepared, Request]:
+    """Make a call's arguments a run that is ready, and the request behind it."""
     asked = [model] if model is not None else list(models)
     if not asked or (model is not None and models):
         raise InvalidInput("model", "given: one model, or several as `models`", model)
@@ -191,8 +228,7 @@ async def run_async(
         settings |= {"eps": goal.eps} if isinstance(goal, Estimate) else {"at_least": goal.value}
     with _on_disk(data) as path:
         request = request_from(path, None, {**settings, "model": asked[0], "store": store})
-        work = _work(request, asked, goal)
-    return await _carried_out(work, request, observer, bounds or Bounds())
+        return _work(request, asked, goal), request
 
 
 def run_compare(data: Any, models: Sequence[str], *, goal: Any = None, **settings: Any) -> RunResult:
@@ -210,12 +246,14 @@ def run_tasks(data: Any, *, model: str, goal: Any = None, **settings: Any) -> Ru
     return run(data, model=model, goal=Macro() if goal is None else goal, **settings)
 
 
-def run_growing(data: Any, *, model: str, store: str = DEFAULT_URL, **settings: Any) -> RunResult:
+def run_growing(
+    data: Any, *, model: str, store: str = DEFAULT_URL, seal: str | Path | None = None, **settings: Any
+) -> RunResult:
     """Evaluate a model on the first version of data that will grow; `cereval extend RUN` adds to it."""
     with _on_disk(data) as path:
         request = request_from(path, None, {**settings, "model": model, "store": store})
         work = growing(request)
-    return _finished(_carried_out(work, request, None))
+    return _finished(_carried_out(work, request, None, seal=seal))
 
 
 def _work(request: Request, asked: Sequence[str], goal: Any) -> Prepared:
@@ -239,17 +277,21 @@ async def _carried_out(
     request: Request,
     observer: Observer | None,
     bounds: Bounds = Bounds(),  # noqa: B008
+    seal: str | Path | None = None,
 ) -> RunResult:
     work = replace(work, limits=replace(work.limits, further_calls=bounds.further_calls))
-    with opened_store(request.store, create=True) as store:
-        plan = planned(
-            work.plan,
-            work.items,
-            store,
-            history=request.history,
-            fresh=request.fresh,
-            lessons=bounds.lessons,
-        )
+    with opened_store(request.store, create=seal is None) as store:
+        if seal is None:
+            plan = planned(
+                work.plan,
+                work.items,
+                store,
+                history=request.history,
+                fresh=request.fresh,
+                lessons=bounds.lessons,
+            )
+        else:
+            plan = sealed_plan(read_seal(Path(seal)), work.plan, work.items, store, history=request.history)
         outcome = await carry_out(work, plan, store, observer, reuse=reuse_of(request))
         gone = store.url in ("sqlite://", "sqlite:///:memory:")
         return RunResult(outcome, store.url, tuple(answers_of(outcome, store)) if gone else None)

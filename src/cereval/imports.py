@@ -77,11 +77,13 @@ def _found(name: str) -> ModuleSpec | None:
     importlib.invalidate_caches()
     top, *rest = name.split(".")
     found = _top_level(top)
-    for number, part in enumerate(rest, start=1):
+    for part in rest:
         if found is None or found.submodule_search_locations is None:
             return None
-        inside = ".".join([top, *rest[: number - 1], part])
-        found = PathFinder.find_spec(inside, found.submodule_search_locations)
+        # By its last name alone, and in the places as they were found: namespace packages would work theirs out anew
+        # from their parents, which are not imported here.
+        places = getattr(found.submodule_search_locations, "_path", found.submodule_search_locations)
+        found = PathFinder.find_spec(part, list(places))
     return found
 
 

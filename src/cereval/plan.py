@@ -114,6 +114,7 @@ class Plan:
         if unknown:
             raise InvalidInput("plan", "made of the fields of Plan", unknown[0])
         given = {key: value for key, value in values.items() if key in known}
+        _check_types(given)
         return cls(
             **{**given, **{name: tuple(given.get(name, ())) for name in ("side_information", "tasks")}}
         )
@@ -128,6 +129,34 @@ class Plan:
         """Name what was asked for, whatever was known or drawn at the time: a repeated command has the same."""
         bare = replace(self, history={}, side_information=(), attempt=0)
         return (replace(bare, seed=0, seed_source=DRAWN) if self.seed_drawn else bare).run_id
+
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("goal", "model", "scorer", "prompt", "history", "weights", "growth"), (Mapping,)),
+    **dict.fromkeys(("data_hash", "data_name", "target", "method", "failure_rule"), (str,)),
+    **dict.fromkeys(("kind", "seed_source", "nonce"), (str,)),
+    **dict.fromkeys(("side_information", "tasks"), (list, tuple)),
+    **dict.fromkeys(("n_items", "seed", "attempt"), (int,)),
+    "confidence": (float, int),
+    "max_calls": (int, type(None)),
+}
+"""What each field of a plan is: one that was read may come from anybody."""
+
+
+def _check_types(given: Mapping[str, Any]) -> None:
+    missing = [name for name in ("goal", "data_hash", "n_items", "model") if name not in given]
+    if missing:
+        raise InvalidInput("plan", f"one with the field {missing[0]}", sorted(given))
+    for name, value in given.items():
+        if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
+            raise InvalidInput(f"{name} of the plan", f"of the kind {_KINDS[name][0].__name__}", value)
+    for name in ("side_information", "tasks"):
+        if not all(isinstance(one, str) for one in given.get(name, ())):
+            raise InvalidInput(f"{name} of the plan", "a list of texts", given[name])
+    if not isinstance(given["model"].get("name", ""), str):
+        raise InvalidInput("model of the plan", "one with a name", given["model"]["name"])
+    if not all(type(one) is int for one in given.get("history", {}).values()):
+        raise InvalidInput("history of the plan", "whole numbers by run", given["history"])
 
 
 def as_file_name(run_id: str) -> str:

@@ -21,6 +21,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "compare": ("compare", "data.jsonl", "--model", "scripted/0.9", "--model", "scripted/0.3"),
     "rank": ("rank", "data.jsonl", "--model", "scripted/0.9", "--model", "scripted/0.3", "--top", "1"),
     "tasks": ("tasks", "data.jsonl", "--model", "scripted/0.8", "--eps", "0.2", "--max-calls", "60"),
+    "extend": ("extend", "data.jsonl", "--model", "scripted/0.8", "--eps", "0.2"),
 }
 
 

@@ -64,3 +64,41 @@ def test_examples_leave_the_pool(count: int, seed: int) -> None:
 def test_an_example_needs_an_answer() -> None:
     with pytest.raises(InvalidInput, match="with an answer"):
         Prompt(examples=(Item("a", "q"),))
+
+
+BOMBS = {
+    "{{ 'x' * 10**10 }}": "characters",
+    "{{ question * 10**8 }}": "characters",
+    "{{ [0] * 10**10 }}": "characters",
+    "{{ 9 ** (9 ** 9) }}": "digits",
+    "{{ '%99999d' % 1 }}": "pads",
+    "{{ '{:>99999}'.format(1) }}": "pads",
+    "{{ 'a'.ljust(10**10) }}": "characters",
+    "{{ 'a' | center(10**10) }}": "characters",
+    "{{ 'a b' | replace(' ', 'x' * 10**6) | replace('x', 'y' * 10**6) }}": "characters",
+    "{% for i in range(999) %}{% for j in range(999) %}{% endfor %}{% endfor %}": "steps",
+    "{% for i in range(999) %}{{ 'x' * 10**6 }}{% endfor %}": "characters",
+    "{% set n = namespace(a='xx') %}{% for i in range(99) %}{% set n.a = n.a ~ n.a %}{% endfor %}": "characters",
+    "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(60) }}": "steps",
+    "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}": "recursion",
+    "{{ " + "-" * 5000 + "1 }}": "recursion",
+}
+
+
+@pytest.mark.parametrize("template", BOMBS)
+def test_a_template_that_would_not_end_is_one_line(template: str) -> None:
+    with pytest.raises(InvalidInput, match=BOMBS[template]) as caught:
+        Prompt(template).messages(ITEM)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_bounds_leave_ordinary_templates_alone() -> None:
+    template = (
+        "{% for letter, choice in options %}{{ loop.index }}/{{ loop.length }} {{ letter ~ '. ' ~ choice }}"
+        "{{ '' if loop.last else ' | ' }}{% endfor %} {{ question | replace('W', 'w') | indent(2) }}"
+        " {{ choices | join(', ') }} {{ '%03d' % level }} {{ '{:>4}'.format(level) }} {{ level * 2 ** 3 }}"
+    )
+    said = Prompt(template).messages(ITEM)[0]["content"]
+    assert said == "1/2 A. x | 2/2 B. <y> which? x, <y> 003    3 24"
+    long = Item("a", "word " * 200_000)
+    assert len(Prompt("Q: {{ question | replace('w', 'v') }}").messages(long)[0]["content"]) == 1_000_003

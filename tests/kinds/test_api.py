@@ -211,3 +211,45 @@ def test_goals_draws_and_sessions_are_pickled(value: Any) -> None:
     assert type(again) is type(value)
     if hasattr(value, "ask"):
         assert again.ask(3) == value.ask(3)
+
+
+SEALABLE: dict[str, dict[str, Any]] = {
+    "estimate": {"model": MODELS[1], "eps": 0.12},
+    "compare": {"models": MODELS[:2], "goal": cereval.Difference(0.2)},
+    "rank": {"models": MODELS, "goal": cereval.Order(0.2)},
+    "tasks": {"model": MODELS[1], "goal": cereval.Macro(0.12)},
+}
+
+
+@pytest.mark.fresh
+@pytest.mark.parametrize("name", SEALABLE)
+def test_a_plan_is_sealed_and_carried_out_from_python(name: str, tmp_path: Path) -> None:
+    url, path = f"sqlite:///{tmp_path}/runs.db", tmp_path / "plan.seal.json"
+    seal = cereval.seal(DATA, path, store=url, **SEALABLE[name])
+    result = cereval.run(DATA, store=url, seal=path, **SEALABLE[name])
+    assert result.run_id == seal.run_id
+    assert verify(result.certificate, seal=seal).valid
+    other = cereval.run(DATA, store=url, **SEALABLE[name])
+    assert verify(other.certificate, seal=seal).status == "departed"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"eps": 0.2}, "goal.eps"),
+        ({"confidence": 0.9}, "confidence"),
+        ({"max_calls": 20}, "max_calls"),
+        ({"seed": 4}, "seed"),
+        ({"model": MODELS[0]}, "model.name"),
+        ({"template": "Q: {{ question }}"}, "prompt"),
+    ],
+)
+def test_a_call_that_differs_from_its_seal_is_refused(
+    change: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    url, path = f"sqlite:///{tmp_path}/runs.db", tmp_path / "plan.seal.json"
+    cereval.seal(DATA, path, store=url, **SEALABLE["estimate"])
+    with pytest.raises(CerevalError, match=says):
+        cereval.run(DATA, store=url, seal=path, **{**SEALABLE["estimate"], **change})
+    with pytest.raises(CerevalError, match="data_hash"):
+        cereval.run(DATA[:-1], store=url, seal=path, **SEALABLE["estimate"])

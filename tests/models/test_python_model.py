@@ -105,3 +105,16 @@ def test_names_that_stand_for_no_model(spec: str, says: str) -> None:
 def test_an_option_that_would_be_ignored_is_refused() -> None:
     with pytest.raises(InvalidInput, match="base_url"):
         open_model("python:mymodels.py:upper", ModelOptions(base_url="http://x/v1"))
+
+
+def test_code_in_folders_without_init_files_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Namespace packages in namespace packages, none of them imported yet."""
+    from cereval.imports import load_function, origin_of
+
+    (tmp_path / "outer_names" / "inner").mkdir(parents=True)
+    path = tmp_path / "outer_names" / "inner" / "own.py"
+    path.write_text("def answer(text):\n    return text\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert origin_of("outer_names.inner.own:answer") == str(path.resolve())
+    assert load_function("model", "outer_names.inner.own:answer")("x") == "x"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -254,3 +256,57 @@ def test_an_error_of_every_call_is_not_swallowed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("cereval.scorers.text.folded", dead)
     with pytest.raises(DeadError):
         scored("exact", "x", "x")
+
+
+HANGING = """
+import subprocess
+import sys
+import time
+
+def hangs(output, item):
+    while output == "endless":
+        time.sleep(0.01)
+    return 1
+
+async def waits(output, item):
+    import asyncio
+    await asyncio.sleep(60 if output == "endless" else 0)
+    return 1
+"""
+
+
+@pytest.mark.parametrize("name", ["hangs", "waits"])
+def test_a_scorer_that_hangs_is_a_failure_and_holds_up_nobody(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"hanging_{name}.py"
+    path.write_text(HANGING)
+    monkeypatch.setattr("cereval.scorers.base.LONGEST_S", 0.3)
+    scorer = build_scorer(f"python:{path}:{name}")
+
+    async def both() -> list[Score | ScoringFailure]:
+        texts = ["endless"] * 3 + ["fine"] * 40
+        return await asyncio.gather(*(score_answer(scorer, Asked(("1",)), text) for text in texts))
+
+    started = time.monotonic()
+    found = asyncio.run(both())
+    assert time.monotonic() - started < 5
+    assert found[:3] == [ScoringFailure("python: no score in 0.3 s")] * 3
+    assert all(isinstance(score, Score) for score in found[3:])
+
+
+def test_the_program_ends_though_a_scorer_hangs(tmp_path: Path) -> None:
+    """Python waits for the threads of a pool when it ends; a scorer's thread is not one of them."""
+    path = tmp_path / "hanging.py"
+    path.write_text(HANGING)
+    code = (
+        "import asyncio; from cereval.scorers import base; from cereval.scorers.build import build_scorer\n"
+        "from cereval.datasets.base import Item\n"
+        "base.LONGEST_S = 0.2\n"
+        f"scorer = build_scorer('python:{path}:hangs')\n"
+        "print(asyncio.run(base.score_answer(scorer, Item('a', 'q'), 'endless')).reason)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "no score in 0.2 s" in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import fsum
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from cereval.methods.base import Aim, Setting
 from cereval.methods.uniform import Uniform
 from cereval.stats.increments import Tally
 from cereval.stats.means import MeanGames
-from cereval.stats.rounding import SUM_SLACK, mean_of, sum_slack
+from cereval.stats.rounding import SUM_SLACK, RunningSum, mean_of, sum_slack
 
 MANY = 100_000
 
@@ -75,3 +76,11 @@ def test_a_mean_is_right_to_its_last_digit(values: list[float]) -> None:
     exact = sum(map(Fraction, values)) / len(values)
     found = mean_of(values)
     assert abs(Fraction(found) - exact) <= Fraction(np.spacing(found))
+
+
+@given(st.lists(st.floats(-1e300, 1e300) | st.floats(0, 1), max_size=60))
+def test_a_running_sum_is_that_of_all_terms(terms: list[float]) -> None:
+    total = RunningSum()
+    for count, term in enumerate(terms, start=1):
+        total.add(term)
+        assert total.value == fsum(terms[:count])

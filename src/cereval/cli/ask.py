@@ -16,7 +16,12 @@ from cereval.cli.options import JSON, OUTPUT, STORE, apply, writable
 @click.argument("run_id", metavar="RUN")
 @STORE
 @click.option(
-    "-n", "count", type=click.IntRange(1), default=20, show_default=True, help="Hand out at most N questions."
+    "-n",
+    "count",
+    type=click.IntRange(1, 10**9),
+    default=20,
+    show_default=True,
+    help="Hand out at most N questions.",
 )
 @click.option(
     "--lease",
@@ -44,11 +49,13 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     import json
 
     from cereval.cli.output import print_json
+    from cereval.errors import BadFile
     from cereval.plan import Plan
     from cereval.runner.book import age_in_seconds
     from cereval.runner.outside import hand_out
     from cereval.runner.start import held, start, stored_items
     from cereval.store.base import opened_store
+    from cereval.writing import write_whole
 
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run_id).plan)
@@ -56,7 +63,10 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
         with held(plan, opened):
             rows = hand_out(start(plan, items, opened), items, opened, count, age_in_seconds(lease))
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    Path(output).write_text(text, encoding="utf-8", errors="replace")
+    try:
+        write_whole(Path(output), text)
+    except OSError as error:
+        raise BadFile(f"the questions cannot be written to {output} ({error.strerror})") from None
     if as_json:
         print_json({"run_id": plan.run_id, "rows": len(rows), "output": output})
     else:

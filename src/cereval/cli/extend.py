@@ -14,6 +14,7 @@ from cereval.cli.options import (
     JSON,
     LIVE,
     REPORT,
+    SEAL,
     apply,
     are_asked,
     asking_flags,
@@ -86,7 +87,7 @@ DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
     "store reveal it.  "
     "[default: drawn at random]",
 )
-@apply(CERTIFICATE, REPORT, JSON, LIVE)
+@apply(CERTIFICATE, REPORT, JSON, LIVE, SEAL)
 @click.pass_context
 def extend(context: click.Context, /, source: str | None, data: str | None, **flags: Any) -> int:
     """Evaluate a model on data that grow: what each version takes, and what is proven of it.
@@ -114,6 +115,8 @@ def extend(context: click.Context, /, source: str | None, data: str | None, **fl
     if data is not None or are_asked(str(source), (flags["model"] or "",)):
         return _live(source if data is not None else None, data or str(source), context, flags)
     refuse_asking(context, flags)
+    if flags["seal"] is not None:
+        raise InvalidInput("--seal", "given only where models are asked", source)
     if flags["model"] is None:
         raise InvalidInput("--model", "given: a column of SCORES, or a model to ask", None)
     return _recorded(str(source), flags)
@@ -130,6 +133,9 @@ def _live(run_id: str | None, data: str, context: click.Context, flags: dict[str
         raise InvalidInput("DATA", "questions (jsonl, csv, parquet, hf:org/name), not a task file", data)
     if run_id is None:
         return _first(data, flags)
+    if flags["seal"] is not None:
+        wanted = "left out for a new version of RUN: only the first version is sealed"
+        raise InvalidInput("--seal", wanted, data)
     _refuse_settings(context, flags)
     return _next(run_id, data, flags)
 

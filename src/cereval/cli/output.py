@@ -50,7 +50,9 @@ def show(
 
 def print_json(values: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout; a number that is not finite would be a bug, and is refused."""
-    click.echo(json.dumps(values, allow_nan=False, ensure_ascii=False))
+    text = json.dumps(values, allow_nan=False, ensure_ascii=False)
+    # The name of a file need not be Unicode.
+    click.echo(text.encode("utf-8", "replace").decode())
 
 
 def print_table(

@@ -521,7 +521,7 @@ class Kept:
 
 def load(file: str | None, flags: Mapping[str, Any]) -> Kept | None:
     """Return the session in a file, if there is one; settings given again must be those it was started with."""
-    if file is None or not Path(file).exists():
+    if file is None or not _is_there(Path(file)):
         return None
     try:
         content = read_json(Path(file))
@@ -541,6 +541,13 @@ def load(file: str | None, flags: Mapping[str, Any]) -> Kept | None:
                 f"--{name}", f"{value}, as the session in {file} was started with", flags[name]
             )
     return Kept(session, items)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise BadFile(f"{shown(str(path))} cannot be the file of a session ({error.strerror})") from None
 
 
 def _check_sizes(file: str, content: Any) -> None:

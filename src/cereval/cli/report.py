@@ -6,13 +6,15 @@ from pathlib import Path
 
 import click
 
-from cereval.cli.options import JSON, STORE
+from cereval.cli.options import JSON, STORE, writable
 
 
 @click.command()
 @click.argument("run", metavar="RUN")
 @STORE
-@click.option("-o", "--output", metavar="FILE", help="Write the page here.  [default: RUN.html]")
+@click.option(
+    "-o", "--output", callback=writable, metavar="FILE", help="Write the page here.  [default: RUN.html]"
+)
 @JSON
 def report(run: str, store: str | None, output: str | None, as_json: bool) -> int:
     """Write a page about RUN (an id, or its beginning): the answer, what it rests on, how to verify it.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cereval.runner.prepare import Prepared
     from cereval.runner.request import Request
 
-SEALED = ("run", "gate", "compare", "rank", "tasks")
+SEALED = ("run", "gate", "compare", "rank", "tasks", "extend")
 """The commands whose runs can be sealed."""
 WITHOUT: Mapping[str, Any] = {
     "seal": None,

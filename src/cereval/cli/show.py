@@ -24,7 +24,12 @@ LONGEST_SHOWN = 300
 @click.option("--category", metavar="NAME", help="Only this category.")
 @click.option("--contains", metavar="TEXT", help="Only prompts or answers with this text.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Show at most N answers."
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 10**9),
+    default=20,
+    show_default=True,
+    help="Show at most N answers.",
 )
 @JSON
 def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:

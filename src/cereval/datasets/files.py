@@ -133,7 +133,10 @@ def _csv_header(path: Path, file: BinaryIO) -> list[str]:
     decoded(head.partition(b"\n")[0], str(path))
     if len(head) == HEADER_LIMIT and b"\n" not in head:
         raise BadContent(f"{path}, line 1: the names of the columns take more than {HEADER_LIMIT:,} bytes")
-    return next(csv.reader(io.StringIO(head.decode("utf-8", "replace")), delimiter=_delimiter(path)), [])
+    try:
+        return next(csv.reader(io.StringIO(head.decode("utf-8", "replace")), delimiter=_delimiter(path)), [])
+    except csv.Error as error:
+        raise BadContent(f"{path}, line 1: the names of the columns cannot be read ({error})") from None
 
 
 def _arrow_parquet(path: Path, file: BinaryIO) -> Any:

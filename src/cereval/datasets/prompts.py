@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from string import ascii_uppercase
 from typing import Any
 
@@ -40,7 +39,7 @@ class Prompt:
 
     def __post_init__(self) -> None:
         if self.template is not None:
-            _compiled(self.template)
+            _check(self.template)
         for example in self.examples:
             if example.answer is None:
                 raise InvalidInput("examples", "items with an answer", example.id)
@@ -60,15 +59,17 @@ class Prompt:
     def _rendered(self, item: Item) -> str:
         import jinja2
 
+        from cereval.datasets.templates import rendered
+
         template = self.template or (CHOICES if item.choices else PLAIN)
         try:
-            text: str = _compiled(template).render(**_variables(item))
+            return rendered(template, _variables(item))
         except jinja2.UndefinedError as error:
             known = ", ".join(_variables(item))
             raise InvalidInput("template", f"made of {known}", str(error)) from error
         except Exception as error:
-            raise InvalidInput("template", f"one that renders item {item.id}", shown(str(error))) from error
-        return text
+            said = str(error) or type(error).__name__
+            raise InvalidInput("template", f"one that renders item {item.id}", shown(said)) from error
 
 
 def split_examples(
@@ -94,16 +95,17 @@ def _variables(item: Item) -> dict[str, Any]:
     }
 
 
-@cache
-def _compiled(template: str) -> Any:
+def _check(template: str) -> None:
     import jinja2
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    # The prompt is plain text: HTML escaping would change the question.
-    environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, autoescape=False)
+    from cereval.datasets.templates import compiled
+
     try:
-        return environment.from_string(template)
+        compiled(template)
     except jinja2.TemplateSyntaxError as error:
         raise InvalidInput(
             "template", f"valid Jinja2 (line {error.lineno}: {error.message})", template
         ) from error
+    except Exception as error:
+        said = str(error) or type(error).__name__
+        raise InvalidInput("template", f"valid Jinja2 ({shown(said)})", template) from error

@@ -41,12 +41,16 @@ class Estimate:
         return {"goal": self.name, "eps": self.eps}
 
 
+SMALLEST = 1e-100
+"""What is smaller is no half-width, and its square is 0."""
+
+
 def in_open_unit_interval(field: str, value: object) -> float:
     """Return the value as a float, if it is a number strictly between 0 and 1."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = float("nan")
-    if isinstance(value, bool) or not 0.0 < number < 1.0:
+    if isinstance(value, bool) or not SMALLEST < number < 1.0:
         raise InvalidInput(field, "a number in (0, 1)", value)
     return number

@@ -7,7 +7,6 @@ Guarantee: `anytime`, for all versions at once (see `stats.grown` for the theore
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import fsum
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.grown import EMPTY, SLACK, Allocation, Course, Ladder, Side
 from cereval.stats.increments import Tally
 from cereval.stats.information import LARGEST_SQUARE, Information
+from cereval.stats.rounding import RunningSum
 
 EXPECTED = 20
 """How many new items the bets believe to have seen already, with the moments of the old ones."""
@@ -73,8 +73,8 @@ class Grown(Method):
         self._expected = self.clock.total
         self._order = np.random.default_rng([terms.seed, 6, number]).permutation(new)
         self._drawn = 0
-        self._lows: list[float] = []
-        self._highs: list[float] = []
+        self._told = 0
+        self._low, self._high = RunningSum(), RunningSum()
         self._interval = self._found()
 
     def next_draw(self) -> Draw | None:
@@ -97,8 +97,9 @@ class Grown(Method):
         below.leave_out(1 - above.lowest)
         above.leave_out(1 - below.lowest)
         clock.add((increment.low + increment.high) / 2, prospect.variance, prospect.largest_square)
-        self._lows.append(low)
-        self._highs.append(high)
+        self._told += 1
+        self._low.add(low)
+        self._high.add(high)
         self._interval = self._found()
 
     # -- what is certified --------------------------------------------------------------------------------------
@@ -111,14 +112,14 @@ class Grown(Method):
     @property
     def certain(self) -> tuple[float, float]:
         """Return what the new scores alone prove: c is at least the first, 1 - c at least the second."""
-        return fsum(self._lows) / self.new, (len(self._highs) - fsum(self._highs)) / self.new
+        return self._low.value / self.new, (self._told - self._high.value) / self.new
 
     @property
     def logical(self) -> Interval:
         """Return what all scores seen prove of R by themselves."""
-        low = (self.before.low + fsum(self._lows)) / self.size
-        unseen = self.size - self.before.asked - len(self._lows)
-        high = (self.before.high + fsum(self._highs) + unseen) / self.size
+        low = (self.before.low + self._low.value) / self.size
+        unseen = self.size - self.before.asked - self._told
+        high = (self.before.high + self._high.value + unseen) / self.size
         slack = SLACK if unseen else 0.0
         return Interval(max(low - slack, 0.0), min(high + slack, 1.0))
 
@@ -148,8 +149,8 @@ class Grown(Method):
     def _mean(self) -> float:
         """Return the mean of the new items: information-weighted, without what was expected of it beforehand."""
         clock = self.clock
-        if len(self._lows) == self.new:
-            return (fsum(self._lows) + fsum(self._highs)) / (2 * self.new)
+        if self._told == self.new:
+            return (self._low.value + self._high.value) / (2 * self.new)
         if clock.total <= self._expected:
             return clock.mean
         prior = self._expected * self.before.estimate
@@ -163,8 +164,8 @@ class Grown(Method):
             side.ladder_to(*end, certain)
             for side, end, certain in zip(self.sides, ends, self.certain, strict=True)
         )
-        low, high = self.before.low + fsum(self._lows), self.before.high + fsum(self._highs)
-        asked = self.before.asked + len(self._lows)
+        low, high = self.before.low + self._low.value, self.before.high + self._high.value
+        asked = self.before.asked + self._told
         clock = self.clock
         moments = clock.variance, clock.fourths / max(clock.count, 1)
         return Standing(self.size, asked, low, high, self.estimate, *moments, (below, above))

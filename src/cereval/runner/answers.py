@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cereval.datasets.prompts import Prompt
-from cereval.errors import BadFile, InvalidInput
+from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.kinds import kind_of
 from cereval.plan import Plan
 from cereval.runner.start import item_from
@@ -48,6 +48,8 @@ def answer_rows(store: Store, run_id: str) -> Iterator[dict[str, Any]]:
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
     for part in kind_of(plan).parts(plan):
         for draw, answer, at in store.rows(part.run_id):
+            if not 0 <= draw.item < len(items):
+                raise StoreError(f"run {part.run_id} drew item {draw.item}, which the store does not have")
             item = items[draw.item]
             asked = {"item": item.id, "category": item.category, "prompt": _text(prompt.messages(item))}
             yield {"run_id": run.run_id, "model": part.model_name, **asked, **_told(answer, at)}
@@ -55,7 +57,10 @@ def answer_rows(store: Store, run_id: str) -> Iterator[dict[str, Any]]:
 
 def _told(answer: Answer, at: float) -> dict[str, Any]:
     names = ("score", "failure", "detail", "cost_usd", "kept")
-    moment = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    try:
+        moment = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        moment = ""
     return {"answer": answer.text, **{name: getattr(answer, name) for name in names}, "asked_at": moment}
 
 

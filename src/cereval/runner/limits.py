@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from cereval.errors import InvalidInput
 
 UNLIMITED = 2**31
+MOST_CONNECTIONS = 10_000
+"""Each is a worker of its own, and may be a socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,10 @@ class Limits:
     further_calls: int | None = None
 
     def __post_init__(self) -> None:
-        if self.connections < 1:
-            raise InvalidInput("-j", "a whole number >= 1", self.connections)
+        if not 1 <= self.connections <= MOST_CONNECTIONS:
+            raise InvalidInput(
+                "-j", f"a whole number >= 1 and at most {MOST_CONNECTIONS:,}", self.connections
+            )
         for name in ("max_usd", "max_minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):

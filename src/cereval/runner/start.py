@@ -12,7 +12,7 @@ from cereval.certificate.base import issue
 from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item, content_hash
-from cereval.errors import Misuse, StoreError
+from cereval.errors import Misuse, StoreError, shown
 from cereval.goals import in_words
 from cereval.kinds import kind_of
 from cereval.kinds.base import Earlier, Kind
@@ -379,10 +379,25 @@ def _notes(kind: Kind, plan: Plan, spending: Spending) -> tuple[str, ...]:
 
 
 def item_from(row: Mapping[str, Any]) -> Item:
-    """Return an item as the store keeps it."""
-    values = dict(row) | {"answers": tuple(row["answers"]), "choices": tuple(row["choices"])}
-    values["input"] = row["input"] if isinstance(row["input"], str) else tuple(row["input"])
-    return Item(**values)
+    """Return an item as the store keeps it; one that is not as it was written is refused."""
+    try:
+        values = dict(row) | {"answers": tuple(row["answers"]), "choices": tuple(row["choices"])}
+        values["input"] = row["input"] if isinstance(row["input"], str) else tuple(row["input"])
+        item = Item(**values)
+    except (KeyError, TypeError):
+        item = None
+    if item is None or not _well_formed(item):
+        raise StoreError(
+            f"an item in the store was changed: {shown(row)}; restore a copy, or start a new run"
+        )
+    return item
+
+
+def _well_formed(item: Item) -> bool:
+    texts = (item.id, item.category or "", *item.answers, *item.choices)
+    turns = () if isinstance(item.input, str) else item.input
+    chat = all(isinstance(turn, Mapping) and isinstance(turn.get("content"), str) for turn in turns)
+    return chat and all(isinstance(text, str) for text in texts) and isinstance(item.metadata, Mapping)
 
 
 def stored_items(plan: Plan, store: Store) -> tuple[Item, ...]:

@@ -4,16 +4,19 @@ Obligations of every scorer:
 - a frozen dataclass of its settings with a class-level `name`; `spec_of` turns it into name + arguments and
   `build_scorer` back into an equal scorer;
 - one method, `score`, which gives a `Score` in [0, 1] or raises; it keeps no state between calls;
-- called through `score_answer`: a crash or a value that is no score becomes a `ScoringFailure`.
+- called through `score_answer`: a crash, a value that is no score or no answer in `LONGEST_S` seconds becomes a
+  `ScoringFailure`; code whose time is not bounded runs off the event loop (`threads.off_the_loop`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, fields
 from math import nan
 from typing import Any, ClassVar, Protocol
 
 from cereval.errors import InvalidInput, shown
+from cereval.scorers.threads import LONGEST_S
 
 
 class Question(Protocol):
@@ -67,11 +70,16 @@ class Scorer(Protocol):
 async def score_answer(scorer: Scorer, question: Question, answer: str) -> Score | ScoringFailure:
     """Score one answer; whatever goes wrong is a record.
 
-    A judge whose every call would fail is the exception: going on would turn the whole pool into failures.
+    A judge whose every call would fail is the exception: going on would turn the whole pool into failures. Its calls
+    have a limit of their own, and may be repeated for minutes.
     """
+    limit = None if hasattr(scorer, "judge") else LONGEST_S
     try:
-        return await scorer.score(question, answer)
+        async with asyncio.timeout(limit) as clock:
+            return await scorer.score(question, answer)
     except Exception as error:
+        if clock.expired():
+            return ScoringFailure(f"{scorer.name}: no score in {limit:g} s")
         if getattr(error, "everywhere", False):
             raise
         return ScoringFailure(f"{scorer.name}: {type(error).__name__}: {shown(str(error), limit=200)}")

@@ -15,6 +15,9 @@ from cereval.scorers.base import Question, Score, expected
 LONGEST = 50_000
 """Characters of an answer shown to the judge: a runaway answer must not cost a fortune."""
 
+LONGEST_PROMPT = 20_000_000
+"""Characters of what a judge is asked: a template may name its parts as often as it likes."""
+
 
 class JudgeReply(Protocol):
     """Describe what a scorer reads of a judge's reply."""
@@ -155,6 +158,11 @@ def filled(template: str, **parts: str) -> str:
     >>> filled("{a} and {b}", a="{b}", b="x")
     '{b} and x'
     """
+    size = len(template) + sum(template.count(f"{{{name}}}") * len(text) for name, text in parts.items())
+    if size > LONGEST_PROMPT:
+        raise CallError(
+            f"the judge's prompt would have {size:,} characters; at most {LONGEST_PROMPT:,} are sent"
+        )
     return re.sub(r"\{(\w+)\}", lambda match: parts.get(match[1], match[0]), template)
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from cereval.errors import InvalidInput
 from cereval.imports import optional
 from cereval.scorers.base import Question, Score, expected
+from cereval.scorers.threads import off_the_loop
 
 LONGEST = 10_000
 """Characters of an answer that are parsed; the final expression stands at its end."""
@@ -19,7 +20,8 @@ LONGEST = 10_000
 class Maths:
     """Score 1 when `math-verify` finds the answer's final expression equal to an accepted one.
 
-    `seconds` bounds the parsing and the comparison of one answer; longer scores 0 (main thread only).
+    `seconds` bounds the parsing and the comparison of one answer; longer scores 0. In other threads than the main one,
+    as in notebooks, an answer that takes over 30 seconds is a failure instead.
     """
 
     seconds: int = 3
@@ -30,6 +32,13 @@ class Maths:
             raise InvalidInput("seconds", "a whole number >= 1", self.seconds)
 
     async def score(self, question: Question, answer: str) -> Score:
+        # Where the library's own limit works, it bounds the time; elsewhere nothing may hold up the loop.
+        if self._limit() is not None:
+            return self._scored(question, answer)
+        found: Score = await off_the_loop(self._scored, question, answer)
+        return found
+
+    def _scored(self, question: Question, answer: str) -> Score:
         library = optional("math_verify", "math")
         # The library logs a traceback for every answer that it cannot read: for a scorer that is a plain 0.
         logging.getLogger("math_verify").setLevel(logging.CRITICAL)

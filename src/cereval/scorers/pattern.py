@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ import regex
 from cereval.errors import InvalidInput
 from cereval.scorers.base import Question, Score
 from cereval.scorers.text import ending, folded
+from cereval.scorers.threads import off_the_loop
 
 LONGEST_S = 2.0
 """Seconds of the processor for one answer: a pattern with nested repeats could take years."""
@@ -35,7 +35,7 @@ class Regex:
 
     async def score(self, question: Question, answer: str) -> Score:
         # In a thread and without the interpreter's lock: a slow pattern must not hold up the other calls.
-        read = await asyncio.to_thread(self._read, ending(answer))
+        read = await off_the_loop(self._read, ending(answer))
         if read is None:
             return Score(0.0, detail="no match")
         right = not question.answers or folded(read) in map(folded, question.answers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, ClassVar
 from cereval.errors import InvalidInput
 from cereval.imports import load_function
 from cereval.scorers.base import Question, Score
+from cereval.scorers.threads import off_the_loop
 
 TARGETS = frozenset(
     {"target", "reference", "expected", "gold", "answer", "answers", "label", "truth", "correct"}
@@ -26,7 +26,8 @@ class PythonScorer:
     """Call `score(output: str, item: Item) -> float`, a function of any name, sync or async.
 
     It gets the model's output and the item, by position, and returns a number in [0, 1], a bool or a `Score`. The item
-    (`cereval.datasets.base.Item`) has `.id`, `.text`, `.answers`, `.choices`, `.category` and `.metadata`.
+    (`cereval.datasets.base.Item`) has `.id`, `.text`, `.answers`, `.choices`, `.category` and `.metadata`. It has 30
+    seconds for each, in a thread beside the others; an answer that takes longer is a failure with that reason.
     """
 
     function: str
@@ -54,7 +55,7 @@ class PythonScorer:
         if inspect.iscoroutinefunction(function):
             value = await function(answer, question)
         else:
-            value = await asyncio.to_thread(function, answer, question)
+            value = await off_the_loop(function, answer, question)
         if inspect.isawaitable(value):
             # An object with an async `__call__` does not look like an async function.
             value = await value

@@ -59,6 +59,10 @@ class MethodForecast:
         return None if self.calls is None else 1 - self.calls / size
 
 
+FINEST = 1e-9
+"""The smallest half-width or gap that is planned for: calls grow with its square."""
+
+
 @dataclass(frozen=True, slots=True)
 class GoalForecast:
     """All forecasts for a goal, the paper's bounds beside them, and what to beware of."""
@@ -79,6 +83,8 @@ def plan_estimate(scenario: Scenario, eps: float) -> GoalForecast:
     {'static': 5000, 'hoeffding': 4612, 'normal': 1623, 'exact': 1634, 'seq': 5000, 'uniform': 1770}
     """
     check_eps(eps)
+    if eps < FINEST:
+        raise InvalidInput("eps", f"a number in [{FINEST:g}, 1) to plan for", eps)
     rows = [*_fixed(scenario, eps), _seq(scenario, eps, "")]
     if scenario.groups:
         rows.append(_oracle(scenario, eps))
@@ -100,7 +106,7 @@ def plan_threshold(scenario: Scenario, threshold: float) -> GoalForecast:
     if scenario.mean is None:
         raise InvalidInput("mean", "given, in [0, 1], to plan for a threshold", None)
     gap = abs(scenario.mean - threshold)
-    if gap < 1e-9:
+    if gap < FINEST:
         raise InvalidInput("mean", "different from the threshold (a tie needs every item)", scenario.mean)
     rows = [
         _powered(scenario, gap),

@@ -208,15 +208,18 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-def open_store(url: str = DEFAULT_URL) -> Store:
-    """Open, create or migrate the database at `sqlite:///FILE` or `postgresql://USER@HOST/NAME`."""
+def open_store(url: str = DEFAULT_URL, *, reading: bool = False) -> Store:
+    """Opens, creates or migrates the database at `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
+
+    reading: nothing is written, not even to bring an older file up to date; a copy in memory is.
+    """
     from cereval.store.sql import SqlStore
 
-    return SqlStore.open(url)
+    return SqlStore.open(url, reading=reading)
 
 
 @contextmanager
-def opened_store(url: str | None, *, create: bool = False) -> Iterator[Store]:
+def opened_store(url: str | None, *, create: bool = False, reading: bool = False) -> Iterator[Store]:
     """Open a store and close it again; one that is not there is made only where `create` says so."""
     wanted = url or DEFAULT_URL
     file = sqlite_file(wanted)
@@ -224,7 +227,7 @@ def opened_store(url: str | None, *, create: bool = False) -> Iterator[Store]:
         raise BadFile(f"there is no folder {file.parent} for the database; create it, or use another --store")
     if file is not None and not create and not file.is_file():
         raise StoreError(f"there is no database {file}; name the one that the run was made in with --store")
-    store = open_store(wanted)
+    store = open_store(wanted, reading=reading)
     try:
         yield store
     finally:

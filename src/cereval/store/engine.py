@@ -17,6 +17,7 @@ from cereval.errors import InvalidInput, Misuse, StoreError
 LARGEST_COPY = 2**30
 """Bytes of a database of an older schema that is read by a copy in memory."""
 
+DRIVER_SETTINGS = ("timeout", "isolation_level", "detect_types", "check_same_thread", "cached_statements")
 LONGEST_WAIT_S = 30
 """How long a write waits for SQLite's lock; `?timeout=` in the URL overrides it."""
 
@@ -24,16 +25,26 @@ LONGEST_WAIT_S = 30
 def parsed(url: str) -> URL:
     """Return a URL of a database that is supported; PostgreSQL goes through psycopg 3."""
     try:
+        url.encode()
         made = make_url(url)
     except (exc.ArgumentError, ValueError, AttributeError):
         made = URL.create("none")
     if made.get_backend_name() == "sqlite":
+        _check_query(made)
         return made
     if made.get_backend_name() in ("postgresql", "postgres"):
         return made.set(drivername="postgresql+psycopg")
     # A text with an @ is not shown: it may hold a password.
     received = "another text" if "@" in url else url
     raise InvalidInput("store", "a URL such as sqlite:///cereval.db or postgresql://user@host/name", received)
+
+
+def _check_query(url: URL) -> None:
+    """Refuse what SQLite's driver would pass over in silence."""
+    unknown = [] if "uri" in url.query else sorted(set(url.query) - set(DRIVER_SETTINGS))
+    if unknown:
+        allowed = ", ".join(DRIVER_SETTINGS)
+        raise InvalidInput("store", f"a URL of SQLite with no settings but {allowed}", "?" + unknown[0])
 
 
 def connected(url: URL) -> Engine:
@@ -76,6 +87,12 @@ def is_read_only(url: URL) -> bool:
     return not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK))
 
 
+def is_file(url: URL) -> bool:
+    """Tell whether a database is a file that is there."""
+    file = file_of(url)
+    return file is not None and file.is_file()
+
+
 def reading_uri(file: Path) -> str:
     """Name a database to SQLite so that nothing is written, neither to it nor beside it.
 
@@ -84,7 +101,7 @@ def reading_uri(file: Path) -> str:
     log, index = (Path(f"{file}{end}") for end in ("-wal", "-shm"))
     if not log.is_file() or log.stat().st_size == 0:
         return f"{file.absolute().as_uri()}?mode=ro&immutable=1"
-    if index.is_file():
+    if index.is_file() or os.access(file.absolute().parent, os.W_OK):
         return f"{file.absolute().as_uri()}?mode=ro"
     raise StoreError(
         f"{file} may not be written to, and a part of it is still in {log.name}; copy both to a folder of your own"

@@ -57,6 +57,10 @@ def translated(url: URL) -> Iterator[None]:
     except (exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
         kind = Unreachable if _is_away(url, error) else StoreError
         raise kind(_explained(url, error)) from None
+    except UnicodeError as error:
+        raise StoreError(
+            f"{place(url)} is damaged ({error}); restore a copy, or use another --store"
+        ) from None
 
 
 def place(url: URL) -> str:

@@ -10,27 +10,33 @@ from sqlalchemy import Connection, Select, and_, case, func, select
 
 from cereval.errors import StoreError
 from cereval.store.base import PastScores
+from cereval.store.cells import checked, whole
 from cereval.store.schema import answers, draws, runs
 
 _ANSWERED = and_(answers.c.run_id == draws.c.run_id, answers.c.draw == draws.c.draw)
 
 
 def past_scores(
-    connection: Connection, data_hash: str, wanted: Collection[str] | None, cutoffs: Mapping[str, int] | None
+    connection: Connection,
+    data_hash: str,
+    wanted: Collection[str] | None,
+    cutoffs: Mapping[str, int] | None,
+    place: str,
 ) -> PastScores:
     """Read the scores of all draws before each run's cutoff; runs without any are left out, unless asked for."""
     models = _models(connection, data_hash)
     if cutoffs is not None:
         _check(cutoffs, models)
-    used = first_open(connection, data_hash) if cutoffs is None else dict(cutoffs)
+    used = first_open(connection, data_hash, place) if cutoffs is None else dict(cutoffs)
     kept = [run for run in models if run in used and (wanted is None or run in wanted)]
     if cutoffs is not None:
         kept = list(cutoffs)
     columns = {run: column for column, run in enumerate(kept)}
+    told = checked(connection.execute(_scores(data_hash)).mappings().all(), place)
     rows = [
-        (item, columns[run], score)
-        for run, draw, item, score in connection.execute(_scores(data_hash))
-        if run in columns and draw < used[run]
+        (row["item"], columns[row["run_id"]], row["score"])
+        for row in told
+        if row["run_id"] in columns and row["draw"] < used[row["run_id"]]
     ]
     table = PastScores(
         runs=tuple(kept),
@@ -49,7 +55,7 @@ def _models(connection: Connection, data_hash: str) -> dict[str, str]:
     return {row.run_id: row.model for row in rows}
 
 
-def first_open(connection: Connection, data_hash: str) -> dict[str, int]:
+def first_open(connection: Connection, data_hash: str, place: str) -> dict[str, int]:
     """Find the first draw without an answer of each run that has a score: what lies before it can never change."""
     waiting = func.min(case((answers.c.draw.is_(None), draws.c.draw)))
     query = (
@@ -59,7 +65,7 @@ def first_open(connection: Connection, data_hash: str) -> dict[str, int]:
         .group_by(draws.c.run_id)
         .having(func.count(answers.c.score) > 0)
     )
-    return {run: int(cutoff) for run, cutoff in connection.execute(query)}
+    return {run: whole(cutoff, "draw", place) for run, cutoff in connection.execute(query)}
 
 
 def _scores(data_hash: str) -> Select[Any]:

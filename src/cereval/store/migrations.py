@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection, func, insert, inspect, select, text
 
 from cereval.errors import StoreError
+from cereval.store.cells import whole
 from cereval.store.schema import now, schema_versions
 
 LOCK = 0x63657265
@@ -45,9 +46,8 @@ def _checked(current: int, place: str) -> int:
 def _version(connection: Connection, place: str) -> int:
     tables = inspect(connection).get_table_names()
     if schema_versions.name in tables:
-        return int(
-            connection.execute(select(func.coalesce(func.max(schema_versions.c.version), 0))).scalar_one()
-        )
+        newest = connection.execute(select(func.coalesce(func.max(schema_versions.c.version), 0)))
+        return whole(newest.scalar_one(), "version", place)
     if tables and connection.dialect.name == "sqlite":
         raise StoreError(f"{place} is the database of another program; use another --store")
     schema_versions.create(connection)

@@ -18,7 +18,8 @@ from cereval.errors import StoreError
 from cereval.records import Draw
 from cereval.store import schema
 from cereval.store.base import Answer, KeptAnswer, PastScores, Run
-from cereval.store.engine import connected, connected_reading, is_read_only, made_private, parsed
+from cereval.store.cells import checked, mapping
+from cereval.store.engine import connected, connected_reading, is_file, is_read_only, made_private, parsed
 from cereval.store.faults import place, translated
 from cereval.store.history import first_open, past_scores
 from cereval.store.holds import Lease, held, holding
@@ -43,9 +44,9 @@ class SqlStore:
     """Those of the runs that are held here, on a server."""
 
     @classmethod
-    def open(cls, url: str) -> SqlStore:
+    def open(cls, url: str, *, reading: bool = False) -> SqlStore:
         address = parsed(url)
-        if is_read_only(address):
+        if is_read_only(address) or (reading and is_file(address)):
             return cls._open_reading(address)
         made_private(address)
         store = cls(address, connected(address))
@@ -99,12 +100,16 @@ class SqlStore:
     @patiently
     def run(self, run_id: str) -> Run:
         with self._reading() as connection:
-            ids = connection.execute(select(schema.runs.c.run_id)).scalars().all()
+            rows = connection.execute(select(schema.runs.c.run_id)).mappings().all()
+            ids = [row["run_id"] for row in checked(rows, place(self.address))]
             found = [known for known in ids if known == run_id] or [k for k in ids if k.startswith(run_id)]
             if len(found) != 1 or not run_id:
                 hint = did_you_mean(run_id, found or ids)
                 raise StoreError(f"{place(self.address)} has no single run {run_id!r}; {hint}")
-            return self._runs(connection, _summaries().where(schema.runs.c.run_id == found[0]))[0]
+            whole = self._runs(connection, _summaries().where(schema.runs.c.run_id == found[0]))
+            if not whole:
+                raise StoreError(f"{place(self.address)} is damaged: run {found[0]} has no events")
+            return whole[0]
 
     @patiently
     def runs(self) -> tuple[Run, ...]:
@@ -141,7 +146,7 @@ class SqlStore:
             select(schema.events).where(schema.events.c.run_id == run_id).order_by(schema.events.c.number)
         )
         return tuple(
-            {"status": row["status"], "at": row["at"], "detail": json.loads(row["detail"])} for row in rows
+            {"status": row["status"], "at": row["at"], "detail": self._mapping(row, "detail")} for row in rows
         )
 
     @patiently
@@ -194,12 +199,13 @@ class SqlStore:
         )
         with self._reading() as connection:
             for row in connection.execution_options(yield_per=1000).execute(query).mappings():
+                checked([row], place(self.address))
                 yield Draw(row["draw"], row["item"], row["probability"]), answer_from(row), row["at"]
 
     def certificates(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
         table = schema.certificates
         rows = self._all(select(table.c.content).where(table.c.run_id == run_id).order_by(table.c.number))
-        return tuple(json.loads(row["content"]) for row in rows)
+        return tuple(self._mapping(row, "content") for row in rows)
 
     @patiently
     def add_items(self, data_hash: str, items: Iterable[Mapping[str, Any]]) -> None:
@@ -220,7 +226,7 @@ class SqlStore:
     def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]:
         table = schema.items
         rows = self._all(select(table.c.content).where(table.c.data_hash == data_hash).order_by(table.c.item))
-        return tuple(json.loads(row["content"]) for row in rows)
+        return tuple(self._mapping(row, "content") for row in rows)
 
     @patiently
     def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
@@ -276,12 +282,12 @@ class SqlStore:
         table = schema.runs
         query = select(table.c.run_id, table.c.plan).order_by(table.c.created_at, table.c.run_id)
         rows = self._all(query if data_hash is None else query.where(table.c.data_hash == data_hash))
-        return tuple((row["run_id"], json.loads(row["plan"])) for row in rows)
+        return tuple((row["run_id"], self._mapping(row, "plan")) for row in rows)
 
     @patiently
     def cutoffs(self, data_hash: str) -> Mapping[str, int]:
         with self._reading() as connection:
-            return first_open(connection, data_hash)
+            return first_open(connection, data_hash, place(self.address))
 
     @patiently
     def past_scores(
@@ -292,7 +298,7 @@ class SqlStore:
         cutoffs: Mapping[str, int] | None = None,
     ) -> PastScores:
         with self._reading() as connection:
-            return past_scores(connection, data_hash, runs, cutoffs)
+            return past_scores(connection, data_hash, runs, cutoffs, place(self.address))
 
     def _insert(self, run_id: str, table: Table, rows: list[dict[str, Any]]) -> None:
         if rows:
@@ -306,14 +312,17 @@ class SqlStore:
     @patiently
     def _all(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
         with self._reading() as connection:
-            return connection.execute(query).mappings().all()
+            return checked(connection.execute(query).mappings().all(), place(self.address))
+
+    def _mapping(self, row: Mapping[Any, Any], name: str) -> dict[str, Any]:
+        return mapping(row[name], name, place(self.address))
 
     def _runs(self, connection: Connection, query: Select[Any]) -> tuple[Run, ...]:
-        rows = connection.execute(query).mappings().all()
+        rows = checked(connection.execute(query).mappings().all(), place(self.address))
         uncounted = [row["run_id"] for row in rows if f'"{COUNTS[0]}"' not in row["detail"]]
         counts, labels = _counted(connection, uncounted), _labelled(connection)
         found = [
-            replace(run_from(row), **counts.get(row["run_id"], {}), labels=labels.get(row["run_id"], ()))
+            replace(self._run(row), **counts.get(row["run_id"], {}), labels=labels.get(row["run_id"], ()))
             for row in rows
         ]
         at_work = held(connection, (run.run_id for run in found if run.status == "running"))
@@ -323,6 +332,14 @@ class SqlStore:
             else run
             for run in found
         )
+
+    def _run(self, row: Mapping[Any, Any]) -> Run:
+        summary = self._mapping(row, "detail") if row["status"] in ENDED else {}
+        counts = {name: summary.pop(name) for name in COUNTS if name in summary}
+        if not all(value is None or type(value) in (int, float) for value in counts.values()):
+            summary, counts = {}, {}
+        plain = {name: value for name, value in row.items() if name != "detail"}
+        return Run(**(plain | {"plan": self._mapping(row, "plan"), "summary": summary} | counts))
 
     @contextmanager
     def _writing(self, run_id: str = "") -> Iterator[Connection]:
@@ -364,13 +381,6 @@ def answer_from(row: Mapping[Any, Any]) -> Answer:
     return Answer(
         **{key: value for key, value in row.items() if key not in ("run_id", "at", "item", "probability")}
     )
-
-
-def run_from(row: Mapping[Any, Any]) -> Run:
-    summary = json.loads(row["detail"]) if row["status"] in ENDED else {}
-    counts = {name: summary.pop(name) for name in COUNTS if name in summary}
-    plain = {name: value for name, value in row.items() if name != "detail"}
-    return Run(**(plain | {"plan": json.loads(row["plan"]), "summary": summary} | counts))
 
 
 def _summaries() -> Select[Any]:

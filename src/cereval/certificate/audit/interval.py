@@ -271,6 +271,6 @@ def audit(case: Case) -> Audited:
 def _concluded(book: Book, bets: Interval, mean: float, crossed: bool, chances: tuple[float, ...]) -> Audited:
     logical = book.logical()
     lower, upper = max(logical.lower, bets.lower), min(logical.upper, bets.upper)
-    contradiction = crossed or lower > upper + LOGICAL_SLACK
+    contradiction = crossed or lower > upper + max(LOGICAL_SLACK, book.slack)
     interval = logical if contradiction or book.complete else Interval(lower, upper)
     return Audited(interval, mean, contradiction, chances)

@@ -18,6 +18,7 @@ from cereval.sessions.base import AskTell, tell
 from cereval.sessions.tasks import TaskSession
 from cereval.stats.betting import ROUNDING
 from cereval.stats.evidence import holm
+from cereval.stats.rounding import sum_slack
 
 
 class TasksAudit(Audit):
@@ -68,7 +69,8 @@ class TasksAudit(Audit):
         upper = fsum(one.interval.upper for one in audits) / len(audits)
         lower = max(own.interval.lower, lower, logical.lower)
         upper = min(own.interval.upper, upper, logical.upper)
-        crossed = any(one.contradiction for one in (own, *audits)) or lower > upper + LOGICAL_SLACK
+        slack = max(LOGICAL_SLACK, sum_slack(self.session.n_items))
+        crossed = any(one.contradiction for one in (own, *audits)) or lower > upper + slack
         interval = logical if crossed or engine.complete else Interval(lower, upper)
         self.equal("macro.lower (audit)", stated["lower"], interval.lower)
         self.equal("macro.upper (audit)", stated["upper"], interval.upper)

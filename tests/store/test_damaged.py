@@ -1,0 +1,74 @@
+"""Stores that were changed by hand: SQLite keeps any value in any column, and each wrong one is one line."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cereval.cli.main import main
+
+STORE = Path(__file__).parent.parent / "golden" / "store.db"
+CASES = {
+    "a version in words": "update cereval_schema set version = 'x' where version = 1",
+    "a plan that is no JSON": "update runs set plan = '[[['",
+    "a plan that is a list": "update runs set plan = '[]'",
+    "NaN in a plan": "update runs set plan = replace(plan, '\"confidence\":0.95', '\"confidence\":NaN')",
+    "a seed in words": 'update runs set plan = replace(plan, \'"seed":\', \'"seed":"x","more":\')',
+    "an item without answers": 'update items set content = \'{"id": "a", "input": "b"}\'',
+    "an item of numbers": "update items set content = replace(content, '\"choices\":[]', '\"choices\":5')",
+    "a draw of no item": "update draws set item = 99999",
+    "a draw in words": "update draws set item = 'x'",
+    "an endless score": "update answers set score = 9e999 where score is not null",
+    "a text that is bytes": "update answers set text = x'ff'",
+    "no events": "delete from events",
+}
+
+
+def changed(folder: Path, statement: str) -> str:
+    shutil.copy(STORE, folder / "store.db")
+    with closing(sqlite3.connect(folder / "store.db")) as store:
+        store.execute(statement)
+        store.commit()
+        return str(store.execute("select run_id from runs order by created_at").fetchone()[0])
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("command", ["runs", "show", "export", "report", "resume"])
+def test_a_damaged_store_is_one_line(
+    case: str,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = changed(tmp_path, CASES[case])
+    extra = {"runs": [], "export": [run, "-o", "a.csv"], "resume": [run, "--display", "none"]}.get(
+        command, [run]
+    )
+    code = main([command, *extra, "--store", "sqlite:///store.db"])
+    said = capsys.readouterr().err
+    assert code in (0, 1, 3)
+    assert (code == 1) == ("error: " in said)
+    assert said.count("error: ") <= 1
+
+
+def test_settings_that_sqlite_would_ignore_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "--store", f"sqlite:///{STORE}?mode=ro"]) == 1
+    assert "no settings but timeout" in capsys.readouterr().err
+
+
+def test_verify_writes_nothing(tmp_path: Path) -> None:
+    """A database of an older schema beside the certificate is brought up to date in memory alone."""
+    name = "estimate-estimate-auto.json"
+    shutil.copy(STORE.parent / "engine-51283a0.db", tmp_path / "store.db")
+    shutil.copy(STORE.parent / "engine-51283a0.json", tmp_path / name)
+    before = (tmp_path / "store.db").read_bytes()
+    main(["verify", str(tmp_path / name), "--store", f"sqlite:///{tmp_path / 'store.db'}"])
+    main(["verify", str(tmp_path / name)])
+    assert (tmp_path / "store.db").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, "store.db"]
