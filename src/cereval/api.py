@@ -31,6 +31,7 @@ from cereval.runner.progress import Observer, Silent
 from cereval.runner.request import Request, request_from
 from cereval.runner.run import Outcome
 from cereval.runner.run import run as run_loop
+from cereval.runner.samples import Samples
 from cereval.runner.start import Start, changed, held, planned, start
 from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, Store, opened_store
@@ -232,7 +233,7 @@ async def carry_out(
     try:
         with held(plan, store):
             begun = _begun(start(plan, work.items, store), store, change)
-            watcher, books = observer or Silent(), books_for(plan, store, reuse)
+            watcher, books = observer or Silent(), books_for(plan, work.items, work.prompt, store, reuse)
             executor = WithBook(work.executor, work.items, work.scorer, books)
             return await run_loop(
                 begun,
@@ -291,7 +292,7 @@ def resumed(
         )
     if goal or max_calls is not None:
         _check_newest(work.plan.run_id, store)
-    return work, Change(0, 0, goal, max_calls)
+    return work, Change(0, 0, goal, Samples.of(work.plan.scorer).draws(max_calls))
 
 
 def _check_newest(run_id: str, store: Store) -> None:

@@ -108,6 +108,20 @@ ASKING_A_MODEL: tuple[Option, ...] = (
     click.option("--system", help="The system prompt, or @FILE."),
     click.option("--few-shot", type=int, metavar="N", help="Worked examples, taken out of the data."),
 )
+SAMPLING: tuple[Option, ...] = (
+    click.option(
+        "--samples",
+        type=int,
+        metavar="N",
+        help="Ask every question drawn N times (--temperature above 0); its score is the mean.",
+    ),
+    click.option(
+        "--pass-at",
+        type=int,
+        metavar="K",
+        help="Its score is pass@K instead: the chance that the best of K answers is right, from N answers (default K).",
+    ),
+)
 SCORING: tuple[Option, ...] = (
     click.option(
         "--scorer",
@@ -194,6 +208,7 @@ ASKING: tuple[Option, ...] = (
 RUN: tuple[Option, ...] = (
     MODEL,
     *ASKING_A_MODEL,
+    *SAMPLING,
     *SCORING,
     *FIELDS,
     *STATISTICS,

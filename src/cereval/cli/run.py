@@ -78,10 +78,13 @@ def _shown(request: Request, work: Prepared, as_json: bool) -> int:
     """Print the plan, the first prompt and the calls to expect, without asking anything."""
     from cereval.cli.output import print_json, print_table
     from cereval.goals import in_words
+    from cereval.runner.samples import Samples
     from cereval.text import percent
 
     first = [dict(turn) for turn in work.prompt.messages(work.items[0])]
-    calls, plan = _expected(request, work.plan), work.plan
+    plan = work.plan
+    expected = _expected(request, plan)
+    calls = None if expected is None else expected * Samples.of(plan.scorer).count
     if as_json:
         print_json({"plan": plan.as_dict(), "first_prompt": first, "expected_calls": calls})
         return 0

@@ -19,6 +19,7 @@ from cereval.errors import BadFile
 from cereval.records import Certified, Rows, Step, Table
 from cereval.runner.book import Reuse
 from cereval.runner.run import Outcome
+from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
 from cereval.runner.start import planned
 from cereval.store.base import DEFAULT_URL, Store, opened_store, sqlite_file
@@ -78,7 +79,7 @@ def finish(
         run_json(outcome, path),
         run_rows(outcome, path),
         as_json=flags["as_json"],
-        notes=shared_notes(outcome, store),
+        notes=[*shared_notes(outcome, store), *sampling_notes(outcome)],
     )
     if not flags["as_json"]:
         suggest_resuming(outcome, store)
@@ -140,6 +141,12 @@ def shared_notes(outcome: Outcome, store: Store) -> list[str]:
         "answers in the store from earlier runs were not asked again; the confidence is that of this run by itself, "
         "its goal and models fixed before those answers were looked at"
     ]
+
+
+def sampling_notes(outcome: Outcome) -> list[str]:
+    """Say what is estimated where every question is asked several times."""
+    samples = Samples.of(outcome.plan.scorer)
+    return [samples.words(outcome.plan.target)] if samples.count > 1 else []
 
 
 def suggest_resuming(outcome: Outcome, store: Store) -> None:

@@ -6,14 +6,17 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, InvalidInput
 from cereval.kinds import kind_of
 from cereval.plan import Plan
+from cereval.runner.samples import Samples, unpacked
 from cereval.runner.start import item_from
 from cereval.store.base import Answer, Store
 
@@ -30,6 +33,7 @@ COLUMNS = {
     "cost_usd": float,
     "kept": str,
     "asked_at": str,
+    "sample": int,
 }
 """The names of a row, and the kind of value under each."""
 
@@ -46,11 +50,17 @@ def answer_rows(store: Store, run_id: str) -> Iterator[dict[str, Any]]:
     items = [item_from(row) for row in store.items(plan.data_hash)]
     examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
+    several = Samples.of(plan.scorer).count > 1
+    asked = cache(lambda number: _asked(items[number], prompt))
     for part in kind_of(plan).parts(plan):
         for draw, answer, at in store.rows(part.run_id):
-            item = items[draw.item]
-            asked = {"item": item.id, "category": item.category, "prompt": _text(prompt.messages(item))}
-            yield {"run_id": run.run_id, "model": part.model_name, **asked, **_told(answer, at)}
+            for number, one in enumerate(unpacked(answer) if several else [answer], start=1):
+                row = {"run_id": run.run_id, "model": part.model_name, **asked(draw.item)}
+                yield {**row, **_told(one, at), "sample": number}
+
+
+def _asked(item: Item, prompt: Prompt) -> dict[str, Any]:
+    return {"item": item.id, "category": item.category, "prompt": _text(prompt.messages(item))}
 
 
 def _told(answer: Answer, at: float) -> dict[str, Any]:
@@ -111,7 +121,7 @@ def _write_parquet(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = {str: pa.string(), float: pa.float64()}
+    kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
     schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
     count = 0
     with pq.ParquetWriter(path, schema) as writer:

@@ -14,6 +14,7 @@ from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError, shown
 from cereval.models.base import EndpointError, Model, Reply, another_model
 from cereval.records import Draw
+from cereval.runner.samples import Samples, packed
 from cereval.scorers.base import Scorer, ScoringFailure, score_answer
 from cereval.store.base import Answer
 
@@ -80,8 +81,8 @@ class Callers:
     scorer: Scorer
     judge: Model | None = None
     warned: set[str] = field(default_factory=set)
-    alike: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """The last answer of each model, and how often it came in a row."""
+    alike: dict[int, tuple[str, int, int]] = field(default_factory=dict)
+    """The last answer of each model, how many items in a row got it, and the last of them."""
     waiting: list[str] = field(default_factory=list)
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
@@ -89,7 +90,7 @@ class Callers:
         try:
             reply = await self.models[model].answer(self.prompt.messages(item))
             self._notice(self.models[model].name, reply.served)
-            self._count(model, reply.text.strip())
+            self._count(model, draw.item, reply.text.strip())
         except EndpointError:
             raise
         except CallError as error:
@@ -103,11 +104,11 @@ class Callers:
             self.warned.add(served)
             self.waiting.append(f"warning: {asked} was asked, and the server says that {served} answered")
 
-    def _count(self, model: int, text: str) -> None:
-        """Warn once where a model gives the same answer, or none, many times in a row."""
-        last, times = self.alike.get(model, ("", 0))
-        times = times + 1 if text == last else 1
-        self.alike[model] = text, times
+    def _count(self, model: int, item: int, text: str) -> None:
+        """Warn once where a model gives the same answer, or none, to many questions in a row."""
+        last, times, before = self.alike.get(model, ("", 0, -1))
+        times = times + (item != before) if text == last else 1
+        self.alike[model] = text, times, item
         if times == SUSPICIOUS and (name := f"alike {model}") not in self.warned:
             self.warned.add(name)
             what = f"the answer {shown(text, 40)}" if text else "no text"
@@ -155,6 +156,39 @@ class PackedCallers:
 
     async def close(self) -> None:
         await self.each.close()
+
+
+@dataclass(slots=True)
+class Sampled:
+    """An executor that asks every question several times and keeps the answers as one.
+
+    A call that fails for good leaves the question's score unknown, as for one answer.
+    """
+
+    inner: Executor
+    samples: Samples
+    room: asyncio.Semaphore
+
+    async def answer(self, draw: Draw, model: int, place: int) -> Answer:
+        calls = [asyncio.ensure_future(self._one(draw, model, place)) for _ in range(self.samples.count)]
+        try:
+            return packed(await asyncio.gather(*calls), self.samples)
+        finally:
+            for call in calls:
+                call.cancel()
+
+    async def _one(self, draw: Draw, model: int, place: int) -> Answer:
+        async with self.room:
+            return await self.inner.answer(draw, model, place)
+
+    def answered_before(self, model: int) -> None:
+        self.inner.answered_before(model)
+
+    def notices(self) -> list[str]:
+        return self.inner.notices()
+
+    async def close(self) -> None:
+        await self.inner.close()
 
 
 async def _outcome(callers: Callers, draw: Draw, number: int, place: int) -> Answer | Exception:

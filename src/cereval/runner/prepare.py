@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +27,11 @@ from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url
 from cereval.models.prices import Price
 from cereval.plan import DRAWN, Known, Plan
-from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers
+from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers, Sampled
 from cereval.runner.limits import Limits
 from cereval.runner.outside import OUTSIDE
 from cereval.runner.request import Request
+from cereval.runner.samples import Samples
 from cereval.runner.start import item_from, reader, stored_items
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.scorers.base import Scorer, spec_of
@@ -48,6 +50,9 @@ CIRCUMSTANCES = (
     *("judge_price_in", "judge_price_out", "fresh", "max_age"),
 )
 """The settings of a request that are no part of its plan."""
+
+SAMPLING = ("samples", "pass_at")
+"""Settings of questions about one mean only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +82,14 @@ def prepared(request: Request) -> Prepared:
 
 def against(request: Request, models: Sequence[str], goal: Goal) -> Prepared:
     """Two models on the same items."""
-    _left_out(request, "method", "target")
+    _left_out(request, "method", "target", *SAMPLING)
     plan, items = _several(request, models, " against ")
     return opened(replace(plan, kind="compare", goal=goal.spec()), items, circumstances_of(request))
 
 
 def ranked(request: Request, models: Sequence[str], goal: Any) -> Prepared:
     """Many models on the same items."""
-    _left_out(request, "method", "target", "weights", "mix")
+    _left_out(request, "method", "target", "weights", "mix", *SAMPLING)
     plan, items = _several(request, models, ", ")
     ranking = replace(plan, kind="rank", goal=goal.spec(), method="pairs", target="benchmark")
     return opened(ranking, items, circumstances_of(request))
@@ -114,7 +119,7 @@ def _several(request: Request, models: Sequence[str], between: str) -> tuple[Pla
 
 def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
     """One run on many tasks: the categories of one data set, or one task for each of several."""
-    _left_out(request, "method", "target", "weights", "mix")
+    _left_out(request, "method", "target", "weights", "mix", *SAMPLING)
     if len(files) > 1 and request.few_shot:
         raise InvalidInput("--few-shot", "left out where each of several files is a task", request.few_shot)
     parts = [read_data(replace(request, data=file), combined=len(files) > 1) for file in files]
@@ -131,7 +136,7 @@ def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
 
 def growing(request: Request) -> Prepared:
     """The first version of a data set that will grow."""
-    _left_out(request, "method", "weights", "mix", "at_least")
+    _left_out(request, "method", "weights", "mix", "at_least", *SAMPLING)
     plan, items = _plan(request, *read_data(request, combined=True))
     growth = {"sizes": [plan.n_items], "after": None}
     return opened(replace(plan, method="growing", growth=growth), items, circumstances_of(request))
@@ -236,6 +241,10 @@ def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: b
     run = store.run(run_id)
     plan = _stored_plan(run)
     items = stored_items(plan, store)
+    if any(one.get("settings", {}).get("temperature") != 0 for one in kind_of(plan).models(plan)):
+        raise InvalidInput(
+            "RUN", "one at temperature 0: other answers are no facts about a model", run.run_id
+        )
     given = {name: settings.get(name) for name in ("judge", "judge_base_url")}
     wanted = settings.get("scorer") or plan.scorer.get("spec") or plan.scorer
     wanted = _with_texts(wanted, settings.get("rubric"), settings.get("judge_template"))
@@ -297,6 +306,9 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
     callers = Callers(items, prompt, models, scorer, judge)
     whole = replace(plan, scorer=_scorer_spec(plan, scorer))
     executor: Executor = PackedCallers(callers) if kind.packed else callers
+    samples = Samples.of(plan.scorer)
+    if samples.count > 1:
+        executor = Sampled(executor, samples, asyncio.Semaphore(limits.connections))
     return Prepared(whole, items, executor, scorer, prompt, limits, circumstances)
 
 
@@ -415,6 +427,7 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
     scorer = request.scorer or ("choice" if data.items[0].choices else "exact")
     scorer = _with_texts(scorer, request.rubric, request.judge_template)
     prompt = {"template": text_of(request.template), "system": text_of(request.system)}
+    samples = _samples(request)
     plan = Plan(
         goal=request.goal.spec(),
         data_hash=data.content_hash,
@@ -426,17 +439,34 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
             "settings": {"temperature": request.temperature, "max_tokens": request.max_tokens},
             **({} if request.revision is None else {"revision": request.revision}),
         },
-        scorer={"spec": scorer, "judge": request.judge, "judge_base_url": request.judge_base_url},
+        scorer={
+            "spec": scorer,
+            "judge": request.judge,
+            "judge_base_url": request.judge_base_url,
+            **samples.spec(),
+        },
         prompt={**prompt, "examples": [example.as_dict() for example in examples]},
         confidence=request.confidence,
         target=request.target,
         method=request.method,
         seed=fresh_seed() if request.seed is None else request.seed,
         seed_source=DRAWN if request.seed is None else "",
-        max_calls=request.max_calls,
+        max_calls=samples.draws(request.max_calls),
         weights=weights_for(request, data.items),
     )
     return plan, data.items
+
+
+def _samples(request: Request) -> Samples:
+    """How often every question is asked; more than once only where answers differ."""
+    samples = Samples.wanted(request.samples, request.pass_at)
+    if samples.count > 1 and request.temperature == 0:
+        raise InvalidInput(
+            "--samples", "given with a --temperature above 0: at 0 all answers are alike", samples.count
+        )
+    if samples.count > 1 and str(request.model).startswith(OUTSIDE):
+        raise InvalidInput("--samples", "left out where answers come from outside", samples.count)
+    return samples
 
 
 def _with_texts(scorer: Any, rubric: str | None, template: str | None) -> Any:

@@ -17,6 +17,7 @@ from cereval.runner.executor import Counted, Executor
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
 from cereval.runner.progress import Observer, Silent, Subject
+from cereval.runner.samples import Samples
 from cereval.runner.start import Start, run_ids
 from cereval.store.base import Store
 from cereval.store.writer import AnswerWriter
@@ -116,7 +117,7 @@ def _outcome(begun: Start, store: Store, loop: Loop, before: int, counted: Count
         store.finish(begun.plan.run_id, certificate, status, _summary(begun, result))
         for run_id in run_ids(begun.plan)[1:]:
             store.mark(run_id, status)
-    calls = begun.spending.calls
+    calls, each = begun.spending.calls, Samples.of(begun.plan.scorer).count
     several = len(begun.voices) > 1
     return Outcome(
         run_id=begun.plan.run_id,
@@ -124,13 +125,13 @@ def _outcome(begun: Start, store: Store, loop: Loop, before: int, counted: Count
         kind=begun.kind,
         result=begun.kind.shown(result, begun.plan),
         certificate=certificate,
-        calls=calls,
-        surplus=calls - session.calls,
+        calls=calls * each,
+        surplus=(calls - session.calls) * each,
         cost_usd=begun.spending.cost_usd,
         interrupted=end == "interrupted" and not session.done,
         parts={voice.name: voice.run_id for voice in begun.voices} if several else {},
-        asked=calls - before - (counted.kept if counted else 0),
-        kept=before + (counted.kept if counted else 0),
+        asked=(calls - before - (counted.kept if counted else 0)) * each,
+        kept=(before + (counted.kept if counted else 0)) * each,
         kept_since=_oldest(begun, store, counted) if before or (counted and counted.kept) else None,
     )
 
