@@ -2,8 +2,10 @@
 
 A store with 1,000 finished runs of 1,000 answers each is made, on several versions of one data set that differ in a
 few questions. Then, each command in a process of its own, by the clock and with its peak memory: `cereval --version`
-(what any command takes), `runs`, `show`, a new run with all that is known as history (until its first answers: the
-budget is one call), and `export --all` of all answers as JSON lines, beside that of a hundredth of them.
+(what any command takes), `runs`, `show`, a new run of one call on one more version of the data, without and with all
+of it as history (with its certificate, which holds the history), what of that is its start (until the first question
+is drawn), and `export --all` of all answers as JSON lines. Beside it a store of a hundredth of that. One thread of
+linear algebra: more would wait for one another on a busy machine.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 
 import click
 import numpy as np
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert
 
 from benchmarks.tables import markdown, publish
 from cereval.datasets.base import DataSet, Item
@@ -57,12 +59,13 @@ def fill(store: SqlStore, runs: int, answers: int) -> str:
     for one in data:
         store.add_items(one.content_hash, (item.as_dict() for item in one.items))
     run_id = ""
-    for number in range(runs):
-        run_id = _add(store, data[number % VERSIONS], number, answers, hard, rng)
+    with store.engine.begin() as connection:
+        for number in range(runs):
+            run_id = _add(connection, data[number % VERSIONS], number, answers, hard, rng)
     return run_id
 
 
-def _add(store: SqlStore, data: DataSet, number: int, answers: int, hard: Any, rng: Any) -> str:
+def _add(connection: Connection, data: DataSet, number: int, answers: int, hard: Any, rng: Any) -> str:
     goal = {"goal": "estimate", "eps": 0.02}
     model = {"name": f"openai/model-{number}", "base_url": "http://localhost:9/v1", "settings": {}}
     plan = Plan(goal, data.content_hash, ITEMS, model, data_name=data.source, method="uniform", seed=number)
@@ -82,15 +85,16 @@ def _add(store: SqlStore, data: DataSet, number: int, answers: int, hard: Any, r
         answer_row(plan.run_id, Answer(place, text=text, score=score), 1e9)
         for place, score in enumerate(scores.tolist())
     ]
-    with store.engine.begin() as connection:
-        content = json.dumps(plan.as_dict(), sort_keys=True, separators=(",", ":"))
-        connection.execute(
-            insert(schema.runs), [{**run, "plan": content, **row, "created_at": moment, "engine": 1}]
-        )
-        event = {**run, "number": 1, "status": "finished", "detail": detail, "at": moment}
-        connection.execute(insert(schema.events), [event])
-        connection.execute(insert(schema.draws), drawn)
-        connection.execute(insert(schema.answers), told)
+    content = json.dumps(plan.as_dict(), sort_keys=True, separators=(",", ":"))
+    named = {**run, "plan": content, **row, "created_at": moment, "engine": 1}
+    event = {**run, "number": 1, "status": "finished", "detail": detail, "at": moment}
+    for table, rows in (
+        (schema.runs, [named]),
+        (schema.events, [event]),
+        (schema.draws, drawn),
+        (schema.answers, told),
+    ):
+        connection.execute(insert(table), rows)
     return plan.run_id
 
 
@@ -98,9 +102,10 @@ def measured(*arguments: str) -> tuple[float, float, float]:
     """Seconds by the clock, seconds of the processor, and peak memory in MB of one command."""
     begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     nothing = os.open(os.devnull, os.O_WRONLY)
-    command = [sys.executable, "-m", "cereval", *arguments]
+    command = [sys.executable, "-m", *arguments]
     actions = [(os.POSIX_SPAWN_DUP2, nothing, 1)]
-    child = os.posix_spawn(sys.executable, command, dict(os.environ), file_actions=actions)
+    settings = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    child = os.posix_spawn(sys.executable, command, settings, file_actions=actions)
     os.close(nothing)
     _, status, used = os.wait4(child, 0)
     assert os.waitstatus_to_exitcode(status) in (0, 3), arguments
@@ -132,11 +137,12 @@ def lines(folder: Path, runs: int, answers: int) -> list[list[object]]:
             *quiet,
         ),
         "run, one call, with history": ("run", str(data), "--store", url, "--model", "scripted/0.7", *quiet),
+        "start with history": ("benchmarks.notebook", "--start", url, str(data)),
         "export --all": ("export", "--all", "--store", url, "-o", out),
     }
     found: list[list[object]] = []
     for name, arguments in commands.items():
-        spent = measured(*arguments)
+        spent = measured(*(() if name.startswith("start") else ("cereval",)), *arguments)
         found.append(
             [f"{runs:,} x {answers:,}", name, *(f"{one:.2f}" for one in spent[:2]), f"{spent[2]:.0f}"]
         )
@@ -144,13 +150,33 @@ def lines(folder: Path, runs: int, answers: int) -> list[list[object]]:
     return found
 
 
+def begin(url: str, data: str) -> None:
+    """Do what a new run does before its first call, and stop there."""
+    from cereval.runner.book import Reuse, books_for
+    from cereval.runner.prepare import prepared
+    from cereval.runner.request import request_from
+    from cereval.runner.start import planned, start
+
+    work = prepared(request_from(data, None, {"model": "scripted/0.8", "eps": 0.02, "store": url}))
+    with closing(open_store(url)) as store:
+        plan = planned(work.plan, work.items, store, history=True)
+        begun = start(plan, work.items, store)
+        books_for(plan, work.items, work.prompt, store, Reuse())
+        assert len(plan.history) > 1
+        assert begun.session.ask(8)
+
+
 @click.command(help=__doc__)
+@click.option("--start", "place", nargs=2, metavar="URL DATA", hidden=True)
 @click.option("--runs", default=1_000, show_default=True)
 @click.option("--answers", default=1_000, show_default=True)
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Write the table, with its command, to this file."
 )
-def main(runs: int, answers: int, out: Path | None) -> None:
+def main(runs: int, answers: int, out: Path | None, place: tuple[str, str] | None) -> None:
+    if place:
+        begin(*place)
+        return
     with tempfile.TemporaryDirectory() as name:
         rows = [row for count in (max(runs // 100, 1), runs) for row in lines(Path(name), count, answers)]
     header = ["runs x answers", "command", "seconds", "seconds of CPU", "peak memory, MB"]

@@ -83,7 +83,12 @@ SPENDING: tuple[Option, ...] = (
 )
 LIMITS: tuple[Option, ...] = (CONNECTIONS, MAX_CALLS, *SPENDING)
 PRICES: tuple[Option, ...] = (
-    click.option("--price-in", type=float, metavar="USD", help="Per million input tokens."),
+    click.option(
+        "--price-in",
+        type=float,
+        metavar="USD",
+        help="Per million input tokens.  [default: prices.yaml in the folder of settings, else list prices]",
+    ),
     click.option("--price-out", type=float, metavar="USD", help="Per million output tokens."),
     click.option("--timeout", type=float, metavar="S", help="Seconds for one answer.  [default: 120]"),
 )
@@ -98,7 +103,16 @@ FIELDS: tuple[Option, ...] = tuple(
     }.items()
 )
 MODEL = click.option(
-    "--model", metavar="NAME", help="openai/NAME, python:module:function, gguf:PATH, local/smollm2."
+    "--model",
+    metavar="NAME",
+    help="openai/NAME, anthropic/, deepseek/, gemini/, groq/, mistral/, openrouter/, together/ or xai/NAME, "
+    "python:module:function, gguf:PATH, local/smollm2.",
+)
+CHOOSE = click.option(
+    "--choose",
+    type=click.Choice(["text", "logprobs"]),
+    help="How a choice is read: from the answer's text, or as the likeliest letter, where the server sends "
+    "log-probabilities.  [default: text]",
 )
 ASKING_A_MODEL: tuple[Option, ...] = (
     click.option("--base-url", metavar="URL", help="An OpenAI-compatible server, usually ending in /v1."),
@@ -107,6 +121,7 @@ ASKING_A_MODEL: tuple[Option, ...] = (
     click.option("--template", help="The prompt in Jinja2, such as 'Q: {{ question }}', or @FILE."),
     click.option("--system", help="The system prompt, or @FILE."),
     click.option("--few-shot", type=int, metavar="N", help="Worked examples, taken out of the data."),
+    CHOOSE,
 )
 SAMPLING: tuple[Option, ...] = (
     click.option(
@@ -190,7 +205,7 @@ STATISTICS: tuple[Option, ...] = (
     click.option(
         "--history/--no-history",
         default=None,
-        help="Learn from earlier runs of other models on the same data.  [default: yes]",
+        help="Learn from earlier runs of other models on the same questions.  [default: yes]",
     ),
 )
 ASKING: tuple[Option, ...] = (

@@ -114,6 +114,8 @@ def run_json(outcome: Outcome, path: Path) -> dict[str, Any]:
         "kept": outcome.kept,
         "surplus": outcome.surplus,
         "cost_usd": outcome.cost_usd,
+        "priced_by": outcome.priced_by or None,
+        "calls_to_go": outcome.calls_to_go,
         "interrupted": outcome.interrupted,
         "certificate": str(path),
         "runs": dict(outcome.parts),
@@ -124,9 +126,16 @@ def run_rows(outcome: Outcome, path: Path) -> Rows:
     """How a run ended, what it took, and where it is kept."""
     result = outcome.result
     cost = money(outcome.cost_usd) if outcome.cost_usd != 0 else "$0.0000"
+    cost += f" ({outcome.priced_by})" if outcome.priced_by and outcome.cost_usd else ""
+    ahead = outcome.calls_to_go
     return [
         ("stopped", "interrupted" if outcome.interrupted else result.stopped),
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {outcome.surplus} not needed), cost {cost}"),
+        *(
+            []
+            if ahead is None
+            else [("still needed", f"about {ahead:,} calls, if the scores go on like this")]
+        ),
         ("certificate", str(path)),
         ("run", outcome.run_id),
     ]

@@ -119,6 +119,7 @@ def _facts(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
         "calls": sum(part.answers for part in parts) * (2 if kind.packed else Samples.of(plan.scorer).count),
         "failures": sum(part.failures for part in parts),
         "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+        "priced_by": run.summary.get("priced_by"),
         "parts": [part.run_id for part in parts if part.run_id != run.run_id],
         "engine": run.engine,
         "created_at": run.created_at,

@@ -76,7 +76,7 @@ def read_story(store: Store, run_id: str) -> Story:
         kind=begun.kind,
         result=result,
         data=plan.data_name or "unnamed data",
-        settings=_run_settings(run, begun, result),
+        settings=_run_settings(run, begun, result, store),
         steps=tuple(watch.steps),
         certificate=certificate,
         stated=stated.as_dict(),
@@ -192,7 +192,7 @@ def uneven_categories(weights: NDArray[np.float64], categories: Sequence[str]) -
 # -- what a result depends on -----------------------------------------------------------------------------------------
 
 
-def _run_settings(run: Run, begun: Start, result: Certified) -> Rows:
+def _run_settings(run: Run, begun: Start, result: Certified, store: Store) -> Rows:
     plan, models = begun.plan, begun.kind.models(begun.plan)
     rows = [
         ("Run", f"{run.run_id} ({run.status}), started {run.created_at[:16].replace('T', ' ')} UTC"),
@@ -205,6 +205,10 @@ def _run_settings(run: Run, begun: Start, result: Certified) -> Rows:
         ("Side information", ", ".join(plan.side_information) or "none"),
     ]
     samples = Samples.of(plan.scorer)
+    tables = [
+        event["detail"].get("priced_by") for event in store.events(run.run_id) if event["status"] == "running"
+    ]
+    rows += [("Prices", str(tables[-1]))] if tables and tables[-1] else []
     rows += [("Samples", samples.words(plan.target))] if samples.count > 1 else []
     return [*rows, ("Weights", str(plan.weights["source"]))] if plan.weights else rows
 

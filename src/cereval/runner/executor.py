@@ -16,10 +16,15 @@ from cereval.models.base import EndpointError, Model, Reply, another_model
 from cereval.records import Draw
 from cereval.runner.samples import Samples, packed
 from cereval.scorers.base import Scorer, ScoringFailure, score_answer
+from cereval.scorers.choice import letter_chances
 from cereval.store.base import Answer
 
 SUSPICIOUS = 10
 """Equal answers in a row that earn a warning."""
+
+
+MOST_LOGPROBS = 20
+"""Likeliest first tokens that are asked for: what most servers give at most."""
 
 
 class EndOfAnswers(Exception):
@@ -80,6 +85,8 @@ class Callers:
     models: Sequence[Model]
     scorer: Scorer
     judge: Model | None = None
+    choose: bool = False
+    """Whether the answer is the likeliest letter, by the log-probabilities of the first token."""
     warned: set[str] = field(default_factory=set)
     alike: dict[int, tuple[str, int, int]] = field(default_factory=dict)
     """The last answer of each model, how many items in a row got it, and the last of them."""
@@ -88,16 +95,35 @@ class Callers:
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
         item = self.items[draw.item]
         try:
-            reply = await self.models[model].answer(self.prompt.messages(item))
+            reply = await self._reply(self.models[model], item)
             self._notice(self.models[model].name, reply.served)
-            self._count(model, draw.item, reply.text.strip())
+            if not self.choose:
+                self._count(model, draw.item, reply.text.strip())
         except EndpointError:
             raise
         except CallError as error:
             return Answer(
                 place, failure=str(error), cost_usd=error.cost_usd, finish_reason=error.finish_reason
             )
-        return await scored(self.scorer, item, reply, place)
+        answer = await scored(self.scorer, item, reply, place)
+        if self.choose:
+            shares = letter_chances(reply.first_token, len(item.choices))
+            return replace(answer, detail=", ".join(f"{name} {share:.3f}" for name, share in shares.items()))
+        return answer
+
+    async def _reply(self, model: Model, item: Item) -> Reply:
+        """Ask a model; where letters are chosen among, the likeliest of them is the text."""
+        messages = self.prompt.messages(item)
+        if not self.choose:
+            return await model.answer(messages)
+        reply = await model.answer(messages, top_logprobs=MOST_LOGPROBS)
+        if not reply.first_token:
+            raise EndpointError(
+                f"{model.name} sends no log-probabilities, which --choose logprobs needs; leave it out, and the "
+                "choice is read from the answer's text"
+            )
+        shares = letter_chances(reply.first_token, len(item.choices))
+        return replace(reply, text=max(shares, key=lambda name: shares[name]) if shares else "")
 
     def _notice(self, asked: str, served: str) -> None:
         if another_model(asked, served) and served not in self.warned:

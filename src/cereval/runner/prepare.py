@@ -26,6 +26,7 @@ from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url
 from cereval.models.prices import Price
+from cereval.models.providers import provider_of
 from cereval.plan import DRAWN, Known, Plan
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers, Sampled
 from cereval.runner.limits import Limits
@@ -50,6 +51,9 @@ CIRCUMSTANCES = (
     *("judge_price_in", "judge_price_out", "fresh", "max_age"),
 )
 """The settings of a request that are no part of its plan."""
+
+BY_LOGPROBS = "logprobs"
+"""The way of choosing by the log-probabilities of the letters."""
 
 SAMPLING = ("samples", "pass_at")
 """Settings of questions about one mean only."""
@@ -106,7 +110,7 @@ def _left_out(request: Request, *names: str) -> None:
 
 def _several(request: Request, models: Sequence[str], between: str) -> tuple[Plan, tuple[Item, ...]]:
     # Several models are always typed: a task file names one.
-    addresses = [address_of(replace(request, model=name)) for name in models]
+    addresses = [_own_address(request, name) for name in models]
     for name, address in zip(models, addresses, strict=True):
         remember(named_by_model(name, address))
     plan, items = _plan(request, *read_data(request))
@@ -115,6 +119,11 @@ def _several(request: Request, models: Sequence[str], between: str) -> tuple[Pla
         for name, address in zip(models, addresses, strict=True)
     ]
     return replace(plan, model={"name": between.join(models), "models": specs}), items
+
+
+def _own_address(request: Request, model: str) -> str | None:
+    """The address of one of several models: --base-url is that of those which take one."""
+    return None if provider_of(model) else address_of(replace(request, model=model))
 
 
 def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
@@ -303,7 +312,9 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
         return replace(unasked(plan, items), prompt=prompt, limits=limits, circumstances=circumstances)
     models = [_model(spec, options, circumstances) for spec in kind.models(plan)]
     _check_prices(limits, models, judge)
-    callers = Callers(items, prompt, models, scorer, judge)
+    circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
+    choose = plan.prompt.get("choose") == BY_LOGPROBS
+    callers = Callers(items, prompt, models, scorer, judge, choose)
     whole = replace(plan, scorer=_scorer_spec(plan, scorer))
     executor: Executor = PackedCallers(callers) if kind.packed else callers
     samples = Samples.of(plan.scorer)
@@ -328,11 +339,15 @@ def named_by_scoring(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Name
 
 
 def _address(spec: Mapping[str, Any], circumstances: Mapping[str, Any]) -> str | None:
-    return circumstances.get("base_url") or spec.get("base_url")
+    moved = None if provider_of(spec["name"]) else circumstances.get("base_url")
+    return moved or spec.get("base_url")
 
 
 def _judge_address(plan: Plan, circumstances: Mapping[str, Any]) -> str | None:
-    return plan.scorer.get("judge_base_url") or _address(kind_of(plan).models(plan)[0], circumstances)
+    given = plan.scorer.get("judge_base_url")
+    if given or not str(plan.scorer.get("judge")).startswith("openai/"):
+        return None if given is None else str(given)
+    return _address(kind_of(plan).models(plan)[0], circumstances)
 
 
 def _model(spec: Mapping[str, Any], options: ModelOptions, circumstances: Mapping[str, Any]) -> Model:
@@ -347,6 +362,12 @@ def _options(items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOp
         connections=circumstances["connections"],
         answer_key={item.text: item.answer for item in items if item.answer is not None},
     )
+
+
+def priced_by(*models: Model) -> str:
+    """Say which tables or flags the prices of models were taken from; empty where none was needed."""
+    prices = [getattr(model, "price", None) for model in models]
+    return ", ".join(dict.fromkeys(price.source for price in prices if price is not None and price.source))
 
 
 def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) -> None:
@@ -365,7 +386,8 @@ def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) 
 def _price(circumstances: Mapping[str, Any], whose: str = "") -> Price | None:
     """What a model costs, or a judge (`judge_`); None: unknown."""
     per_in, per_out = (circumstances.get(f"{whose}price_{way}") for way in ("in", "out"))
-    return None if per_in is None and per_out is None else Price(per_in or 0.0, per_out or 0.0)
+    flags = f"--{whose.replace('_', '-')}price-in and -out"
+    return None if per_in is None and per_out is None else Price(per_in or 0.0, per_out or 0.0, flags)
 
 
 def _scorer(
@@ -428,6 +450,8 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
     scorer = _with_texts(scorer, request.rubric, request.judge_template)
     prompt = {"template": text_of(request.template), "system": text_of(request.system)}
     samples = _samples(request)
+    choose = _choosing(request, scorer, data.items)
+    longest = 1 if choose and request.max_tokens is None else request.max_tokens
     plan = Plan(
         goal=request.goal.spec(),
         data_hash=data.content_hash,
@@ -436,7 +460,7 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
         model={
             "name": request.model,
             "base_url": address_of(request),
-            "settings": {"temperature": request.temperature, "max_tokens": request.max_tokens},
+            "settings": {"temperature": request.temperature, "max_tokens": longest},
             **({} if request.revision is None else {"revision": request.revision}),
         },
         scorer={
@@ -445,7 +469,7 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
             "judge_base_url": request.judge_base_url,
             **samples.spec(),
         },
-        prompt={**prompt, "examples": [example.as_dict() for example in examples]},
+        prompt={**prompt, "examples": [example.as_dict() for example in examples], **choose},
         confidence=request.confidence,
         target=request.target,
         method=request.method,
@@ -455,6 +479,18 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
         weights=weights_for(request, data.items),
     )
     return plan, data.items
+
+
+def _choosing(request: Request, scorer: Any, items: Sequence[Item]) -> dict[str, str]:
+    """How a choice is read, as a part of the prompt: it decides what is asked; nothing where it is the text's."""
+    if request.choose in (None, "text"):
+        return {}
+    if request.choose != BY_LOGPROBS:
+        raise InvalidInput("--choose", f"text or {BY_LOGPROBS}", request.choose)
+    if scorer != "choice" or not all(item.choices for item in items):
+        wanted = "left out where a question has no choices, or the scorer is not `choice`"
+        raise InvalidInput("--choose", wanted, request.choose)
+    return {"choose": BY_LOGPROBS}
 
 
 def _samples(request: Request) -> Samples:

@@ -19,7 +19,7 @@ from cereval.kinds.base import Earlier, Kind
 from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.limits import Spending
-from cereval.runner.past import past_of, past_table
+from cereval.runner.past import keys_of, past_of, past_table
 from cereval.runner.samples import Samples
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import CHUNK, Change, Log, Teller, replayed
@@ -182,7 +182,8 @@ def start(
     changes = changes_of(store, plan.run_id)
     draws = _retold(session, voices, changes, plan, teller)
     waiting = tuple(draw for draw in draws if scores_of(session, voices, draw) is None)
-    notes, before = _notes(kind, plan, spending, store), _kept_before(kind, plan, session, store)
+    notes = (*_duplicates(items), *_notes(kind, plan, spending, store))
+    before = _kept_before(kind, plan, session, store)
     return Start(plan, kind, known, session, changes, tuple(voices), waiting, spending, notes, before)
 
 
@@ -331,6 +332,15 @@ def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[st
     if samples.count > 1:
         notes.append(samples.words(plan.target))
     return (*notes, *kind.notes(plan))
+
+
+def _duplicates(items: Sequence[Item]) -> tuple[str, ...]:
+    """Warn of questions that the data has more than once: each copy counts."""
+    copies = sum("-" in key for key in keys_of(items))
+    if not copies:
+        return ()
+    what = "a question appears" if copies == 1 else f"{copies:,} questions appear"
+    return (f"warning: {what} more than once in the data, with the same answer; every copy counts",)
 
 
 def _history_note(plan: Plan, store: Store) -> str:
