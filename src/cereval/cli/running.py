@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,14 @@ from cereval.cli.options import can_be_written
 from cereval.cli.output import show, write_certificate
 from cereval.cli.seal import NewSeal, write_seal
 from cereval.errors import BadFile
-from cereval.records import Certified, Rows, Step, Table
+from cereval.records import Certified, Result, Rows, Step, Table
 from cereval.runner.book import Reuse
 from cereval.runner.run import Outcome
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
 from cereval.runner.start import planned
 from cereval.store.base import DEFAULT_URL, Store, opened_store, sqlite_file
-from cereval.text import money
+from cereval.text import money, rounded
 
 if TYPE_CHECKING:
     from cereval.plan import Known, Plan
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from cereval.runner.request import Request
     from cereval.sessions.base import AskTell
     from cereval.sessions.log import Change
+
+NOTICED = 0.005
+"""A difference between two shares that readers would wonder about."""
 
 # -- live -------------------------------------------------------------------------------------------------------------
 
@@ -79,7 +83,7 @@ def finish(
         run_json(outcome, path),
         run_rows(outcome, path),
         as_json=flags["as_json"],
-        notes=[*shared_notes(outcome, store), *sampling_notes(outcome)],
+        notes=[*shared_notes(outcome, store), *sampling_notes(outcome), *mean_notes(outcome)],
     )
     if not flags["as_json"]:
         suggest_resuming(outcome, store)
@@ -156,6 +160,21 @@ def sampling_notes(outcome: Outcome) -> list[str]:
     """Say what is estimated where every question is asked several times."""
     samples = Samples.of(outcome.plan.scorer)
     return [samples.words(outcome.plan.target)] if samples.count > 1 else []
+
+
+def mean_notes(outcome: Outcome) -> list[str]:
+    """Say so where the estimate is not the plain mean of the answers, which people compare it with."""
+    result = outcome.result
+    scores = [entry["score"] for entry in outcome.certificate["log"] if entry.get("score") is not None]
+    if type(result) is not Result or not scores:
+        return []
+    mean = fsum(scores) / len(scores)
+    if abs(mean - result.estimate) < NOTICED:
+        return []
+    return [
+        f"the plain mean of the {len(scores):,} answers is {rounded(mean)}; the estimate weighs answers by their "
+        "chance to be drawn, and lies where nothing in the interval is further away than stated"
+    ]
 
 
 def suggest_resuming(outcome: Outcome, store: Store) -> None:
