@@ -250,10 +250,6 @@ def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: b
     run = store.run(run_id)
     plan = _stored_plan(run)
     items = stored_items(plan, store)
-    if any(one.get("settings", {}).get("temperature") != 0 for one in kind_of(plan).models(plan)):
-        raise InvalidInput(
-            "RUN", "one at temperature 0: other answers are no facts about a model", run.run_id
-        )
     given = {name: settings.get(name) for name in ("judge", "judge_base_url")}
     wanted = settings.get("scorer") or plan.scorer.get("spec") or plan.scorer
     wanted = _with_texts(wanted, settings.get("rubric"), settings.get("judge_template"))
@@ -264,10 +260,20 @@ def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: b
     typed = named_by_model(given["judge"], given["judge_base_url"])
     remember(typed if settings.get("scorer") is None else (*typed, *named_by_scorer(settings["scorer"])))
     _weigh(lambda: named_by_scoring(other, circumstances), run.run_id, trust)
+    if not all(map(_at_zero, kind_of(plan).models(plan))):
+        raise InvalidInput(
+            "RUN", "one at temperature 0: other answers are no facts about a model", run.run_id
+        )
     scorer, _ = _scorer(other, items, _options(items, circumstances), circumstances)
     whole = replace(other, scorer=_scorer_spec(other, scorer))
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
     return Prepared(whole, items, NobodyToAsk(), scorer, prompt, Limits(), circumstances)
+
+
+def _at_zero(model: Any) -> bool:
+    """Whether a stored model answers at temperature 0, as far as its plan can be read."""
+    settings = model.get("settings") if isinstance(model, Mapping) else None
+    return not isinstance(settings, Mapping) or settings.get("temperature", 0) == 0
 
 
 def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> dict[str, Any]:
