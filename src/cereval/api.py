@@ -39,6 +39,7 @@ from cereval.runner.request import setting_name as setting_name
 from cereval.runner.request import settings_from as settings_from
 from cereval.runner.run import Outcome as Outcome
 from cereval.runner.run import run as run_loop
+from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
 from cereval.runner.start import Start, changed, held, planned, start
 from cereval.sessions.log import Change
@@ -318,7 +319,8 @@ async def carry_out(
     try:
         with held(plan, store):
             begun = _begun(start(plan, work.items, store), store, change)
-            watching, books = observer or watcher(), books_for(plan, store, reuse)
+            watching = observer or watcher()
+            books = books_for(plan, work.items, work.prompt, store, reuse)
             executor = WithBook(work.executor, work.items, work.scorer, books)
             return await run_loop(
                 begun,
@@ -377,7 +379,7 @@ def resumed(
         )
     if goal or max_calls is not None:
         _check_newest(work.plan.run_id, store)
-    return work, Change(0, 0, goal, max_calls)
+    return work, Change(0, 0, goal, Samples.of(work.plan.scorer).draws(max_calls))
 
 
 def _check_newest(run_id: str, store: Store) -> None:

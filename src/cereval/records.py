@@ -9,7 +9,7 @@ from html import escape
 from typing import Any, ClassVar, Literal
 
 from cereval.pictures import Part, frame_of, plotted
-from cereval.text import SIDES, interval, percent, plus_minus
+from cereval.text import SIDES, interval, percent, plus_minus, rounded
 
 Guarantee = Literal["anytime", "fixed-n", "heuristic"]
 """What the theorem behind a result promises: at every moment, at one planned n, or nothing proven."""
@@ -221,7 +221,9 @@ class Result(Certified):
     def answer(self) -> str:
         """Return the estimate and how far it may be off, or the verdict on a threshold."""
         if self.goal.get("goal") == "threshold":
-            return f"at least {percent(self.goal['value'])}: {SIDES[self.decision]}"
+            so_far = f" ({rounded(self.estimate, 2)} so far, {interval(self.lower, self.upper)})"
+            verdict = SIDES[self.decision] + ("" if self.decision else so_far)
+            return f"at least {percent(self.goal['value'])}: {verdict}"
         return plus_minus(self)
 
     def parts(self) -> list[Part]:

@@ -32,3 +32,14 @@ def write_whole(path: Path, text: str) -> None:
             with suppress(OSError):
                 partial.unlink()
             raise
+
+
+def settings_folder() -> Path | None:
+    """Return the folder of this user's settings; None for users without a home."""
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    if given and Path(given).is_absolute():
+        return Path(given) / "cereval"
+    try:
+        return Path.home() / ".config" / "cereval"
+    except RuntimeError:
+        return None

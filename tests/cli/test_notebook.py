@@ -174,3 +174,61 @@ def test_a_new_version_has_its_own_tags(capsys: Capture) -> None:
     run = told(capsys, *line)["run_id"]
     told(capsys, "extend", run, "--data", "q.jsonl", "--tag", "v2", "--display", "none")
     assert [one["kind"] for one in told(capsys, "runs", "--tag", "v2")] == ["growing"]
+
+
+def test_history_and_answers_follow_the_question_into_an_edited_file(capsys: Capture) -> None:
+    """One question of 120 is worded anew, one is added, one is gone, all have other ids: the rest is known."""
+    first = ran(capsys, "--max-calls", "120", "--eps", "0.01", "--no-history")
+    assert first["asked"] == 120
+    rows = [json.loads(line) for line in Path("q.jsonl").read_text().splitlines()]
+    rows[5] |= {"question": "What comes after 5?"}
+    edited = [
+        {**row, "id": f"new-{row['id']}"} for row in (*rows[1:], {**rows[0], "question": "Zero and one?"})
+    ]
+    Path("edited.jsonl").write_text("".join(json.dumps(row) + "\n" for row in reversed(edited)))
+    line = ["run", "edited.jsonl", "--eps", "0.01", "--display", "none"]
+    again = told(capsys, *line, "--model", "scripted/0.7", "--no-history")
+    assert (again["asked"], again["kept"]) == (2, 118)
+    other = told(capsys, *line, "--model", "scripted/0.5", "-o", "other.json")
+    assert other["method"] == "active"
+    known = json.loads(Path("other.json").read_text())
+    assert set(known["plan"]["history"]) == {first["run_id"], again["run_id"]}
+    assert main(["verify", "other.json"]) == 0
+    capsys.readouterr()
+    assert main(["resume", other["run_id"], "--display", "none"]) == 0
+
+
+def test_an_unrelated_file_with_the_same_ids_is_no_history(capsys: Capture) -> None:
+    ran(capsys)
+    rows = [{"id": f"q{n}", "question": f"{n} times 2?", "answer": str(2 * n)} for n in range(120)]
+    Path("other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for model in ("scripted/0.7", "scripted/0.4"):
+        run = told(
+            capsys,
+            "run",
+            "other.jsonl",
+            "--model",
+            model,
+            "--eps",
+            "0.2",
+            "--display",
+            "none",
+            "-o",
+            "c.json",
+        )
+        assert run["kept"] == 0
+        assert run["run_id"] not in json.loads(Path("c.json").read_text())["plan"]["history"]
+    plans = [one["run_id"] for one in told(capsys, "runs", "--data", "other")]
+    assert set(json.loads(Path("c.json").read_text())["plan"]["history"]) == {plans[0]}
+
+
+def test_a_template_that_shows_more_than_the_question_asks_anew(capsys: Capture) -> None:
+    rows = [{"q": f"{n} + 1?", "answer": str(n + 1), "note": "a"} for n in range(60)]
+    for name, note in (("a", "a"), ("b", "b")):
+        told_rows = [{**row, "note": note} for row in rows]
+        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in told_rows))
+    for template, kept in (("{{ note }}: {{ question }}", 0), ("{{ question }}", 60)):
+        for name in ("a", "b"):
+            line = ["run", f"{name}.jsonl", "--input", "q", "--model", "scripted/0.7", "--template", template]
+            run = told(capsys, *line, "--eps", "0.001", "--display", "none", "--no-history")
+        assert run["kept"] == kept

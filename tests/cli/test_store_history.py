@@ -122,3 +122,33 @@ def test_a_store_without_runs_on_these_items(folder: Path, capsys: Capture, tmp_
     ]
     assert main(command) == 1
     assert "runs of other models" in capsys.readouterr().err
+
+
+def test_numbers_are_no_names(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file has items 0 to 399: only texts tell whether they are the same."""
+    monkeypatch.chdir(tmp_path)
+    numbers = range(60)
+    Path("scores.csv").write_text("item,m\n" + "".join(f"{n},{n % 2}\n" for n in numbers))
+    for name, word in (("same", "plus"), ("other", "minus")):
+        rows = [{"item": n, "text": f"{n} {word} 1?", "category": "sums"} for n in numbers]
+        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    questions = [{"id": n, "question": f"{n} plus 1?", "answer": str(n + 1)} for n in numbers]
+    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    assert main(["run", "q.jsonl", "--model", "scripted/0.7", "--eps", "0.3", "--display", "none"]) == 0
+    line = [
+        "replay",
+        "scores.csv",
+        "--model",
+        "m",
+        "--history",
+        "store",
+        "--embeddings",
+        "none",
+        "--eps",
+        "0.2",
+    ]
+    assert main([*line, "--items", "same.jsonl"]) == 0
+    assert "1 earlier runs from the store" in " ".join(capsys.readouterr().out.split())
+    for more in ([], ["--items", "other.jsonl"]):
+        assert main([*line, *more]) == 1
+        assert "runs of other models on the items of SCORES" in capsys.readouterr().err

@@ -58,15 +58,15 @@ RANKING = (
     "confidence stopped seed failures method guarantee target notes"
 )
 TASKS = f"tasks macro failing {SHARED}"
-RUN = "run_id model data asked kept surplus cost_usd interrupted certificate runs"
+RUN = "run_id model data asked kept surplus cost_usd priced_by calls_to_go interrupted certificate runs"
 GOAL = "goal eps|value"
 
 NAMES: Mapping[str, str] = {
     "run, gate, resume, rescore, tell": f"{RESULT} {GOAL} {RUN} calls",
-    "run --dry-run": "plan first_prompt expected_calls",
+    "run --dry-run": "plan first_prompt expected_calls judge_calls expected_usd priced_by",
     "runs (a list)": (
         "run_id kind status model data n_items goal answer estimate lower upper labels items calls failures cost_usd "
-        "parts engine created_at changed_at"
+        "priced_by parts engine created_at changed_at"
     ),
     "show": "run_id rows",
     "ask": "run_id rows output",

@@ -62,8 +62,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "tasks": LazyCommand("tasks", "Evaluate many tasks at once: the macro mean, every task, a threshold."),
     "extend": LazyCommand("extend", "Evaluate a data set that grows: all versions certified at once."),
     "rank": LazyCommand("rank", "Put many models in a certified order."),
-    "fleet": LazyCommand("fleet", "Many models and data sets in one file, under one budget."),
-    "plan": LazyCommand("plan", "How many calls will a goal take?"),
+    "fleet": LazyCommand("fleet", "Evaluate many models and data sets in one file, under one budget."),
+    "example": LazyCommand("example", "Write example questions and scores to try everything on."),
+    "plan": LazyCommand("plan", "Forecast how many calls a goal will take."),
     "reproduce": LazyCommand("reproduce", "Reproduce the paper's figures and tables."),
 }
 

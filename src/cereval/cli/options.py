@@ -90,7 +90,12 @@ SPENDING: tuple[Option, ...] = (
 )
 LIMITS: tuple[Option, ...] = (CONNECTIONS, MAX_CALLS, *SPENDING)
 PRICES: tuple[Option, ...] = (
-    click.option("--price-in", type=float, metavar="USD", help="Price of a million input tokens."),
+    click.option(
+        "--price-in",
+        type=float,
+        metavar="USD",
+        help="Price of a million input tokens.  [default: prices.yaml in the folder of settings, else list prices]",
+    ),
     click.option("--price-out", type=float, metavar="USD", help="Price of a million output tokens."),
     click.option(
         "--timeout", type=float, metavar="S", help="Wait at most S seconds for one answer.  [default: 120]"
@@ -109,7 +114,14 @@ FIELDS: tuple[Option, ...] = tuple(
 MODEL = click.option(
     "--model",
     metavar="NAME",
-    help="The model to ask: openai/NAME, python:module:function, gguf:PATH, local/smollm2.",
+    help="The model to ask: openai/NAME, anthropic/, deepseek/, gemini/, groq/, mistral/, openrouter/, together/ or "
+    "xai/NAME, python:module:function, gguf:PATH, local/smollm2.",
+)
+CHOOSE = click.option(
+    "--choose",
+    type=click.Choice(["text", "logprobs"]),
+    help="How a choice is read: from the answer's text, or as the likeliest letter, where the server sends "
+    "log-probabilities.  [default: text]",
 )
 ASKING_A_MODEL: tuple[Option, ...] = (
     click.option(
@@ -124,6 +136,21 @@ ASKING_A_MODEL: tuple[Option, ...] = (
         type=int,
         metavar="N",
         help="Put N worked examples, taken out of the data, before each question.",
+    ),
+    CHOOSE,
+)
+SAMPLING: tuple[Option, ...] = (
+    click.option(
+        "--samples",
+        type=int,
+        metavar="N",
+        help="Ask every question drawn N times (--temperature above 0); its score is the mean.",
+    ),
+    click.option(
+        "--pass-at",
+        type=int,
+        metavar="K",
+        help="Its score is pass@K instead: the chance that the best of K answers is right, from N answers (default K).",
     ),
 )
 SCORING: tuple[Option, ...] = (
@@ -206,7 +233,7 @@ STATISTICS: tuple[Option, ...] = (
     click.option(
         "--history/--no-history",
         default=None,
-        help="Learn from earlier runs of other models on the same data.  [default: yes]",
+        help="Learn from earlier runs of other models on the same questions.  [default: yes]",
     ),
 )
 ASKING: tuple[Option, ...] = (
@@ -224,6 +251,7 @@ ASKING: tuple[Option, ...] = (
 RUN: tuple[Option, ...] = (
     MODEL,
     *ASKING_A_MODEL,
+    *SAMPLING,
     *SCORING,
     *FIELDS,
     *STATISTICS,

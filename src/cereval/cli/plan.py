@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cereval.stats.planning import GoalForecast, MethodForecast
+    from cereval.stats.scenario import Scenario
     from cereval.stats.shift import Shift
 
     Floats = NDArray[np.float64]
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
 def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     """Plan an evaluation: the calls to expect from each method, with the paper's bounds beside them.
 
-    Rows marked `measured` are approximations fitted to replays; `theory` is a limit that no method is
-    promised to reach; `exact` follows from the method's definition.
+    Rows marked `measured` are approximations fitted to replays, `exact` follows from the method's definition. Limits of
+    theory, which no method is promised to reach, are below the table.
     """
     from cereval.datasets.weighting import mix_notes
 
@@ -172,7 +173,15 @@ def _facts(
         "mean": scenario.mean,
         "variance": scenario.variance_or_worst,
         "explained": scenario.explained,
-        "methods": [_method(row, scenario.size, price) for row in outlook.forecasts],
+        "methods": [
+            _method(
+                row,
+                scenario.size,
+                price,
+                _command(row.method, scenario, outlook.eps, threshold, shift is not None),
+            )
+            for row in outlook.forecasts
+        ],
         "bounds": asdict(outlook.bounds),
         "partition": groups and {**asdict(groups), "benign": groups.benign},
         "warnings": list(outlook.warnings),
@@ -180,17 +189,41 @@ def _facts(
     }
 
 
-def _method(row: MethodForecast, size: int, price: float | None) -> dict[str, Any]:
+def _command(
+    method: str, scenario: Scenario, eps: float, threshold: float | None, weighted: bool
+) -> str | None:
+    """Return the command that a row forecasts; None for the limits, which no method is promised to reach."""
+    from cereval.methods.registry import METHODS
+
+    if method not in METHODS or scenario.target not in getattr(
+        METHODS[method], "targets", (scenario.target,)
+    ):
+        return None
+    goal = f"--eps {eps:g}" if threshold is None else f"--at-least {threshold:g}"
+    target = "" if scenario.target == "benchmark" else f" --target {scenario.target}"
+    sure = "" if scenario.confidence == 0.95 else f" --confidence {scenario.confidence:g}"
+    shares = " --weights FILE" if weighted else ""
+    return f"cereval run DATA --model MODEL {goal}{target}{sure}{shares} --method {method}"
+
+
+def _method(row: MethodForecast, size: int, price: float | None, command: str | None) -> dict[str, Any]:
     cost = None if price is None or row.calls is None else row.calls * price
-    return {**asdict(row), "saved": row.saved(size), "cost_usd": cost}
+    return {**asdict(row), "saved": row.saved(size), "cost_usd": cost, "command": command}
 
 
 def _print_for_people(facts: Mapping[str, Any], shift: Shift | None, *, priced: bool) -> None:
     click.echo(_question(**facts))
     cost = ["cost"] if priced else []
     header = ["method", "calls", "saved", *cost, "guarantee", "basis", "remark"]
-    rows = [[_cell(row, name) for name in header] for row in facts["methods"]]
+    methods = [row for row in facts["methods"] if row["command"] is not None]
+    rows = [[_cell(row, name) for name in header] for row in methods]
     print_table(rows, header, numbers=(1, 2, 3) if priced else (1, 2))
+    example = min(methods, key=lambda row: row["calls"] or row["needed"])
+    click.echo(f"each by its name, such as `{example['command']}`")
+    limits = [row for row in facts["methods"] if row["command"] is None]
+    if limits:
+        told = ", ".join(f"{row['method']} {_cell(row, 'calls')} ({row['remark']})" for row in limits)
+        click.echo(f"for comparison, not to be run: {told}")
     for line in _bounds(facts["bounds"], facts["partition"]):
         click.echo(line)
     for warning in facts["warnings"]:

@@ -23,7 +23,7 @@ from cereval.errors import BadFile, InvalidInput, Misuse, shown
 from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
 from cereval.logs.table import is_log, scores_of
-from cereval.runner.start import teachers
+from cereval.runner.past import teachers
 from cereval.sessions.growing import Growing, GrowingResult, checked_sizes
 from cereval.sessions.rank import Ranking
 from cereval.sessions.tasks import TasksResult
@@ -84,11 +84,17 @@ def grouped(known: ItemsTable, groups: str | None) -> NDArray[Any] | None:
 
 
 def past_scores(
-    table: ScoresTable, model: str, wanted: Sequence[str], store: str | None = None, rival: str | None = None
+    table: ScoresTable,
+    model: str,
+    wanted: Sequence[str],
+    store: str | None = None,
+    rival: str | None = None,
+    items: str | None = None,
 ) -> tuple[NDArray[np.float64] | None, list[str]]:
     """Return items x past models from `others`, columns, other tables or the store; notes on what is unused.
 
-    rival: a second model that is evaluated, and whose scores are not known beforehand either.
+    rival: a second model that is evaluated, and whose scores are not known beforehand either. items: a table with the
+    items' texts, by which the store's are found.
     """
     if store is not None and "store" not in wanted:
         raise InvalidInput("--store", "given with --history store", store)
@@ -98,7 +104,10 @@ def past_scores(
         if name == "others" and name not in table.models:
             parts.append(table.history([name for name in table.others(model) if name != rival]))
         elif name == "store" and name not in table.models:
-            parts.append(_from_store(store, table.items, (model, rival), notes))
+            evaluated = [one for one in (model, rival) if one is not None]
+            found = stored_scores(store, item_names(table.items, items), evaluated)
+            parts.append(found.scores)
+            notes.extend(found.notes)
         elif name not in table.models and _is_file(name):
             parts.append(_from_file(name, table.items, (model, rival), notes))
         elif name in (model, rival):
@@ -146,14 +155,6 @@ def _from_file(
     return np.where(order[:, None] < 0, np.nan, past.history(others)[order])
 
 
-def _from_store(
-    url: str | None, items: Sequence[str], evaluated: Sequence[str | None], notes: list[str]
-) -> NDArray[np.float64]:
-    found = stored_scores(url, items, [model for model in evaluated if model is not None])
-    notes.extend(found.notes)
-    return found.scores
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredScores:
     """Hold items x earlier runs, NaN where one was not asked; notes on the runs used and left out."""
@@ -162,38 +163,68 @@ class StoredScores:
     notes: tuple[str, ...]
 
 
-def stored_scores(url: str | None, items: Sequence[str], evaluated: Sequence[str]) -> StoredScores:
-    """Return the runs on data that share items with the table, by the items' ids, under the rule of live runs.
+@dataclass(frozen=True, slots=True)
+class ItemNames:
+    """What the store's items are looked up by: their texts where those are known, else ids that name something."""
 
-    Scores of one model each, and never of the models evaluated (`runner.start.teachers`).
+    by_text: bool
+    rows: Mapping[str, int]
+    size: int
+
+    def row(self, item: Mapping[str, Any]) -> int:
+        """Return the row of an item of the store; -1 where the table does not have it."""
+        if not self.by_text:
+            return self.rows.get(str(item["id"]), -1)
+        question = item.get("input", "")
+        text = question if isinstance(question, str) else question[-1]["content"]
+        return self.rows.get(text.strip(), -1)
+
+
+def item_names(items: Sequence[str], path: str | None) -> ItemNames:
+    """Return how a table's items are told. Numbers are no names: every file has an item 7."""
+    try:
+        texts = known_items(path, items).texts
+    except BadFile:  # a table for another purpose, such as tasks under another name
+        texts = None
+    if texts is not None:
+        return ItemNames(True, {text.strip(): row for row, text in enumerate(texts)}, len(items))
+    named = {item: row for row, item in enumerate(items) if not item.isdecimal()}
+    return ItemNames(False, named, len(items))
+
+
+def stored_scores(url: str | None, names: ItemNames, evaluated: Sequence[str]) -> StoredScores:
+    """Return the runs on data that share items with the table, under the rule of live runs.
+
+    Scores of one model each, and never of the models evaluated (`runner.past.teachers`).
     """
-    rows = {item: row for row, item in enumerate(items)}
     with opened_store(url) as store:
         plans = store.plans()
         data = dict.fromkeys(str(plan["data_hash"]) for _, plan in plans)
-        parts = [_on_data(store, data_hash, rows, evaluated) for data_hash in data]
+        parts = [_on_data(store, data_hash, names, evaluated) for data_hash in data]
         differences = sum(not kind_of(plan).teaches for _, plan in plans)
-    scores = np.hstack([np.empty((len(items), 0)), *(scores for scores, _ in parts)])
+    scores = np.hstack([np.empty((names.size, 0)), *(scores for scores, _ in parts)])
     if not scores.shape[1]:
-        raise InvalidInput("--history", "runs of other models on the items of SCORES", "store")
-    left_out, names = sum(own for _, own in parts), " or ".join(map(repr, evaluated))
+        wanted = "runs of other models on the items of SCORES"
+        if not names.by_text and len(names.rows) < names.size:
+            wanted += " (ids that are numbers tell nothing: give the texts with --items)"
+        raise InvalidInput("--history", wanted, "store")
+    left_out, own = sum(own for _, own in parts), " or ".join(map(repr, evaluated))
     notes = [f"history: {scores.shape[1]} earlier runs from the store, {np.isfinite(scores).sum():,} answers"]
-    notes += [f"history: {left_out} runs of {names} itself were left out"] if left_out else []
+    notes += [f"history: {left_out} runs of {own} itself were left out"] if left_out else []
     notes += [f"history: {differences} comparisons were left out"] if differences else []
     return StoredScores(scores, tuple(notes))
 
 
-def _on_data(
-    store: Store, data_hash: str, rows: Mapping[str, int], evaluated: Sequence[str]
-) -> tuple[Floats, int]:
+def _on_data(store: Store, data_hash: str, names: ItemNames, evaluated: Sequence[str]) -> tuple[Floats, int]:
     """Return the other models' scores on one data set, in the table's rows; how many runs were those evaluated."""
-    others = teachers(store, data_hash, evaluated)
-    known = [str(item["id"]) for item in store.items(data_hash)]
-    places = np.array([rows.get(item, -1) for item in known], dtype=np.int64)
-    past = store.past_scores(data_hash, runs=others)
-    scores = np.full((len(rows), len(past.runs)), np.nan)
+    places = np.array([names.row(item) for item in store.items(data_hash)], dtype=np.int64)
     shared = places >= 0
-    scores[places[shared]] = past.table(len(known))[shared]
+    if not shared.any():
+        return np.empty((names.size, 0)), 0
+    others = teachers(store, data_hash, evaluated)
+    past = store.past_scores(data_hash, runs=others)
+    scores = np.full((names.size, len(past.runs)), np.nan)
+    scores[places[shared]] = past.table(len(places))[shared]
     return scores[:, np.isfinite(scores).any(axis=0)], len(teachers(store, data_hash, ())) - len(others)
 
 
@@ -227,7 +258,9 @@ def read_pair(scores: str, models: Sequence[str], flags: Mapping[str, Any]) -> S
     both = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
     if not len(both):
         raise InvalidInput("--model", "two models with scores on the same items", ", ".join(models))
-    history, notes = past_scores(table, models[0], flags["history"], flags["store"], rival=models[1])
+    history, notes = past_scores(
+        table, models[0], flags["history"], flags["store"], models[1], flags["items"]
+    )
     missing = len(first) - len(both)
     if missing:
         notes.append(f"{missing:,} items that one of the two lacks are not part of the comparison")
@@ -384,7 +417,7 @@ def read_task_table(
         labels = read_column(items, by or "category", table.items)
         groups = np.array([UNNAMED if label in (None, "") else str(label) for label in labels])
     scores = table.model(model)
-    past, _ = past_scores(table, model, history, store)
+    past, _ = past_scores(table, model, history, store, items=items)
     kept = np.flatnonzero(~np.isnan(scores))
     if not len(kept):
         raise InvalidInput("--model", "a column with scores", model)

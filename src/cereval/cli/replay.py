@@ -258,7 +258,7 @@ def _goal(eps: float | None, threshold: float | None) -> Goal:
 def _side_information(table: ScoresTable, model: str, flags: dict[str, Any]) -> SideInformation:
     from cereval.cli.recorded import SideInformation, embedded, grouped, known_items, past_scores
 
-    history, notes = past_scores(table, model, flags["history"], flags["store"])
+    history, notes = past_scores(table, model, flags["history"], flags["store"], items=flags["items"])
     known = known_items(flags["items"], table.items)
     return SideInformation(
         embedded(known, flags["embeddings"], flags["method"]),

@@ -78,12 +78,19 @@ def _shown(request: Request, work: Prepared, as_json: bool) -> int:
     """Print the plan, the first prompt and the calls to expect, without asking anything."""
     from cereval.cli.output import print_json, print_table
     from cereval.goals import in_words
+    from cereval.runner.forecast import forecast
+    from cereval.runner.samples import Samples
     from cereval.text import percent
 
     first = [dict(turn) for turn in work.prompt.messages(work.items[0])]
-    calls, plan = _expected(request, work.plan), work.plan
+    plan = work.plan
+    expected = _expected(request, plan)
+    calls = None if expected is None else expected * Samples.of(plan.scorer).count
+    spending = forecast(work, calls)
     if as_json:
-        print_json({"plan": plan.as_dict(), "first_prompt": first, "expected_calls": calls})
+        print_json(
+            {"plan": plan.as_dict(), "first_prompt": first, "expected_calls": calls, **spending.as_dict()}
+        )
         return 0
     rows = [
         ("model", str(request.model)),
@@ -93,6 +100,7 @@ def _shown(request: Request, work: Prepared, as_json: bool) -> int:
         ("target", f"{plan.target}, method {plan.method}, seed {plan.seed}"),
     ]
     rows += [("calls", f"about {calls:,} at worst")] if calls else []
+    rows += spending.rows()
     click.echo("nothing is asked; this would be:")
     print_table([*rows, *((f"first prompt, {turn['role']}", turn["content"]) for turn in first)])
     return 0

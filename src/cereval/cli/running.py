@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,14 @@ from cereval.cli.options import can_be_written
 from cereval.cli.output import show, write_certificate
 from cereval.cli.seal import NewSeal, write_seal
 from cereval.errors import BadFile
-from cereval.records import Certified, Rows, Step, Table
+from cereval.records import Certified, Result, Rows, Step, Table
 from cereval.runner.book import Reuse
 from cereval.runner.run import Outcome
+from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
 from cereval.runner.start import planned
 from cereval.store.base import DEFAULT_URL, Store, opened_store, sqlite_file
-from cereval.text import money
+from cereval.text import money, rounded
 
 if TYPE_CHECKING:
     from cereval.plan import Known, Plan
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from cereval.runner.request import Request
     from cereval.sessions.base import AskTell
     from cereval.sessions.log import Change
+
+NOTICED = 0.005
+"""A difference between two shares that readers would wonder about."""
 
 # -- live -------------------------------------------------------------------------------------------------------------
 
@@ -78,7 +83,7 @@ def finish(
         run_json(outcome, path),
         run_rows(outcome, path),
         as_json=flags["as_json"],
-        notes=shared_notes(outcome, store),
+        notes=[*shared_notes(outcome, store), *sampling_notes(outcome), *mean_notes(outcome)],
     )
     if not flags["as_json"]:
         suggest_resuming(outcome, store)
@@ -113,6 +118,8 @@ def run_json(outcome: Outcome, path: Path) -> dict[str, Any]:
         "kept": outcome.kept,
         "surplus": outcome.surplus,
         "cost_usd": outcome.cost_usd,
+        "priced_by": outcome.priced_by or None,
+        "calls_to_go": outcome.calls_to_go,
         "interrupted": outcome.interrupted,
         "certificate": str(path),
         "runs": dict(outcome.parts),
@@ -123,9 +130,16 @@ def run_rows(outcome: Outcome, path: Path) -> Rows:
     """Return how a run ended, what it took, and where it is kept."""
     result = outcome.result
     cost = money(outcome.cost_usd) if outcome.cost_usd != 0 else "$0.0000"
+    cost += f" ({outcome.priced_by})" if outcome.priced_by and outcome.cost_usd else ""
+    ahead = outcome.calls_to_go
     return [
         ("stopped", "interrupted" if outcome.interrupted else result.stopped),
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {outcome.surplus} not needed), cost {cost}"),
+        *(
+            []
+            if ahead is None
+            else [("still needed", f"about {ahead:,} calls, if the scores go on like this")]
+        ),
         ("certificate", str(path)),
         ("run", outcome.run_id),
     ]
@@ -139,6 +153,27 @@ def shared_notes(outcome: Outcome, store: Store) -> list[str]:
     return [
         "answers in the store from earlier runs were not asked again; the confidence is that of this run by itself, "
         "its goal and models fixed before those answers were looked at"
+    ]
+
+
+def sampling_notes(outcome: Outcome) -> list[str]:
+    """Say what is estimated where every question is asked several times."""
+    samples = Samples.of(outcome.plan.scorer)
+    return [samples.words(outcome.plan.target)] if samples.count > 1 else []
+
+
+def mean_notes(outcome: Outcome) -> list[str]:
+    """Say so where the estimate is not the plain mean of the answers, which people compare it with."""
+    result = outcome.result
+    scores = [entry["score"] for entry in outcome.certificate["log"] if entry.get("score") is not None]
+    if type(result) is not Result or not scores:
+        return []
+    mean = fsum(scores) / len(scores)
+    if abs(mean - result.estimate) < NOTICED:
+        return []
+    return [
+        f"the plain mean of the {len(scores):,} answers is {rounded(mean)}; the estimate weighs answers by their "
+        "chance to be drawn, and lies where nothing in the interval is further away than stated"
     ]
 
 

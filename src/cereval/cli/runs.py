@@ -97,6 +97,7 @@ def _shown(facts: dict[str, Any]) -> dict[str, str]:
 def _facts(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
     from cereval.kinds import kind_of
     from cereval.plan import Plan
+    from cereval.runner.samples import Samples
 
     kind, plan = kind_of(run.plan), Plan.from_dict(run.plan)
     apart = kind.parts(plan)
@@ -115,9 +116,10 @@ def _facts(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
         "labels": list(run.labels),
         "items": max((part.answers for part in parts), default=0),
         # Comparisons of the first version keep both answers as one.
-        "calls": sum(part.answers for part in parts) * (2 if kind.packed else 1),
+        "calls": sum(part.answers for part in parts) * (2 if kind.packed else Samples.of(plan.scorer).count),
         "failures": sum(part.failures for part in parts),
         "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+        "priced_by": run.summary.get("priced_by"),
         "parts": [part.run_id for part in parts if part.run_id != run.run_id],
         "engine": run.engine,
         "created_at": run.created_at,

@@ -176,9 +176,8 @@ def _rows(store: Store, run: str | None) -> Iterator[Mapping[str, Any]]:
     from cereval.runner.answers import answer_rows
 
     if run is not None:
-        yield from answer_rows(store, run)
-        return
-    for run_id, values in store.plans():
-        # Runs of several models keep their answers in parts, which are listed by themselves.
-        if kind_of(values).parts(Plan.from_dict(values))[0].run_id == run_id:
-            yield from answer_rows(store, run_id)
+        return answer_rows(store, run)
+    plans = [(run_id, Plan.from_dict(values)) for run_id, values in store.plans()]
+    # Runs of several models keep their answers in parts, which are listed by themselves.
+    whole = [run_id for run_id, plan in plans if kind_of(plan).parts(plan) == (plan,)]
+    return answer_rows(store, *whole)

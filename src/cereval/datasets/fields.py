@@ -20,6 +20,8 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
 }
 """Field names that are recognised, in order of preference; capitals do not matter."""
 
+ROLES = ("system", "user", "assistant")
+
 MOST_SHOWN = 20
 """Fields that an error names: a table may have thousands."""
 
@@ -73,8 +75,8 @@ def question_of(row: Row, name: str, source: str) -> str | tuple[Mapping[str, st
     value = row.values.get(name)
     if isinstance(value, str) and value.strip():
         return value
-    if isinstance(value, list) and value and all(map(_is_turn, value)):
-        return tuple({"role": turn["role"], "content": turn["content"]} for turn in value)
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "role" in value[0]:
+        return chat_of(value, f"{source}, {row.place}: the field {name!r}")
     if value is None or value in ("", [], ()) or isinstance(value, str):
         raise BadFile(
             f"{source}, {row.place}: the field {name!r} is missing or empty; every item needs a question"
@@ -136,10 +138,33 @@ def _labelled(value: Mapping[str, Any], place: str) -> tuple[tuple[str, ...], tu
     return tuple(map(as_text, labels)), tuple(map(as_text, texts))
 
 
-def _is_turn(turn: Any) -> bool:
-    return (
-        isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
-    )
+def chat_of(turns: Sequence[Any], place: str) -> tuple[Mapping[str, str], ...]:
+    """Read a chat: turns with a role and a text, a system's first or not at all, the user's last.
+
+    >>> chat_of([{"role": "user", "content": "1+1?"}], "line 1")
+    ({'role': 'user', 'content': '1+1?'},)
+    """
+    for number, turn in enumerate(turns, start=1):
+        wrong = _wrong_turn(turn, number, len(turns))
+        if wrong is not None:
+            raise BadFile(f"{place}, message {number} of {len(turns)}: {wrong}")
+    return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
+
+
+def _wrong_turn(turn: Any, number: int, count: int) -> str | None:
+    """Say what is wrong with a turn of a chat; None: nothing."""
+    if not isinstance(turn, dict):
+        return f"it must have `role` and `content`, got {shown(turn)}"
+    role, content = turn.get("role"), turn.get("content")
+    if role not in ROLES:
+        return f"`role` must be one of {', '.join(ROLES)}, got {shown(role)}"
+    if not isinstance(content, str) or not content.strip():
+        return f"`content` must be a text that is not empty, got {shown(content)}"
+    if role == "system" and number > 1:
+        return "a system's message comes first or not at all"
+    if number == count and role != "user":
+        return f"the last one is what the model is asked: its `role` must be user, got {shown(role)}"
+    return None
 
 
 def _unpacked(value: Any) -> Any:

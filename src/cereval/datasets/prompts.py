@@ -12,7 +12,6 @@ import numpy as np
 from cereval.datasets.base import Item
 from cereval.errors import InvalidInput, shown
 
-PLAIN = "{{ question }}"
 CHOICES = """\
 {{ question }}
 
@@ -28,6 +27,9 @@ class Prompt:
     The template (Jinja2) sees `question`, `choices`, `options` (letter and choice), `category`, `id` and the
     data's other fields, by name and as `metadata`; never the answer. Without one the question is put as is,
     with lettered choices under it. Examples go before the question as earlier turns, each with its answer.
+
+    Of a chat the template sees and rewrites the last message alone; earlier turns stay as they are, after the examples.
+    A system message of the chat itself comes first of all and stands in for `system`.
 
     >>> Prompt("Q: {{ question }}", system="Be brief.").messages(Item("a", "1+1?"))[1]
     {'role': 'user', 'content': 'Q: 1+1?'}
@@ -46,22 +48,27 @@ class Prompt:
 
     def messages(self, item: Item) -> tuple[dict[str, str], ...]:
         """Return the chat for one item."""
-        turns = [{"role": "system", "content": self.system}] if self.system else []
+        own = [] if isinstance(item.input, str) else [turn for turn in item.input if turn["role"] == "system"]
+        system = own[0]["content"] if own else self.system
+        turns = [{"role": "system", "content": system}] if system else []
         for example in self.examples:
             turns += self._asked(example)
             turns.append({"role": "assistant", "content": example.answer or ""})
         return tuple(turns + self._asked(item))
 
     def _asked(self, item: Item) -> list[dict[str, str]]:
-        earlier = [dict(turn) for turn in item.input[:-1]] if not isinstance(item.input, str) else []
+        before = () if isinstance(item.input, str) else item.input[:-1]
+        earlier = [dict(turn) for turn in before if turn["role"] != "system"]
         return [*earlier, {"role": "user", "content": self._rendered(item)}]
 
     def _rendered(self, item: Item) -> str:
+        if self.template is None and not item.choices:
+            return item.text
         import jinja2
 
         from cereval.datasets.templates import rendered
 
-        template = self.template or (CHOICES if item.choices else PLAIN)
+        template = self.template or CHOICES
         try:
             return rendered(template, _variables(item))
         except jinja2.UndefinedError as error:

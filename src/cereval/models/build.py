@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
 
 from cereval.errors import InvalidInput
 from cereval.models.base import Model, Settings
 from cereval.models.local import local_gguf, open_gguf
 from cereval.models.openai_model import open_openai
 from cereval.models.prices import Price
+from cereval.models.providers import PROVIDERS
 from cereval.models.python_model import open_python
 from cereval.models.retries import Retries
 from cereval.models.scripted import ScriptedModel
 
-KINDS = ("openai/NAME", "python:module:function", "gguf:PATH", "local/smollm2", "scripted/ACCURACY")
+KINDS = (
+    "openai/NAME",
+    *(f"{name}/NAME" for name in PROVIDERS),
+    *("python:module:function", "gguf:PATH", "local/smollm2", "scripted/ACCURACY"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,6 @@ class ModelOptions:
     retries: Retries = field(default_factory=Retries)
     timeout_s: float = 120.0
     connections: int = 32
-    key_variable: str = "OPENAI_API_KEY"
     answer_key: Mapping[str, str] | None = None
     seed: int = 0
 
@@ -37,7 +43,7 @@ class ModelOptions:
 
 
 def open_model(name: str, options: ModelOptions | None = None) -> Model:
-    """Open the model that `openai/NAME`, `python:...`, `gguf:PATH`, `local/NAME` or `scripted/P` stands for.
+    """Open the model that `openai/NAME`, `anthropic/NAME`, `python:...`, `gguf:PATH`, `local/NAME`, ... stands for.
 
     >>> open_model("scripted/0.5", ModelOptions(answer_key={"1+1": "2"})).name
     'scripted/0.5'
@@ -48,10 +54,13 @@ def open_model(name: str, options: ModelOptions | None = None) -> Model:
             if options.base_url is not None and prefix != "openai/":
                 raise InvalidInput("base_url", "left out unless the model is openai/NAME", options.base_url)
             return build(name.removeprefix(prefix), options)
-    raise InvalidInput("model", "one of " + ", ".join(KINDS), name)
+    prefix = name.partition("/")[0]
+    near = get_close_matches(prefix, [one.rstrip("/:") for one in _BUILDERS], n=1) if "/" in name else []
+    hint = f" (did you mean {near[0]}/?)" if near and near[0] != prefix else ""
+    raise InvalidInput("model", "one of " + ", ".join(KINDS) + hint, name)
 
 
-def _openai(name: str, options: ModelOptions) -> Model:
+def _openai(name: str, options: ModelOptions, provider: str = "openai") -> Model:
     return open_openai(
         name,
         base_url=options.base_url,
@@ -59,7 +68,7 @@ def _openai(name: str, options: ModelOptions) -> Model:
         price=options.price,
         retries=options.retries,
         timeout_s=options.timeout_s,
-        key_variable=options.key_variable,
+        provider=provider,
     )
 
 
@@ -88,6 +97,7 @@ def _scripted(accuracy: str, options: ModelOptions) -> Model:
 
 _BUILDERS: Mapping[str, Callable[[str, ModelOptions], Model]] = {
     "openai/": _openai,
+    **{f"{name}/": partial(_openai, provider=name) for name in PROVIDERS},
     "python:": _python,
     "gguf:": _gguf,
     "local/": _local,

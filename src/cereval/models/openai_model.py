@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from cereval.errors import InvalidInput, shown
 from cereval.models.base import Messages, Reply, Settings, clean_text, counted
 from cereval.models.gate import passing
-from cereval.models.prices import FREE, Price, list_price
+from cereval.models.prices import FREE, Price, list_price, own_price
+from cereval.models.providers import PROVIDERS
 from cereval.models.retries import HIDDEN, Fault, FaultError, Retries, answered, fault_of
 
 OPENAI = "//api.openai.com/"
@@ -104,17 +105,21 @@ def open_openai(
     price: Price | None = None,
     retries: Retries | None = None,
     timeout_s: float = 120.0,
-    key_variable: str = "OPENAI_API_KEY",
+    provider: str = "openai",
 ) -> OpenAIModel:
     """Open a client; servers of one's own (a `base_url`) need no key."""
     from cereval.models.wire import open_client
 
-    url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-    client = open_client(None if url is None else checked_url(url), timeout_s, key_variable)
+    known = PROVIDERS.get(provider)
+    url = known.base_url if known else base_url or os.environ.get("OPENAI_BASE_URL") or None
+    variable = known.key_variable if known else "OPENAI_API_KEY"
+    checked = None if url is None else checked_url(url)
+    client = open_client(checked, timeout_s, variable, needs_key=known is not None)
     endpoint = str(client.base_url).rstrip("/")
-    if price is None and OPENAI in endpoint:
-        # A list price is OpenAI's: at another address the same name may cost anything.
-        price = list_price(name)
+    price = price or own_price(f"{provider}/{name}")
+    if price is None and (known or OPENAI in endpoint):
+        # A list price is the provider's: at another address the same name may cost anything.
+        price = list_price(f"{provider}/{name}")
     return OpenAIModel(name, endpoint, settings or Settings(), price, retries or Retries(), timeout_s, client)
 
 

@@ -1,15 +1,26 @@
-"""List what tokens cost: a small table of list prices, overridden by flags."""
+"""Price tokens: by flags, then by the user's own table, then by list prices that ship with their date; no network."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
-from cereval.errors import InvalidInput
+from cereval.errors import BadFile, InvalidInput, shown
+from cereval.writing import settings_folder
+
+OWN = "prices.yaml"
+LARGEST = 2**20
+_VERSION = re.compile(r"-(20\d\d.*|latest|\d{3})")
+"""What may follow the name of a family: a date or a number of a version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Hold prices in USD per million tokens.
+    """Hold prices in USD per million tokens; `source` says where that is written.
 
     >>> Price(input=2.5, output=10.0).cost(1000, 100)
     0.0035
@@ -17,10 +28,11 @@ class Price:
 
     input: float
     output: float
+    source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         for name, value in (("price_in", self.input), ("price_out", self.output)):
-            if not 0 <= value < float("inf"):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
                 raise InvalidInput(name, "USD per million tokens, finite and >= 0", value)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
@@ -29,31 +41,63 @@ class Price:
 
 FREE = Price(0.0, 0.0)
 
-# List prices change: a flag always wins, and an unknown model costs "unknown", never zero.
-PRICES = {
-    "gpt-4o": Price(2.50, 10.00),
-    "gpt-4o-mini": Price(0.15, 0.60),
-    "gpt-4.1": Price(2.00, 8.00),
-    "gpt-4.1-mini": Price(0.40, 1.60),
-    "gpt-4.1-nano": Price(0.10, 0.40),
-    "gpt-4-turbo": Price(10.00, 30.00),
-    "gpt-3.5-turbo": Price(0.50, 1.50),
-    "o3": Price(2.00, 8.00),
-    "o3-mini": Price(1.10, 4.40),
-    "o4-mini": Price(1.10, 4.40),
-    "gpt-5": Price(1.25, 10.00),
-    "gpt-5-mini": Price(0.25, 2.00),
-    "gpt-5-nano": Price(0.05, 0.40),
-}
-
 
 def list_price(model: str) -> Price | None:
-    """Look up the price of a model or of the family that a dated version belongs to.
+    """Look up the list price of a model, or of the family that a dated version belongs to; None: unknown.
 
-    >>> list_price("gpt-4o-2024-08-06") == list_price("gpt-4o")
-    True
-    >>> list_price("llama-3") is None
-    True
+    >>> list_price("openai/gpt-4o-2024-08-06") == list_price("openai/gpt-4o"), list_price("openai/llama-3")
+    (True, None)
+    >>> list_price("openai/gpt-4o").source
+    'list prices of 2025-10'
     """
-    family = [name for name in PRICES if model == name or model.startswith(f"{name}-20")]
-    return PRICES[max(family, key=len)] if family else None
+    table = _shipped()
+    return _found(table["prices"], model, f"list prices of {table['date']}")
+
+
+def own_price(model: str) -> Price | None:
+    """Look up a model in the user's own table, which counts at every address; None: it does not have it."""
+    folder = settings_folder()
+    path = None if folder is None else folder / OWN
+    if path is None or not path.is_file():
+        return None
+    table = _parsed(path.read_bytes()[: LARGEST + 1], str(path))
+    prices = table.get("prices", table) if isinstance(table, Mapping) else table
+    if not isinstance(prices, Mapping):
+        raise BadFile(f"{path} must hold lines such as `openai/NAME: {{input: 0.5, output: 1.5}}`")
+    try:
+        return _found(prices, model, str(path))
+    except (InvalidInput, TypeError, KeyError) as error:
+        reason = error if isinstance(error, InvalidInput) else "it needs `input` and `output`"
+        raise BadFile(f"{path}: the price of {shown(model)}: {reason}") from None
+
+
+def _found(prices: Mapping[str, Any], model: str, source: str) -> Price | None:
+    names = [
+        name
+        for name in prices
+        if model == name or (model.startswith(str(name)) and _VERSION.fullmatch(model[len(str(name)) :]))
+    ]
+    if not names:
+        return None
+    price = prices[max(names, key=len)]
+    return Price(price["input"], price["output"], source)
+
+
+@cache
+def _shipped() -> Mapping[str, Any]:
+    content = (files("cereval.models") / OWN).read_bytes()
+    table: Mapping[str, Any] = _parsed(content, OWN)
+    return table
+
+
+def _parsed(content: bytes, place: str) -> Any:
+    import yaml
+
+    if len(content) > LARGEST:
+        raise BadFile(f"{place} is larger than {LARGEST:,} bytes")
+    try:
+        return yaml.safe_load(content) or {}
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        raise BadFile(
+            f"{place} is no YAML file; it needs lines such as `openai/NAME: {{input: 1, output: 2}}`"
+        ) from None

@@ -31,9 +31,18 @@ PACKED = ("", "identity", "gzip", "deflate")
 """Ways of packing that are asked for: others unpack a few bytes to gigabytes before they can be counted."""
 
 
-def open_client(base_url: str | None, timeout_s: float, key_variable: str, limit: int = ANSWER_LIMIT) -> Any:
+def open_client(
+    base_url: str | None,
+    timeout_s: float,
+    key_variable: str,
+    limit: int = ANSWER_LIMIT,
+    *,
+    needs_key: bool = False,
+) -> Any:
     """Open a client of the SDK; servers of one's own (a `base_url`) need no key."""
     key = api_key(key_variable)
+    if key is None and needs_key:
+        raise CallError(f"{key_variable} is not set; export your key")
     if key is None and base_url is None:
         raise CallError(
             f"{key_variable} is not set; export your key, or give --base-url for a server of your own"

@@ -16,6 +16,7 @@ from cereval.kinds.base import Kind
 from cereval.methods.certified import CertifiedMethod
 from cereval.plan import Plan
 from cereval.records import Certified, Draw, Rows, Scored, Step
+from cereval.runner.samples import Samples, unpacked
 from cereval.runner.start import Start, newest_certificate, start, stored_items
 from cereval.sessions.base import AskTell, tell
 from cereval.store.base import Answer, Run, Store
@@ -75,7 +76,7 @@ def read_story(store: Store, run_id: str) -> Story:
         kind=begun.kind,
         result=result,
         data=plan.data_name or "unnamed data",
-        settings=_run_settings(run, begun, result),
+        settings=_run_settings(run, begun, result, store),
         steps=tuple(watch.steps),
         certificate=certificate,
         stated=stated.as_dict(),
@@ -108,12 +109,20 @@ def recorded_story(
 def _asked(begun: Start, items: Sequence[Item], store: Store) -> tuple[Asked, ...]:
     found = []
     for voice in begun.voices:
-        answers = {answer.draw: answer for answer in store.answers(voice.run_id)}
+        answers = {answer.draw: _readable(answer, begun) for answer in store.answers(voice.run_id)}
         found += [
             Asked(voice.name, draw, items[draw.item], answers.get(draw.index))
             for draw in voice.stored.values()
         ]
     return tuple(found)
+
+
+def _readable(answer: Answer, begun: Start) -> Answer:
+    """Return an answer as a page shows it: several to one question below one another."""
+    if Samples.of(begun.plan.scorer).count == 1:
+        return answer
+    texts = [f"[{one.detail or one.score}] {one.text}" for one in unpacked(answer)]
+    return replace(answer, text="\n\n".join(texts))
 
 
 # -- the run told again -----------------------------------------------------------------------------------------------
@@ -183,7 +192,7 @@ def uneven_categories(weights: NDArray[np.float64], categories: Sequence[str]) -
 # -- what a result depends on -----------------------------------------------------------------------------------------
 
 
-def _run_settings(run: Run, begun: Start, result: Certified) -> Rows:
+def _run_settings(run: Run, begun: Start, result: Certified, store: Store) -> Rows:
     plan, models = begun.plan, begun.kind.models(begun.plan)
     rows = [
         ("Run", f"{run.run_id} ({run.status}), started {run.created_at[:16].replace('T', ' ')} UTC"),
@@ -195,6 +204,12 @@ def _run_settings(run: Run, begun: Start, result: Certified) -> Rows:
         *_result_settings(result),
         ("Side information", ", ".join(plan.side_information) or "none"),
     ]
+    samples = Samples.of(plan.scorer)
+    tables = [
+        event["detail"].get("priced_by") for event in store.events(run.run_id) if event["status"] == "running"
+    ]
+    rows += [("Prices", str(tables[-1]))] if tables and tables[-1] else []
+    rows += [("Samples", samples.words(plan.target))] if samples.count > 1 else []
     return [*rows, ("Weights", str(plan.weights["source"]))] if plan.weights else rows
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.kinds import kind_of
 from cereval.plan import Plan
+from cereval.runner.samples import Samples, unpacked
 from cereval.runner.start import item_from
 from cereval.store.base import Answer, Store
 
@@ -30,29 +32,48 @@ COLUMNS = {
     "cost_usd": float,
     "kept": str,
     "asked_at": str,
+    "sample": int,
 }
 """The names of a row, and the kind of value under each."""
 
 FORMATS = (".jsonl", ".csv", ".parquet")
 AT_A_TIME = 1000
+MOST_DATA = 4
+"""Data sets whose questions are kept in memory."""
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet would take for the beginning of a formula."""
 
 
-def answer_rows(store: Store, run_id: str) -> Iterator[dict[str, Any]]:
-    """Give every answer of a run as a row, model by model in the order of their draws."""
-    run = store.run(run_id)
-    plan = Plan.from_dict(run.plan)
-    items = [item_from(row) for row in store.items(plan.data_hash)]
-    examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
-    prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
-    for part in kind_of(plan).parts(plan):
-        for draw, answer, at in store.rows(part.run_id):
-            if not 0 <= draw.item < len(items):
-                raise StoreError(f"run {part.run_id} drew item {draw.item}, which the store does not have")
-            item = items[draw.item]
-            asked = {"item": item.id, "category": item.category, "prompt": _text(prompt.messages(item))}
-            yield {"run_id": run.run_id, "model": part.model_name, **asked, **_told(answer, at)}
+def answer_rows(store: Store, *run_ids: str) -> Iterator[dict[str, Any]]:
+    """Give every answer of runs as a row, model by model in the order of their draws."""
+    questions = lru_cache(MOST_DATA)(partial(_questions, store))
+    for run_id in run_ids:
+        run = store.run(run_id)
+        plan = Plan.from_dict(run.plan)
+        several = Samples.of(plan.scorer).count > 1
+        asked = questions(plan.data_hash, json.dumps(plan.prompt, sort_keys=True))
+        for part in kind_of(plan).parts(plan):
+            for draw, answer, at in store.rows(part.run_id):
+                for number, one in enumerate(unpacked(answer) if several else [answer], start=1):
+                    row = {"run_id": run.run_id, "model": part.model_name, **asked(draw.item)}
+                    yield {**row, **_told(one, at), "sample": number}
+
+
+def _questions(store: Store, data_hash: str, prompt: str) -> Callable[[int], dict[str, Any]]:
+    """Return what a row says of the item with a number, put into words once however many models were asked."""
+    items = [item_from(row) for row in store.items(data_hash)]
+    parts = json.loads(prompt)
+    examples = tuple(item_from(row) for row in parts.get("examples", ()))
+    asked = Prompt(parts.get("template"), parts.get("system"), examples)
+
+    @cache
+    def question(number: int) -> dict[str, Any]:
+        if not 0 <= number < len(items):
+            raise StoreError(f"an answer is to item {number}, which the store does not have")
+        item = items[number]
+        return {"item": item.id, "category": item.category, "prompt": _text(asked.messages(item))}
+
+    return question
 
 
 def _told(answer: Answer, at: float) -> dict[str, Any]:
@@ -116,7 +137,7 @@ def _write_parquet(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = {str: pa.string(), float: pa.float64()}
+    kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
     schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
     count = 0
     with pq.ParquetWriter(path, schema) as writer:

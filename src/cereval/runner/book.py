@@ -2,25 +2,28 @@
 
 At temperature 0 an answer is a fact about the model, and any later certificate may use it, as long as the later run's
 draws were not chosen by someone who had seen it: a new run draws with fresh randomness, looks up what it draws, and
-pays only for what is new. Answers are found by what was asked: model, revision, settings, prompt and item.
+pays only for what is new. Answers are found by what was asked: model, revision, settings and messages, in whatever
+data file the question stood.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cereval.datasets.base import Item
+from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput
 from cereval.kinds import kind_of
 from cereval.models.base import Reply
 from cereval.plan import PLAN_FORMAT, Plan, digest_of
 from cereval.records import Draw
 from cereval.runner.executor import Counted, Executor, scored
-from cereval.runner.start import run_ids
+from cereval.runner.past import data_sharing, places
+from cereval.runner.start import item_from, run_ids
 from cereval.scorers.base import Scorer
 from cereval.store.base import Answer, KeptAnswer, Store
 
@@ -89,38 +92,67 @@ class WithBook:
         await self.inner.close()
 
 
-def books_for(plan: Plan, store: Store, reuse: Reuse) -> list[dict[int, KeptAnswer]]:
+def books_for(
+    plan: Plan, items: Sequence[Item], prompt: Prompt, store: Store, reuse: Reuse
+) -> list[dict[int, KeptAnswer]]:
     """Return for each model of a plan what the store has of its answers to the same items, by the item's number."""
     kind = kind_of(plan)
     if reuse.fresh or kind.packed or plan.target == "expected":
         return []
     since = 0.0 if reuse.max_age_s is None else time.time() - reuse.max_age_s
-    earlier = _answering_runs(plan, store)
-    return [_book(plan, spec, earlier, store, since) for spec in kind.models(plan)]
+    books: list[dict[int, KeptAnswer]] = [{} for _ in kind.models(plan)]
+    for data_hash in data_sharing(plan, items, store):
+        earlier = _answering_runs(plan, data_hash, store)
+        for book, spec in zip(books, kind.models(plan), strict=True):
+            for one in _kept(plan, spec, data_hash, earlier, store, since, items, prompt):
+                if one.item not in book or book[one.item].at <= one.at:
+                    book[one.item] = one
+    return books
 
 
-def _answering_runs(plan: Plan, store: Store) -> list[Plan]:
-    """Return the other runs on the same data that keep answers of one model each."""
+def _answering_runs(plan: Plan, data_hash: str, store: Store) -> list[Plan]:
+    """Return the other runs on a data set that keep answers of one model each."""
     own = set(run_ids(plan))
     found = []
-    for run_id, values in store.plans(plan.data_hash):
+    for run_id, values in store.plans(data_hash):
         if run_id not in own and values.get("format") == PLAN_FORMAT and not kind_of(values).packed:
             one = Plan.from_dict(values)
             found += [one] if kind_of(one).parts(one) == (one,) else []
     return found
 
 
-def _book(
-    plan: Plan, spec: Mapping[str, Any], earlier: Sequence[Plan], store: Store, since: float
-) -> dict[int, KeptAnswer]:
+def _kept(
+    plan: Plan,
+    spec: Mapping[str, Any],
+    data_hash: str,
+    earlier: Sequence[Plan],
+    store: Store,
+    since: float,
+    items: Sequence[Item],
+    prompt: Prompt,
+) -> Iterator[KeptAnswer]:
+    """Yield the answers that a model gave to a plan's items as they stand in a data set, oldest first."""
     wanted = asking(spec, plan.prompt)
-    if wanted is None:
-        return {}
     alike = {
-        one.run_id: one.scorer == plan.scorer for one in earlier if asking(one.model, one.prompt) == wanted
+        one.run_id: one.scorer == plan.scorer
+        for one in earlier
+        if wanted is not None and asking(one.model, one.prompt) == wanted
     }
-    kept = store.kept_answers(plan.data_hash, list(alike), since) if alike else ()
-    return {one.item: replace(one, same_scorer=alike[one.run_id]) for one in kept}
+    kept = store.kept_answers(data_hash, list(alike), since) if alike else ()
+    if data_hash == plan.data_hash:
+        yield from (replace(one, same_scorer=alike[one.run_id]) for one in kept)
+    elif kept:
+        theirs, numbers = store.items(data_hash), places(plan, items, data_hash, store)
+        twins: dict[int, Item | None] = {}
+        for one in kept:
+            number = int(numbers[one.item])
+            if number >= 0 and one.item not in twins:
+                # A template may show more than makes a question: only the answer to the same words is one.
+                item = item_from(theirs[one.item])
+                twins[one.item] = item if prompt.messages(item) == prompt.messages(items[number]) else None
+            twin = twins.get(one.item)
+            if twin is not None:
+                yield replace(one, item=number, same_scorer=alike[one.run_id] and twin == items[number])
 
 
 def asking(model: Mapping[str, Any], prompt: Mapping[str, Any]) -> str | None:

@@ -14,11 +14,17 @@ from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError, shown
 from cereval.models.base import EndpointError, Model, Reply, another_model
 from cereval.records import Draw
+from cereval.runner.samples import Samples, packed
 from cereval.scorers.base import Scorer, ScoringFailure, score_answer
+from cereval.scorers.choice import letter_chances
 from cereval.store.base import Answer
 
 SUSPICIOUS = 10
 """Equal answers in a row that earn a warning."""
+
+
+MOST_LOGPROBS = 20
+"""Likeliest first tokens that are asked for: what most servers give at most."""
 
 
 class EndOfAnswers(Exception):
@@ -79,35 +85,56 @@ class Callers:
     models: Sequence[Model]
     scorer: Scorer
     judge: Model | None = None
+    choose: bool = False
+    """Whether the answer is the likeliest letter, by the log-probabilities of the first token."""
     warned: set[str] = field(default_factory=set)
-    alike: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """The last answer of each model, and how often it came in a row."""
+    alike: dict[int, tuple[str, int, int]] = field(default_factory=dict)
+    """The last answer of each model, how many items in a row got it, and the last of them."""
     waiting: list[str] = field(default_factory=list)
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
         item = self.items[draw.item]
         try:
-            reply = await self.models[model].answer(self.prompt.messages(item))
+            reply = await self._reply(self.models[model], item)
             self._notice(self.models[model].name, reply.served)
-            self._count(model, reply.text.strip())
+            if not self.choose:
+                self._count(model, draw.item, reply.text.strip())
         except EndpointError:
             raise
         except CallError as error:
             return Answer(
                 place, failure=str(error), cost_usd=error.cost_usd, finish_reason=error.finish_reason
             )
-        return await scored(self.scorer, item, reply, place)
+        answer = await scored(self.scorer, item, reply, place)
+        if self.choose:
+            shares = letter_chances(reply.first_token, len(item.choices))
+            return replace(answer, detail=", ".join(f"{name} {share:.3f}" for name, share in shares.items()))
+        return answer
+
+    async def _reply(self, model: Model, item: Item) -> Reply:
+        """Ask a model; where letters are chosen among, the likeliest of them is the text."""
+        messages = self.prompt.messages(item)
+        if not self.choose:
+            return await model.answer(messages)
+        reply = await model.answer(messages, top_logprobs=MOST_LOGPROBS)
+        if not reply.first_token:
+            raise EndpointError(
+                f"{model.name} sends no log-probabilities, which --choose logprobs needs; leave it out, and the "
+                "choice is read from the answer's text"
+            )
+        shares = letter_chances(reply.first_token, len(item.choices))
+        return replace(reply, text=max(shares, key=lambda name: shares[name]) if shares else "")
 
     def _notice(self, asked: str, served: str) -> None:
         if another_model(asked, served) and served not in self.warned:
             self.warned.add(served)
             self.waiting.append(f"warning: {asked} was asked, and the server says that {served} answered")
 
-    def _count(self, model: int, text: str) -> None:
-        """Warn once where a model gives the same answer, or none, many times in a row."""
-        last, times = self.alike.get(model, ("", 0))
-        times = times + 1 if text == last else 1
-        self.alike[model] = text, times
+    def _count(self, model: int, item: int, text: str) -> None:
+        """Warn once where a model gives the same answer, or none, to many questions in a row."""
+        last, times, before = self.alike.get(model, ("", 0, -1))
+        times = times + (item != before) if text == last else 1
+        self.alike[model] = text, times, item
         if times == SUSPICIOUS and (name := f"alike {model}") not in self.warned:
             self.warned.add(name)
             what = f"the answer {shown(text, 40)}" if text else "no text"
@@ -155,6 +182,39 @@ class PackedCallers:
 
     async def close(self) -> None:
         await self.each.close()
+
+
+@dataclass(slots=True)
+class Sampled:
+    """An executor that asks every question several times and keeps the answers as one.
+
+    A call that fails for good leaves the question's score unknown, as for one answer.
+    """
+
+    inner: Executor
+    samples: Samples
+    room: asyncio.Semaphore
+
+    async def answer(self, draw: Draw, model: int, place: int) -> Answer:
+        calls = [asyncio.ensure_future(self._one(draw, model, place)) for _ in range(self.samples.count)]
+        try:
+            return packed(await asyncio.gather(*calls), self.samples)
+        finally:
+            for call in calls:
+                call.cancel()
+
+    async def _one(self, draw: Draw, model: int, place: int) -> Answer:
+        async with self.room:
+            return await self.inner.answer(draw, model, place)
+
+    def answered_before(self, model: int) -> None:
+        self.inner.answered_before(model)
+
+    def notices(self) -> list[str]:
+        return self.inner.notices()
+
+    async def close(self) -> None:
+        await self.inner.close()
 
 
 async def _outcome(callers: Callers, draw: Draw, number: int, place: int) -> Answer | Exception:

@@ -295,7 +295,7 @@ class Loop:
         return ahead < self._window.size(self.session)
 
     def _affordable(self, voice: Voice) -> bool:
-        """Count calls under way as dear as the dearest so far; ask a model whose price is unknown alone."""
+        """Count each call under way at the highest cost of a call so far; ask a model whose price is unknown alone."""
         pending = self._in_flight + self._unbooked
         further = self.limits.further_calls
         if further is not None and self.spending.calls - self._calls_before + pending >= further:

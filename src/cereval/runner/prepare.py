@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,11 +26,13 @@ from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url
 from cereval.models.prices import Price
+from cereval.models.providers import provider_of
 from cereval.plan import DRAWN, Known, Plan
-from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers
+from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers, Sampled
 from cereval.runner.limits import Limits
 from cereval.runner.outside import OUTSIDE
 from cereval.runner.request import Request
+from cereval.runner.samples import Samples
 from cereval.runner.start import item_from, reader, stored_items
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.scorers.base import Scorer, spec_of
@@ -48,6 +51,12 @@ CIRCUMSTANCES = (
     *("judge_price_in", "judge_price_out", "fresh", "max_age"),
 )
 """The settings of a request that are no part of its plan."""
+
+BY_LOGPROBS = "logprobs"
+"""The way of choosing by the log-probabilities of the letters."""
+
+SAMPLING = ("samples", "pass_at")
+"""Settings of questions about one mean only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +86,14 @@ def prepared(request: Request) -> Prepared:
 
 def against(request: Request, models: Sequence[str], goal: Goal) -> Prepared:
     """Return two models on the same items."""
-    _left_out(request, "method", "target")
+    _left_out(request, "method", "target", *SAMPLING)
     plan, items = _several(request, models, " against ")
     return opened(replace(plan, kind="compare", goal=goal.spec()), items, circumstances_of(request))
 
 
 def ranked(request: Request, models: Sequence[str], goal: Any) -> Prepared:
     """Return many models on the same items."""
-    _left_out(request, "method", "target", "weights", "mix")
+    _left_out(request, "method", "target", "weights", "mix", *SAMPLING)
     plan, items = _several(request, models, ", ")
     ranking = replace(plan, kind="rank", goal=goal.spec(), method="pairs", target="benchmark")
     return opened(ranking, items, circumstances_of(request))
@@ -101,7 +110,7 @@ def _left_out(request: Request, *names: str) -> None:
 
 def _several(request: Request, models: Sequence[str], between: str) -> tuple[Plan, tuple[Item, ...]]:
     # Several models are always typed: a task file names one.
-    addresses = [address_of(replace(request, model=name)) for name in models]
+    addresses = [_own_address(request, name) for name in models]
     for name, address in zip(models, addresses, strict=True):
         remember(named_by_model(name, address))
     plan, items = _plan(request, *read_data(request))
@@ -112,9 +121,14 @@ def _several(request: Request, models: Sequence[str], between: str) -> tuple[Pla
     return replace(plan, model={"name": between.join(models), "models": specs}), items
 
 
+def _own_address(request: Request, model: str) -> str | None:
+    """Return the address of one of several models: --base-url is that of those which take one."""
+    return None if provider_of(model) else address_of(replace(request, model=model))
+
+
 def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
     """Return one run on many tasks: the categories of one data set, or one task for each of several."""
-    _left_out(request, "method", "target", "weights", "mix")
+    _left_out(request, "method", "target", "weights", "mix", *SAMPLING)
     if len(files) > 1 and request.few_shot:
         raise InvalidInput("--few-shot", "left out where each of several files is a task", request.few_shot)
     parts = [read_data(replace(request, data=file), combined=len(files) > 1) for file in files]
@@ -131,7 +145,7 @@ def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
 
 def growing(request: Request) -> Prepared:
     """Return the first version of a data set that will grow."""
-    _left_out(request, "method", "weights", "mix", "at_least")
+    _left_out(request, "method", "weights", "mix", "at_least", *SAMPLING)
     plan, items = _plan(request, *read_data(request, combined=True))
     growth = {"sizes": [plan.n_items], "after": None}
     return opened(replace(plan, method="growing", growth=growth), items, circumstances_of(request))
@@ -246,10 +260,20 @@ def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: b
     typed = named_by_model(given["judge"], given["judge_base_url"])
     remember(typed if settings.get("scorer") is None else (*typed, *named_by_scorer(settings["scorer"])))
     _weigh(lambda: named_by_scoring(other, circumstances), run.run_id, trust)
+    if not all(map(_at_zero, kind_of(plan).models(plan))):
+        raise InvalidInput(
+            "RUN", "one at temperature 0: other answers are no facts about a model", run.run_id
+        )
     scorer, _ = _scorer(other, items, _options(items, circumstances), circumstances)
     whole = replace(other, scorer=_scorer_spec(other, scorer))
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
     return Prepared(whole, items, NobodyToAsk(), scorer, prompt, Limits(), circumstances)
+
+
+def _at_zero(model: Any) -> bool:
+    """Tell whether a stored model answers at temperature 0, as far as its plan can be read."""
+    settings = model.get("settings") if isinstance(model, Mapping) else None
+    return not isinstance(settings, Mapping) or settings.get("temperature", 0) == 0
 
 
 def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,9 +318,14 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
         return replace(unasked(plan, items), prompt=prompt, limits=limits, circumstances=circumstances)
     models = [_model(spec, options, circumstances) for spec in kind.models(plan)]
     _check_prices(limits, models, judge)
-    callers = Callers(items, prompt, models, scorer, judge)
+    circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
+    choose = plan.prompt.get("choose") == BY_LOGPROBS
+    callers = Callers(items, prompt, models, scorer, judge, choose)
     whole = replace(plan, scorer=_scorer_spec(plan, scorer))
     executor: Executor = PackedCallers(callers) if kind.packed else callers
+    samples = Samples.of(plan.scorer)
+    if samples.count > 1:
+        executor = Sampled(executor, samples, asyncio.Semaphore(limits.connections))
     return Prepared(whole, items, executor, scorer, prompt, limits, circumstances)
 
 
@@ -316,11 +345,15 @@ def named_by_scoring(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Name
 
 
 def _address(spec: Mapping[str, Any], circumstances: Mapping[str, Any]) -> str | None:
-    return circumstances.get("base_url") or spec.get("base_url")
+    moved = None if provider_of(spec["name"]) else circumstances.get("base_url")
+    return moved or spec.get("base_url")
 
 
 def _judge_address(plan: Plan, circumstances: Mapping[str, Any]) -> str | None:
-    return plan.scorer.get("judge_base_url") or _address(kind_of(plan).models(plan)[0], circumstances)
+    given = plan.scorer.get("judge_base_url")
+    if given or not str(plan.scorer.get("judge")).startswith("openai/"):
+        return None if given is None else str(given)
+    return _address(kind_of(plan).models(plan)[0], circumstances)
 
 
 def _model(spec: Mapping[str, Any], options: ModelOptions, circumstances: Mapping[str, Any]) -> Model:
@@ -335,6 +368,12 @@ def _options(items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOp
         connections=circumstances["connections"],
         answer_key={item.text: item.answer for item in items if item.answer is not None},
     )
+
+
+def priced_by(*models: Model) -> str:
+    """Say which tables or flags the prices of models were taken from; empty where none was needed."""
+    prices = [getattr(model, "price", None) for model in models]
+    return ", ".join(dict.fromkeys(price.source for price in prices if price is not None and price.source))
 
 
 def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) -> None:
@@ -353,7 +392,8 @@ def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) 
 def _price(circumstances: Mapping[str, Any], whose: str = "") -> Price | None:
     """Return what a model costs, or a judge (`judge_`); None: unknown."""
     per_in, per_out = (circumstances.get(f"{whose}price_{way}") for way in ("in", "out"))
-    return None if per_in is None and per_out is None else Price(per_in or 0.0, per_out or 0.0)
+    flags = f"--{whose.replace('_', '-')}price-in and -out"
+    return None if per_in is None and per_out is None else Price(per_in or 0.0, per_out or 0.0, flags)
 
 
 def _scorer(
@@ -415,6 +455,9 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
     scorer = request.scorer or ("choice" if data.items[0].choices else "exact")
     scorer = _with_texts(scorer, request.rubric, request.judge_template)
     prompt = {"template": text_of(request.template), "system": text_of(request.system)}
+    samples = _samples(request)
+    choose = _choosing(request, scorer, data.items)
+    longest = 1 if choose and request.max_tokens is None else request.max_tokens
     plan = Plan(
         goal=request.goal.spec(),
         data_hash=data.content_hash,
@@ -423,20 +466,50 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
         model={
             "name": request.model,
             "base_url": address_of(request),
-            "settings": {"temperature": request.temperature, "max_tokens": request.max_tokens},
+            "settings": {"temperature": request.temperature, "max_tokens": longest},
             **({} if request.revision is None else {"revision": request.revision}),
         },
-        scorer={"spec": scorer, "judge": request.judge, "judge_base_url": request.judge_base_url},
-        prompt={**prompt, "examples": [example.as_dict() for example in examples]},
+        scorer={
+            "spec": scorer,
+            "judge": request.judge,
+            "judge_base_url": request.judge_base_url,
+            **samples.spec(),
+        },
+        prompt={**prompt, "examples": [example.as_dict() for example in examples], **choose},
         confidence=request.confidence,
         target=request.target,
         method=request.method,
         seed=fresh_seed() if request.seed is None else request.seed,
         seed_source=DRAWN if request.seed is None else "",
-        max_calls=request.max_calls,
+        max_calls=samples.draws(request.max_calls),
         weights=weights_for(request, data.items),
     )
     return plan, data.items
+
+
+def _choosing(request: Request, scorer: Any, items: Sequence[Item]) -> dict[str, str]:
+    """Return how a choice is read, as a part of the prompt: it decides what is asked; nothing where it is the
+    text's."""
+    if request.choose in (None, "text"):
+        return {}
+    if request.choose != BY_LOGPROBS:
+        raise InvalidInput("--choose", f"text or {BY_LOGPROBS}", request.choose)
+    if scorer != "choice" or not all(item.choices for item in items):
+        wanted = "left out where a question has no choices, or the scorer is not `choice`"
+        raise InvalidInput("--choose", wanted, request.choose)
+    return {"choose": BY_LOGPROBS}
+
+
+def _samples(request: Request) -> Samples:
+    """Return how often every question is asked; more than once only where answers differ."""
+    samples = Samples.wanted(request.samples, request.pass_at)
+    if samples.count > 1 and request.temperature == 0:
+        raise InvalidInput(
+            "--samples", "given with a --temperature above 0: at 0 all answers are alike", samples.count
+        )
+    if samples.count > 1 and str(request.model).startswith(OUTSIDE):
+        raise InvalidInput("--samples", "left out where answers come from outside", samples.count)
+    return samples
 
 
 def _with_texts(scorer: Any, rubric: str | None, template: str | None) -> Any:

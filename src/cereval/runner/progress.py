@@ -104,7 +104,7 @@ def calls_to_goal(session: AskTell) -> int | None:
     goal = session.goal if session.n_evaluated else None
     if not (isinstance(method, CertifiedMethod) and isinstance(goal, Estimate | Threshold)):
         return None
-    if session.done:
+    if goal.reached(method) or (session.n_evaluated >= session.n_items and not method.tally.replacement):
         return session.n_evaluated
     missing = max(_information_needed(goal, 1 - session.confidence, method) - method.clock.total, 0.0)
     draws = missing * method.tally.prospect().variance

@@ -59,6 +59,9 @@ class Request:
     template: str | None = None
     system: str | None = None
     few_shot: int = 0
+    choose: str | None = None
+    samples: int | None = None
+    pass_at: int | None = None
     temperature: float | None = 0.0
     max_tokens: int | None = None
     price_in: float | None = None

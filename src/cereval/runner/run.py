@@ -16,8 +16,10 @@ from cereval.records import Certified
 from cereval.runner.executor import Counted, Executor
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
-from cereval.runner.progress import Observer, Silent, Subject
+from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal
+from cereval.runner.samples import Samples
 from cereval.runner.start import Start, run_ids
+from cereval.sessions.base import AskTell
 from cereval.store.base import Store
 from cereval.store.writer import AnswerWriter
 
@@ -54,6 +56,10 @@ class Outcome:
     """Answers that were there: of this run, or taken from the answer book."""
     kept_since: float | None = None
     """When the oldest of them was given, in seconds since 1970."""
+    priced_by: str = ""
+    """The table or the flags that the cost was worked out with."""
+    calls_to_go: int | None = None
+    """Calls that the goal would still take, by forecast; None where it is reached, or nothing can be said."""
 
 
 async def run(
@@ -87,7 +93,7 @@ async def run(
                     for run_id in run_ids(begun.plan):
                         store.mark(run_id, "failed", {"error": str(error)[:500]})
                 raise
-    outcome = _outcome(begun, store, loop, before, counted)
+    outcome = _outcome(begun, store, loop, before, counted, str((circumstances or {}).get("priced_by") or ""))
     watcher.on_end(outcome.result)
     return outcome
 
@@ -105,7 +111,9 @@ def subject(begun: Start) -> Subject:
     )
 
 
-def _outcome(begun: Start, store: Store, loop: Loop, before: int, counted: Counted | None) -> Outcome:
+def _outcome(
+    begun: Start, store: Store, loop: Loop, before: int, counted: Counted | None, priced_by: str
+) -> Outcome:
     session, end = begun.session, loop.end or "goal"
     result = session.result()
     if end in ("usd", "minutes") and not session.done:
@@ -113,10 +121,11 @@ def _outcome(begun: Start, store: Store, loop: Loop, before: int, counted: Count
     certificate = begun.certificate(result)
     earlier, status = store.certificates(begun.plan.run_id), _status(result, end)
     if not earlier or earlier[-1] != certificate:
-        store.finish(begun.plan.run_id, certificate, status, _summary(begun, result))
+        summary = {**_summary(begun, result), **({"priced_by": priced_by} if priced_by else {})}
+        store.finish(begun.plan.run_id, certificate, status, summary)
         for run_id in run_ids(begun.plan)[1:]:
             store.mark(run_id, status)
-    calls = begun.spending.calls
+    calls, each = begun.spending.calls, Samples.of(begun.plan.scorer).count
     several = len(begun.voices) > 1
     return Outcome(
         run_id=begun.plan.run_id,
@@ -124,15 +133,25 @@ def _outcome(begun: Start, store: Store, loop: Loop, before: int, counted: Count
         kind=begun.kind,
         result=begun.kind.shown(result, begun.plan),
         certificate=certificate,
-        calls=calls,
-        surplus=calls - session.calls,
+        calls=calls * each,
+        surplus=(calls - session.calls) * each,
         cost_usd=begun.spending.cost_usd,
         interrupted=end == "interrupted" and not session.done,
         parts={voice.name: voice.run_id for voice in begun.voices} if several else {},
-        asked=calls - before - (counted.kept if counted else 0),
-        kept=before + (counted.kept if counted else 0),
+        asked=(calls - before - (counted.kept if counted else 0)) * each,
+        kept=(before + (counted.kept if counted else 0)) * each,
+        priced_by=priced_by,
+        calls_to_go=_calls_to_go(session, result, each),
         kept_since=_oldest(begun, store, counted) if before or (counted and counted.kept) else None,
     )
+
+
+def _calls_to_go(session: AskTell, result: Certified, each: int) -> int | None:
+    """Forecast the calls from here to the goal, where the run may go on."""
+    if result.stopped not in ("budget", "running"):
+        return None
+    total = calls_to_goal(session)
+    return None if total is None else max(total - session.n_evaluated, 1) * each
 
 
 def _oldest(begun: Start, store: Store, counted: Counted | None) -> float | None:

@@ -19,6 +19,8 @@ from cereval.kinds.base import Earlier, Kind
 from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.limits import Spending
+from cereval.runner.past import keys_of, past_of, past_table
+from cereval.runner.samples import Samples
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import CHUNK, Change, Log, Teller, replayed
 from cereval.store.base import Answer, Run, Store
@@ -126,7 +128,7 @@ def planned(
     if going:
         return going[0]
     if kind.learns and learns(plan):
-        past = past_of(plan, store) if history else {}
+        past = past_of(plan, items, store) if history else {}
         if lessons is not None:
             past = {run: min(lessons[run], count) for run, count in past.items() if lessons.get(run)}
         names = ["groups"] if _groups(kind, plan, items) is not None else []
@@ -154,43 +156,12 @@ def learns(plan: Plan) -> bool:
     )
 
 
-def past_of(plan: Plan, store: Store) -> Mapping[str, int]:
-    """Return the earlier runs on the same data that a plan may learn from, and how far each had come.
-
-    Scores of one model each, and never of a model that is asked now.
-    """
-    own = kind_of(plan).names(plan)
-    runs, known = teachers(store, plan.data_hash, own), store.cutoffs(plan.data_hash)
-    return {run: known[run] for run in runs if known.get(run)}
-
-
-def teachers(store: Store, data_hash: str, own: Sequence[str]) -> tuple[str, ...]:
-    """Return the runs on the same data whose scores are those of one model, none of the models named `own`."""
-    plans = [(run, values) for run, values in store.plans(data_hash) if values.get("format") == PLAN_FORMAT]
-    return tuple(
-        run
-        for run, values in plans
-        if kind_of(values).teaches
-        and not any(same_model(str(values["model"].get("name")), name) for name in own)
-    )
-
-
-def same_model(stored: str, model: str) -> bool:
-    """Tell whether a run's model is another's, with or without its provider.
-
-    >>> same_model("openai/gpt-4o", "gpt-4o"), same_model("gpt-4o", "gpt-4")
-    (True, False)
-    """
-    return model in (stored, stored.rpartition("/")[2])
-
-
 def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:
     """Return what a plan says is known, taken from the items and the store, as it was when the run started."""
     groups = _groups(kind_of(plan), plan, items) if "groups" in plan.side_information else None
     if "history" not in plan.side_information:
         return Known(groups)
-    cutoffs = dict(sorted(plan.history.items()))
-    return Known(groups, store.past_scores(plan.data_hash, cutoffs=cutoffs).table(plan.n_items))
+    return Known(groups, past_table(plan, items, store))
 
 
 def _groups(kind: Kind, plan: Plan, items: Sequence[Item]) -> Any:
@@ -222,7 +193,8 @@ def start(
     changes = changes_of(store, plan.run_id)
     draws = _retold(session, voices, changes, plan, teller)
     waiting = tuple(draw for draw in draws if scores_of(session, voices, draw) is None)
-    notes, before = _notes(kind, plan, spending), _kept_before(kind, plan, session, store)
+    notes = (*_duplicates(items), *_notes(kind, plan, spending, store))
+    before = _kept_before(kind, plan, session, store)
     return Start(plan, kind, known, session, changes, tuple(voices), waiting, spending, notes, before)
 
 
@@ -359,20 +331,43 @@ def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:
     return tuple(Change(**detail) for detail in events)
 
 
-def _notes(kind: Kind, plan: Plan, spending: Spending) -> tuple[str, ...]:
+def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[str, ...]:
     notes = []
     if spending.calls:
         notes.append(
             f"continuing run {plan.run_id}: {spending.calls:,} answers are kept, none is asked again"
         )
     if plan.history:
-        many = len(plan.history) > 1
-        runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
-        helps = "help" if many else "helps"
-        notes.append(
-            f"history: {runs} on the same data {helps} to choose questions (--no-history to do without)"
-        )
+        notes.append(_history_note(plan, store))
+    samples = Samples.of(plan.scorer)
+    if samples.count > 1:
+        notes.append(samples.words(plan.target))
     return (*notes, *kind.notes(plan))
+
+
+def _duplicates(items: Sequence[Item]) -> tuple[str, ...]:
+    """Warn of questions that the data has more than once: each copy counts."""
+    copies = sum("-" in key for key in keys_of(items))
+    if not copies:
+        return ()
+    what = "a question appears" if copies == 1 else f"{copies:,} questions appear"
+    return (f"warning: {what} more than once in the data, with the same answer; every copy counts",)
+
+
+def _history_note(plan: Plan, store: Store) -> str:
+    """Say which earlier runs help."""
+    elsewhere = sum(data != plan.data_hash for data in store.data_of(plan.history).values())
+    many, where = len(plan.history) > 1, "on the same data"
+    if elsewhere:
+        rest = len(plan.history) - elsewhere
+        where = (
+            "on data that share questions with these"
+            if not rest
+            else f"({elsewhere} on data that share questions)"
+        )
+    runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
+    helps = "help" if many else "helps"
+    return f"history: {runs} {where} {helps} to choose questions (--no-history to do without)"
 
 
 # -- what the store can say of a run ----------------------------------------------------------------------------------

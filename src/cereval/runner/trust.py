@@ -9,7 +9,8 @@ What is remembered is a digest in `trusted.json` in the user's folder of setting
 - code (`python:` models, judges and scorers): the spec and the file that it leads to from here. Not the file's
   content: people edit their own code. The same spec in another folder leads to another file and is asked for again;
 - `gguf:` files: the resolved path, since llama.cpp parses them in this process;
-- addresses: the whole URL, which receives the questions and the key in OPENAI_API_KEY. OpenAI's own is built in.
+- addresses: the whole URL, which receives the questions and the key in OPENAI_API_KEY. OpenAI's own is built in, and
+  so are those of `anthropic/NAME` and the other providers (`cereval.models.providers`), which take no other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from cereval.errors import InvalidInput, Untrusted
 from cereval.imports import origin_of
 from cereval.scorers.build import code_of
 from cereval.text import printable
-from cereval.writing import write_whole
+from cereval.writing import settings_folder, write_whole
 
 FORMAT = 1
 BUILT_IN = "https://api.openai.com/v1"
@@ -160,13 +161,8 @@ def require(names: Iterable[Named], source: str) -> None:
 
 def trusted_file() -> Path | None:
     """Return where this user's trust is written down; None for users without a home."""
-    given = os.environ.get("XDG_CONFIG_HOME", "")
-    if given and Path(given).is_absolute():
-        return Path(given) / "cereval" / "trusted.json"
-    try:
-        return Path.home() / ".config" / "cereval" / "trusted.json"
-    except RuntimeError:
-        return None
+    folder = settings_folder()
+    return None if folder is None else folder / "trusted.json"
 
 
 def _known() -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import exp
 from string import ascii_uppercase
 from typing import ClassVar
 
@@ -55,6 +57,25 @@ def picked(answer: str, choices: tuple[str, ...]) -> str:
             if letter in allowed:
                 return letter
     return ""
+
+
+def letter_chances(first_token: Mapping[str, float], count: int) -> dict[str, float]:
+    """The chance of each letter among the likeliest first tokens, in proportion to one another; likeliest first.
+
+    Tokens that differ by blanks or brackets alone (`B`, ` B`, `(B`) are the same letter.
+
+    >>> chances = letter_chances({"B": -0.7, " B": -2.3, "A": -1.4, "The": -3.0}, 4)
+    >>> {letter: round(chance, 3) for letter, chance in chances.items()}
+    {'B': 0.708, 'A': 0.292}
+    """
+    weights: dict[str, float] = {}
+    for token, logprob in first_token.items():
+        letter = token.strip(" ()[].:*\n▁Ġ")
+        if len(letter) == 1 and letter in ascii_uppercase[:count]:
+            weights[letter] = weights.get(letter, 0.0) + exp(min(logprob, 0.0))
+    total = sum(weights.values())
+    likeliest = sorted(weights, key=lambda letter: (-weights[letter], letter))
+    return {letter: weights[letter] / total for letter in likeliest} if total > 0 else {}
 
 
 def _named(text: str, choices: tuple[str, ...]) -> list[str]:

@@ -171,6 +171,15 @@ class Store(Protocol):
 
     def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]: ...
 
+    def content_keys(self, data_hash: str) -> tuple[str, ...]:
+        """Return the keys of a data set's items in order (`cereval.items.content`)."""
+
+    def sharing(self, keys: Collection[str]) -> Mapping[str, int]:
+        """Return the data sets that have items with these keys, and how many of them."""
+
+    def data_of(self, run_ids: Collection[str]) -> Mapping[str, str]:
+        """Return the data set of each of these runs that the store has."""
+
     def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
         """Commit draws, before their calls go out."""
 

@@ -1,4 +1,4 @@
-"""Read the scores of earlier runs on the same data, in two queries whatever their number."""
+"""Read the scores of earlier runs on the same data, one short query for each run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Select, and_, case, func, select
+from sqlalchemy import Connection, and_, bindparam, case, func, select
 
 from cereval.errors import StoreError
 from cereval.store.base import PastScores
@@ -14,6 +14,14 @@ from cereval.store.cells import checked, whole
 from cereval.store.schema import answers, draws, runs
 
 _ANSWERED = and_(answers.c.run_id == draws.c.run_id, answers.c.draw == draws.c.draw)
+
+_SCORES = (
+    select(draws.c.item, answers.c.score)
+    .select_from(draws.join(answers, _ANSWERED))
+    .where(draws.c.run_id == bindparam("run"), draws.c.draw < bindparam("cutoff"))
+    .where(answers.c.score.is_not(None))
+    .order_by(draws.c.draw)
+)
 
 
 def past_scores(
@@ -25,28 +33,41 @@ def past_scores(
 ) -> PastScores:
     """Read the scores of all draws before each run's cutoff; runs without any are left out, unless asked for."""
     models = _models(connection, data_hash)
-    if cutoffs is not None:
+    if cutoffs is None:
+        used = first_open(connection, data_hash, place)
+        kept = [run for run in models if run in used and (wanted is None or run in wanted)]
+    else:
         _check(cutoffs, models)
-    used = first_open(connection, data_hash, place) if cutoffs is None else dict(cutoffs)
-    kept = [run for run in models if run in used and (wanted is None or run in wanted)]
-    if cutoffs is not None:
-        kept = list(cutoffs)
-    columns = {run: column for column, run in enumerate(kept)}
-    told = checked(connection.execute(_scores(data_hash)).mappings().all(), place)
-    rows = [
-        (row["item"], columns[row["run_id"]], row["score"])
-        for row in told
-        if row["run_id"] in columns and row["draw"] < used[row["run_id"]]
-    ]
-    table = PastScores(
+        used, kept = dict(cutoffs), list(cutoffs)
+    # One array a run: a loop over every score would take longer than reading them.
+    tables = [_scores(connection, run, used[run], place) for run in kept]
+    if cutoffs is None:
+        there = [number for number, table in enumerate(tables) if len(table)]
+        kept, tables = [kept[number] for number in there], [tables[number] for number in there]
+    scores = np.vstack([np.empty((0, 2)), *tables])
+    return PastScores(
         runs=tuple(kept),
         models=tuple(models[run] for run in kept),
         cutoffs={run: used[run] for run in kept},
-        items=np.array([item for item, _, _ in rows], dtype=np.int64),
-        columns=np.array([column for _, column, _ in rows], dtype=np.int64),
-        values=np.array([score for _, _, score in rows], dtype=np.float64),
+        items=scores[:, 0].astype(np.int64),
+        columns=np.repeat(np.arange(len(kept)), [len(table) for table in tables]).astype(np.int64),
+        values=scores[:, 1],
     )
-    return table if cutoffs is not None else _without_empty(table)
+
+
+def _scores(connection: Connection, run: str, cutoff: int, place: str) -> Any:
+    """Return the items and scores of one run, two columns."""
+    found = connection.execute(_SCORES, {"run": run, "cutoff": cutoff})
+    # Plain tuples of the driver: a million rows of the library would take twice as long.
+    rows = found.cursor.fetchall() if found.cursor is not None else []
+    try:
+        table = np.array(rows, dtype=np.float64).reshape(-1, 2)
+    except (TypeError, ValueError):
+        checked([{"item": item, "score": score} for item, score in rows], place)
+        raise
+    if not np.isfinite(table).all():
+        checked([{"item": item, "score": score} for item, score in rows], place)
+    return table
 
 
 def _models(connection: Connection, data_hash: str) -> dict[str, str]:
@@ -66,30 +87,6 @@ def first_open(connection: Connection, data_hash: str, place: str) -> dict[str, 
         .having(func.count(answers.c.score) > 0)
     )
     return {run: whole(cutoff, "draw", place) for run, cutoff in connection.execute(query)}
-
-
-def _scores(data_hash: str) -> Select[Any]:
-    joined = draws.join(runs, runs.c.run_id == draws.c.run_id).join(answers, _ANSWERED)
-    return (
-        select(draws.c.run_id, draws.c.draw, draws.c.item, answers.c.score)
-        .select_from(joined)
-        .where(runs.c.data_hash == data_hash, answers.c.score.is_not(None))
-        .order_by(draws.c.run_id, draws.c.draw)
-    )
-
-
-def _without_empty(past: PastScores) -> PastScores:
-    """Return the same without the runs that have no score."""
-    there = np.unique(past.columns)
-    numbers = {int(old): new for new, old in enumerate(there)}
-    return PastScores(
-        runs=tuple(past.runs[old] for old in numbers),
-        models=tuple(past.models[old] for old in numbers),
-        cutoffs={past.runs[old]: past.cutoffs[past.runs[old]] for old in numbers},
-        items=past.items,
-        columns=np.array([numbers[int(old)] for old in past.columns], dtype=np.int64),
-        values=past.values,
-    )
 
 
 def _check(cutoffs: Mapping[str, int], models: Mapping[str, Any]) -> None:

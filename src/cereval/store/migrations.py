@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from sqlalchemy import Connection, func, insert, inspect, select, text
 
 from cereval.errors import StoreError
+from cereval.items.content import content_keys
 from cereval.store.cells import whole
 from cereval.store.schema import now, schema_versions
 
@@ -112,10 +114,26 @@ def _add_leases(connection: Connection) -> None:
     connection.execute(text("CREATE TABLE leases (run_id TEXT PRIMARY KEY, holder TEXT NOT NULL)"))
 
 
+def _add_content_keys(connection: Connection) -> None:
+    """Items are found by their content in every data set that has them."""
+    connection.execute(text("ALTER TABLE items ADD COLUMN content_key TEXT NOT NULL DEFAULT ''"))
+    named = text("UPDATE items SET content_key = :key WHERE data_hash = :data AND item = :item")
+    for data in connection.execute(text("SELECT DISTINCT data_hash FROM items")).scalars().all():
+        query = text("SELECT item, content FROM items WHERE data_hash = :data ORDER BY item")
+        rows = connection.execute(query, {"data": data}).all()
+        keys = content_keys(json.loads(content) for _, content in rows)
+        connection.execute(
+            named,
+            [{"key": key, "data": data, "item": item} for (item, _), key in zip(rows, keys, strict=True)],
+        )
+    connection.execute(text("CREATE INDEX items_by_content ON items (content_key)"))
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _create_tables,
     _add_engine,
     _add_kept,
     _add_labels,
     _add_leases,
+    _add_content_keys,
 )

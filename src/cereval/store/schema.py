@@ -42,6 +42,7 @@ items = Table(
     Column("data_hash", Text, primary_key=True),
     Column("item", BigInteger, primary_key=True, autoincrement=False),
     Column("content", Text),
+    Column("content_key", Text),
 )
 
 draws = Table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -15,6 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 
 from cereval.errors import StoreError
+from cereval.items.content import content_keys
 from cereval.records import Draw
 from cereval.store import schema
 from cereval.store.base import Answer, KeptAnswer, PastScores, Run
@@ -214,9 +216,10 @@ class SqlStore:
             known = select(func.count()).select_from(table).where(table.c.data_hash == data_hash)
             if connection.execute(known).scalar_one():
                 return
+            found = list(items)
             rows = [
-                {"data_hash": data_hash, "item": number, "content": _json(item)}
-                for number, item in enumerate(items)
+                {"data_hash": data_hash, "item": number, "content": _json(item), "content_key": key}
+                for number, (item, key) in enumerate(zip(found, content_keys(found), strict=True))
             ]
             if rows:
                 # Another process may begin on the same data at this very moment.
@@ -227,6 +230,26 @@ class SqlStore:
         table = schema.items
         rows = self._all(select(table.c.content).where(table.c.data_hash == data_hash).order_by(table.c.item))
         return tuple(self._mapping(row, "content") for row in rows)
+
+    def content_keys(self, data_hash: str) -> tuple[str, ...]:
+        table = schema.items
+        query = select(table.c.content_key).where(table.c.data_hash == data_hash).order_by(table.c.item)
+        with self._reading() as connection:
+            return tuple(connection.execute(query).scalars())
+
+    def sharing(self, keys: Collection[str]) -> Mapping[str, int]:
+        table, wanted, found = schema.items, list(keys), Counter[str]()
+        with self._reading() as connection:
+            for start in range(0, len(wanted), MOST_NAMED):
+                among = table.c.content_key.in_(wanted[start : start + MOST_NAMED])
+                query = select(table.c.data_hash, func.count()).where(among).group_by(table.c.data_hash)
+                found.update({row[0]: row[1] for row in connection.execute(query)})
+        return found
+
+    def data_of(self, run_ids: Collection[str]) -> Mapping[str, str]:
+        wanted = set(run_ids)
+        rows = self._all(select(schema.runs.c.run_id, schema.runs.c.data_hash)) if wanted else ()
+        return {row["run_id"]: row["data_hash"] for row in rows if row["run_id"] in wanted}
 
     @patiently
     def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:

@@ -1,0 +1,74 @@
+"""A scripted OpenAI-compatible server in a thread: counts what it is asked, and may send log-probabilities."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Told = Mapping[str, Any]
+"""`text`, and where there are some `logprobs`: token -> log-probability."""
+
+
+class Server(ThreadingHTTPServer):
+    """asked: how often each (model, last message) came. keys, bodies: what was sent along."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: Callable[[str, str], Told]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
+        self.asked: Counter[tuple[str, str]] = Counter()
+        self.keys: set[str] = set()
+        self.bodies: list[Mapping[str, Any]] = []
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        model, text = body["model"], body["messages"][-1]["content"]
+        with self.server.lock:
+            self.server.asked[model, text] += 1
+            self.server.keys.add(self.headers.get("authorization", ""))
+            self.server.bodies.append(body)
+            told = self.server.answer(model, text)
+        tokens = [{"token": token, "logprob": value} for token, value in told.get("logprobs", {}).items()]
+        sent = {"content": [{**tokens[0], "top_logprobs": tokens}]} if tokens else None
+        message = {"role": "assistant", "content": told["text"]}
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": sent}
+        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        answer = json.dumps({"model": model, "choices": [choice], "usage": usage}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def served(answer: Callable[[str, str], Told]) -> Iterator[Server]:
+    """Serve while the context is open."""
+    server = Server(answer)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

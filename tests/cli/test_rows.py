@@ -1,0 +1,79 @@
+"""Small things that cost a new user an afternoon, each as it was met."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from cereval.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+ROWS = [{"question": f"{n} + 1?", "answer": str(n + 1)} for n in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+
+
+def said(capsys: Capture, *arguments: str, code: int = 0) -> tuple[str, str]:
+    capsys.readouterr()
+    assert main(list(arguments)) == code
+    captured = capsys.readouterr()
+    return " ".join(captured.out.split()), " ".join(captured.err.split())
+
+
+def test_misspelt_commands_and_flags_get_the_near_one(capsys: Capture) -> None:
+    assert "did you mean 'run'" in said(capsys, "rum", "q.jsonl", code=1)[1]
+    assert "--report" in said(capsys, "run", "q.jsonl", "--model", "scripted/0.5", "--repor", "x", code=1)[1]
+
+
+def test_plan_takes_a_question_file(capsys: Capture) -> None:
+    assert "60 questions" in said(capsys, "plan", "--items", "q.jsonl", "--eps", "0.1")[0]
+
+
+def test_arrays_and_semicolons_are_read(capsys: Capture) -> None:
+    Path("q.json").write_text(json.dumps(ROWS))
+    Path("q.csv").write_text("question;answer\n" + "".join(f"{n} + 1?;{n + 1}\n" for n in range(60)))
+    for name in ("q.json", "q.csv"):
+        assert (
+            "60 questions"
+            in said(capsys, "run", name, "--model", "scripted/0.7", "--eps", "0.3", "--display", "none")[0]
+        )
+
+
+def test_a_replay_says_what_is_no_part_of_the_pool(capsys: Capture) -> None:
+    scores = "".join(f"{n},{'' if n % 10 == 0 else n % 2}\n" for n in range(60))
+    Path("s.csv").write_text("item,m\n" + scores)
+    out = said(capsys, "replay", "s.csv", "--model", "m", "--eps", "0.3")[0]
+    assert "6 items without a score are not part of the pool" in out
+
+
+def test_a_missing_extra_is_met_before_the_first_call(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "math_verify", None)
+    Path("m.py").write_text("def answer(q):\n    open('asked', 'w').close()\n    return q\n")
+    line = ("run", "q.jsonl", "--model", "python:m.py:answer", "--scorer", "math")
+    assert "cereval[math]" in said(capsys, *line, code=1)[1]
+    assert not Path("asked").exists()
+
+
+def test_digits_savings_and_a_mean_that_is_not_the_estimate(capsys: Capture) -> None:
+    """Two digits; nothing is saved where the goal is missed; a model that is always wrong is not quietly at 12%."""
+    Path("no.py").write_text("def answer(q):\n    return ''\n")
+    line = ("run", "q.jsonl", "--model", "python:no.py:answer", "--display", "plain")
+    out, err = said(capsys, *line, "--eps", "0.2")
+    assert re.match(r"\d+\.\d\d% ± 20\.00%, 95% confidence", out)
+    assert "saved" in out
+    assert "the plain mean of the" in out
+    assert "gave no text 10 times in a row" in err
+    missed = said(capsys, *line, "--eps", "0.01", "--max-calls", "12", "--seed", "3", code=3)[0]
+    assert "saved" not in missed
+    assert "still needed about" in missed

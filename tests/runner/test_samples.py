@@ -1,0 +1,138 @@
+"""Several answers to every question: what is told, what is counted, what is kept."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations, product
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cereval.cli.main import main
+from cereval.errors import InvalidInput
+from cereval.runner.samples import Samples
+
+Capture = pytest.CaptureFixture[str]
+
+CHANCE = 0.4
+MODEL = f"""
+import random
+rng = random.Random(5)
+def answer(question):
+    right = str(int(question.split()[0]) + 1)
+    return right if rng.random() < {CHANCE} else "no"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder with 60 questions and a model that is right by chance."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": f"q{n}", "question": f"{n} + 1?", "answer": str(n + 1)} for n in range(60)]
+    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("chance.py").write_text(MODEL)
+
+
+def told(capsys: Capture, *arguments: str, code: int = 0) -> Any:
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def sampled(capsys: Capture, *more: str, command: str = "run", code: int = 0) -> Any:
+    line = [
+        command,
+        "q.jsonl",
+        "--model",
+        "python:chance.py:answer",
+        "--temperature",
+        "1",
+        "--display",
+        "none",
+    ]
+    return told(capsys, *line, *more, code=code)
+
+
+@pytest.mark.parametrize(("count", "best_of"), [(1, 1), (4, 1), (4, 2), (4, 4)])
+def test_what_is_told_expects_the_best_of_k_fresh_answers(count: int, best_of: int) -> None:
+    """Over every way in which the answers can come out; graded scores too."""
+    values, chances = (0.0, 0.3, 1.0), (0.5, 0.2, 0.3)
+
+    def expectation(many: int, value: Any) -> float:
+        terms = []
+        for places in product(range(3), repeat=many):
+            chance = 1.0
+            for place in places:
+                chance *= chances[place]
+            terms.append(chance * value([values[place] for place in places]))
+        return fsum(terms)
+
+    samples = Samples(count, best_of)
+    assert expectation(count, samples.score) == pytest.approx(expectation(best_of, max), abs=1e-12)
+    scores = [0.0, 0.3, 1.0, 0.3][:count]
+    subsets = [max(subset) for subset in combinations(scores, best_of)]
+    assert samples.score(scores) == pytest.approx(fsum(subsets) / len(subsets))
+
+
+def test_every_call_counts_and_every_answer_is_exported(capsys: Capture) -> None:
+    first = sampled(
+        capsys, "--samples", "4", "--target", "expected", "--eps", "0.05", "--max-calls", "42", code=3
+    )
+    assert (first["calls"], first["n_evaluated"], first["stopped"]) == (40, 10, "budget")
+    more = told(
+        capsys, *("resume", first["run_id"], "--max-calls", "4000", "--eps", "0.08", "--display", "none")
+    )
+    assert more["lower"] <= CHANCE <= more["upper"]
+    assert more["calls"] == more["asked"] + 40
+    assert more["calls"] >= 4 * more["n_evaluated"]
+    assert main(["verify", more["certificate"]]) == 0
+    assert told(capsys, "export", more["run_id"], "-o", "a.jsonl")["rows"] == more["calls"]
+    rows = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()]
+    assert [row["sample"] for row in rows[:5]] == [1, 2, 3, 4, 1]
+    assert {row["score"] for row in rows} == {0.0, 1.0}
+    assert {row["answer"] for row in rows} > {"no"}
+    assert told(capsys, "runs")[0]["calls"] == more["calls"]
+    assert main(["report", more["run_id"], "-o", "page.html"]) == 0
+    assert "every question is asked 4 times" in Path("page.html").read_text()
+
+
+def test_a_gate_of_pass_at_k(capsys: Capture) -> None:
+    """Right four times in ten, right at least once in four times .87."""
+    gate = sampled(capsys, "--pass-at", "4", "--min", "0.7", "--target", "expected", command="gate")
+    assert gate["decision"] == "above"
+    assert gate["calls"] % 4 == 0
+    worse = sampled(capsys, "--samples", "4", "--min", "0.7", "--target", "expected", command="gate", code=2)
+    assert worse["decision"] == "below"
+
+
+def test_a_failed_call_leaves_the_question_unknown(capsys: Capture) -> None:
+    often = "\nold = answer\ndef answer(question):\n    if rng.random() < .05: raise ValueError\n"
+    broken = MODEL + often + "    return old(question)\n"
+    Path("chance.py").write_text(broken)
+    run = sampled(capsys, "--samples", "3", "--eps", "0.3", "--target", "expected", "-j", "1")
+    rows = told(capsys, "show", run["run_id"], "--failed")["rows"]
+    assert bool(rows) == bool(run["failures"])
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--samples", "3", "--temperature", "0"], "--temperature above 0"),
+        (["--samples", "0"], "--samples must be a whole number in [1, 1000]"),
+        (["--samples", "2", "--pass-at", "3"], "--pass-at must be a whole number in [1, 2]"),
+        (["--samples", "5", "--max-calls", "3"], "at least the 5 calls of one question"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(more: list[str], words: str, capsys: Capture) -> None:
+    line = ["run", "q.jsonl", "--model", "scripted/0.5", "--temperature", "1", *more]
+    assert main(line) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_words_say_what_is_estimated() -> None:
+    assert "the mean score in the long run" in Samples(3).words("expected")
+    assert "pass@2" in Samples(3, 2).words("benchmark")
+    with pytest.raises(InvalidInput):
+        Samples(2, 3)
