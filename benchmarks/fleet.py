@@ -37,7 +37,6 @@ from cereval.runner.start import evidence
 from cereval.store.base import opened_store
 
 DELAY_S = 0.02
-YOUNGEST_S = 8.0
 SLACK_S = 0.05
 """Between the moment that an answer is stamped with and its commit."""
 
@@ -209,20 +208,22 @@ def _say(line: str) -> None:
 class Trouble(threading.Thread):
     """Kills the Ray worker that has been at work longest every few seconds, and restarts the database once.
 
-    One that is younger than `YOUNGEST_S` is left alone: on a busy machine it has not begun yet, and would never.
+    Where no answer has come since the last kill it waits: on a busy machine workers need longer to begin than to live.
     """
 
-    def __init__(self, database: Cluster, every_s: float, restart_after_s: float) -> None:
+    def __init__(self, database: Cluster, url: str, every_s: float, restart_after_s: float) -> None:
         super().__init__(daemon=True)
-        self.database, self.every_s, self.restart_after_s = database, every_s, restart_after_s
+        self.database, self.url = database, url
+        self.every_s, self.restart_after_s = every_s, restart_after_s
         self.kills = self.restarts = 0
         self._over = threading.Event()
 
     def run(self) -> None:
-        began = time.monotonic()
+        began, before = time.monotonic(), 0
         while not self._over.wait(self.every_s):
-            pids = busy_workers()
-            if pids:
+            answers, pids = self._answers(), busy_workers()
+            if pids and answers > before:
+                before = answers
                 with suppress(ProcessLookupError):
                     os.kill(pids[0], signal.SIGKILL)
                     self.kills += 1
@@ -231,13 +232,21 @@ class Trouble(threading.Thread):
                 self.database.start()
                 self.restarts += 1
 
+    def _answers(self) -> int:
+        import psycopg
+
+        with suppress(psycopg.Error), psycopg.connect(self.url) as connection:
+            found = connection.execute("SELECT count(*) FROM answers").fetchone()
+            return int(found[0]) if found else 0
+        return 0
+
     def end(self) -> None:
         self._over.set()
         self.join()
 
 
 def busy_workers() -> list[int]:
-    """The processes of Ray that have carried out runs for a while, the oldest first."""
+    """The processes of Ray that carry out runs, the oldest first."""
     ages: dict[int, float] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -248,7 +257,7 @@ def busy_workers() -> list[int]:
                 ages[int(folder.name)] = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf(
                     "SC_CLK_TCK"
                 )
-    return sorted((pid for pid, age in ages.items() if age >= YOUNGEST_S), key=lambda pid: -ages[pid])
+    return sorted(ages, key=lambda pid: -ages[pid])
 
 
 def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played, Played]:
@@ -262,9 +271,9 @@ def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played
         fleet, port = written(folder, size), free_port()
         with started(2):
             calm = played(folder, port, {**fleet, "workers": 1}, "local", database.database())
-            trouble = Trouble(database, every_s, restart_after_s)
-            fleet |= {"workers": size.workers}
-            storm = played(folder, port, fleet, "ray", database.database(), trouble)
+            url = database.database()
+            trouble = Trouble(database, url, every_s, restart_after_s)
+            storm = played(folder, port, {**fleet, "workers": size.workers}, "ray", url, trouble)
     return calm, storm
 
 

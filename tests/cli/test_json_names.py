@@ -17,6 +17,7 @@ ITEMS = "item,category\n" + "".join(f"{i},{'xy'[i % 2]}\n" for i in range(60))
 DATA = "\n".join(
     json.dumps({"question": f"1+{i}", "answer": str(1 + i), "category": "xy"[i % 2]}) for i in range(60)
 )
+FLEET = "models: [scripted/0.5, scripted/0.9]\ndata: q.jsonl\neps: 0.2\n"
 ASKED = "q.jsonl --eps 0.2 --display none"
 LINES = {
     "run, gate, resume, rescore, tell": [
@@ -39,6 +40,7 @@ LINES = {
     "tasks DATA": [f"tasks {ASKED} --model scripted/0.5"],
     "extend SCORES": ["extend s.csv --model a --eps 0.2 --seed 1"],
     "extend DATA": [f"extend {ASKED} --model scripted/0.5 --seed 1"],
+    "fleet --plan": ["fleet f.yaml --plan"],
     "plan": ["plan --items 100", "plan --items 100 --mean 0.5 --at-least 0.4"],
 }
 
@@ -52,7 +54,7 @@ def told(line: str, capsys: pytest.CaptureFixture[str]) -> Any:
 @pytest.fixture
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, text in {"s.csv": SCORES, "i.csv": ITEMS, "q.jsonl": DATA}.items():
+    for name, text in {"s.csv": SCORES, "i.csv": ITEMS, "q.jsonl": DATA, "f.yaml": FLEET}.items():
         Path(name).write_text(text)
     told(f"run {ASKED} --model scripted/0.7 --seed 5 -o c.json", capsys)
 

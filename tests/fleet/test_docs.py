@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cereval.cli.help_page import NAMES, fits
 from cereval.cli.main import main
 from cereval.datasets.bank import as_jsonl
 
@@ -37,6 +38,7 @@ def test_the_example_runs(
         printed[arguments[-1]] = capsys.readouterr().out
     assert "nothing is asked; 7 runs" in printed["--plan"]
     facts = json.loads(printed["--json"])
+    assert fits(NAMES["fleet"], set(facts))
     assert (len(facts["runs"]), facts["asked"]) == (7, 0)
     assert facts["calls"] == sum(run["calls"] for run in facts["runs"])
     assert {"model", "data", "run_id", "estimate", "lower", "upper", "n_evaluated"} <= facts["runs"][0].keys()

@@ -88,6 +88,8 @@ NAMES: Mapping[str, str] = {
     "tasks DATA": f"{TASKS} {GOAL} [each] {RUN} calls",
     "extend SCORES": f"versions {RESULT} model goal eps truth_inside",
     "extend DATA": f"versions {RESULT} goal eps {RUN} calls",
+    "fleet": "runs calls asked cost_usd expected_calls exit_code",
+    "fleet --plan": "runs calls calls_alone cost_usd",
     "plan": (
         "n_items target confidence eps threshold mean variance explained methods bounds partition warnings weights"
     ),
