@@ -130,32 +130,32 @@ def write_page(path: Path, html: str) -> None:
 
 
 def render(story: Story) -> str:
-    """Render a story."""
+    """Render a story as a page by itself."""
+    page = environment().get_template("page.html").render(style=Markup(_file("page.css")), **contents(story))
+    return f"{page.strip()}\n"
+
+
+def contents(story: Story) -> dict[str, Any]:
+    """Gather everything that the templates show of a story."""
     result, added = story.result, additions(story)
     sure = f"{percent(result.confidence)} confidence"
-    page = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            style=Markup(_file("page.css")),
-            story=story,
-            result=result,
-            title=_title(story),
-            long=len(result.answer()) > LONG_ANSWER,
-            lead=result.headline().removeprefix(f"{result.answer()}, "),
-            bar=_bar(added, result),
-            says=[*added.says, *_guarantee(story, sure)] if result.stopped != "contradiction" else [],
-            warnings=_warnings(story),
-            sections=[*_chart(story, added), *added.sections],
-            samples={kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
-            totals=totals(story),
-            scope=added.scope,
-            differing=differing(story),
-            attachment=attachment(story.certificate),
-            settings=settings(story),
-        )
-    )
-    return f"{page.strip()}\n"
+    return {
+        "story": story,
+        "result": result,
+        "title": title_of(story),
+        "long": len(result.answer()) > LONG_ANSWER,
+        "lead": result.headline().removeprefix(f"{result.answer()}, "),
+        "bar": _bar(added, result),
+        "says": [*added.says, *_guarantee(story, sure)] if result.stopped != "contradiction" else [],
+        "warnings": _warnings(story),
+        "sections": [*_chart(story, added), *added.sections],
+        "samples": {kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
+        "totals": totals(story),
+        "scope": added.scope,
+        "differing": differing(story),
+        "attachment": attachment(story.certificate),
+        "settings": settings(story),
+    }
 
 
 def said(sentence: str, *values: object, limit: int = 120) -> Markup:
@@ -193,7 +193,8 @@ def additions(story: Story) -> Additions:
     )
 
 
-def _title(story: Story) -> str:
+def title_of(story: Story) -> str:
+    """Name the models of a story, or their number."""
     models = story.result.models
     if not models:
         return ""
@@ -358,13 +359,15 @@ def attachment(certificate: Any) -> Markup:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment(folder: str = "") -> jinja2.Environment:
+    """Make the environment of the templates here, and of those in a folder of another room, which come first."""
+    own = jinja2.FunctionLoader(_file)
     environment = jinja2.Environment(
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        loader=jinja2.FunctionLoader(_file),
+        loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(folder), own]) if folder else own,
     )
     filters: dict[str, Callable[..., Any]] = {
         "drawing": Markup,

@@ -63,10 +63,23 @@ def read_story(store: Store, run_id: str) -> Story:
     run = store.run(run_id)
     plan = Plan.from_dict(run.plan)
     items = stored_items(plan, store)
-    watch = _Watch(plan, kind_of(plan), tuple(item.category or NO_CATEGORY for item in items))
+    begun, watch = replayed_run(plan, items, store)
+    return told_story(run, begun, watch, newest_certificate(begun, store), _asked(begun, items, store))
+
+
+def replayed_run(plan: Plan, items: Sequence[Item], store: Store) -> tuple[Start, Watch]:
+    """Replay what the store has of a run, and watch it being told."""
+    watch = Watch(plan, kind_of(plan), tuple(item.category or NO_CATEGORY for item in items))
     begun = start(plan, items, store, reading=True, teller=watch.tell)
     watch.begin(begun.session)
-    stated, certificate = begun.session.result(), newest_certificate(begun, store)
+    return begun, watch
+
+
+def told_story(
+    run: Run, begun: Start, watch: Watch, certificate: Mapping[str, Any] | None, asked: tuple[Asked, ...]
+) -> Story:
+    """Tell the story of a run that was replayed."""
+    plan, stated = begun.plan, begun.session.result()
     if certificate is not None and stated.stopped == "running":
         # A budget of dollars or minutes is the runner's: the session knows nothing of it.
         stated = replace(stated, stopped=certificate["result"]["stopped"])
@@ -81,7 +94,7 @@ def read_story(store: Store, run_id: str) -> Story:
         stated=stated.as_dict(),
         run=run,
         plan=plan,
-        asked=_asked(begun, items, store),
+        asked=asked,
         counted=begun.session.calls if begun.kind.format else None,
         categories=watch.categories,
         uneven=frozenset(watch.uneven),
@@ -120,7 +133,7 @@ def _asked(begun: Start, items: Sequence[Item], store: Store) -> tuple[Asked, ..
 
 
 @dataclass(slots=True)
-class _Watch:
+class Watch:
     """Takes a step before the first and after every result, and notes which categories were drawn unevenly."""
 
     plan: Plan

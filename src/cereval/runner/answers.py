@@ -49,7 +49,7 @@ def answer_rows(store: Store, run_id: str) -> Iterator[dict[str, Any]]:
     for part in kind_of(plan).parts(plan):
         for draw, answer, at in store.rows(part.run_id):
             item = items[draw.item]
-            asked = {"item": item.id, "category": item.category, "prompt": _text(prompt.messages(item))}
+            asked = {"item": item.id, "category": item.category, "prompt": as_text(prompt.messages(item))}
             yield {"run_id": run.run_id, "model": part.model_name, **asked, **_told(answer, at)}
 
 
@@ -59,7 +59,7 @@ def _told(answer: Answer, at: float) -> dict[str, Any]:
     return {"answer": answer.text, **{name: getattr(answer, name) for name in names}, "asked_at": moment}
 
 
-def _text(messages: Iterable[Mapping[str, str]]) -> str:
+def as_text(messages: Iterable[Mapping[str, str]]) -> str:
     """Return a chat as one text; a single question stands for itself."""
     turns = list(messages)
     if len(turns) == 1:

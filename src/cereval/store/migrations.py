@@ -107,4 +107,28 @@ def _add_labels(connection: Connection) -> None:
     connection.execute(text(f"CREATE TABLE labels ({columns})"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_tables, _add_engine, _add_kept, _add_labels)
+def _add_people(connection: Connection) -> None:
+    """Answers wait for people's ratings, and can be read the worst first however many there are."""
+    for statement in _PEOPLE.split(";"):
+        connection.execute(text(statement))
+
+
+_PEOPLE = """
+CREATE INDEX answers_by_score ON answers (run_id, score, draw);
+CREATE TABLE replies (
+    run_id TEXT NOT NULL REFERENCES runs, draw BIGINT NOT NULL, content TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (run_id, draw)
+);
+CREATE TABLE ratings (
+    run_id TEXT NOT NULL REFERENCES runs, draw BIGINT NOT NULL, rater TEXT NOT NULL, score DOUBLE PRECISION NOT NULL,
+    at DOUBLE PRECISION NOT NULL, PRIMARY KEY (run_id, draw, rater)
+)
+"""
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _create_tables,
+    _add_engine,
+    _add_kept,
+    _add_labels,
+    _add_people,
+)

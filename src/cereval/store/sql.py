@@ -26,6 +26,8 @@ from cereval.store.migrations import is_current, migrate
 from cereval.store.schema import now
 from cereval.text import did_you_mean
 
+GOING = ("running", "stopping")
+"""The status of runs that some process works on, if it lives."""
 ENDED = ("finished", "budget", "interrupted")
 COUNTS = ("answers", "failures", "cost_usd", "draws")
 MOST_NAMED = 500
@@ -55,7 +57,7 @@ class SqlStore:
         """Open a file that cannot be written to; one of an older schema is brought up to date in memory, to be read."""
         with translated(address):
             store = cls(address, connected_reading(address))
-        with store._reading() as connection:
+        with store.reading() as connection:
             if is_current(connection, place(address)):
                 return store
         store.close()
@@ -93,7 +95,7 @@ class SqlStore:
         return self.run(run_id)
 
     def run(self, run_id: str) -> Run:
-        with self._reading() as connection:
+        with self.reading() as connection:
             ids = connection.execute(select(schema.runs.c.run_id)).scalars().all()
             found = [known for known in ids if known == run_id] or [k for k in ids if k.startswith(run_id)]
             if len(found) != 1 or not run_id:
@@ -102,7 +104,7 @@ class SqlStore:
             return self._runs(connection, _summaries().where(schema.runs.c.run_id == found[0]))[0]
 
     def runs(self) -> tuple[Run, ...]:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return self._runs(connection, _summaries())
 
     @contextmanager
@@ -154,6 +156,8 @@ class SqlStore:
             schema.certificates,
             schema.events,
             schema.labels,
+            schema.replies,
+            schema.ratings,
             schema.runs,
         )
         with self._writing() as connection:
@@ -168,7 +172,7 @@ class SqlStore:
             .where(drawn.c.run_id == run_id)
             .order_by(drawn.c.draw)
         )
-        with self._reading() as connection:
+        with self.reading() as connection:
             for row in connection.execution_options(yield_per=1000).execute(query).mappings():
                 yield Draw(row["draw"], row["item"], row["probability"]), answer_from(row), row["at"]
 
@@ -252,7 +256,7 @@ class SqlStore:
         return tuple((row["run_id"], json.loads(row["plan"])) for row in rows)
 
     def cutoffs(self, data_hash: str) -> Mapping[str, int]:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return first_open(connection, data_hash)
 
     def past_scores(
@@ -262,7 +266,7 @@ class SqlStore:
         runs: Collection[str] | None = None,
         cutoffs: Mapping[str, int] | None = None,
     ) -> PastScores:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return past_scores(connection, data_hash, runs, cutoffs)
 
     def _insert(self, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -271,7 +275,7 @@ class SqlStore:
                 connection.execute(insert(table), rows)
 
     def _all(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return connection.execute(query).mappings().all()
 
     def _runs(self, connection: Connection, query: Select[Any]) -> tuple[Run, ...]:
@@ -282,11 +286,9 @@ class SqlStore:
             replace(run_from(row), **counts.get(row["run_id"], {}), labels=labels.get(row["run_id"], ()))
             for row in rows
         ]
-        at_work = held(connection, (run.run_id for run in found if run.status == "running"))
+        at_work = held(connection, (run.run_id for run in found if run.status in GOING))
         return tuple(
-            replace(run, status="interrupted")
-            if run.status == "running" and run.run_id not in at_work
-            else run
+            replace(run, status="interrupted") if run.status in GOING and run.run_id not in at_work else run
             for run in found
         )
 
@@ -296,7 +298,8 @@ class SqlStore:
             yield connection
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
+        """Open a connection that only reads."""
         with translated(self.address), self.engine.connect() as connection:
             yield connection.execution_options(reading=True)
 
