@@ -16,6 +16,7 @@ from cereval.kinds import kind_of
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
+from cereval.runner.people import judged, with_people
 from cereval.runner.prepare import (
     Prepared,
     against,
@@ -205,7 +206,10 @@ def _work(request: Request, asked: Sequence[str], goal: Any) -> Prepared:
 
 async def _carried_out(work: Prepared, request: Request, observer: Observer | None) -> RunResult:
     with opened_store(request.store, create=True) as store:
-        plan = planned(work.plan, work.items, store, history=request.history, fresh=request.fresh)
+        taught = await judged(work, store, observer)
+        plan = planned(
+            work.plan, work.items, store, history=request.history, fresh=request.fresh, taught=taught
+        )
         outcome = await carry_out(work, plan, store, observer, reuse=reuse_of(request))
         gone = store.url in ("sqlite://", "sqlite:///:memory:")
         return RunResult(outcome, store.url, tuple(answers_of(outcome, store)) if gone else None)
@@ -233,14 +237,15 @@ async def carry_out(
         with held(plan, store):
             begun = _begun(start(plan, work.items, store), store, change)
             watcher, books = observer or Silent(), books_for(plan, store, reuse)
-            executor = WithBook(work.executor, work.items, work.scorer, books)
+            book = WithBook(work.executor, work.items, work.scorer, books)
+            executor = with_people(book, plan, [voice.run_id for voice in begun.voices], store)
             return await run_loop(
                 begun,
                 store,
                 executor,
                 work.limits,
                 watcher,
-                counted=executor.counted,
+                counted=book.counted,
                 circumstances=work.circumstances,
                 on_interrupt=lambda: watcher.on_note(INTERRUPTED),
             )

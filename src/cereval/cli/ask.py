@@ -19,31 +19,36 @@ from cereval.cli.options import JSON, OUTPUT, STORE, apply, writable
     "-n", "count", type=click.IntRange(1), default=20, show_default=True, help="At most N questions."
 )
 @click.option("--lease", default="24h", show_default=True, metavar="AGE", help="How long they stay reserved.")
-@click.option("-o", "--output", required=True, callback=writable, metavar="FILE", help="batch.jsonl.")
+@click.option(
+    "-o", "--output", required=True, callback=writable, metavar="FILE", help="batch.jsonl or batch.csv."
+)
 @JSON
 def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_json: bool) -> int:
     """Write the next questions of RUN to FILE, for people, a spreadsheet or a system without a plug-in.
 
     RUN is one that `cereval run DATA --model external/NAME ...` began, or any other that may be told scores. Each row
     has `draw`, `item`, `model` and `prompt`; fill in `score` (0 to 1) and give the file to `cereval tell RUN FILE`, in
-    any order and in as many parts as you like.
+    any order and in as many parts as you like. Of a run with --scorer people the rows have the answers that wait for
+    labels, and `rater` may say whose the label is.
     """
-    import json
-
     from cereval.cli.output import print_json
     from cereval.plan import Plan
+    from cereval.runner.answers import write_batch
     from cereval.runner.book import age_in_seconds
     from cereval.runner.outside import hand_out
+    from cereval.runner.people import people_of, rows_to_label
     from cereval.runner.start import held, start, stored_items
     from cereval.store.base import opened_store
 
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run_id).plan)
         items = stored_items(plan, opened)
-        with held(plan, opened):
-            rows = hand_out(start(plan, items, opened), items, opened, count, age_in_seconds(lease))
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    Path(output).write_text(text, encoding="utf-8", errors="replace")
+        if people_of(plan) is not None:
+            rows = rows_to_label(plan, opened, count)
+        else:
+            with held(plan, opened):
+                rows = hand_out(start(plan, items, opened), items, opened, count, age_in_seconds(lease))
+    write_batch(Path(output), rows)
     if as_json:
         print_json({"run_id": plan.run_id, "rows": len(rows), "output": output})
     else:
@@ -67,6 +72,7 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     from cereval.datasets.files import read_rows
     from cereval.plan import Plan
     from cereval.runner.outside import take_in
+    from cereval.runner.people import people_of, take_labels
     from cereval.runner.prepare import unasked
     from cereval.runner.start import held, start, stored_items
     from cereval.store.base import opened_store
@@ -75,6 +81,12 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
         plan = Plan.from_dict(opened.run(run_id).plan)
         items = stored_items(plan, opened)
         rows = [_numbers(row.values) for row in read_rows(Path(file))]
+        if people_of(plan) is not None:
+            told = take_labels(plan, opened, rows)
+            click.echo(
+                f"{told:,} labels taken in; `cereval resume {plan.run_id}` counts them, if no run waits for them"
+            )
+            return 0
         with held(plan, opened):
             told = take_in(start(plan, items, opened), items, opened, rows)
         click.echo(f"{told:,} scores taken in", err=True)

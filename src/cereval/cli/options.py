@@ -112,9 +112,21 @@ SCORING: tuple[Option, ...] = (
     click.option(
         "--scorer",
         metavar="NAME",
-        help="exact, contains, regex:PATTERN, choice, numeric, math, f1, python:..., grade, prefer.",
+        help="exact, contains, regex:PATTERN, choice, numeric, math, f1, python:..., grade, prefer, people, "
+        "people:scale, people:prefer.",
     ),
-    click.option("--judge", metavar="MODEL", help="The model behind the scorers grade and prefer."),
+    click.option(
+        "--raters",
+        type=int,
+        metavar="N",
+        help="With --scorer people: labels by different people that an answer needs.  [default: 1]",
+    ),
+    click.option(
+        "--judge",
+        metavar="MODEL",
+        help="The model behind the scorers grade and prefer; with people, it grades all answers first, to find where "
+        "labels are worth most.",
+    ),
     click.option("--judge-base-url", metavar="URL", help="Its address.  [default: that of --base-url]"),
     click.option(
         "--judge-template",
@@ -123,7 +135,11 @@ SCORING: tuple[Option, ...] = (
         "grade from 1 to 10 as [[5]] (score = (grade - 1)/9); {question}, {first}, {second} for prefer, whose judge "
         "says m or M and gives log-probabilities.",
     ),
-    click.option("--rubric", metavar="TEXT|@FILE", help="Criteria for the judge, put into its template."),
+    click.option(
+        "--rubric",
+        metavar="TEXT|@FILE",
+        help="Criteria for the judge, put into its template, and for people.",
+    ),
     click.option(
         "--judge-price-in", type=float, metavar="USD", help="Of the judge, per million input tokens."
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from cereval.errors import InvalidInput
 from cereval.models.base import Model, Settings
+from cereval.models.given import GIVEN, GivenModel
 from cereval.models.local import local_gguf, open_gguf
 from cereval.models.openai_model import open_openai
 from cereval.models.prices import Price
@@ -14,12 +15,22 @@ from cereval.models.python_model import open_python
 from cereval.models.retries import Retries
 from cereval.models.scripted import ScriptedModel
 
-KINDS = ("openai/NAME", "python:module:function", "gguf:PATH", "local/smollm2", "scripted/ACCURACY")
+KINDS = (
+    "openai/NAME",
+    "python:module:function",
+    "gguf:PATH",
+    "local/smollm2",
+    "scripted/ACCURACY",
+    "given/FIELD",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """All about a model but its name. `answer_key` (question -> answer) is what a scripted model knows."""
+    """All about a model but its name.
+
+    `answer_key` (question -> answer) is what a scripted model knows, `given` (prompt -> answer) what the data says.
+    """
 
     base_url: str | None = None
     settings: Settings = field(default_factory=Settings)
@@ -29,6 +40,7 @@ class ModelOptions:
     connections: int = 32
     key_variable: str = "OPENAI_API_KEY"
     answer_key: Mapping[str, str] | None = None
+    given: Mapping[str, str] | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -86,10 +98,19 @@ def _scripted(accuracy: str, options: ModelOptions) -> Model:
     return ScriptedModel(options.answer_key, chance, seed=options.seed, name=f"scripted/{accuracy}")
 
 
+def _given(name: str, options: ModelOptions) -> Model:
+    if options.given is None:
+        raise InvalidInput(
+            "model", "one that can be asked: given/FIELD is for answers in the data", f"{GIVEN}{name}"
+        )
+    return GivenModel(f"{GIVEN}{name}", options.given)
+
+
 _BUILDERS: Mapping[str, Callable[[str, ModelOptions], Model]] = {
     "openai/": _openai,
     "python:": _python,
     "gguf:": _gguf,
     "local/": _local,
     "scripted/": _scripted,
+    GIVEN: _given,
 }

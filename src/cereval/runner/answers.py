@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -82,6 +82,17 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     return count
 
 
+def write_batch(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write questions to be answered or labelled elsewhere: as CSV for a spreadsheet, else as JSON lines."""
+    try:
+        if path.suffix == ".csv":
+            _write_csv(path, iter(rows), tuple(rows[0]) if rows else ("draw", "item", "score"))
+        else:
+            _write_jsonl(path, iter(rows))
+    except OSError as error:
+        raise BadFile(f"the questions cannot be written to {path} ({error.strerror})") from None
+
+
 def _write_jsonl(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
     count = 0
     with path.open("w", encoding="utf-8", errors="replace") as file:
@@ -91,10 +102,10 @@ def _write_jsonl(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
     return count
 
 
-def _write_csv(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
+def _write_csv(path: Path, rows: Iterator[Mapping[str, Any]], columns: Sequence[str] = tuple(COLUMNS)) -> int:
     count = 0
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        writer = csv.DictWriter(file, list(COLUMNS))
+        writer = csv.DictWriter(file, list(columns))
         writer.writeheader()
         for row in rows:
             writer.writerow({name: _harmless(value) for name, value in row.items()})

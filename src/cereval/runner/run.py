@@ -105,7 +105,7 @@ def subject(begun: Start) -> Subject:
         model=plan.model_name,
         data=plan.data_name or "data",
         n_items=plan.n_items,
-        question=goal.words,
+        question=begun.kind.goal_words(plan.as_dict()) if goal is None else goal.words,
         confidence=plan.confidence,
     )
 

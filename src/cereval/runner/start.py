@@ -106,18 +106,26 @@ def run_ids(plan: Plan) -> tuple[str, ...]:
 # -- plans ------------------------------------------------------------------------------------------------------------
 
 
-def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool, fresh: bool = False) -> Plan:
+def planned(
+    plan: Plan,
+    items: Sequence[Item],
+    store: Store,
+    *,
+    history: bool,
+    fresh: bool = False,
+    taught: Mapping[str, int] | None = None,
+) -> Plan:
     """Return the plan with what is known of its items now; an earlier run of the same request is continued.
 
-    fresh: unless that has ended, for then the question is asked anew.
+    fresh: unless that has ended, for then the question is asked anew. taught: runs that are history in any case.
     """
     kind = kind_of(plan)
-    before = [one for one in earlier_runs(plan, store) if history or not one.history]
+    before = [one for one in earlier_runs(plan, store) if history or taught or not one.history]
     going = [one for one in before if not (fresh and store.run(one.run_id).status in ENDED)]
     if going:
         return going[0]
     if kind.learns and learns(plan):
-        past = past_of(plan, store) if history else {}
+        past = {**(past_of(plan, store) if history else {}), **(taught or {})}
         names = ["groups"] if _groups(kind, plan, items) is not None else []
         names += ["history"] if past else []
         plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))

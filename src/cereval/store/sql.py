@@ -48,7 +48,7 @@ class SqlStore:
             return cls._open_reading(address)
         made_private(address)
         store = cls(address, connected(address))
-        with store._writing() as connection:
+        with store.writing() as connection:
             migrate(connection, place(address))
         return store
 
@@ -63,7 +63,7 @@ class SqlStore:
         store.close()
         with translated(address):
             store = cls(address, connected_reading(address, copied=True))
-        with store._writing() as connection:
+        with store.writing() as connection:
             migrate(connection, place(address))
         with translated(address), store.engine.connect() as connection:
             # What would be written to the copy would be lost.
@@ -81,7 +81,7 @@ class SqlStore:
         self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str, engine: int | None = None
     ) -> Run:
         row = {"run_id": run_id, "plan": _json(plan), "data_hash": data_hash, "model": storable(model)}
-        with self._writing() as connection:
+        with self.writing() as connection:
             there = (
                 connection.execute(select(schema.runs).where(schema.runs.c.run_id == run_id))
                 .mappings()
@@ -115,7 +115,7 @@ class SqlStore:
             yield
 
     def mark(self, run_id: str, status: str, detail: Mapping[str, Any] | None = None) -> None:
-        with self._writing() as connection:
+        with self.writing() as connection:
             _append(connection, schema.events, run_id, status=status, detail=_json(detail or {}))
 
     def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
@@ -133,13 +133,13 @@ class SqlStore:
         status: str = "finished",
         summary: Mapping[str, Any] | None = None,
     ) -> None:
-        with self._writing() as connection:
+        with self.writing() as connection:
             _append(connection, schema.certificates, run_id, content=_json(certificate))
             _append(connection, schema.events, run_id, status=status, detail=_json(summary or {}))
 
     def label(self, run_id: str, labels: Sequence[str]) -> None:
         table = schema.labels
-        with self._writing() as connection:
+        with self.writing() as connection:
             there = set(connection.execute(select(table.c.label).where(table.c.run_id == run_id)).scalars())
             rows = [
                 {"run_id": run_id, "label": storable(one)}
@@ -160,7 +160,7 @@ class SqlStore:
             schema.ratings,
             schema.runs,
         )
-        with self._writing() as connection:
+        with self.writing() as connection:
             for table in tables:
                 connection.execute(delete(table).where(table.c.run_id.in_(list(run_ids))))
 
@@ -183,7 +183,7 @@ class SqlStore:
 
     def add_items(self, data_hash: str, items: Iterable[Mapping[str, Any]]) -> None:
         table = schema.items
-        with self._writing() as connection:
+        with self.writing() as connection:
             known = select(func.count()).select_from(table).where(table.c.data_hash == data_hash)
             if connection.execute(known).scalar_one():
                 return
@@ -271,7 +271,7 @@ class SqlStore:
 
     def _insert(self, table: Table, rows: list[dict[str, Any]]) -> None:
         if rows:
-            with self._writing() as connection:
+            with self.writing() as connection:
                 connection.execute(insert(table), rows)
 
     def _all(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
@@ -293,7 +293,8 @@ class SqlStore:
         )
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Connection]:
+        """Open a transaction."""
         with translated(self.address), self.engine.begin() as connection:
             yield connection
 

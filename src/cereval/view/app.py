@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import webbrowser
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from cereval.errors import CerevalError, InvalidInput, StoreError
+from cereval.errors import CerevalError, InvalidInput, Misuse, StoreError
 from cereval.report.page import environment, page_of
 from cereval.runner.listing import is_of_one_model, trend_facts
 from cereval.store.browsing import Browser
@@ -31,6 +31,7 @@ from cereval.store.sql import SqlStore
 from cereval.view import charts, run_page
 from cereval.view.actions import Actions
 from cereval.view.following import Following
+from cereval.view.labels import Card, Desk, Labelled
 from cereval.view.runs import RunList
 from cereval.view.security import Guard, is_loopback, view_token
 
@@ -53,6 +54,7 @@ class View:
     runs: RunList
     browser: Browser
     actions: Actions
+    desk: Desk
     templates: jinja2.Environment = field(default_factory=lambda: environment(str(HERE / "templates")))
 
     def page(self, request: Request, name: str, **values: Any) -> HTMLResponse:
@@ -66,7 +68,7 @@ class View:
 def make_app(store: SqlStore, url: str, *, host: str = "127.0.0.1", token: str) -> Starlette:
     """Make the application over an open store; `url` is what `cereval resume` is given."""
     following = Following(store)
-    view = View(store, following, RunList(store, following), Browser(store), Actions(store, url))
+    view = View(store, following, RunList(store, following), Browser(store), Actions(store, url), Desk(store))
     pages = Pages(view)
     routes = [
         Route("/", pages.index),
@@ -83,6 +85,10 @@ def make_app(store: SqlStore, url: str, *, host: str = "127.0.0.1", token: str) 
         Route("/runs/{run}/verify", pages.verify, methods=["POST"]),
         Route("/runs/{run}/stop", pages.stop, methods=["POST"]),
         Route("/runs/{run}/resume", pages.resume, methods=["POST"]),
+        Route("/label", pages.label_list),
+        Route("/label/{run}", pages.label),
+        Route("/label/{run}/rate", pages.rate, methods=["POST"]),
+        Route("/label/{run}/undo", pages.undo, methods=["POST"]),
         Route("/static/page.css", pages.stylesheet),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
@@ -269,6 +275,57 @@ class Pages:
         eps, calls = given.get("eps", ""), given.get("max_calls", "")
         await run_in_threadpool(self.view.actions.resume, shown.run, eps, calls)
         return RedirectResponse(f"/runs/{shown.run.run_id}", 303)
+
+    # -- labels -------------------------------------------------------------------------------------------------------
+
+    def label_list(self, request: Request) -> Response:
+        """List the runs that people score."""
+        return self.view.page(request, "label_list.html", found=self.view.desk.runs())
+
+    def label(self, request: Request) -> Response:
+        """Show somebody the next answer to label."""
+        labelled, rater = self._labelled(request), request.query_params.get("rater", "")
+        may_act = bool(request.scope["state"]["may_act"])
+        card = self.view.desk.next_card(labelled, rater) if rater and may_act else None
+        return self._card(request, labelled, rater, card)
+
+    async def rate(self, request: Request) -> Response:
+        """Take a label in, and show the next answer."""
+        return await run_in_threadpool(self._rated, request, await form_of(request))
+
+    def _rated(self, request: Request, form: Mapping[str, str]) -> Response:
+        labelled, rater, note = self._labelled(request), form.get("rater", ""), ""
+        try:
+            place = _whole(form.get("draw"))
+            self.view.desk.rate(labelled, rater, form.get("part", ""), place, form.get("label", ""))
+        except Misuse as error:
+            # Somebody else's label came first, as after a restart: nothing is lost, the next answer is shown.
+            note = f"not needed any more: {error}"
+        return self._card(request, labelled, rater, self.view.desk.next_card(labelled, rater), note)
+
+    async def undo(self, request: Request) -> Response:
+        """Take somebody's last label back, and show its answer again."""
+        return await run_in_threadpool(self._undone, request, await form_of(request))
+
+    def _undone(self, request: Request, form: Mapping[str, str]) -> Response:
+        labelled, rater = self._labelled(request), form.get("rater", "")
+        card = self.view.desk.undo(labelled, rater)
+        note = "" if card else "there was nothing to take back: labels count after a few seconds"
+        return self._card(request, labelled, rater, card or self.view.desk.next_card(labelled, rater), note)
+
+    def _labelled(self, request: Request) -> Labelled:
+        try:
+            return Labelled.of(self.view.store, request.path_params["run"])
+        except StoreError as error:
+            raise HTTPException(404, str(error)) from None
+
+    def _card(
+        self, request: Request, labelled: Labelled, rater: str, card: Card | None, note: str = ""
+    ) -> Response:
+        standing = self.view.desk.standing(labelled, rater)
+        name = "card.html" if "hx-request" in request.headers else "label.html"
+        values = {"labelled": labelled, "rater": rater, "card": card, "note": note}
+        return self.view.page(request, name, **values, **standing)
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
