@@ -68,6 +68,7 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     FILE has rows with `draw`, `item` and `score` (JSONL, JSON, CSV or Parquet); rows without a score are passed over,
     `failure` says why there is none for good. Exit codes as for `run`: 3 while more scores are needed.
     """
+    from cereval.cli.output import print_json
     from cereval.cli.running import finish
     from cereval.datasets.files import read_rows
     from cereval.plan import Plan
@@ -83,8 +84,11 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
         rows = [_numbers(row.values) for row in read_rows(Path(file))]
         if people_of(plan) is not None:
             told = take_labels(plan, opened, rows)
+            if flags["as_json"]:
+                print_json({"run_id": plan.run_id, "labels": told})
+                return 0
             click.echo(
-                f"{told:,} labels taken in; `cereval resume {plan.run_id}` counts them, if no run waits for them"
+                f"{told:,} labels taken in; `cereval resume {plan.run_id}` counts them where no run waits"
             )
             return 0
         with held(plan, opened):

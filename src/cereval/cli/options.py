@@ -98,7 +98,9 @@ FIELDS: tuple[Option, ...] = tuple(
     }.items()
 )
 MODEL = click.option(
-    "--model", metavar="NAME", help="openai/NAME, python:module:function, gguf:PATH, local/smollm2."
+    "--model",
+    metavar="NAME",
+    help="openai/NAME, python:module:function, gguf:PATH, local/smollm2, given/FIELD (answers in the data).",
 )
 ASKING_A_MODEL: tuple[Option, ...] = (
     click.option("--base-url", metavar="URL", help="An OpenAI-compatible server, usually ending in /v1."),

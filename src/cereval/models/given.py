@@ -1,4 +1,4 @@
-"""Answers that are there already, in a field of the data: nobody is asked, and they are scored as a model's would be."""
+"""Answers that are there already, in a field of the data: nobody is asked, they are scored as a model's would be."""
 
 from __future__ import annotations
 
