@@ -253,9 +253,9 @@ def test_bad_settings_get_one_line(url: str, settings: dict[str, object], messag
 
 
 def test_preferences_need_something_to_compare_with(url: str) -> None:
-    rows = [{"question": "q", "output": "a"}]
+    rows = [{"question": "q", "reply": "a"}]
     with pytest.raises(BadFile, match="some items have none"):
-        cereval.run(rows, model="given/output", scorer="people:prefer", store=url)
+        cereval.run(rows, model="given/reply", scorer="people:prefer", store=url)
 
 
 def test_labels_are_checked(store: SqlStore, url: str) -> None:

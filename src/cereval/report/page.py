@@ -28,7 +28,17 @@ from cereval.records import Certified, Rows, Step, Table
 from cereval.report import svg
 from cereval.report.story import Asked, Story, read_story, recorded_story
 from cereval.store.base import Store
-from cereval.text import Bounded, duration, interval, money, percent, printable, rounded, signed_interval
+from cereval.text import (
+    Bounded,
+    duration,
+    interval,
+    money,
+    percent,
+    printable,
+    rounded,
+    shortened,
+    signed_interval,
+)
 
 WIDE, NARROW = 720, 340
 SAME = 1e-9
@@ -58,7 +68,8 @@ class Page:
 class Section:
     """A part of a page: sentences, pictures by their CSS class, a table with a bar for each row, a caption.
 
-    Pictures and bars are drawings of our own. optional: columns that are left out on a phone.
+    Pictures and bars are drawings of our own. optional: columns that are left out on a phone. scale: the ends of the
+    bars. pairs: answers of several models to one item, side by side.
     """
 
     title: str
@@ -66,6 +77,8 @@ class Section:
     pictures: Mapping[str, str] = field(default_factory=dict)
     table: Table | None = None
     bars: Sequence[str] = ()
+    scale: tuple[str, str] = ("0%", "100%")
+    pairs: Sequence[Sequence[Asked]] = ()
     optional: tuple[int, ...] = ()
     caption: str = ""
 
@@ -375,6 +388,7 @@ def environment(folder: str = "") -> jinja2.Environment:
         "money": money,
         "duration": duration,
         "number": "{:,}".format,
+        "short": lambda value, limit: printable(shortened(str(value), limit), limit),
         "text": lambda value, limit=400: printable(str(value), limit, lines=True),
     }
     environment.filters |= filters

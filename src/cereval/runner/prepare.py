@@ -480,7 +480,11 @@ def _with_texts(scorer: Any, rubric: str | None, template: str | None, raters: i
         found = build_scorer(scorer)
         assert isinstance(found, People)
         return spec_of(
-            replace(found, criteria=given.get("criteria", found.criteria), raters=raters or found.raters)
+            replace(
+                found,
+                criteria=given.get("criteria", found.criteria),
+                raters=found.raters if raters is None else raters,
+            )
         )
     if raters is not None:
         raise InvalidInput("--raters", "given with --scorer people", raters)
