@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("starlette", reason="pip install 'cereval[view]'")
 from starlette.testclient import TestClient
 
 from cereval.datasets.base import DataSet, Item

@@ -224,8 +224,7 @@ class Pages:
         part = query.get("part", "")
         wanted = run_page.wanted_from(query, paired=shown.paired is not None and not part)
         paged = run_page.answers_page(self.view.browser, shown, wanted, part)
-        name = "more_answers.html" if wanted.after else "answers.html"
-        return self.view.page(request, name, shown=shown, **paged)
+        return self.view.page(request, "more_answers.html", shown=shown, **paged)
 
     def answer(self, request: Request) -> Response:
         """Show one answer whole."""

@@ -100,6 +100,8 @@ class Desk:
     def next_card(self, labelled: Labelled, rater: str) -> Card | None:
         """Choose what somebody labels next: what the run needs first, of what nobody else looks at."""
         name = named(rater)
+        if labelled.run.status == "finished":
+            return None
         rated: dict[tuple[str, int], set[str]] = {}
         for mark in self.labels.ratings(labelled.parts):
             rated.setdefault((mark.run_id, mark.draw), set()).add(mark.rater)
