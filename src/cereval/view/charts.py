@@ -46,11 +46,11 @@ def trend(found: Sequence[Mapping[str, Any]]) -> str:
 
 def _row(one: Mapping[str, Any], y: float, left: float, middle: float, right: float) -> str:
     name = escape(printable(shortened(str(one["model"]), LONGEST_NAME), LONGEST_NAME))
-    when = escape(str(one["at"])[:10])
+    when = escape(printable(str(one["at"])[:10], 10))
     said = escape(f"{when} {interval(one['lower'], one['upper'])}")
     return (
         f"<g><title>{name}: {said}</title>"
-        f'<text class="model end" x="{LEFT - 12}" y="{y + 4:.1f}">{name}</text>'
+        f'<text class="model end" x="{LEFT - 12}" y="{y + 4:.1f}">{name} <tspan class="tick">{when[5:]}</tspan></text>'
         f'<rect class="span" x="{left:.1f}" y="{y - 6:.1f}" width="{max(right - left, 2):.1f}" height="12"/>'
         f'<rect class="mark" x="{middle - 2:.1f}" y="{y - 9:.1f}" width="4" height="18"/></g>'
     )

@@ -16,6 +16,7 @@ from cereval.kinds.base import Kind
 from cereval.plan import Plan
 from cereval.report.page import contents
 from cereval.runner.answers import as_text
+from cereval.runner.people import people_of
 from cereval.runner.start import evidence, item_from
 from cereval.store.base import Run
 from cereval.store.browsing import Browser, Found, Wanted
@@ -50,6 +51,11 @@ class Shown:
         """The two runs of a comparison, whose answers are shown side by side."""
         first, *rest = self.parts.values()
         return (first, rest[0]) if len(rest) == 1 else None
+
+    @property
+    def by_people(self) -> bool:
+        """Tell whether people score the run."""
+        return people_of(self.plan) is not None and bool(self.kind.format)
 
     @property
     def going(self) -> bool:
