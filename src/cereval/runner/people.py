@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, Misuse
@@ -29,9 +29,10 @@ from cereval.runner.start import held, item_from, run_ids, start
 from cereval.scorers.people import UNSCORED, People
 from cereval.sessions.base import unit_score
 from cereval.store.base import Answer, Store
-from cereval.store.people import UNDO_S, Labels, Rating
-from cereval.store.sql import SqlStore
 from cereval.store.writer import AnswerWriter
+
+if TYPE_CHECKING:
+    from cereval.store.people import Labels, Rating
 
 ELSEWHERE = "elsewhere"
 """The rater of labels that do not say whose they are."""
@@ -128,8 +129,16 @@ def with_people(executor: Executor, plan: Plan, runs: Sequence[str], store: Stor
         return executor
     if plan.target == "expected":
         raise InvalidInput("--target", "benchmark, population or weights where people score", plan.target)
+    return WithPeople(executor, _labels(store), list(runs), people, _seen_by_judge(plan, store))
+
+
+def _labels(store: Store) -> Labels:
+    """Open the labels of a store; SQLAlchemy is imported when it is used."""
+    from cereval.store.people import Labels
+    from cereval.store.sql import SqlStore
+
     assert isinstance(store, SqlStore)
-    return WithPeople(executor, Labels(store), list(runs), people, _seen_by_judge(plan, store))
+    return Labels(store)
 
 
 def _seen_by_judge(plan: Plan, store: Store) -> dict[int, Answer]:
@@ -200,10 +209,9 @@ async def judged(work: Prepared, store: Store, observer: Observer | None = None)
 
 def rows_to_label(plan: Plan, store: Store, count: int) -> list[dict[str, Any]]:
     """Give up to `count` answers that wait for labels, for a spreadsheet or a labelling service; no model is named."""
-    assert isinstance(store, SqlStore)
     people = people_of(plan)
     assert people is not None
-    labels, parts = Labels(store), [part.run_id for part in kind_of(plan).parts(plan)]
+    labels, parts = _labels(store), [part.run_id for part in kind_of(plan).parts(plan)]
     rated = Counter((one.run_id, one.draw) for one in labels.ratings(parts))
     waiting = [
         one for one in labels.waiting(parts, plan.data_hash) if rated[one.run_id, one.draw] < people.raters
@@ -220,8 +228,9 @@ def rows_to_label(plan: Plan, store: Store, count: int) -> list[dict[str, Any]]:
 
 def take_labels(plan: Plan, store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
     """Record the scores of rows that `rows_to_label` gave; they count at once. Return how many there were."""
-    assert isinstance(store, SqlStore)
-    labels, parts, found = Labels(store), [part.run_id for part in kind_of(plan).parts(plan)], 0
+    from cereval.store.people import UNDO_S
+
+    labels, parts, found = _labels(store), [part.run_id for part in kind_of(plan).parts(plan)], 0
     for number, row in enumerate(rows, start=1):
         if row.get("score") is None:
             continue
