@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 LOCAL  := $(VENV)/.local
 
-.PHONY: demo test check docs bench bench-full coverage-full clean
+.PHONY: demo test check docs screenshots bench bench-full coverage-full clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -45,6 +45,10 @@ bench-full: $(READY)
 
 coverage-full: $(READY)
 	$(BIN)/python -m benchmarks.coverage --runs 2000
+
+# Pictures of every page of the web view, into docs/images; needs Chromium.
+screenshots: $(READY)
+	$(BIN)/python docs/screenshots.py
 
 clean:
 	rm -rf $(VENV) out site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -18,6 +18,7 @@ from cereval.records import Certified
 from cereval.runner.answers import answer_rows
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
 from cereval.runner.notebook import watcher
+from cereval.runner.people import judged, with_people
 from cereval.runner.prepare import (
     Prepared,
     against,
@@ -283,6 +284,7 @@ async def _carried_out(
     work = replace(work, limits=replace(work.limits, further_calls=bounds.further_calls))
     with opened_store(request.store, create=seal is None) as store:
         if seal is None:
+            taught = await judged(work, store, observer)
             plan = planned(
                 work.plan,
                 work.items,
@@ -290,6 +292,7 @@ async def _carried_out(
                 history=request.history,
                 fresh=request.fresh,
                 lessons=bounds.lessons,
+                taught=taught,
             )
         else:
             plan = sealed_plan(read_seal(Path(seal)), work.plan, work.items, store, history=request.history)
@@ -321,14 +324,15 @@ async def carry_out(
             begun = _begun(start(plan, work.items, store), store, change)
             watching = observer or watcher()
             books = books_for(plan, work.items, work.prompt, store, reuse)
-            executor = WithBook(work.executor, work.items, work.scorer, books)
+            book = WithBook(work.executor, work.items, work.scorer, books)
+            executor = with_people(book, plan, [voice.run_id for voice in begun.voices], store)
             return await run_loop(
                 begun,
                 store,
                 executor,
                 work.limits,
                 watching,
-                counted=executor.counted,
+                counted=book.counted,
                 circumstances=work.circumstances,
                 on_interrupt=lambda: watching.on_note(INTERRUPTED),
             )

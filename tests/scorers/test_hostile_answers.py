@@ -47,7 +47,7 @@ HOSTILE = {
     "halves": "\ud800" * MILLION,
     "control": "\x1b[31m" * (MILLION // 5),
 }
-SPECS = sorted(set(SCORERS) - {"grade", "prefer", "python", "math", "regex"})
+SPECS = sorted(set(SCORERS) - {"grade", "prefer", "people", "python", "math", "regex"})
 CHOICES = ("a", "b", "a a", "ab ab a")
 
 

@@ -36,7 +36,7 @@ from cereval.cli.options import JSON, OUTPUT, STORE, apply, writable
     required=True,
     callback=writable,
     metavar="FILE",
-    help="Write the questions to this file, such as batch.jsonl.",
+    help="Write the questions to this file, such as batch.jsonl or batch.csv.",
 )
 @JSON
 def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_json: bool) -> int:
@@ -44,29 +44,27 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
 
     RUN is one that `cereval run DATA --model external/NAME ...` began, or any other that may be told scores. Each row
     has `draw`, `item`, `model` and `prompt`; fill in `score` (0 to 1) and give the file to `cereval tell RUN FILE`, in
-    any order and in as many parts as you like.
+    any order and in as many parts as you like. Of a run with --scorer people the rows have the answers that wait for
+    labels, and `rater` may say whose the label is.
     """
-    import json
-
     from cereval.cli.output import print_json
-    from cereval.errors import BadFile
     from cereval.plan import Plan
+    from cereval.runner.answers import write_batch
     from cereval.runner.book import age_in_seconds
     from cereval.runner.outside import hand_out
+    from cereval.runner.people import people_of, rows_to_label
     from cereval.runner.start import held, start, stored_items
     from cereval.store.base import opened_store
-    from cereval.writing import write_whole
 
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run_id).plan)
         items = stored_items(plan, opened)
-        with held(plan, opened):
-            rows = hand_out(start(plan, items, opened), items, opened, count, age_in_seconds(lease))
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    try:
-        write_whole(Path(output), text)
-    except OSError as error:
-        raise BadFile(f"the questions cannot be written to {output} ({error.strerror})") from None
+        if people_of(plan) is not None:
+            rows = rows_to_label(plan, opened, count)
+        else:
+            with held(plan, opened):
+                rows = hand_out(start(plan, items, opened), items, opened, count, age_in_seconds(lease))
+    write_batch(Path(output), rows)
     if as_json:
         print_json({"run_id": plan.run_id, "rows": len(rows), "output": output})
     else:
@@ -86,10 +84,12 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     FILE has rows with `draw`, `item` and `score` (JSONL, JSON, CSV or Parquet); rows without a score are skipped; a
     `failure` says why there will be none. Exit codes as for `run`: 3 while more scores are needed.
     """
+    from cereval.cli.output import print_json
     from cereval.cli.running import finish
     from cereval.datasets.files import read_rows
     from cereval.plan import Plan
     from cereval.runner.outside import take_in
+    from cereval.runner.people import people_of, take_labels
     from cereval.runner.prepare import unasked
     from cereval.runner.start import held, start, stored_items
     from cereval.store.base import opened_store
@@ -98,6 +98,15 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
         plan = Plan.from_dict(opened.run(run_id).plan)
         items = stored_items(plan, opened)
         rows = [_numbers(row.values) for row in read_rows(Path(file))]
+        if people_of(plan) is not None:
+            told = take_labels(plan, opened, rows)
+            if flags["as_json"]:
+                print_json({"run_id": plan.run_id, "labels": told})
+                return 0
+            click.echo(
+                f"{told:,} labels taken in; `cereval resume {plan.run_id}` counts them where no run waits"
+            )
+            return 0
         with held(plan, opened):
             told = take_in(start(plan, items, opened), items, opened, rows)
         click.echo(f"{told:,} scores taken in", err=True)

@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "run": LazyCommand("run", "Evaluate a model with as few calls as a certified answer takes."),
     "resume": LazyCommand("resume", "Go on with a run after a crash, a Ctrl-C or a spent budget."),
     "gate": LazyCommand("run", "Check whether a model reaches a score: pass, fail or undecided.", "gate"),
+    "view": LazyCommand("view", "Look at the runs in the store in a browser, live."),
     "runs": LazyCommand("runs", "List the runs in the store."),
     "seal": LazyCommand("seal", "Fix a run's plan before its first call, so that others can check it."),
     "verify": LazyCommand("verify", "Recompute a certificate, and say whether it holds."),

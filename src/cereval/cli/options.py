@@ -115,7 +115,7 @@ MODEL = click.option(
     "--model",
     metavar="NAME",
     help="The model to ask: openai/NAME, anthropic/, deepseek/, gemini/, groq/, mistral/, openrouter/, together/ or "
-    "xai/NAME, python:module:function, gguf:PATH, local/smollm2.",
+    "xai/NAME, python:module:function, gguf:PATH, local/smollm2, given/FIELD (answers in the data).",
 )
 CHOOSE = click.option(
     "--choose",
@@ -158,9 +158,20 @@ SCORING: tuple[Option, ...] = (
         "--scorer",
         metavar="NAME",
         help="How answers are scored: exact, contains, regex:PATTERN, choice, numeric, math, f1, python:..., grade, "
-        "prefer.",
+        "prefer, people, people:scale, people:prefer.",
     ),
-    click.option("--judge", metavar="MODEL", help="The model behind the scorers grade and prefer."),
+    click.option(
+        "--raters",
+        type=int,
+        metavar="N",
+        help="With --scorer people: labels by different people that an answer needs.  [default: 1]",
+    ),
+    click.option(
+        "--judge",
+        metavar="MODEL",
+        help="The model behind the scorers grade and prefer; with people, it grades all answers first, to find where "
+        "labels are worth most.",
+    ),
     click.option(
         "--judge-base-url", metavar="URL", help="The judge's address.  [default: that of --base-url]"
     ),
@@ -171,7 +182,11 @@ SCORING: tuple[Option, ...] = (
         "with a grade from 1 to 10 as [[5]], and the score is (grade - 1)/9. For prefer it has {question}, {first}, "
         "{second}; the judge must answer m or M and give log-probabilities.",
     ),
-    click.option("--rubric", metavar="TEXT|@FILE", help="Criteria for the judge, put into its template."),
+    click.option(
+        "--rubric",
+        metavar="TEXT|@FILE",
+        help="Criteria for the judge, put into its template, and for people.",
+    ),
     click.option(
         "--judge-price-in", type=float, metavar="USD", help="Price of a million input tokens of the judge."
     ),

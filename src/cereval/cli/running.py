@@ -19,6 +19,7 @@ from cereval.cli.seal import NewSeal, write_seal
 from cereval.errors import BadFile
 from cereval.records import Certified, Result, Rows, Step, Table
 from cereval.runner.book import Reuse
+from cereval.runner.people import judged
 from cereval.runner.run import Outcome
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
@@ -47,7 +48,8 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
     sealed = None if seal is None else read_seal(Path(seal))
     with opened_store(request.store, create=sealed is None) as store:
         if sealed is None:
-            plan = planned(work.plan, work.items, store, history=history, fresh=request.fresh)
+            taught = asyncio.run(judged(work, store, observer_for(flags["display"])))
+            plan = planned(work.plan, work.items, store, history=history, fresh=request.fresh, taught=taught)
         else:
             plan = sealed_plan(sealed, work.plan, work.items, store, history=history)
         return finish(work, plan, store, flags, reuse=reuse_of(request), labels=labels_of(flags))

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
     """Show what every run on DATA came to, oldest first: DATA is a question file, or the name of one in the store."""
     from cereval.cli.output import print_json, print_table
+    from cereval.runner.listing import trend_facts
     from cereval.store.base import opened_store
     from cereval.text import interval
 
     with opened_store(store) as opened:
-        found = [_facts(run, opened) for run in _on(opened, data, fields)]
+        found = [trend_facts(run, opened) for run in _on(opened, data, fields)]
     if as_json:
         print_json({"data": data, "runs": found})
         return 0
@@ -52,33 +53,10 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
     """Return the runs on one data set that came to a number of one model."""
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
+    from cereval.runner.listing import is_of_one_model
 
-    runs = [run for run in store.runs() if _is_of_one_model(run)]
+    runs = [run for run in store.runs() if is_of_one_model(run)]
     if Path(data).is_file():
         content = read_dataset(data, Fields(**fields)).content_hash
         return [run for run in runs if run.data_hash == content]
     return [run for run in runs if data in (run.plan["data_name"], run.data_hash)]
-
-
-def _is_of_one_model(run: Run) -> bool:
-    """Tell whether a run came to a number of one model."""
-    from cereval.kinds import kind_of
-    from cereval.plan import Plan
-
-    kind = kind_of(run.plan)
-    return bool(kind.format) and len(kind.models(Plan.from_dict(run.plan))) == 1
-
-
-def _facts(run: Run, store: Store) -> dict[str, Any]:
-    from cereval.cli.runs import summary_of
-    from cereval.kinds import kind_of
-
-    summary = summary_of(run, store)
-    return {
-        "run_id": run.run_id,
-        "model": run.model,
-        "goal": kind_of(run.plan).goal_words(run.plan),
-        **{name: summary.get(name) for name in ("estimate", "lower", "upper", "decision")},
-        "status": run.status,
-        "at": run.changed_at,
-    }

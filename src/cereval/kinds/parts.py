@@ -38,6 +38,7 @@ class PartSession(AskTell):
         """Take the draws that the larger run decided."""
         self.n_items, self.seed, self.confidence = plan.n_items, plan.seed, plan.confidence
         self.models, self.spec = (plan.model_name,), dict(plan.goal)
+        self.goal = None
         self._given = iter(draws)
         super().__init__(Draws(), None)
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from cereval.errors import InvalidInput
 from cereval.models.base import Model, Settings
+from cereval.models.given import GIVEN, GivenModel
 from cereval.models.local import local_gguf, open_gguf
 from cereval.models.openai_model import open_openai
 from cereval.models.prices import Price
@@ -20,13 +21,16 @@ from cereval.models.scripted import ScriptedModel
 KINDS = (
     "openai/NAME",
     *(f"{name}/NAME" for name in PROVIDERS),
-    *("python:module:function", "gguf:PATH", "local/smollm2", "scripted/ACCURACY"),
+    *("python:module:function", "gguf:PATH", "local/smollm2", "scripted/ACCURACY", "given/FIELD"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """Hold all about a model but its name. `answer_key` (question -> answer) is what a scripted model knows."""
+    """Hold all about a model but its name.
+
+    `answer_key` (question -> answer) is what a scripted model knows, `given` (prompt -> answer) what the data says.
+    """
 
     base_url: str | None = None
     settings: Settings = field(default_factory=Settings)
@@ -35,6 +39,7 @@ class ModelOptions:
     timeout_s: float = 120.0
     connections: int = 32
     answer_key: Mapping[str, str] | None = None
+    given: Mapping[str, str] | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -95,6 +100,14 @@ def _scripted(accuracy: str, options: ModelOptions) -> Model:
     return ScriptedModel(options.answer_key, chance, seed=options.seed, name=f"scripted/{accuracy}")
 
 
+def _given(name: str, options: ModelOptions) -> Model:
+    if options.given is None:
+        raise InvalidInput(
+            "model", "one that can be asked: given/FIELD is for answers in the data", f"{GIVEN}{name}"
+        )
+    return GivenModel(f"{GIVEN}{name}", options.given)
+
+
 _BUILDERS: Mapping[str, Callable[[str, ModelOptions], Model]] = {
     "openai/": _openai,
     **{f"{name}/": partial(_openai, provider=name) for name in PROVIDERS},
@@ -102,4 +115,5 @@ _BUILDERS: Mapping[str, Callable[[str, ModelOptions], Model]] = {
     "gguf:": _gguf,
     "local/": _local,
     "scripted/": _scripted,
+    GIVEN: _given,
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from cereval.report.page import Additions, Section, said
-from cereval.report.story import Story
+from cereval.report.page import Additions, Section, counted, said
+from cereval.report.story import Asked, Story
 from cereval.sessions.pair import Comparison
 from cereval.text import signed_interval
+
+SHOWN = 6
+"""Items on which the two differ that are shown."""
 
 
 def compare_page(story: Story) -> Additions:
@@ -29,4 +32,42 @@ def compare_page(story: Story) -> Additions:
         "not about other data.",
         favoured,
     )
-    return Additions(says=(says,), sections=(Section("What it means", says=(meaning,)),), least=-1.0)
+    sections = (Section("What it means", says=(meaning,)), *differences_section(story, (first, second)))
+    return Additions(says=(says,), sections=sections, least=-1.0)
+
+
+def differences_section(story: Story, names: tuple[str, str]) -> list[Section]:
+    """Count who did better on how many items, and show the first of these side by side."""
+    both = [answers for answers in _together(story) if len(answers) == 2]
+    ahead = [_score(first) - _score(second) for first, second in both]
+    if not both:
+        return []
+    says = said(
+        "Of the {} that both answered, <b>{}</b> did better on {} and <b>{}</b> on {}; else they scored alike.",
+        counted(len(both), "item"),
+        names[0],
+        f"{sum(gap > 0 for gap in ahead):,}",
+        names[1],
+        f"{sum(gap < 0 for gap in ahead):,}",
+    )
+    differing = [answers for answers, gap in zip(both, ahead, strict=True) if gap]
+    # Without their texts, as the live view reads them, answers have nothing to show here: it lists them itself.
+    shown = [answers for answers in differing if any(one.answer and one.answer.text for one in answers)]
+    return (
+        [] if differing and not shown else [Section("Where they differ", says=(says,), pairs=shown[:SHOWN])]
+    )
+
+
+def _together(story: Story) -> list[list[Asked]]:
+    """Group the scored answers by item, in the order of the draws; a packed pair is no two answers."""
+    found: dict[int, list[Asked]] = {}
+    for one in () if story.kind.packed else story.asked:
+        if one.answer is not None and one.answer.score is not None:
+            found.setdefault(one.draw.index, []).append(one)
+    return [found[index] for index in sorted(found)]
+
+
+def _score(one: Asked) -> float:
+    assert one.answer is not None
+    assert one.answer.score is not None
+    return one.answer.score

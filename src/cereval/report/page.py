@@ -28,7 +28,17 @@ from cereval.records import Certified, Rows, Step, Table
 from cereval.report import svg
 from cereval.report.story import Asked, Story, read_story, recorded_story
 from cereval.store.base import Store
-from cereval.text import Bounded, duration, interval, money, percent, printable, rounded, signed_interval
+from cereval.text import (
+    Bounded,
+    duration,
+    interval,
+    money,
+    percent,
+    printable,
+    rounded,
+    shortened,
+    signed_interval,
+)
 
 WIDE, NARROW = 720, 340
 SAME = 1e-9
@@ -58,7 +68,8 @@ class Page:
 class Section:
     """Describe a part of a page: sentences, pictures by their CSS class, a table with a bar for each row, a caption.
 
-    Pictures and bars are drawings of our own. optional: columns that are left out on a phone.
+    Pictures and bars are drawings of our own. optional: columns that are left out on a phone. scale: the ends of the
+    bars. pairs: answers of several models to one item, side by side.
     """
 
     title: str
@@ -66,6 +77,8 @@ class Section:
     pictures: Mapping[str, str] = field(default_factory=dict)
     table: Table | None = None
     bars: Sequence[str] = ()
+    scale: tuple[str, str] = ("0%", "100%")
+    pairs: Sequence[Sequence[Asked]] = ()
     optional: tuple[int, ...] = ()
     caption: str = ""
 
@@ -130,37 +143,37 @@ def write_page(path: Path, html: str) -> None:
 
 
 def render(story: Story) -> str:
-    """Render a story."""
+    """Render a story as a page by itself."""
+    page = environment().get_template("page.html").render(style=Markup(_file("page.css")), **contents(story))
+    return f"{page.strip()}\n"
+
+
+def contents(story: Story) -> dict[str, Any]:
+    """Gather everything that the templates show of a story."""
     result, added = story.result, additions(story)
     sure = f"{percent(result.confidence)} confidence"
-    page = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            style=Markup(_file("page.css")),
-            story=story,
-            result=result,
-            title=_title(story),
-            long=len(result.answer()) > LONG_ANSWER,
-            lead=result.headline().removeprefix(f"{result.answer()}, "),
-            bar=_bar(added, result),
-            says=[*added.says, *_guarantee(story, sure)] if result.stopped != "contradiction" else [],
-            warnings=_warnings(story),
-            sections=[*_chart(story, added), *added.sections],
-            samples={kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
-            totals=totals(story),
-            scope=added.scope,
-            differing=differing(story),
-            attachment=attachment(story.certificate),
-            settings=settings(story),
-        )
-    )
-    return f"{page.strip()}\n"
+    return {
+        "story": story,
+        "result": result,
+        "title": title_of(story),
+        "long": len(result.answer()) > LONG_ANSWER,
+        "lead": result.headline().removeprefix(f"{result.answer()}, "),
+        "bar": _bar(added, result),
+        "says": [*added.says, *_guarantee(story, sure)] if result.stopped != "contradiction" else [],
+        "warnings": _warnings(story),
+        "sections": [*_chart(story, added), *added.sections],
+        "samples": {kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
+        "totals": totals(story),
+        "scope": added.scope,
+        "differing": differing(story),
+        "attachment": attachment(story.certificate),
+        "settings": settings(story),
+    }
 
 
 def styled(template: str, **values: Any) -> str:
     """Render a template of a page of its own, in the style of all."""
-    page = _environment().get_template(template).render(style=Markup(_file("page.css")), **values)
+    page = environment().get_template(template).render(style=Markup(_file("page.css")), **values)
     return f"{page.strip()}\n"
 
 
@@ -199,7 +212,8 @@ def additions(story: Story) -> Additions:
     )
 
 
-def _title(story: Story) -> str:
+def title_of(story: Story) -> str:
+    """Name the models of a story, or their number."""
     models = story.result.models
     if not models:
         return ""
@@ -364,13 +378,15 @@ def attachment(certificate: Any) -> Markup:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment(folder: str = "") -> jinja2.Environment:
+    """Make the environment of the templates here, and of those in a folder of another room, which come first."""
+    own = jinja2.FunctionLoader(_file)
     environment = jinja2.Environment(
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        loader=jinja2.FunctionLoader(_file),
+        loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(folder), own]) if folder else own,
     )
     filters: dict[str, Callable[..., Any]] = {
         "drawing": Markup,
@@ -378,6 +394,7 @@ def _environment() -> jinja2.Environment:
         "money": money,
         "duration": duration,
         "number": "{:,}".format,
+        "short": lambda value, limit: printable(shortened(str(value), limit), limit),
         "text": lambda value, limit=400: printable(str(value), limit, lines=True),
     }
     environment.filters |= filters

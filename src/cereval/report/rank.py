@@ -7,17 +7,20 @@ from dataclasses import replace
 from html import escape
 
 from cereval.records import Table
-from cereval.report.page import Additions, Section, counted, said
+from cereval.report.page import NARROW, WIDE, Additions, Section, counted, said
 from cereval.report.story import Story
-from cereval.report.svg import interval_bar
+from cereval.report.svg import fitted, interval_bar, ticks
 from cereval.sessions.order import Diagram
 from cereval.sessions.rank import Ranking
-from cereval.text import printable, rounded, shortened
+from cereval.text import percent, printable, rounded, shortened
 
 TOP, LEFT, LABEL = 18, 20, 190
 LOWEST_ROW, HIGHEST_ROW, USUAL_HEIGHT = 24, 44, 480
 """Of a row; a picture of a few models has more air."""
-LONGEST_NAME = 30
+LONGEST_NAME, SHORTEST_NAME = 30, 18
+MOST_IN_GRAPH = 12
+"""Models whose order is drawn as a graph too; more cannot be followed."""
+RANK_TOP, RANK_ROW, NAME_WIDE, NAME_NARROW = 26, 22, 230, 140
 
 
 def rank_page(story: Story) -> Additions:
@@ -25,6 +28,11 @@ def rank_page(story: Story) -> Additions:
     result = story.result
     assert isinstance(result, Ranking)
     diagram = Diagram.of(result.as_dict())
+    places = Section(
+        "The ranks that are left",
+        pictures={"wide": ranks_drawn(diagram, WIDE), "narrow": ranks_drawn(diagram, NARROW)},
+        caption="From the best rank that the certified order leaves a model to the worst. A dot: its rank is certain.",
+    )
     picture = Section(
         "The certified order",
         pictures={"hasse": drawn(diagram)},
@@ -33,11 +41,14 @@ def rank_page(story: Story) -> Additions:
         "downwards. Models without such a path are not ordered, whatever their height.",
     )
     table = _table(result, diagram)
-    bars = [interval_bar(one.estimate, one) for one in (result.intervals[row[1]] for row in table.rows)]
+    limits = [result.intervals[row[1]] for row in table.rows]
+    low, high = fitted(limits)
+    bars = [interval_bar(one.estimate, one, low, high) for one in limits]
     models = Section(
         "Every model",
         table=table,
         bars=bars,
+        scale=(percent(low), percent(high)),
         optional=(3, 4, 5),
         caption=f"{_places(result)}Ranks: those that order and intervals leave the model; equal models may be ranked "
         "either way. Interval: of the model's mean score over all "
@@ -47,8 +58,39 @@ def rank_page(story: Story) -> Additions:
     says = said("The order, the ranks it leaves each model and all intervals <b>hold at once</b>.")
     if result.undecided:
         says += said(" Undecided: {}.", counted(len(result.undecided), "pair"))
-    return Additions(
-        says=(says + _ties(result),), sections=(picture, models) if any(diagram.lines.values()) else (models,)
+    ordered = any(diagram.lines.values())
+    graph = (picture,) if ordered and len(diagram.rows) <= MOST_IN_GRAPH else ()
+    return Additions(says=(says + _ties(result),), sections=(*((places,) if ordered else ()), models, *graph))
+
+
+def ranks_drawn(diagram: Diagram, width: int) -> str:
+    """Draw the ranks that are left to each model, one row a model, however many there are."""
+    count, left = len(diagram.rows), NAME_WIDE if width >= WIDE else NAME_NARROW
+    height = RANK_TOP + RANK_ROW * count + 8
+    step = (width - left - 24) / max(count - 1, 1)
+    parts = []
+    for rank in [1, *(int(one) for one in ticks(1, count, 10 if width >= WIDE else 5) if one > 1)]:
+        x = left + step * (rank - 1)
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{RANK_TOP - 6}" y2="{height}"/>')
+        parts.append(f'<text class="tick middle" x="{x:.1f}" y="{RANK_TOP - 11}">{rank}</text>')
+    for row, name in enumerate(diagram.rows):
+        first, last = diagram.best[name], count - len(diagram.below[name])
+        y = RANK_TOP + RANK_ROW * row + RANK_ROW / 2
+        x1, x2 = left + step * (first - 1), left + step * (last - 1)
+        letters = LONGEST_NAME if width >= WIDE else SHORTEST_NAME
+        label = escape(printable(shortened(name, letters), letters))
+        whole = escape(printable(name, 120))
+        parts.append(
+            f"<g><title>{whole}: {diagram.ranks(name)}</title>"
+            f'<text class="model end" x="{left - 14}" y="{y + 4:.1f}">{label}</text>'
+            f'<rect class="span" x="{x1 - 5:.1f}" y="{y - 5:.1f}" width="{x2 - x1 + 10:.1f}" height="10" rx="5"/>'
+        )
+        parts.append(
+            f'<circle class="dot" cx="{x1:.1f}" cy="{y:.1f}" r="5"/></g>' if first == last else "</g>"
+        )
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'aria-label="The ranks that are left to each model">{"".join(parts)}</svg>'
     )
 
 

@@ -64,10 +64,23 @@ def read_story(store: Store, run_id: str) -> Story:
     run = store.run(run_id)
     plan = Plan.from_dict(run.plan)
     items = stored_items(plan, store)
-    watch = _Watch(plan, kind_of(plan), tuple(item.category or NO_CATEGORY for item in items))
+    begun, watch = replayed_run(plan, items, store)
+    return told_story(run, begun, watch, newest_certificate(begun, store), _asked(begun, items, store))
+
+
+def replayed_run(plan: Plan, items: Sequence[Item], store: Store) -> tuple[Start, Watch]:
+    """Replay what the store has of a run, and watch it being told."""
+    watch = Watch(plan, kind_of(plan), tuple(item.category or NO_CATEGORY for item in items))
     begun = start(plan, items, store, reading=True, teller=watch.tell)
     watch.begin(begun.session)
-    stated, certificate = begun.session.result(), newest_certificate(begun, store)
+    return begun, watch
+
+
+def told_story(
+    run: Run, begun: Start, watch: Watch, certificate: Mapping[str, Any] | None, asked: tuple[Asked, ...]
+) -> Story:
+    """Tell the story of a run that was replayed."""
+    plan, stated = begun.plan, begun.session.result()
     if certificate is not None and stated.stopped == "running":
         # A budget of dollars or minutes is the runner's: the session knows nothing of it.
         stated = replace(stated, stopped=certificate["result"]["stopped"])
@@ -76,13 +89,13 @@ def read_story(store: Store, run_id: str) -> Story:
         kind=begun.kind,
         result=result,
         data=plan.data_name or "unnamed data",
-        settings=_run_settings(run, begun, result, store),
+        settings=_run_settings(run, begun, result),
         steps=tuple(watch.steps),
         certificate=certificate,
         stated=stated.as_dict(),
         run=run,
         plan=plan,
-        asked=_asked(begun, items, store),
+        asked=asked,
         counted=begun.session.calls if begun.kind.format else None,
         categories=watch.categories,
         uneven=frozenset(watch.uneven),
@@ -129,7 +142,7 @@ def _readable(answer: Answer, begun: Start) -> Answer:
 
 
 @dataclass(slots=True)
-class _Watch:
+class Watch:
     """Take a step before the first and after every result, and note which categories were drawn unevenly."""
 
     plan: Plan
@@ -192,7 +205,7 @@ def uneven_categories(weights: NDArray[np.float64], categories: Sequence[str]) -
 # -- what a result depends on -----------------------------------------------------------------------------------------
 
 
-def _run_settings(run: Run, begun: Start, result: Certified, store: Store) -> Rows:
+def _run_settings(run: Run, begun: Start, result: Certified) -> Rows:
     plan, models = begun.plan, begun.kind.models(begun.plan)
     rows = [
         ("Run", f"{run.run_id} ({run.status}), started {run.created_at[:16].replace('T', ' ')} UTC"),
@@ -205,10 +218,8 @@ def _run_settings(run: Run, begun: Start, result: Certified, store: Store) -> Ro
         ("Side information", ", ".join(plan.side_information) or "none"),
     ]
     samples = Samples.of(plan.scorer)
-    tables = [
-        event["detail"].get("priced_by") for event in store.events(run.run_id) if event["status"] == "running"
-    ]
-    rows += [("Prices", str(tables[-1]))] if tables and tables[-1] else []
+    priced_by = run.summary.get("priced_by")
+    rows += [("Prices", str(priced_by))] if priced_by else []
     rows += [("Samples", samples.words(plan.target))] if samples.count > 1 else []
     return [*rows, ("Weights", str(plan.weights["source"]))] if plan.weights else rows
 

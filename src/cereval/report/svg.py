@@ -62,17 +62,29 @@ def narrowing(steps: Sequence[Step], width: int, height: int = 280, least: float
     return _svg(width, height, "".join(parts), "The certified interval after every call")
 
 
-def interval_bar(estimate: float | None, limits: Ends | None, least: float = 0.0) -> str:
-    """Return one interval on a line from `least` to 1; stretches to its cell. Without ends only the estimate is
+def fitted(limits: Sequence[Ends]) -> tuple[float, float]:
+    """Find the part of [0, 1], in steps of 5%, that holds all intervals: a scale on which they can be told apart.
+
+    >>> from cereval.records import Interval
+    >>> fitted([Interval(0.62, 0.71), Interval(0.7, 0.84)])
+    (0.6, 0.85)
+    """
+    low = math.floor(min(one.lower for one in limits) * 20 - 1e-9) / 20
+    high = math.ceil(max(one.upper for one in limits) * 20 + 1e-9) / 20
+    return max(low, 0.0), min(max(high, low + 0.05), 1.0)
+
+
+def interval_bar(estimate: float | None, limits: Ends | None, least: float = 0.0, most: float = 1.0) -> str:
+    """Return one interval on a line from `least` to `most`; stretches to its cell. Without ends only the estimate is
     marked."""
     parts = ['<rect class="track" x="0" y="8" width="1000" height="4"/>']
     if limits is not None:
-        left, right = (1000 * (value - least) / (1 - least) for value in (limits.lower, limits.upper))
+        left, right = (1000 * (value - least) / (most - least) for value in (limits.lower, limits.upper))
         parts.append(
             f'<rect class="span" x="{left:.1f}" y="4" width="{max(right - left, 6):.1f}" height="12"/>'
         )
     if estimate is not None:
-        place = min(max(1000 * (estimate - least) / (1 - least) - 4, 0), 992)
+        place = min(max(1000 * (estimate - least) / (most - least) - 4, 0), 992)
         parts.append(f'<rect class="mark" x="{place:.1f}" y="0" width="8" height="20"/>')
     return (
         '<svg class="bar" viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true">'
@@ -90,10 +102,8 @@ def thinned(steps: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
 
 
 def vertical_range(steps: Sequence[Step], least: float = 0.0) -> tuple[float, float]:
-    """Return the range of the interval at a tenth of the calls, in steps of 5%: the first may leave the paper, the
-    last does not.
-    """
-    shown = (steps[len(steps) // 10], steps[-1])
+    """Give a range in steps of 5% that holds every interval from the first result on: none leaves the paper."""
+    shown = [step for step in steps if step.calls] or steps
     low = math.floor(min(step.lower for step in shown) * 20 - 1e-9) / 20
     high = math.ceil(max(step.upper for step in shown) * 20 + 1e-9) / 20
     return max(low, least), min(max(high, low + 0.05), 1.0)

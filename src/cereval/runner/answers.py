@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from itertools import islice
@@ -71,7 +71,7 @@ def _questions(store: Store, data_hash: str, prompt: str) -> Callable[[int], dic
         if not 0 <= number < len(items):
             raise StoreError(f"an answer is to item {number}, which the store does not have")
         item = items[number]
-        return {"item": item.id, "category": item.category, "prompt": _text(asked.messages(item))}
+        return {"item": item.id, "category": item.category, "prompt": as_text(asked.messages(item))}
 
     return question
 
@@ -85,7 +85,7 @@ def _told(answer: Answer, at: float) -> dict[str, Any]:
     return {"answer": answer.text, **{name: getattr(answer, name) for name in names}, "asked_at": moment}
 
 
-def _text(messages: Iterable[Mapping[str, str]]) -> str:
+def as_text(messages: Iterable[Mapping[str, str]]) -> str:
     """Return a chat as one text; a single question stands for itself."""
     turns = list(messages)
     if len(turns) == 1:
@@ -108,6 +108,17 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     return count
 
 
+def write_batch(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write questions to be answered or labelled elsewhere: as CSV for a spreadsheet, else as JSON lines."""
+    try:
+        if path.suffix == ".csv":
+            _write_csv(path, iter(rows), tuple(rows[0]) if rows else ("draw", "item", "score"))
+        else:
+            _write_jsonl(path, iter(rows))
+    except OSError as error:
+        raise BadFile(f"the questions cannot be written to {path} ({error.strerror})") from None
+
+
 def _write_jsonl(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
     count = 0
     with path.open("w", encoding="utf-8", errors="replace") as file:
@@ -117,10 +128,10 @@ def _write_jsonl(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
     return count
 
 
-def _write_csv(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
+def _write_csv(path: Path, rows: Iterator[Mapping[str, Any]], columns: Sequence[str] = tuple(COLUMNS)) -> int:
     count = 0
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        writer = csv.DictWriter(file, list(COLUMNS))
+        writer = csv.DictWriter(file, list(columns))
         writer.writeheader()
         for row in rows:
             writer.writerow({name: _harmless(value) for name, value in row.items()})

@@ -111,6 +111,8 @@ class Loop:
             self._abandon()
         if self.end is None:
             self.end = end
+            # Those who wait for people wait no longer: nothing is lost.
+            getattr(self.executor, "stopping", lambda: None)()
             self._over.set()
             self._orders.ring()
             self._news.ring()

@@ -106,7 +106,8 @@ def _answer(
     if isinstance(draw, bool) or not isinstance(draw, int) or draw not in voice.stored:
         raise InvalidInput(f"{place}, draw", "the number of a question that was handed out", draw)
     item = items[voice.stored[draw].item].id
-    if str(row.get("item", item)) != item:
+    # A spreadsheet's cell that would be a formula begins with an apostrophe.
+    if str(row.get("item", item)) not in (item, f"'{item}"):
         raise InvalidInput(f"{place}, item", f"{item}, which draw {draw} asks", row.get("item"))
     failure = row.get("failure") or None
     if row.get("score") is None and failure is None:

@@ -24,6 +24,7 @@ from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
 from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
+from cereval.models.given import GIVEN
 from cereval.models.openai_model import checked_url
 from cereval.models.prices import Price
 from cereval.models.providers import provider_of
@@ -37,6 +38,7 @@ from cereval.runner.start import item_from, reader, stored_items
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import build_scorer
+from cereval.scorers.people import People, answering
 from cereval.scorers.python_scorer import PythonScorer
 from cereval.sessions.base import fresh_seed
 from cereval.sessions.tasks import named_groups
@@ -267,7 +269,7 @@ def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: b
     scorer, _ = _scorer(other, items, _options(items, circumstances), circumstances)
     whole = replace(other, scorer=_scorer_spec(other, scorer))
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
-    return Prepared(whole, items, NobodyToAsk(), scorer, prompt, Limits(), circumstances)
+    return Prepared(whole, items, NobodyToAsk(), answering(scorer), prompt, Limits(), circumstances)
 
 
 def _at_zero(model: Any) -> bool:
@@ -316,17 +318,20 @@ def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]
     kind = kind_of(plan)
     if all(name.startswith(OUTSIDE) for name in kind.names(plan)):
         return replace(unasked(plan, items), prompt=prompt, limits=limits, circumstances=circumstances)
-    models = [_model(spec, options, circumstances) for spec in kind.models(plan)]
+    models = [
+        _model(spec, replace(options, given=_given(spec, items, prompt)), circumstances)
+        for spec in kind.models(plan)
+    ]
     _check_prices(limits, models, judge)
     circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
     choose = plan.prompt.get("choose") == BY_LOGPROBS
-    callers = Callers(items, prompt, models, scorer, judge, choose)
+    callers = Callers(items, prompt, models, answering(scorer), judge, choose)
     whole = replace(plan, scorer=_scorer_spec(plan, scorer))
     executor: Executor = PackedCallers(callers) if kind.packed else callers
     samples = Samples.of(plan.scorer)
     if samples.count > 1:
         executor = Sampled(executor, samples, asyncio.Semaphore(limits.connections))
-    return Prepared(whole, items, executor, scorer, prompt, limits, circumstances)
+    return Prepared(whole, items, executor, answering(scorer), prompt, limits, circumstances)
 
 
 def named_by_plan(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Named, ...]:
@@ -359,6 +364,25 @@ def _judge_address(plan: Plan, circumstances: Mapping[str, Any]) -> str | None:
 def _model(spec: Mapping[str, Any], options: ModelOptions, circumstances: Mapping[str, Any]) -> Model:
     settings, address = Settings(**spec.get("settings", {})), _address(spec, circumstances)
     return open_model(spec["name"], replace(options, base_url=address, settings=settings))
+
+
+def _given(spec: Mapping[str, Any], items: Sequence[Item], prompt: Prompt) -> dict[str, str] | None:
+    """Give the answers that the data has under the field of `given/FIELD`, by the prompts that ask for them."""
+    name = str(spec["name"])
+    if not name.startswith(GIVEN):
+        return None
+    field, found = name.removeprefix(GIVEN), dict[str, str]()
+    if not any(field in item.metadata for item in items):
+        known = dict.fromkeys(key for item in items for key in item.metadata)
+        raise InvalidInput("--model", f"given/ and a field of the data ({did_you_mean(field, known)})", name)
+    for item in items:
+        if item.metadata.get(field) is not None:
+            asked, text = prompt.messages(item)[-1]["content"], str(item.metadata[field])
+            if found.setdefault(asked, text) != text:
+                raise BadFile(
+                    f"item {item.id} asks what another asks, with another answer; tell them apart with --template"
+                )
+    return found
 
 
 def _options(items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOptions:
@@ -401,7 +425,8 @@ def _scorer(
 ) -> tuple[Scorer, Model | None]:
     spec, judge = plan.scorer.get("spec") or plan.scorer, None
     _need_answers(plan, items, "the data")
-    if plan.scorer.get("judge"):
+    # Where people score, a judge only grades beforehand (`cereval.runner.people`).
+    if plan.scorer.get("judge") and _scorer_name(spec) != People.name:
         first = kind_of(plan).models(plan)[0]
         settings, address = Settings(**first.get("settings", {})), _judge_address(plan, circumstances)
         judge = open_model(
@@ -421,6 +446,10 @@ def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
         )
     if scorer.name == "math":
         optional("math_verify", "math")
+    if isinstance(scorer, People) and scorer.how == "prefer" and not all(item.answers for item in items):
+        raise BadFile(
+            "people compare the model's answer with the data's own, and some items have none; name it with --answer"
+        )
     if isinstance(scorer, PythonScorer) and items:
         scorer.check(items[0])
 
@@ -437,10 +466,14 @@ def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
     return {**plan.scorer, "spec": spec, **code}
 
 
+def _scorer_name(spec: Any) -> str:
+    return str(spec).partition(":")[0] if isinstance(spec, str) else str(spec["name"])
+
+
 def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
     """Refuse data, or a part of it, that the scorer has nothing to compare with."""
     spec = plan.scorer.get("spec") or plan.scorer
-    name = str(spec).partition(":")[0] if isinstance(spec, str) else str(spec["name"])
+    name = _scorer_name(spec)
     if name in COMPARING and items and not any(item.answers for item in items):
         raise BadFile(
             f"{source} has no field that looks like the right answer, which the scorer `{name}` needs; "
@@ -453,7 +486,7 @@ def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
 
 def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[Plan, tuple[Item, ...]]:
     scorer = request.scorer or ("choice" if data.items[0].choices else "exact")
-    scorer = _with_texts(scorer, request.rubric, request.judge_template)
+    scorer = _with_texts(scorer, request.rubric, request.judge_template, request.raters)
     prompt = {"template": text_of(request.template), "system": text_of(request.system)}
     samples = _samples(request)
     choose = _choosing(request, scorer, data.items)
@@ -512,10 +545,22 @@ def _samples(request: Request) -> Samples:
     return samples
 
 
-def _with_texts(scorer: Any, rubric: str | None, template: str | None) -> Any:
+def _with_texts(scorer: Any, rubric: str | None, template: str | None, raters: int | None = None) -> Any:
     """Return a scorer; with a rubric or a template for its judge as name and arguments."""
     own = {"criteria": text_of(rubric), "template": text_of(template)}
     given = {name: value for name, value in own.items() if value is not None}
+    if _scorer_name(scorer) == People.name and template is None:
+        found = build_scorer(scorer)
+        assert isinstance(found, People)
+        return spec_of(
+            replace(
+                found,
+                criteria=given.get("criteria", found.criteria),
+                raters=found.raters if raters is None else raters,
+            )
+        )
+    if raters is not None:
+        raise InvalidInput("--raters", "given with --scorer people", raters)
     named = scorer if isinstance(scorer, Mapping) else {"name": scorer}
     if given and named["name"] not in ("grade", "prefer"):
         raise InvalidInput(

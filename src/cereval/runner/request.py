@@ -36,6 +36,7 @@ class Request:
     judge_base_url: str | None = None
     judge_template: str | None = None
     rubric: str | None = None
+    raters: int | None = None
     judge_price_in: float | None = None
     judge_price_out: float | None = None
     input: str | None = None

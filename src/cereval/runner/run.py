@@ -31,6 +31,11 @@ STATUS: Mapping[End, str] = {
     "error": "failed",
 }
 
+STOPPING = "stopping"
+"""The status of a run that somebody elsewhere asked to stop; whoever works on it does, as at Ctrl-C."""
+LOOK_S = 1.0
+"""How often a run looks whether somebody asked it to stop."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -84,7 +89,7 @@ async def run(
             store.mark(run_id, "running", circumstances)
     async with AnswerWriter(store) as writer:
         loop = Loop(begun, executor, writer, limits, watcher)
-        with _interruptible(loop, on_interrupt):
+        with _interruptible(loop, on_interrupt), _stoppable(loop, store, begun.plan.run_id):
             try:
                 await loop.run()
             except Exception as error:
@@ -106,7 +111,7 @@ def subject(begun: Start) -> Subject:
         model=plan.model_name,
         data=plan.data_name or "data",
         n_items=plan.n_items,
-        question=goal.words,
+        question=begun.kind.goal_words(plan.as_dict()) if goal is None else goal.words,
         confidence=plan.confidence,
     )
 
@@ -181,6 +186,26 @@ def _status(result: Certified, end: End) -> str:
     if result.stopped in ("goal", "exhausted", "contradiction"):
         return "finished"
     return "budget" if result.stopped == "budget" else STATUS[end]
+
+
+@contextmanager
+def _stoppable(loop: Loop, store: Store, run_id: str) -> Iterator[None]:
+    """Look into the store now and then whether somebody asked this run to stop."""
+
+    async def look() -> None:
+        while loop.end is None:
+            await asyncio.sleep(LOOK_S)
+            with suppress(StoreError):
+                events = await asyncio.to_thread(store.events, run_id)
+                if events and events[-1]["status"] == STOPPING:
+                    loop.stop()
+                    return
+
+    task = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 @contextmanager

@@ -116,14 +116,15 @@ def planned(
     history: bool,
     fresh: bool = False,
     lessons: Mapping[str, int] | None = None,
+    taught: Mapping[str, int] | None = None,
 ) -> Plan:
     """Return the plan with what is known of its items now; an earlier run of the same request is continued.
 
     fresh: unless that has ended, for then the question is asked anew. lessons: the earlier runs that may be learnt
-    from, and how many draws of each; None: all that the store has.
+    from, and how many draws of each; None: all that the store has. taught: runs that are history in any case.
     """
     kind = kind_of(plan)
-    before = [one for one in earlier_runs(plan, store) if history or not one.history]
+    before = [one for one in earlier_runs(plan, store) if history or taught or not one.history]
     going = [one for one in before if not (fresh and store.run(one.run_id).status in ENDED)]
     if going:
         return going[0]
@@ -131,6 +132,7 @@ def planned(
         past = past_of(plan, items, store) if history else {}
         if lessons is not None:
             past = {run: min(lessons[run], count) for run, count in past.items() if lessons.get(run)}
+        past = {**past, **(taught or {})}
         names = ["groups"] if _groups(kind, plan, items) is not None else []
         names += ["history"] if past else []
         plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))

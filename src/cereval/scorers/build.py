@@ -13,13 +13,14 @@ from cereval.scorers.judge import Grade, Judge, Prefer
 from cereval.scorers.maths import Maths
 from cereval.scorers.numeric import Numeric
 from cereval.scorers.pattern import Regex
+from cereval.scorers.people import People
 from cereval.scorers.python_scorer import PythonScorer
 from cereval.scorers.text import F1, Contains, Exact
 from cereval.text import did_you_mean
 
 SCORERS: dict[str, type[Any]] = {
     kind.name: kind
-    for kind in (Exact, Contains, Regex, Choice, Numeric, Maths, F1, PythonScorer, Grade, Prefer)
+    for kind in (Exact, Contains, Regex, Choice, Numeric, Maths, F1, PythonScorer, Grade, Prefer, People)
 }
 JUDGES = frozenset({Grade.name, Prefer.name})
 

@@ -129,6 +129,24 @@ def _add_content_keys(connection: Connection) -> None:
     connection.execute(text("CREATE INDEX items_by_content ON items (content_key)"))
 
 
+def _add_people(connection: Connection) -> None:
+    """Answers wait for people's ratings, and can be read the worst first however many there are."""
+    for statement in _PEOPLE.split(";"):
+        connection.execute(text(statement))
+
+
+_PEOPLE = """
+CREATE INDEX answers_by_score ON answers (run_id, score, draw);
+CREATE TABLE replies (
+    run_id TEXT NOT NULL REFERENCES runs, draw BIGINT NOT NULL, content TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (run_id, draw)
+);
+CREATE TABLE ratings (
+    run_id TEXT NOT NULL REFERENCES runs, draw BIGINT NOT NULL, rater TEXT NOT NULL, score DOUBLE PRECISION NOT NULL,
+    at DOUBLE PRECISION NOT NULL, PRIMARY KEY (run_id, draw, rater)
+)
+"""
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _create_tables,
     _add_engine,
@@ -136,4 +154,5 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _add_labels,
     _add_leases,
     _add_content_keys,
+    _add_people,
 )

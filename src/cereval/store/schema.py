@@ -97,6 +97,25 @@ certificates = Table(
     Column("at", Text),
 )
 
+replies = Table(
+    "replies",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("draw", BigInteger, primary_key=True, autoincrement=False),
+    Column("content", Text),
+    Column("at", Double),
+)
+
+ratings = Table(
+    "ratings",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("draw", BigInteger, primary_key=True, autoincrement=False),
+    Column("rater", Text, primary_key=True),
+    Column("score", Double),
+    Column("at", Double),
+)
+
 
 def now() -> str:
     """Return the moment as ISO 8601 in UTC, to the microsecond; sorts as it reads."""

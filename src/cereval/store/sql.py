@@ -30,6 +30,8 @@ from cereval.store.patience import AGAIN, patiently
 from cereval.store.schema import now
 from cereval.text import did_you_mean
 
+GOING = ("running", "stopping")
+"""The status of runs that some process works on, if it lives."""
 ENDED = ("finished", "budget", "interrupted")
 COUNTS = ("answers", "failures", "cost_usd", "draws")
 MOST_NAMED = 500
@@ -52,7 +54,7 @@ class SqlStore:
             return cls._open_reading(address)
         made_private(address)
         store = cls(address, connected(address))
-        with store._writing() as connection:
+        with store.writing() as connection:
             migrate(connection, place(address))
         return store
 
@@ -61,13 +63,13 @@ class SqlStore:
         """Open a file that cannot be written to; one of an older schema is brought up to date in memory, to be read."""
         with translated(address):
             store = cls(address, connected_reading(address))
-        with store._reading() as connection:
+        with store.reading() as connection:
             if is_current(connection, place(address)):
                 return store
         store.close()
         with translated(address):
             store = cls(address, connected_reading(address, copied=True))
-        with store._writing() as connection:
+        with store.writing() as connection:
             migrate(connection, place(address))
         with translated(address), store.engine.connect() as connection:
             # What would be written to the copy would be lost.
@@ -86,7 +88,7 @@ class SqlStore:
         self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str, engine: int | None = None
     ) -> Run:
         row = {"run_id": run_id, "plan": _json(plan), "data_hash": data_hash, "model": storable(model)}
-        with self._writing() as connection:
+        with self.writing() as connection:
             there = (
                 connection.execute(select(schema.runs).where(schema.runs.c.run_id == run_id))
                 .mappings()
@@ -101,7 +103,7 @@ class SqlStore:
 
     @patiently
     def run(self, run_id: str) -> Run:
-        with self._reading() as connection:
+        with self.reading() as connection:
             rows = connection.execute(select(schema.runs.c.run_id)).mappings().all()
             ids = [row["run_id"] for row in checked(rows, place(self.address))]
             found = [known for known in ids if known == run_id] or [k for k in ids if k.startswith(run_id)]
@@ -115,7 +117,7 @@ class SqlStore:
 
     @patiently
     def runs(self) -> tuple[Run, ...]:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return self._runs(connection, _summaries())
 
     @contextmanager
@@ -140,7 +142,7 @@ class SqlStore:
 
     @patiently
     def mark(self, run_id: str, status: str, detail: Mapping[str, Any] | None = None) -> None:
-        with self._writing(run_id) as connection:
+        with self.writing(run_id) as connection:
             _append(connection, schema.events, run_id, status=status, detail=_json(detail or {}))
 
     def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
@@ -159,14 +161,14 @@ class SqlStore:
         status: str = "finished",
         summary: Mapping[str, Any] | None = None,
     ) -> None:
-        with self._writing(run_id) as connection:
+        with self.writing(run_id) as connection:
             _append(connection, schema.certificates, run_id, content=_json(certificate))
             _append(connection, schema.events, run_id, status=status, detail=_json(summary or {}))
 
     @patiently
     def label(self, run_id: str, labels: Sequence[str]) -> None:
         table = schema.labels
-        with self._writing() as connection:
+        with self.writing() as connection:
             there = set(connection.execute(select(table.c.label).where(table.c.run_id == run_id)).scalars())
             rows = [
                 {"run_id": run_id, "label": storable(one)}
@@ -185,9 +187,11 @@ class SqlStore:
             schema.events,
             schema.labels,
             schema.leases,
+            schema.replies,
+            schema.ratings,
             schema.runs,
         )
-        with self._writing() as connection:
+        with self.writing() as connection:
             for table in tables:
                 connection.execute(delete(table).where(table.c.run_id.in_(list(run_ids))))
 
@@ -199,7 +203,7 @@ class SqlStore:
             .where(drawn.c.run_id == run_id)
             .order_by(drawn.c.draw)
         )
-        with self._reading() as connection:
+        with self.reading() as connection:
             for row in connection.execution_options(yield_per=1000).execute(query).mappings():
                 checked([row], place(self.address))
                 yield Draw(row["draw"], row["item"], row["probability"]), answer_from(row), row["at"]
@@ -212,7 +216,7 @@ class SqlStore:
     @patiently
     def add_items(self, data_hash: str, items: Iterable[Mapping[str, Any]]) -> None:
         table = schema.items
-        with self._writing() as connection:
+        with self.writing() as connection:
             known = select(func.count()).select_from(table).where(table.c.data_hash == data_hash)
             if connection.execute(known).scalar_one():
                 return
@@ -234,12 +238,12 @@ class SqlStore:
     def content_keys(self, data_hash: str) -> tuple[str, ...]:
         table = schema.items
         query = select(table.c.content_key).where(table.c.data_hash == data_hash).order_by(table.c.item)
-        with self._reading() as connection:
+        with self.reading() as connection:
             return tuple(connection.execute(query).scalars())
 
     def sharing(self, keys: Collection[str]) -> Mapping[str, int]:
         table, wanted, found = schema.items, list(keys), Counter[str]()
-        with self._reading() as connection:
+        with self.reading() as connection:
             for start in range(0, len(wanted), MOST_NAMED):
                 among = table.c.content_key.in_(wanted[start : start + MOST_NAMED])
                 query = select(table.c.data_hash, func.count()).where(among).group_by(table.c.data_hash)
@@ -309,7 +313,7 @@ class SqlStore:
 
     @patiently
     def cutoffs(self, data_hash: str) -> Mapping[str, int]:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return first_open(connection, data_hash, place(self.address))
 
     @patiently
@@ -320,12 +324,12 @@ class SqlStore:
         runs: Collection[str] | None = None,
         cutoffs: Mapping[str, int] | None = None,
     ) -> PastScores:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return past_scores(connection, data_hash, runs, cutoffs, place(self.address))
 
     def _insert(self, run_id: str, table: Table, rows: list[dict[str, Any]]) -> None:
         if rows:
-            with self._writing(run_id) as connection:
+            with self.writing(run_id) as connection:
                 made = insert(table)
                 if AGAIN.get():
                     # They may have been committed just before the connection was lost.
@@ -334,7 +338,7 @@ class SqlStore:
 
     @patiently
     def _all(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return checked(connection.execute(query).mappings().all(), place(self.address))
 
     def _mapping(self, row: Mapping[Any, Any], name: str) -> dict[str, Any]:
@@ -348,11 +352,9 @@ class SqlStore:
             replace(self._run(row), **counts.get(row["run_id"], {}), labels=labels.get(row["run_id"], ()))
             for row in rows
         ]
-        at_work = held(connection, (run.run_id for run in found if run.status == "running"))
+        at_work = held(connection, (run.run_id for run in found if run.status in GOING))
         return tuple(
-            replace(run, status="interrupted")
-            if run.status == "running" and run.run_id not in at_work
-            else run
+            replace(run, status="interrupted") if run.status in GOING and run.run_id not in at_work else run
             for run in found
         )
 
@@ -365,14 +367,16 @@ class SqlStore:
         return Run(**(plain | {"plan": self._mapping(row, "plan"), "summary": summary} | counts))
 
     @contextmanager
-    def _writing(self, run_id: str = "") -> Iterator[Connection]:
+    def writing(self, run_id: str = "") -> Iterator[Connection]:
+        """Open a transaction; on a run that is held here, one that confirms the hold."""
         with translated(self.address), self.engine.begin() as connection:
             if run_id in self.leases:
                 self.leases[run_id].confirm(connection)
             yield connection
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
+        """Open a connection that only reads."""
         with translated(self.address), self.engine.connect() as connection:
             yield connection.execution_options(reading=True)
 

@@ -1,0 +1,45 @@
+"""`cereval view`: the store in a browser."""
+
+from __future__ import annotations
+
+import click
+
+from cereval.cli.options import STORE
+
+
+@click.command()
+@STORE
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="H",
+    help="The address to listen on; on others than this machine's own every page needs the token.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    metavar="P",
+    help="0: any that is free.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+def view(store: str | None, host: str, port: int, no_browser: bool) -> int:
+    """Look at runs in a browser: live while they go on, every answer, certificates, people's labels.
+
+    Prints an address with a token, by which it can stop and resume runs and take labels; reading needs the token only
+    where --host is not this machine alone. CEREVAL_VIEW_TOKEN sets the token. Needs cereval[view].
+    """
+    from cereval.imports import optional
+    from cereval.store.base import DEFAULT_URL, opened_store
+
+    optional("starlette", "view")
+    optional("uvicorn", "view")
+    from cereval.store.sql import SqlStore
+    from cereval.view.app import serve
+
+    with opened_store(store) as opened:
+        assert isinstance(opened, SqlStore)
+        serve(opened, store or DEFAULT_URL, host, port, browser=not no_browser, say=click.echo)
+    return 0

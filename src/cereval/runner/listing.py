@@ -1,0 +1,77 @@
+"""Say what every run in a store came to, for lists: `cereval runs`, `cereval trend`, the web view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from cereval.kinds import kind_of
+from cereval.plan import Plan
+from cereval.runner.samples import Samples
+from cereval.store.base import Run, Store
+
+
+def listed(store: Store) -> list[dict[str, Any]]:
+    """Give the facts of every run, oldest first."""
+    by_id = {run.run_id: replace(run, summary=summary_of(run, store)) for run in store.runs()}
+    return [facts_of(run, by_id) for run in by_id.values()]
+
+
+def summary_of(run: Run, store: Store) -> Mapping[str, Any]:
+    """Say what a run came to; of runs that do not tell by themselves, as their newest certificate says."""
+    if run.summary or run.status not in ("finished", "budget", "interrupted"):
+        return run.summary
+    certificates = store.certificates(run.run_id)
+    result = certificates[-1]["result"] if certificates else {}
+    found: Mapping[str, Any] = result.get("macro", result)
+    return {name: found.get(name) for name in ("estimate", "lower", "upper")}
+
+
+def facts_of(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
+    """Gather what lists show of a run; `by_id` has the runs that keep the answers of its models."""
+    kind, plan = kind_of(run.plan), Plan.from_dict(run.plan)
+    apart = kind.parts(plan)
+    # The usual case first: hashing a thousand plans to find a thousand runs would take longer than all the rest.
+    parts = [run] if apart == (plan,) else [by_id[one.run_id] for one in apart if one.run_id in by_id]
+    costs = [part.cost_usd for part in parts]
+    return {
+        "run_id": run.run_id,
+        "kind": kind.name,
+        "status": run.status,
+        "model": run.model,
+        "data": plan.data_name,
+        "n_items": plan.n_items,
+        "goal": kind.goal_words(run.plan),
+        **{name: run.summary.get(name) for name in ("answer", "estimate", "lower", "upper")},
+        "labels": list(run.labels),
+        "items": max((part.answers for part in parts), default=0),
+        # Comparisons of the first version keep both answers as one.
+        "calls": sum(part.answers for part in parts) * (2 if kind.packed else Samples.of(plan.scorer).count),
+        "failures": sum(part.failures for part in parts),
+        "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+        "priced_by": run.summary.get("priced_by"),
+        "parts": [part.run_id for part in parts if part.run_id != run.run_id],
+        "engine": run.engine,
+        "created_at": run.created_at,
+        "changed_at": run.changed_at,
+    }
+
+
+def is_of_one_model(run: Run) -> bool:
+    """Tell whether a run comes to a number of one model, so that it has a place in a trend."""
+    kind = kind_of(run.plan)
+    return bool(kind.format) and len(kind.models(Plan.from_dict(run.plan))) == 1
+
+
+def trend_facts(run: Run, store: Store) -> dict[str, Any]:
+    """Gather what a trend shows of a run."""
+    summary = summary_of(run, store)
+    return {
+        "run_id": run.run_id,
+        "model": run.model,
+        "goal": kind_of(run.plan).goal_words(run.plan),
+        **{name: summary.get(name) for name in ("estimate", "lower", "upper", "decision")},
+        "status": run.status,
+        "at": run.changed_at,
+    }

@@ -1,0 +1,244 @@
+"""Runs that people score: a model's replies wait in the store until enough people have labelled them.
+
+With a judge, the model answers every item first and the judge grades all of it; its grades are history of the run that
+people score (one column, `cereval.items.history`): they steer which labels are asked for, and a bad judge costs labels,
+never validity. People never see them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from cereval.datasets.prompts import Prompt
+from cereval.errors import InvalidInput, Misuse
+from cereval.kinds import kind_of
+from cereval.plan import Plan
+from cereval.records import Draw
+from cereval.runner.answers import as_text
+from cereval.runner.executor import EndOfAnswers, Executor
+from cereval.runner.loop import Loop
+from cereval.runner.prepare import Prepared, opened
+from cereval.runner.progress import Observer, Silent
+from cereval.runner.run import subject
+from cereval.runner.start import held, item_from, run_ids, start
+from cereval.scorers.people import UNSCORED, People
+from cereval.sessions.base import unit_score
+from cereval.store.base import Answer, Store
+from cereval.store.writer import AnswerWriter
+
+if TYPE_CHECKING:
+    from cereval.store.people import Labels, Rating
+
+ELSEWHERE = "elsewhere"
+"""The rater of labels that do not say whose they are."""
+LOOK_S = 0.5
+"""How often the store is looked into for labels."""
+JUDGED = "judged"
+"""What the goal of a judge's run says beside `part`."""
+
+
+def people_of(plan: Plan | Mapping[str, Any]) -> People | None:
+    """Give the people that score a plan; None where a program does."""
+    scorer = plan.scorer if isinstance(plan, Plan) else plan["scorer"]
+    spec = scorer.get("spec", scorer)
+    if not isinstance(spec, Mapping) or spec.get("name") != People.name:
+        return None
+    return People(**{key: value for key, value in spec.items() if key != "name"})
+
+
+@dataclass(slots=True)
+class WithPeople:
+    """An executor whose answers are scored by people: it waits for their labels.
+
+    given: replies that are there already, by the item's number (a judge has seen them).
+    """
+
+    inner: Executor
+    labels: Labels
+    runs: Sequence[str]
+    people: People
+    given: Mapping[int, Answer] = field(default_factory=dict)
+    told: bool = False
+    stopped: bool = False
+    seen_at: float = 0.0
+    seen: dict[tuple[str, int], list[Rating]] = field(default_factory=dict)
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether there is somebody to ask for replies."""
+        return getattr(self.inner, "asks", True)
+
+    async def answer(self, draw: Draw, model: int, place: int) -> Answer:
+        run_id = self.runs[model]
+        reply = await asyncio.to_thread(self.labels.reply, run_id, place)
+        if reply is None and draw.item in self.given:
+            reply = replace(self.given[draw.item], draw=place, score=0.0, detail=UNSCORED, cost_usd=0.0)
+        if reply is None:
+            reply = await self.inner.answer(draw, model, place)
+        if reply.failure is not None or reply.detail != UNSCORED:
+            return reply
+        await asyncio.to_thread(self.labels.keep, run_id, reply)
+        ratings = await self._rated(run_id, place)
+        score = sum(one.score for one in ratings) / len(ratings)
+        return replace(reply, score=score, detail=", ".join(f"{one.rater}: {one.score:g}" for one in ratings))
+
+    async def _rated(self, run_id: str, place: int) -> list[Rating]:
+        """Wait until enough people have labelled a reply, and can no longer take it back."""
+        while not self.stopped:
+            if time.monotonic() - self.seen_at > LOOK_S:
+                self.seen_at = time.monotonic()
+                self._sort(await asyncio.to_thread(self.labels.ratings, self.runs))
+            found = [one for one in self.seen.get((run_id, place), ()) if one.counts]
+            if len(found) >= self.people.raters:
+                return found
+            await asyncio.sleep(LOOK_S / 2)
+        raise EndOfAnswers
+
+    def _sort(self, ratings: Sequence[Rating]) -> None:
+        self.seen = {}
+        for one in ratings:
+            self.seen.setdefault((one.run_id, one.draw), []).append(one)
+
+    def stopping(self) -> None:
+        """Wait no longer: replies are kept, and labels too."""
+        self.stopped = True
+
+    def answered_before(self, model: int) -> None:
+        self.inner.answered_before(model)
+
+    def notices(self) -> list[str]:
+        lines = self.inner.notices()
+        if not self.told:
+            self.told = True
+            lines.append(f"waiting for labels: `cereval view` takes them at /label/{self.runs[0]}")
+        return lines
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def with_people(executor: Executor, plan: Plan, runs: Sequence[str], store: Store) -> Executor:
+    """Have people score what an executor answers, where a plan says so."""
+    people = people_of(plan)
+    if people is None:
+        return executor
+    if plan.target == "expected":
+        raise InvalidInput("--target", "benchmark, population or weights where people score", plan.target)
+    return WithPeople(executor, _labels(store), list(runs), people, _seen_by_judge(plan, store))
+
+
+def _labels(store: Store) -> Labels:
+    """Open the labels of a store; SQLAlchemy is imported when it is used."""
+    from cereval.store.people import Labels
+    from cereval.store.sql import SqlStore
+
+    assert isinstance(store, SqlStore)
+    return Labels(store)
+
+
+def _seen_by_judge(plan: Plan, store: Store) -> dict[int, Answer]:
+    """Give the replies that the judge of a plan has graded: people label the very same."""
+    found: dict[int, Answer] = {}
+    for run_id in plan.history:
+        if store.run(run_id).plan["goal"].get(JUDGED):
+            found |= {draw.item: answer for draw, answer, _ in store.rows(run_id) if answer.failure is None}
+    return found
+
+
+# -- a judge for all --------------------------------------------------------------------------------------------------
+
+
+def judge_plan(plan: Plan) -> Plan | None:
+    """Plan the run in which a judge grades every item of a plan that people score; None: it names no judge."""
+    people = people_of(plan)
+    if people is None or not plan.scorer.get("judge"):
+        return None
+    if kind_of(plan).parts(plan) != (plan,):
+        raise InvalidInput("--judge", "left out where people score several models", plan.scorer["judge"])
+    goal = {"goal": "part", "words": "graded by a judge, for people to label few", JUDGED: True}
+    scorer = {**plan.scorer, "spec": {"name": "grade", "criteria": people.criteria}}
+    # Nothing but data, model, prompt and judge decides it, so that another goal or seed finds the same grades.
+    return Plan(
+        goal=goal,
+        data_hash=plan.data_hash,
+        n_items=plan.n_items,
+        data_name=plan.data_name,
+        model=plan.model,
+        scorer=scorer,
+        prompt=plan.prompt,
+        method="pairs",
+        kind="part",
+    )
+
+
+async def judged(work: Prepared, store: Store, observer: Observer | None = None) -> dict[str, int]:
+    """Have the model answer and the judge grade every item, but for what is there; return it as history."""
+    wanted = judge_plan(work.plan)
+    if wanted is None:
+        return {}
+    grading = opened(wanted, work.items, work.circumstances)
+    plan, watcher = grading.plan, observer or Silent()
+    try:
+        with held(plan, store):
+            store.add_items(plan.data_hash, (item.as_dict() for item in work.items))
+            store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, plan.model_name)
+            missing = range(len(store.draws(plan.run_id)), plan.n_items)
+            store.add_draws(plan.run_id, [Draw(number, number, 1.0) for number in missing])
+            begun = start(plan, work.items, store)
+            watcher.on_start(subject(begun), begun.notes)
+            for run_id in run_ids(plan):
+                store.mark(run_id, "running", grading.circumstances)
+            async with AnswerWriter(store) as writer:
+                loop = Loop(begun, grading.executor, writer, grading.limits, watcher)
+                await loop.run()
+            store.mark(plan.run_id, "finished" if begun.session.done else "interrupted")
+    finally:
+        await grading.close()
+    if not begun.session.done:
+        raise Misuse("the judge has not graded every answer (budget); repeat the command to go on")
+    return {plan.run_id: plan.n_items}
+
+
+# -- labels given elsewhere -------------------------------------------------------------------------------------------
+
+
+def rows_to_label(plan: Plan, store: Store, count: int) -> list[dict[str, Any]]:
+    """Give up to `count` answers that wait for labels, for a spreadsheet or a labelling service; no model is named."""
+    people = people_of(plan)
+    assert people is not None
+    labels, parts = _labels(store), [part.run_id for part in kind_of(plan).parts(plan)]
+    rated = Counter((one.run_id, one.draw) for one in labels.ratings(parts))
+    waiting = [
+        one for one in labels.waiting(parts, plan.data_hash) if rated[one.run_id, one.draw] < people.raters
+    ]
+    prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
+    rows = []
+    for one in waiting[:count]:
+        item = item_from(one.item)
+        text = as_text(prompt.messages(item))
+        shown = {"part": one.run_id, "draw": one.draw, "item": item.id, "prompt": text, "answer": one.text}
+        rows.append({**shown, "expected": item.answer or "", "score": None, "rater": ""})
+    return rows
+
+
+def take_labels(plan: Plan, store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Record the scores of rows that `rows_to_label` gave; they count at once. Return how many there were."""
+    from cereval.store.people import UNDO_S
+
+    labels, parts, found = _labels(store), [part.run_id for part in kind_of(plan).parts(plan)], 0
+    for number, row in enumerate(rows, start=1):
+        if row.get("score") is None:
+            continue
+        score = unit_score(row["score"], f"row {number}, score")
+        part, draw = str(row.get("part") or parts[0]), row.get("draw")
+        if part not in parts or isinstance(draw, bool) or not isinstance(draw, int):
+            wanted = "the part and draw of an answer that was handed out"
+            raise InvalidInput(f"row {number}", wanted, f"{part}, {draw}")
+        labels.rate(part, draw, str(row.get("rater") or ELSEWHERE), score, time.time() - UNDO_S)
+        found += 1
+    return found

@@ -1,0 +1,303 @@
+"""The view in real Chromium: live, by keyboard, on a phone, with hostile answers and many of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from shown import GOAL, HOSTILE, TOKEN, made, opened, pair, questions
+
+import cereval
+from cereval.api import RunResult
+from cereval.plan import Plan
+from cereval.store import people
+from cereval.store.sql import SqlStore
+from cereval.view.app import make_app
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+uvicorn = pytest.importorskip("uvicorn", reason="pip install 'cereval[view]'")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")
+WAIT = 30_000
+TOO_WIDE = """[...document.querySelectorAll('body *')]
+.filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 150))"""
+
+
+class Served:
+    """A server in a thread, which can be stopped and started again at the same address."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self.store, self.port = store, 0
+        self.start()
+
+    def start(self) -> None:
+        app = make_app(self.store, str(self.store.address), token=TOKEN)
+        config = uvicorn.Config(
+            app, host="127.0.0.1", port=self.port, log_level="error", timeout_graceful_shutdown=1
+        )
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.01)
+        self.port = self.server.servers[0].sockets[0].getsockname()[1]
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(10)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    store = opened(tmp_path)
+    found = Served(store)
+    yield found
+    found.stop()
+    store.close()
+
+
+@pytest.fixture
+def visit(browser: sync_api.Browser, served: Served) -> Iterator[Callable[..., sync_api.Page]]:
+    """Open pages that may act; whatever the console complains about fails the test, but for lost connections."""
+    complaints: list[str] = []
+    contexts = []
+
+    def open_page(path: str = "/", width: int = 1280) -> sync_api.Page:
+        context = browser.new_context(viewport={"width": width, "height": 800})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        page.on("dialog", lambda box: complaints.append(f"a dialog: {box.message}"))
+        page.goto(f"{served.address}{path}{'&' if '?' in path else '?'}token={TOKEN}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    lost = ("ERR_CONNECTION", "ERR_INCOMPLETE", "htmx:")
+    assert [one for one in complaints if not any(sign in one for sign in lost)] == []
+
+
+WAITING = """
+import itertools, time
+from pathlib import Path
+
+number = itertools.count()
+
+def model(text):
+    while next(number) > 24 and not Path({go!r}).exists():
+        time.sleep(0.05)
+    return text if int(text) % 4 else "0"
+"""
+
+
+def waiting_run(folder: Path, url: str, found: list[RunResult]) -> None:
+    """Run a model that falls silent after some answers until there is a file `go`."""
+    (folder / "waiting.py").write_text(WAITING.format(go=str(folder / "go")))
+    rows = [json.dumps({"question": f"{n}", "answer": f"{n}"}) for n in range(1, 400)]
+    (folder / "data.jsonl").write_text("\n".join(rows))
+    settings = {
+        "model": f"python:{folder}/waiting.py:model",
+        "eps": 0.1,
+        "store": url,
+        "connections": 2,
+        "seed": 3,
+    }
+    found.append(cereval.run(str(folder / "data.jsonl"), **settings))
+
+
+def test_a_live_run_is_seen_finishing(
+    tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
+) -> None:
+    found: list[RunResult] = []
+    work = threading.Thread(
+        target=waiting_run, args=(tmp_path, str(served.store.address), found), daemon=True
+    )
+    work.start()
+    while not (runs := [run for run in served.store.runs() if run.answers > 10]):
+        time.sleep(0.05)
+    listed, page = visit("/"), visit(f"/runs/{runs[0].run_id}")
+    listed.wait_for_selector(".status.running", timeout=WAIT)
+    page.wait_for_selector("#charts .status.running", timeout=WAIT)
+    page.wait_for_selector("#charts figure svg .band >> visible=true", timeout=WAIT)
+    page.evaluate("window.neverReloaded = true")
+    (tmp_path / "go").touch()
+    page.wait_for_selector("#charts .status.finished", timeout=WAIT)
+    work.join(30)
+    assert page.inner_text("h1") == found[0].result.answer()
+    assert page.evaluate("window.neverReloaded")
+    listed.wait_for_selector(f"#run-{runs[0].run_id} .status.finished", timeout=WAIT)
+
+
+def test_a_hundred_thousand_answers_are_browsed(
+    tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
+) -> None:
+    run = many_answers(tmp_path / "runs.db", served.store, 100_000)
+    page = visit(f"/runs/{run}")
+    assert "100,000" in page.inner_text("#answers .tabs")
+    assert page.locator("#charts button").inner_text() == "Draw the charts"
+    page.click("#answers .tabs label:has-text('Wrong')")
+    sync_api.expect(page.locator("#answer-list .score.wrong")).to_have_count(25, timeout=WAIT)
+    page.click("text=More")
+    sync_api.expect(page.locator("#answer-list article")).to_have_count(50, timeout=WAIT)
+    page.click("#answers .tabs label:has-text('All')")
+    page.fill("#find-text", "the answer 2042 ")
+    sync_api.expect(page.locator("#answer-list article")).to_have_count(1, timeout=WAIT)
+
+
+def many_answers(file: Path, store: SqlStore, count: int) -> str:
+    """Write a run with so many answers straight into the database."""
+    data = questions(3)
+    plan = Plan(
+        GOAL,
+        data.content_hash,
+        n_items=3,
+        model={"name": "made-up"},
+        data_name="many.jsonl",
+        target="expected",
+    )
+    store.add_items(plan.data_hash, (item.as_dict() for item in data.items))
+    run = store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, "made-up").run_id
+    with sqlite3.connect(file) as database:
+        database.executemany(
+            "INSERT INTO draws VALUES (?, ?, ?, 1.0, 0.0)", ((run, n, n % 3) for n in range(count))
+        )
+        database.executemany(
+            "INSERT INTO answers VALUES (?, ?, ?, ?, NULL, '', 0, 0, 0.0, 0.0, 1, '', 0.0, '')",
+            ((run, n, f"the answer {n} of many", float(n % 5 > 0)) for n in range(count)),
+        )
+    database.close()
+    return run
+
+
+def test_two_people_label_while_the_server_restarts(
+    served: Served, visit: Callable[..., sync_api.Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(people, "UNDO_S", 0.3)
+    monkeypatch.setattr("cereval.runner.people.LOOK_S", 0.05)
+    found: list[RunResult] = []
+    rows = [{"id": f"q{n}", "question": f"question {n}", "reply": f"{HOSTILE} reply {n}"} for n in range(40)]
+    settings = {
+        "model": "given/reply",
+        "scorer": "people",
+        "eps": 0.2,
+        "store": str(served.store.address),
+        "seed": 1,
+    }
+    work = threading.Thread(target=lambda: found.append(cereval.run(rows, **settings)), daemon=True)
+    work.start()
+    while not (runs := served.store.runs()):
+        time.sleep(0.05)
+    pages = [visit(f"/label/{runs[0].run_id}") for _ in range(2)]
+    for page, name in zip(pages, ("Ann", "Bo"), strict=True):
+        page.keyboard.type(name)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#card", timeout=WAIT)
+    pressed = 0
+    end = time.monotonic() + 60
+    while not found and time.monotonic() < end:
+        for page in pages:
+            if page.locator("button[data-key='1']").count():
+                page.keyboard.press("1" if pressed % 4 else "0")
+                pressed += 1
+            page.wait_for_timeout(60)
+        if pressed == 6:
+            pressed += 1
+            served.stop()
+            for page in pages:
+                page.keyboard.press("1")
+            served.start()
+            for page, name in zip(pages, ("Ann", "Bo"), strict=True):
+                page.goto(f"{served.address}/label/{runs[0].run_id}?rater={name}")
+    work.join(20)
+    assert found[0].stopped == "goal"
+    raters = {row["detail"].partition(":")[0] for row in found[0].answers()}
+    assert raters == {"Ann", "Bo"}
+    for page in pages:
+        assert page.title() != "owned"
+        page.goto(f"{served.address}/label/{runs[0].run_id}?rater=Ann")
+        page.wait_for_selector("text=See what is certified", timeout=WAIT)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_hostile_texts_do_nothing_and_nothing_is_too_wide(
+    served: Served, visit: Callable[..., sync_api.Page], width: int
+) -> None:
+    text = HOSTILE + "W" * 300
+    data = questions(60, text=text, category=text)
+    runs = [
+        made(served.store, data, lambda item: (text, None if item % 9 == 0 else float(item % 2)), **fields)
+        for fields in ({"model": {"name": text}, "data_name": text}, {**pair(text, "two"), "data_name": text})
+    ]
+    served.store.label(runs[0], [text])
+    page = visit("/", width)
+    for path in ("/", "/trend", "/label", *(f"/runs/{run}" for run in runs), f"/runs/{runs[0]}/answers/1"):
+        page.goto(f"{served.address}{path}")
+        if path in (f"/runs/{run}" for run in runs):
+            page.wait_for_selector("#charts .tiles", timeout=WAIT)
+        assert page.title() != "owned", path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+            path,
+            page.evaluate(TOO_WIDE),
+        )
+
+
+def test_by_keyboard_alone(served: Served, visit: Callable[..., sync_api.Page]) -> None:
+    run = made(served.store, questions())
+    page = visit("/")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('model-name')"):
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{run}", timeout=WAIT)
+    page.wait_for_selector("#charts .tiles", timeout=WAIT)
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent === 'Verify'"):
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#verdict .valid", timeout=WAIT)
+
+
+def test_a_thousand_runs_are_painted_within_a_second(
+    tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
+) -> None:
+    run = made(served.store, questions())
+    with sqlite3.connect(tmp_path / "runs.db") as database:
+        for number in range(1000):
+            given = (f"{number:012x}", run)
+            database.execute(
+                "INSERT INTO runs SELECT ?, plan, data_hash, model, created_at, engine FROM runs WHERE run_id = ?",
+                given,
+            )
+            database.execute(
+                "INSERT INTO events SELECT ?, number, status, detail, at FROM events WHERE run_id = ?", given
+            )
+    database.close()
+    page = visit("/")
+    paints = []
+    for _ in range(3):
+        page.goto(f"{served.address}/")
+        paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+    assert page.locator(".runs tbody tr").count() == 200
+    assert min(paints) < 1000
