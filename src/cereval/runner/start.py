@@ -14,6 +14,7 @@ from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item, content_hash
 from cereval.errors import Misuse, StoreError
 from cereval.goals import in_words
+from cereval.items.cells import ALONE
 from cereval.kinds import kind_of
 from cereval.kinds.base import Earlier, Kind
 from cereval.plan import PLAN_FORMAT, Known, Plan
@@ -120,7 +121,8 @@ def planned(plan: Plan, items: Sequence[Item], store: Store, *, history: bool, f
         past = past_of(plan, store) if history else {}
         names = ["groups"] if _groups(kind, plan, items) is not None else []
         names += ["history"] if past else []
-        plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))
+        cells = kind.crowds and bool(names) and plan.n_items > ALONE
+        plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())), cells=cells)
     return replace(plan, attempt=len(before)) if plan.run_id in {one.run_id for one in before} else plan
 
 
