@@ -160,7 +160,7 @@ async def run_async(
         settings |= {"eps": goal.eps} if isinstance(goal, Estimate) else {"at_least": goal.value}
     with _on_disk(data) as path:
         request = request_from(path, None, {**settings, "model": asked[0], "store": store})
-        work = _work(request, asked, goal)
+        work = _work(request, asked, goal, on_disk=isinstance(data, str | Path))
     return await _carried_out(work, request, observer)
 
 
@@ -183,15 +183,15 @@ def run_growing(data: Any, *, model: str, store: str = DEFAULT_URL, **settings: 
     """Evaluate a model on the first version of data that will grow; `cereval extend RUN` adds to it."""
     with _on_disk(data) as path:
         request = request_from(path, None, {**settings, "model": model, "store": store})
-        work = growing(request)
+        work = growing(request, on_disk=isinstance(data, str | Path))
     return _finished(_carried_out(work, request, None))
 
 
-def _work(request: Request, asked: Sequence[str], goal: Any) -> Prepared:
+def _work(request: Request, asked: Sequence[str], goal: Any, *, on_disk: bool) -> Prepared:
     if goal is None or isinstance(goal, MEAN):
         if len(asked) > 1:
             raise InvalidInput("goal", "a comparison's or a ranking's where several models are asked", goal)
-        return prepared(request)
+        return prepared(request, on_disk=on_disk)
     if isinstance(goal, TASKS):
         return divided(request, [str(request.data)], goal)
     if isinstance(goal, COMPARE):

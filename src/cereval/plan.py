@@ -202,6 +202,13 @@ def groups_of(categories: Sequence[str | None]) -> NDArray[np.int64] | None:
     names, codes = np.unique(
         np.array([category or "" for category in categories], dtype=np.str_), return_inverse=True
     )
-    if not 1 < len(names) <= min(MOST_GROUPS, len(categories) // ITEMS_PER_GROUP):
-        return None
-    return np.asarray(codes, dtype=np.int64)
+    return np.asarray(codes, dtype=np.int64) if tell_apart(len(names), len(categories)) else None
+
+
+def tell_apart(categories: int, items: int) -> bool:
+    """Tell whether so many categories of items may teach something about one another's.
+
+    >>> tell_apart(2, 8), tell_apart(1, 100), tell_apart(30, 100)
+    (True, False, False)
+    """
+    return 1 < categories <= min(MOST_GROUPS, items // ITEMS_PER_GROUP)

@@ -22,7 +22,7 @@ from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_i
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
 from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
-from cereval.runner.start import teachers
+from cereval.runner.start import items_of, teachers
 from cereval.sessions.growing import Growing, GrowingResult, checked_sizes
 from cereval.sessions.rank import Ranking
 from cereval.sessions.tasks import TasksResult
@@ -30,7 +30,7 @@ from cereval.store.base import opened_store
 from cereval.writing import write_whole
 
 if TYPE_CHECKING:
-    from cereval.store.base import Store
+    from cereval.store.base import PastScores, Store
 
 Floats = NDArray[np.float64]
 EXACT = 1e-9
@@ -182,13 +182,24 @@ def _on_data(
 ) -> tuple[Floats, int]:
     """Return the other models' scores on one data set, in the table's rows; how many runs were those evaluated."""
     others = teachers(store, data_hash, evaluated)
-    known = [str(item["id"]) for item in store.items(data_hash)]
-    places = np.array([rows.get(item, -1) for item in known], dtype=np.int64)
     past = store.past_scores(data_hash, runs=others)
+    known = _ids(store, data_hash, past)
+    places = np.array([rows.get(item, -1) for item in known], dtype=np.int64)
     scores = np.full((len(rows), len(past.runs)), np.nan)
     shared = places >= 0
     scores[places[shared]] = past.table(len(known))[shared]
     return scores[:, np.isfinite(scores).any(axis=0)], len(teachers(store, data_hash, ())) - len(others)
+
+
+def _ids(store: Store, data_hash: str, past: PastScores) -> list[str]:
+    """Return the ids of the items; of those in a large file, the ids of the items that were asked."""
+    if store.source(data_hash) is None:
+        return [str(item["id"]) for item in store.items(data_hash)]
+    items = items_of(data_hash, store, "the history")
+    ids = [""] * len(items)
+    for item in np.unique(past.items).tolist():
+        ids[item] = items[item].id
+    return ids
 
 
 # -- two models --------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, InvalidInput
 from cereval.kinds import kind_of
 from cereval.plan import Plan
-from cereval.runner.start import item_from
+from cereval.runner.start import item_from, stored_items
 from cereval.store.base import Answer, Store
 
 COLUMNS = {
@@ -43,7 +43,7 @@ def answer_rows(store: Store, run_id: str) -> Iterator[dict[str, Any]]:
     """Give every answer of a run as a row, model by model in the order of their draws."""
     run = store.run(run_id)
     plan = Plan.from_dict(run.plan)
-    items = [item_from(row) for row in store.items(plan.data_hash)]
+    items = stored_items(plan, store)
     examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
     for part in kind_of(plan).parts(plan):

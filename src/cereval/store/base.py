@@ -171,6 +171,12 @@ class Store(Protocol):
 
     def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]: ...
 
+    def add_source(self, data_hash: str, source: Mapping[str, Any]) -> None:
+        """Keep where the items of a large data set lie, instead of the items; one that is known is replaced."""
+
+    def source(self, data_hash: str) -> Mapping[str, Any] | None:
+        """Return where the items of a data set lie; None: here."""
+
     def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
         """Commit draws, before their calls go out."""
 

@@ -28,6 +28,9 @@ from cereval.text import did_you_mean
 
 ENDED = ("finished", "budget", "interrupted")
 COUNTS = ("answers", "failures", "cost_usd", "draws")
+ELSEWHERE = -1
+"""The number under which is kept where the items of a large data set lie."""
+
 MOST_NAMED = 500
 """Runs named in one query."""
 
@@ -194,8 +197,24 @@ class SqlStore:
 
     def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]:
         table = schema.items
-        rows = self._all(select(table.c.content).where(table.c.data_hash == data_hash).order_by(table.c.item))
+        kept = (table.c.data_hash == data_hash) & (table.c.item >= 0)
+        rows = self._all(select(table.c.content).where(kept).order_by(table.c.item))
         return tuple(json.loads(row["content"]) for row in rows)
+
+    def add_source(self, data_hash: str, source: Mapping[str, Any]) -> None:
+        table = schema.items
+        here = (table.c.data_hash == data_hash) & (table.c.item == ELSEWHERE)
+        with self._writing() as connection:
+            connection.execute(delete(table).where(here))
+            made = _NEW[connection.dialect.name](table).on_conflict_do_nothing()
+            connection.execute(made, [{"data_hash": data_hash, "item": ELSEWHERE, "content": _json(source)}])
+
+    def source(self, data_hash: str) -> Mapping[str, Any] | None:
+        table = schema.items
+        rows = self._all(
+            select(table.c.content).where(table.c.data_hash == data_hash, table.c.item == ELSEWHERE)
+        )
+        return dict(json.loads(rows[0]["content"])) if rows else None
 
     def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
         at = time.time()
