@@ -250,14 +250,27 @@ def test_data_that_grow_stay_on_disk(
     assert "is not what it was" in capsys.readouterr().err
 
 
-def test_weights_need_a_file_that_is_read_whole(
+def test_files_are_read_whole_where_items_have_weights(
     tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = jsonl(tmp_path / "data", questions())
-    run = ["run", str(file), "--model", "scripted/0.7", "--store", store, "--mix", "topic 1=1"]
-    assert main(run) == 1
-    assert "--weights and --mix must be left out" in capsys.readouterr().err
+    run = ["run", str(file), "--model", "scripted/0.7", "--store", store, "--eps", "0.2"]
+    result = told([*run, "--mix", "topic 1=1"], capsys)
+    assert (result["target"], result["n_items"]) == ("weighted", 67)
 
 
 def test_codes_are_whole_numbers(tmp_path: Path) -> None:
     assert on_disk(parquet(tmp_path / "data", questions())).groups[1].dtype == np.int64
+
+
+def test_a_sealed_run_on_a_large_file_is_the_one_that_was_sealed(
+    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cereval.runner.start.ALONE", 100)
+    file = parquet(tmp_path / "data", questions(300))
+    run = [str(file), "--model", "scripted/0.7", "--eps", "0.15", "--store", store]
+    seal = str(tmp_path / "plan.seal.json")
+    assert main(["seal", "run", *run, "-o", seal]) == 0
+    capsys.readouterr()
+    made = told(["run", *run, "--seal", seal], capsys)
+    assert told(["verify", made["certificate"], "--seal", seal], capsys)["verdict"] == "valid"

@@ -22,9 +22,9 @@ from cereval.items.pool import Pool
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-ALONE = 500_000
-"""Items up to which each has a forecast of its own: a refit then takes less than half a second on one core, and a
-session with five past models under a gigabyte."""
+ALONE = 200_000
+"""Items up to which each has a forecast of its own. With five past models and fifty categories, 100,000 take 3 ms a
+draw, most of it for refits of up to 50 ms, and 1.3 s and 250 MB to open (`benchmarks.scale`): all of it linear."""
 
 MOST_CELLS = 50_000
 """Cells at most: a refit stays below a second, and a cell's number fits into two bytes."""

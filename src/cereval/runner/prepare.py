@@ -12,7 +12,7 @@ from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
 from cereval.datasets.joining import grown_by, joined, named
-from cereval.datasets.large import HEAD, LARGE, FileItems, OnDisk, first_of, hash_of
+from cereval.datasets.large import HEAD, FileItems, OnDisk, first_of, hash_of
 from cereval.datasets.prompts import Prompt, split_examples, split_large
 from cereval.datasets.read import read_dataset
 from cereval.datasets.reading import read_text
@@ -465,6 +465,8 @@ def read_data(
     request: Request, *, combined: bool = False, on_disk: bool = False
 ) -> tuple[DataSet, tuple[Item, ...]]:
     """Return the data of a request, and the worked examples that are taken out of it."""
+    # Weights come from all items at once: their files are read whole.
+    on_disk = on_disk and request.weights is None and request.mix is None
     parts = ("input", "answer", "choices", "category", "id")
     fields = Fields(**{part: getattr(request, part) for part in parts})
     data = read_dataset(str(request.data), fields, combined=combined, on_disk=on_disk)
@@ -480,9 +482,6 @@ def read_data(
 def weights_for(request: Request, items: Sequence[Item]) -> dict[str, Any]:
     """Return the items' weights in the target, for the plan: whole, so that a run needs no other file to go on."""
     check_one(request.weights, request.mix)
-    if isinstance(items, OnDisk) and (request.weights or request.mix):
-        wanted = f"left out for files of more than {LARGE:,} questions, where all count alike"
-        raise InvalidInput("--weights and --mix", wanted, request.weights or request.mix)
     if request.mix is not None:
         found = mixed(request.mix, [item.category for item in items])
         return {"source": f"mix {_file_name(request.mix)}", **packed(found)}

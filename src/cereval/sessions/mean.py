@@ -57,7 +57,7 @@ class Session(MethodSession):
         """Open a session; the keywords are those of `evaluate`.
 
         cells: whether items that are alike (in history, category and order of weight) share one forecast, which large
-        pools need; None: where there are more than 500,000.
+        pools need; None: where there are more than 200,000.
         """
         goal = _checked_goal(Estimate() if goal is None else goal)
         self.confidence = in_open_unit_interval("confidence", confidence)

@@ -202,6 +202,8 @@ class SqlStore:
         return tuple(json.loads(row["content"]) for row in rows)
 
     def add_source(self, data_hash: str, source: Mapping[str, Any]) -> None:
+        if self.source(data_hash) == source:
+            return
         table = schema.items
         here = (table.c.data_hash == data_hash) & (table.c.item == ELSEWHERE)
         with self._writing() as connection:
