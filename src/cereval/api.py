@@ -230,7 +230,7 @@ def _asked_for(
         settings |= {"eps": goal.eps} if isinstance(goal, Estimate) else {"at_least": goal.value}
     with _on_disk(data) as path:
         request = request_from(path, None, {**settings, "model": asked[0], "store": store})
-        return _work(request, asked, goal), request
+        return _work(request, asked, goal, on_disk=isinstance(data, str | Path)), request
 
 
 def run_compare(data: Any, models: Sequence[str], *, goal: Any = None, **settings: Any) -> RunResult:
@@ -254,15 +254,15 @@ def run_growing(
     """Evaluate a model on the first version of data that will grow; `cereval extend RUN` adds to it."""
     with _on_disk(data) as path:
         request = request_from(path, None, {**settings, "model": model, "store": store})
-        work = growing(request)
+        work = growing(request, on_disk=isinstance(data, str | Path))
     return _finished(_carried_out(work, request, None, seal=seal))
 
 
-def _work(request: Request, asked: Sequence[str], goal: Any) -> Prepared:
+def _work(request: Request, asked: Sequence[str], goal: Any, *, on_disk: bool) -> Prepared:
     if goal is None or isinstance(goal, MEAN):
         if len(asked) > 1:
             raise InvalidInput("goal", "a comparison's or a ranking's where several models are asked", goal)
-        return prepared(request)
+        return prepared(request, on_disk=on_disk)
     if isinstance(goal, TASKS):
         return divided(request, [str(request.data)], goal)
     if isinstance(goal, COMPARE):

@@ -28,7 +28,7 @@ MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
 
-LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt", "nonce")
+LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt", "nonce", "cells")
 """Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
 
 WIDEN = "widen"
@@ -48,6 +48,7 @@ class Plan:
     (`after`). kind: the kind of question, where the other fields do not tell (`cereval.kinds`). seed_source:
     `drawn` where nobody chose the seed. attempt: how often the very same plan was carried out before, afresh.
     nonce: random, of a plan that was sealed before its first call: hides the seed in the seal's commitment.
+    cells: items that are alike share a forecast, as large pools need it.
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -76,6 +77,7 @@ class Plan:
     seed_source: str = ""
     attempt: int = 0
     nonce: str = ""
+    cells: bool = False
 
     def _repr_html_(self) -> str:
         """Return what the plan fixes, as notebooks show it."""
@@ -127,7 +129,7 @@ class Plan:
     @property
     def request(self) -> str:
         """Name what was asked for, whatever was known or drawn at the time: a repeated command has the same."""
-        bare = replace(self, history={}, side_information=(), attempt=0)
+        bare = replace(self, history={}, side_information=(), attempt=0, cells=False)
         return (replace(bare, seed=0, seed_source=DRAWN) if self.seed_drawn else bare).run_id
 
 
@@ -236,6 +238,13 @@ def groups_of(categories: Sequence[str | None]) -> NDArray[np.int64] | None:
     names, codes = np.unique(
         np.array([category or "" for category in categories], dtype=np.str_), return_inverse=True
     )
-    if not 1 < len(names) <= min(MOST_GROUPS, len(categories) // ITEMS_PER_GROUP):
-        return None
-    return np.asarray(codes, dtype=np.int64)
+    return np.asarray(codes, dtype=np.int64) if tell_apart(len(names), len(categories)) else None
+
+
+def tell_apart(categories: int, items: int) -> bool:
+    """Tell whether so many categories of items may teach something about one another's.
+
+    >>> tell_apart(2, 8), tell_apart(1, 100), tell_apart(30, 100)
+    (True, False, False)
+    """
+    return 1 < categories <= min(MOST_GROUPS, items // ITEMS_PER_GROUP)

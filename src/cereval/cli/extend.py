@@ -167,7 +167,8 @@ def _next(run_id: str, data: str, flags: dict[str, Any]) -> int:
     from cereval.runner.prepare import extended
     from cereval.store.base import opened_store
 
-    added = read_dataset(data, Fields(**{name: flags[name] for name in READING}), combined=True)
+    fields = Fields(**{name: flags[name] for name in READING})
+    added = read_dataset(data, fields, combined=True, on_disk=True)
     # Lock the version before: two extensions at once would share draws, and what one shows foretells the other.
     with opened_store(flags["store"]) as store, store.hold(store.run(run_id).run_id):
         now = {name: flags[name] for name in NOW}

@@ -24,6 +24,7 @@ from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
 from cereval.logs.table import is_log, scores_of
 from cereval.runner.past import teachers
+from cereval.runner.start import items_of
 from cereval.sessions.growing import Growing, GrowingResult, checked_sizes
 from cereval.sessions.rank import Ranking
 from cereval.sessions.tasks import TasksResult
@@ -31,7 +32,7 @@ from cereval.store.base import opened_store
 from cereval.writing import write_whole
 
 if TYPE_CHECKING:
-    from cereval.store.base import Store
+    from cereval.store.base import PastScores, Store
 
 Floats = NDArray[np.float64]
 EXACT = 1e-9
@@ -217,15 +218,26 @@ def stored_scores(url: str | None, names: ItemNames, evaluated: Sequence[str]) -
 
 def _on_data(store: Store, data_hash: str, names: ItemNames, evaluated: Sequence[str]) -> tuple[Floats, int]:
     """Return the other models' scores on one data set, in the table's rows; how many runs were those evaluated."""
-    places = np.array([names.row(item) for item in store.items(data_hash)], dtype=np.int64)
+    others = teachers(store, data_hash, evaluated)
+    past = store.past_scores(data_hash, runs=others)
+    places = _places(store, data_hash, past, names)
     shared = places >= 0
     if not shared.any():
         return np.empty((names.size, 0)), 0
-    others = teachers(store, data_hash, evaluated)
-    past = store.past_scores(data_hash, runs=others)
     scores = np.full((names.size, len(past.runs)), np.nan)
     scores[places[shared]] = past.table(len(places))[shared]
     return scores[:, np.isfinite(scores).any(axis=0)], len(teachers(store, data_hash, ())) - len(others)
+
+
+def _places(store: Store, data_hash: str, past: PastScores, names: ItemNames) -> NDArray[np.int64]:
+    """Return the table's row of each item; of a large file, of the items that were asked."""
+    if store.source(data_hash) is None:
+        return np.array([names.row(item) for item in store.items(data_hash)], dtype=np.int64)
+    items = items_of(data_hash, store, "the history")
+    places = np.full(len(items), -1, dtype=np.int64)
+    for item in np.unique(past.items).tolist():
+        places[item] = names.row(items[item].as_dict())
+    return places
 
 
 # -- two models --------------------------------------------------------------------------------------------------------

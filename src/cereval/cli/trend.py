@@ -57,6 +57,6 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
 
     runs = [run for run in store.runs() if is_of_one_model(run)]
     if Path(data).is_file():
-        content = read_dataset(data, Fields(**fields)).content_hash
+        content = read_dataset(data, Fields(**fields), on_disk=True).content_hash
         return [run for run in runs if run.data_hash == content]
     return [run for run in runs if data in (run.plan["data_name"], run.data_hash)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,7 @@ class DataSet:
     """Hold items in their order, where they came from, and the hash by which runs know that they share them."""
 
     source: str
-    items: tuple[Item, ...]
+    items: Sequence[Item]
     content_hash: str
 
     @classmethod

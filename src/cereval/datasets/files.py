@@ -93,7 +93,7 @@ def column_values(path: Path, name: str, column: Any) -> list[Any]:
         row = next((row for row, value in enumerate(column, start=1) if not _converts(value)), 0)
         raise BadContent(
             f"{path}, row {row}: column {shown(name)} holds a value that cannot be read as {column.type} "
-            f"({_one_line(error)}); leave the column out, or write it as text"
+            f"({one_line(error)}); leave the column out, or write it as text"
         ) from None
 
 
@@ -107,7 +107,7 @@ def read_table(path: Path) -> Any:
             table = _arrow_csv(path, file) if kind == "csv" else _arrow_parquet(path, file)
         names = Counter(table.column_names)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise BadContent(f"{path} is not readable as {kind}: {_one_line(error)}") from error
+        raise BadContent(f"{path} is not readable as {kind}: {one_line(error)}") from error
     name, count = names.most_common(1)[0] if names else ("", 0)
     if count > 1:
         raise BadContent(f"{path} has two columns called {shown(name)}; rename one")
@@ -175,10 +175,11 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
         lines = iter(lambda: file.readline(LINE_LIMIT + 1), b"")
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                yield Row(f"line {number}", _json_object(path, number, line))
+                yield Row(f"line {number}", json_object(path, number, line))
 
 
-def _json_object(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
+def json_object(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
+    """Return the record on a line."""
     place = f"{path}, line {number}"
     if len(line) > LINE_LIMIT:
         raise BadContent(f"{place}: longer than {LINE_LIMIT:,} bytes; each line must be one JSON object")
@@ -237,5 +238,6 @@ def _converts(value: Any) -> bool:
     return True
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """Return what a library says of an error, short enough to be part of a line."""
     return printable(" ".join(str(error).split()), 200)

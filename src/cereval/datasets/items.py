@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cereval.datasets.base import Item, canonical
@@ -40,6 +40,12 @@ def items_from(
         _item(row, options, parts, first, used, source) for row, options in zip(rows, choices, strict=True)
     ]
     return tuple(_unique(items, rows, parts, source))
+
+
+def item_of_row(row: Row, parts: Fields, first: int, source: str, name: str) -> Item:
+    """Return the item that one row of a large file describes; `name` is its id where the data has none."""
+    item = _item(row, _choices(row, parts, source), parts, first, parts.used(), source)
+    return item if item.id else replace(item, id=name)
 
 
 def _item(row: Row, options: _Choices, parts: Fields, first: int, used: frozenset[str], source: str) -> Item:

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cereval.datasets.base import DataSet, Item
+from cereval.datasets.large import ChainedItems, FileItems, OnDisk, hash_of
 from cereval.errors import BadFile, InvalidInput, shown
 
 BY_CONTENT = re.compile(r"[0-9a-f]{16}(-[0-9]+)?")
@@ -55,6 +59,56 @@ def new_items(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()
     if not fresh:
         raise BadFile(f"{data.source} has no new item: all {len(data.items):,} are in the version already")
     return fresh
+
+
+def grown_by(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> Sequence[Item]:
+    """Return the items of a version, followed by those that are new in `data`; large files stay on disk."""
+    if not isinstance(known, OnDisk) and not isinstance(data.items, FileItems):
+        return (*known, *new_items(known, data, examples))
+    fresh = new_on_disk(known, data, examples)
+    return ChainedItems([known, fresh], [hash_of(known), hash_of(fresh)])
+
+
+def new_on_disk(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> Sequence[Item]:
+    """Return the items of `data` whose ids are not known yet, where one of the two is a large file.
+
+    Ids are compared by 64-bit hashes; where two agree, the items are read, and must be the same.
+    """
+    before, now = _id_hashes(known, "the version before"), _id_hashes(data.items, data.source)
+    order = np.argsort(before, kind="stable")
+    place = order[np.minimum(np.searchsorted(before, now, sorter=order), len(before) - 1)]
+    there = {
+        one
+        for one in np.flatnonzero(before[place] == now).tolist()
+        if _is_known(data.items[one], known[int(place[one])], data.source)
+    }
+    there |= set(np.flatnonzero(np.isin(now, [hash(example) for example in examples])).tolist())
+    if len(there) == len(data.items):
+        raise BadFile(f"{data.source} has no new item: all {len(data.items):,} are in the version already")
+    if isinstance(data.items, FileItems):
+        return data.items.without(sorted(there))
+    return tuple(item for number, item in enumerate(data.items) if number not in there)
+
+
+def _is_known(item: Item, before: Item, source: str) -> bool:
+    if item.id != before.id:
+        return False
+    if item != before:
+        raise BadFile(
+            f"{source}: the item {shown(item.id)} is not what it was; a new version may only add items"
+        )
+    return True
+
+
+def _id_hashes(items: Sequence[Item], source: str) -> NDArray[np.int64]:
+    if isinstance(items, ChainedItems):
+        return np.concatenate([_id_hashes(version, source) for version in items.versions])
+    if not isinstance(items, FileItems):
+        return np.fromiter((hash(item.id) for item in items), dtype=np.int64, count=len(items))
+    if items.id_hashes is None:
+        wanted = f"a field of {source}: questions of large files that grow are told apart by their ids"
+        raise InvalidInput("--id", wanted, None)
+    return items.id_hashes
 
 
 def named(source: str) -> str:

@@ -30,7 +30,7 @@ def letter_of(answer: Any, labels: Sequence[str], choices: Sequence[str], first:
         return text.upper()
     if not isinstance(answer, int) and text in [choice.strip() for choice in choices]:
         return letters[[choice.strip() for choice in choices].index(text)]
-    if _is_number(text) and 0 <= int(text) - first < len(choices):
+    if is_number(text) and 0 <= int(text) - first < len(choices):
         return letters[int(text) - first]
     return None
 
@@ -62,9 +62,10 @@ def _numbers(answers: Sequence[Any], counts: Sequence[int]) -> list[tuple[int, i
     return [
         (int(text), count)
         for text, count in zip(map(as_text, answers), counts, strict=True)
-        if count and _is_number(text)
+        if count and is_number(text)
     ]
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Tell whether an answer may be the number of a choice."""
     return text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cereval.datasets.base import Item
+from cereval.datasets.large import FileItems
 from cereval.errors import InvalidInput, shown
 
 CHOICES = """\
@@ -88,6 +89,14 @@ def split_examples(
     chosen = np.random.default_rng(seed).permutation(len(items))[:count].tolist()
     taken = set(chosen)
     return tuple(items[i] for i in chosen), tuple(item for i, item in enumerate(items) if i not in taken)
+
+
+def split_large(items: FileItems, count: int, seed: int = 0) -> tuple[tuple[Item, ...], FileItems]:
+    """Draw examples from the items of a large file, and return them and the items left."""
+    if not 0 <= count < len(items):
+        raise InvalidInput("shots", f"in [0, {len(items) - 1}]", count)
+    chosen = np.random.default_rng(seed).permutation(len(items))[:count].tolist()
+    return tuple(items[one] for one in chosen), items.without(chosen)
 
 
 def _variables(item: Item) -> dict[str, Any]:

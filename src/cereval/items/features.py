@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.items.history import summarise
+from cereval.items.history import deviation, summarise
 from cereval.items.pool import Pool
 
 Floats = NDArray[np.float64]
@@ -51,17 +51,17 @@ def intercept(size: int) -> Design:
     return Design.of(np.ones((size, 1)), 0.1)
 
 
-def history_designs(table: Floats) -> dict[str, Design]:
+def history_designs(table: Floats, counts: Floats | None = None) -> dict[str, Design]:
     """Return the past's easiness alone, bent, and with factors or relatives: from the most to the least prejudiced
     expert.
 
     The slope's prior mean is 1 on the logit scale: a new model is an average past model, shifted.
     """
-    traits = summarise(table)
-    scale = float(traits.easiness.std())
+    traits = summarise(table, counts)
+    scale = deviation(traits.easiness, counts)
     if scale == 0.0:
         return {}
-    standard = (traits.easiness - traits.easiness.mean()) / scale
+    standard = (traits.easiness - np.average(traits.easiness, weights=counts)) / scale
     line = replace(intercept(len(table)).beside(Design.of(standard[:, None], 2.0, scale)), past=True)
     bend = Design.of((standard[:, None] ** 2 - 1.0) / 2.0, 2.0)
     designs = {"easiness": line, "bent": line.beside(bend)}
@@ -134,7 +134,7 @@ def designs(pool: Pool) -> dict[str, Design]:
     >>> list(designs(Pool.build(4, groups=[0, 0, 1, 1], history=[0.0, 1.0, 0.0, 1.0])))
     ['easiness', 'bent', 'factors', 'bent factors', 'relatives', 'groups', 'history and groups']
     """
-    found = {} if pool.history is None else history_designs(pool.history)
+    found = {} if pool.history is None else history_designs(pool.history, pool.counts)
     local: dict[str, Design] = {}
     if pool.groups is not None and int(pool.groups.max()) > 0:
         local["groups"] = group_design(pool.groups)

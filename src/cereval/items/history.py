@@ -50,8 +50,10 @@ class Traits:
     relatives: Floats
 
 
-def summarise(table: Floats) -> Traits:
+def summarise(table: Floats, counts: Floats | None = None) -> Traits:
     """Estimate difficulty and factors of each item from an items x past models table, NaN where not asked.
+
+    counts: how many items each row stands for; None: one.
 
     >>> traits = summarise(np.array([[1, 1, 1], [0, 1, np.nan], [0, 0, 0]]))
     >>> bool(traits.easiness[0] > traits.easiness[1] > traits.easiness[2])
@@ -62,19 +64,30 @@ def summarise(table: Floats) -> Traits:
     if table.shape[1] == 0:
         nothing = np.zeros((len(table), 0))
         return Traits(np.zeros(len(table)), nothing, nothing)
-    means = np.array([column[mask].mean() for column, mask in zip(table.T, seen.T, strict=True)])
+    means = _column_means(table, seen, counts)
     centred = np.where(seen, table - means, 0.0)
     # Pairwise, over the items that both models saw: needs no filling in.
-    together = seen.T.astype(np.float64) @ seen
-    covariance = centred.T @ centred / np.maximum(together, 1.0)
+    together = _counted(seen.astype(np.float64), counts).T @ seen
+    covariance = _counted(centred, counts).T @ centred / np.maximum(together, 1.0)
     votes = _votes(covariance, together)
-    loadings, scores = _principal_components(centred, seen.astype(np.float64), covariance, votes)
+    loadings, scores = _principal_components(centred, seen.astype(np.float64), covariance, votes, counts)
     filled = np.clip(means + np.where(seen, centred, scores @ loadings.T), 0.0, 1.0)
     return Traits(
         _easiness(filled, loadings, votes),
-        _ordered_factors(loadings, scores, votes),
-        _relatives((filled - means) * np.sqrt(votes)),
+        _ordered_factors(loadings, scores, votes, counts),
+        _relatives((filled - means) * np.sqrt(votes), counts),
     )
+
+
+def _column_means(table: Floats, seen: NDArray[np.bool_], counts: Floats | None) -> Floats:
+    if counts is None:
+        return np.array([column[mask].mean() for column, mask in zip(table.T, seen.T, strict=True)])
+    return np.asarray(counts @ np.where(seen, table, 0.0) / np.maximum(counts @ seen, 1.0))
+
+
+def _counted(rows: Floats, counts: Floats | None) -> Floats:
+    """Return every row as often as it counts, for sums over the items."""
+    return rows if counts is None else rows * counts[:, None]
 
 
 def _votes(covariance: Floats, together: Floats) -> Floats:
@@ -88,17 +101,18 @@ def _votes(covariance: Floats, together: Floats) -> Floats:
 
 
 def _principal_components(
-    centred: Floats, seen: Floats, covariance: Floats, votes: Floats
+    centred: Floats, seen: Floats, covariance: Floats, votes: Floats, counts: Floats | None
 ) -> tuple[Floats, Floats]:
     """Return loadings (models x rank) and posterior mean scores (items x rank)."""
-    squares, count = (centred**2).sum(axis=0), seen.sum(axis=0)
+    all_centred, all_seen = _counted(centred, counts), _counted(seen, counts)
+    squares, count = _counted(centred**2, counts).sum(axis=0), all_seen.sum(axis=0)
     variance = np.maximum(squares / count, 1e-4)
     loadings = _start(covariance, votes, min(len(votes), MAX_RANK))
     noise = np.maximum(variance - (loadings**2).sum(axis=1), 0.2 * variance)
     for _ in range(SWEEPS):
         scores, moments = _expect(centred, seen, loadings, noise / votes)
-        loadings = _maximise(centred, seen, scores, moments)
-        fit = np.einsum("ij,ij->j", centred, scores @ loadings.T)
+        loadings = _maximise(all_centred, all_seen, scores, moments)
+        fit = np.einsum("ij,ij->j", all_centred, scores @ loadings.T)
         noise = np.maximum((squares - fit) / count, 0.05 * variance)
     return loadings, _expect(centred, seen, loadings, noise / votes)[0]
 
@@ -154,19 +168,31 @@ def _easiness(filled: Floats, loadings: Floats, votes: Floats) -> Floats:
     return np.log(odds)
 
 
-def _ordered_factors(loadings: Floats, scores: Floats, votes: Floats) -> Floats:
+def _ordered_factors(loadings: Floats, scores: Floats, votes: Floats, counts: Floats | None) -> Floats:
     """Turn the factors to principal axes and scale them by the score variance that each one explains."""
     _, strengths, axes = _axes(loadings, votes)
     factors = (scores @ axes.T) * strengths
-    scale = factors[:, 0].std() if factors.shape[1] else 0.0
+    scale = deviation(factors[:, 0], counts) if factors.shape[1] else 0.0
     return np.asarray(factors / scale if scale > 0 else np.zeros_like(factors))
 
 
-def _relatives(deviations: Floats) -> Floats:
+def deviation(values: Floats, counts: Floats | None) -> float:
+    """Return the standard deviation of values that count so often each.
+
+    >>> deviation(np.array([0.0, 1.0]), np.array([1.0, 3.0])) == deviation(np.array([0.0, 1.0, 1.0, 1.0]), None)
+    True
+    """
+    if counts is None:
+        return float(values.std())
+    mean = float(counts @ values / counts.sum())
+    return float(np.sqrt(counts @ (values - mean) ** 2 / counts.sum()))
+
+
+def _relatives(deviations: Floats, counts: Floats | None) -> Floats:
     """Return the columns, or their leading principal axes: all of these would be to a ridge what the columns are."""
     if deviations.shape[1] <= MAX_RELATIVES:
         return deviations
-    _, axes = _leading(deviations.T @ deviations, MAX_RELATIVES)
+    _, axes = _leading(_counted(deviations, counts).T @ deviations, MAX_RELATIVES)
     return np.asarray(deviations @ axes[:, -MAX_RELATIVES:])
 
 

@@ -13,6 +13,8 @@ from cereval.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 
+SORTED_AT_ONCE = 1 << 18
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
@@ -21,6 +23,7 @@ class Pool:
     Weights that are all equal are kept as None: they ask the same questions as no weights.
     embeddings: items x dimensions, finite. groups: one integer label 0..K-1 per item.
     history: items x past models, scores in [0, 1], NaN where a past model was not asked.
+    counts: how many items of a larger pool each one stands for (`items.cells`); None: itself.
 
     >>> pool = Pool.build(3, weights=[1, 1, 2])
     >>> pool.share(2)
@@ -32,6 +35,7 @@ class Pool:
     embeddings: NDArray[np.float32] | None = None
     groups: NDArray[np.int64] | None = None
     history: Floats | None = None
+    counts: Floats | None = None
 
     @classmethod
     def build(
@@ -63,10 +67,10 @@ class Pool:
         """Return a hash of the side information: two pools with the same one give the same draws and forecasts."""
         digest = hashlib.sha256()
         for part in (self.weights, self.embeddings, self.groups, self.history):
-            content = (
-                b"-" if part is None else str(part.shape).encode() + np.ascontiguousarray(part).tobytes()
-            )
-            digest.update(content)
+            digest.update(b"-" if part is None else str(part.shape).encode())
+            if part is not None:
+                # The bytes where they lie: a copy of a large history would take as much memory again.
+                digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
 
     def share(self, item: int) -> float:
@@ -76,6 +80,10 @@ class Pool:
     def shares(self) -> Floats:
         """Return the weight of every item in the target."""
         return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
+
+    def average(self, values: Floats) -> Any:
+        """Return the mean over the items, which are the last axis, each as often as it counts."""
+        return values.mean(axis=-1) if self.counts is None else values @ self.counts / self.counts.sum()
 
 
 def numbers(values: ArrayLike) -> Floats:
@@ -133,8 +141,10 @@ def _groups(values: ArrayLike, size: int) -> NDArray[np.int64]:
         raise InvalidInput("groups", "finite labels", "NaN")
     if labels.dtype.kind == "O":
         labels = labels.astype(str)
-    codes: NDArray[np.int64] = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-    return codes
+    # Part by part: a sort of millions of labels at once takes many times their memory.
+    parts = [labels[start : start + SORTED_AT_ONCE] for start in range(0, size, SORTED_AT_ONCE)]
+    names = np.unique(np.concatenate([np.unique(part) for part in parts]))
+    return np.concatenate([np.searchsorted(names, part) for part in parts]).astype(np.int64, copy=False)
 
 
 def _history(values: ArrayLike, size: int) -> Floats:

@@ -159,6 +159,7 @@ class Mixture:
         odds = np.zeros(len(experts)) if log_odds is None else log_odds
         self._informed = pool.has_side_information
         self._relative_shares = pool.shares() * pool.size
+        self._average = pool.average
         empty = np.zeros(0)
         none = np.zeros((0, pool.size))
         prior = np.array([SPREAD_PRIOR, 0.0])
@@ -173,7 +174,7 @@ class Mixture:
         weights = _softmax(past.log_weights)
         mean = np.clip(weights @ forecasts, 0.0, 1.0)
         guess = np.sqrt(past.law.variance(mean))
-        spreads = np.array([np.full(len(mean), np.sqrt(np.mean(guess**2))), guess])
+        spreads = np.array([np.full(len(mean), np.sqrt(self._average(guess**2))), guess])
         spread = _softmax(past.log_spread_weights) @ spreads
         self._past = replace(past, seen=len(items), experts=forecasts, mean=mean, spreads=spreads)
         explained = 1.0 - past.errors[0] / past.errors[1] if past.errors[1] > 0.0 else 0.0
@@ -187,7 +188,7 @@ class Mixture:
         judged = np.concatenate([past.judged, past.mean[items]])
         every_square = np.concatenate([past.squares, squares])
         # Cost of one draw under each guess, in units of the mean squared error: comparable across runs.
-        costs = (importance * squares) @ (1.0 / tilted(past.spreads)[:, items]).T
+        costs = (importance * squares) @ (1.0 / self._tilted(past.spreads)[:, items]).T
         return replace(
             past,
             log_weights=past.log_weights - LEARNING_RATE * losses,
@@ -198,6 +199,11 @@ class Mixture:
             law=fit_power_law(judged, every_square, past.law),
         )
 
+    def _tilted(self, spreads: Floats) -> Floats:
+        """Return relative draw weights of each row of guesses, mixed with uniform draws: they are judged as used."""
+        means = self._average(spreads)[:, None]
+        return np.asarray((1.0 - SAFETY) * spreads / means + SAFETY)
+
     def _notes(self, weights: Floats, explained: float) -> tuple[str, ...]:
         if not (self._informed and self._past.seen):
             return ()
@@ -206,11 +212,6 @@ class Mixture:
         names = np.array(list(self._experts))[np.argsort(-weights, kind="stable")[:2]]
         shown = " and ".join(f"`{name}`" for name in names)
         return (f"forecasts ({shown}) explain {explained:.0%} of the variance one step ahead",)
-
-
-def tilted(spreads: Floats) -> Floats:
-    """Return relative draw weights of each row of guesses, mixed with uniform draws: they are judged as used."""
-    return np.asarray((1.0 - SAFETY) * spreads / spreads.mean(axis=1, keepdims=True) + SAFETY)
 
 
 def _softmax(logs: Floats) -> Floats:

@@ -51,6 +51,8 @@ class Kind(ABC):
     packed: ClassVar[bool] = False
     """Whether the answers of two models are kept as one (comparisons of the first version)."""
     goal_may_change: ClassVar[bool] = False
+    crowds: ClassVar[bool] = False
+    """Whether items of large pools that are alike share a forecast (`items.cells`)."""
     first_seed: ClassVar[int | None] = 0
     """The seed that the first version took where none was given; None: it drew one."""
 

@@ -113,7 +113,7 @@ class Active(CertifiedMethod):
         self._order: list[int] = []
         self._chances: list[float] = []
         self._next = 0
-        self._known: list[tuple[int, float, float]] = []
+        self._known: list[tuple[int, float, float]] = []  # item, relative chance, score
         self._fit()
 
     # -- drawing ------------------------------------------------------------------------------------------------
@@ -159,13 +159,12 @@ class Active(CertifiedMethod):
         """Return the draw weights, uniform until a forecast has met results: an untested one may make the range long
         and all bets small.
         """
-        shares = self.tally.shares
-        left = shares if self.tally.replacement else np.where(self._drawn, 0.0, shares)
+        left = self._left_to_draw()
         if block < UNIFORM_BLOCKS:
             return left
         forecast = self._forecasts[block - 1]
         drawable = left > 0
-        weights = np.zeros(len(shares))
+        weights = np.zeros(len(left))
         if drawable.any() and self.aim.marks:
             mean, parts = forecast.mean[drawable], left[drawable]
             # One confident item may not make the range longer than uniform draws have it, unless that pays.
@@ -176,6 +175,11 @@ class Active(CertifiedMethod):
             mean, spread, parts = forecast.mean[drawable], forecast.spread[drawable], left[drawable]
             weights[drawable] = parts * draw_weights(mean, spread, self.aim.eps, parts)
         return weights
+
+    def _left_to_draw(self) -> Floats:
+        """Return the share of every item that was not drawn yet, 0 for the others."""
+        shares = self.tally.shares
+        return shares if self.tally.replacement else np.where(self._drawn, 0.0, shares)
 
     # -- consuming ------------------------------------------------------------------------------------------------
 
@@ -193,31 +197,35 @@ class Active(CertifiedMethod):
         self.tally.look(outlook)
 
     def _shape(self, spread: Floats) -> Floats:
-        left = np.where(self.tally.left, self.tally.shares, 0.0)
+        left = self.tally.left_shares
         return spread * (0.5 / sqrt(left @ spread**2 / left.sum()))
 
     def _level(self, block: int, shape: Floats, weights: Floats) -> float:
         """Return the variance to expect of the block's increments, in units of the one that `shape` states; 0:
         unknown."""
         squares = self._squares.pop(block, None)
-        left = np.where(self.tally.left, self.tally.shares, 0.0)
-        return 0.0 if squares is None else expected_level(squares, shape, left, weights)
+        if squares is None:
+            return 0.0
+        return expected_level(squares, shape, self.tally.left_shares, weights)
 
     def learn(self, draw: Draw, low: float, high: float) -> None:
         if low == high:
-            left = self.setting.pool.size if self.tally.replacement else self._drawable - draw.index
-            self._known.append((draw.item, low, draw.probability * left))
+            self._known.append((*self._lesson(draw), low))
         if self.consumed == self._starts[self._fitted] and not self.complete:
             self._fit()
 
+    def _lesson(self, draw: Draw) -> tuple[int, float]:
+        """Return the item that a result teaches about, and its chance relative to uniform draws from the unseen."""
+        left = self.setting.pool.size if self.tally.replacement else self._drawable - draw.index
+        return draw.item, draw.probability * left
+
     def _fit(self) -> None:
         items = np.array([item for item, _, _ in self._known], dtype=np.int64)
-        scores = np.array([score for _, score, _ in self._known])
-        relative = np.array([chance for _, _, chance in self._known])
+        relative = np.array([chance for _, chance, _ in self._known])
+        scores = np.array([score for _, _, score in self._known])
         forecast = self._predictor.fit(items, scores, relative)
         self._nears.append(self._near())
-        left = np.where(self.tally.left, self.tally.shares, 0.0)
-        held = temper(forecast.mean, forecast.spread, self._nears[-1], left)
+        held = temper(forecast.mean, forecast.spread, self._nears[-1], self.tally.left_shares)
         self._forecasts[self._fitted] = replace(forecast, mean=held.mean, spread=held.spread)
         if self._calibrated and self._fitted:
             self._squares[self._fitted] = expected_squares(forecast.mean, held.mean, grading(scores))
@@ -241,10 +249,14 @@ class Active(CertifiedMethod):
         notes, half_width = forecast.notes, self.interval.half_width
         if forecast.explained < LEAST_TOLD or self.complete or not 0.0 < half_width < 0.5:
             return notes
-        items, scores, relative = (np.array(column) for column in zip(*self._known, strict=True))
-        importance = self.tally.shares[items.astype(np.int64)] * self.setting.pool.size / relative
+        items, relative, scores = (np.array(column) for column in zip(*self._known, strict=True))
+        importance = self._importance(items.astype(np.int64)) / relative
         size, target = self.setting.pool.size, self.setting.target
         weights = self.setting.pool.weights
         uniform = uniform_calls(scores, importance, half_width, size, target, self.setting.delta, weights)
         note = effect_note(self.consumed, uniform)
         return notes if note is None else (*notes, note)
+
+    def _importance(self, items: NDArray[np.int64]) -> Floats:
+        """Return the shares of items, relative to equal ones."""
+        return np.asarray(self.tally.shares[items] * self.setting.pool.size)

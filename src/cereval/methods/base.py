@@ -37,13 +37,14 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """Hold all that a method may know before the first answer."""
+    """Hold all that a method may know before the first answer; `cells`: items that are alike share a forecast."""
 
     pool: Pool
     target: Target
     delta: float
     seed: int
     aim: Aim
+    cells: bool = False
 
 
 class Method(ABC):

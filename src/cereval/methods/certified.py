@@ -78,17 +78,20 @@ class CertifiedMethod(Method):
         self.setting = setting
         self.tuning = tuning or self.default_tuning
         self.aim = setting.aim
-        self.tally = Tally(setting.pool.shares(), replacement=setting.target != "benchmark")
+        self.tally = self._new_tally()
         self.clock = Information()
         self.consumed = 0
         self._scores = Rows(3)
         self._prospects, self._increments = Records(Prospect), Records(Increment)
-        self._drawable = int(np.count_nonzero(self.tally.shares > 0))
+        self._drawable = self.tally.drawable
         self._bets_aim = setting.aim
         self._aims: list[tuple[int, Aim]] = []
         self._refined_for: float | None = None
         self._test = self._new_test()
         self._table = self._new_table(setting.delta) if self._test is None else None
+
+    def _new_tally(self) -> Tally:
+        return Tally(self.setting.pool.shares(), replacement=self.setting.target != "benchmark")
 
     # -- results ----------------------------------------------------------------------------------------------
 
@@ -97,7 +100,7 @@ class CertifiedMethod(Method):
         self.prepare(draw)
         self._play(draw, low, high)
         self.consumed += 1
-        self._scores.append((float(self.tally.shares[draw.item]), low, high))
+        self._scores.append((self.tally.share(draw.item), low, high))
         self.learn(draw, low, high)
 
     def _play(self, draw: Draw, low: float, high: float) -> None:

@@ -10,6 +10,7 @@ from cereval.errors import InvalidInput
 from cereval.methods.active import Active
 from cereval.methods.base import Method, Setting
 from cereval.methods.cer_eval import CerEval
+from cereval.methods.crowded import Crowded
 from cereval.methods.oracle import Oracle
 from cereval.methods.partition import Partition
 from cereval.methods.seq import Seq
@@ -46,7 +47,9 @@ def known_method(name: str) -> str:
 def build_method(name: str, setting: Setting, options: Mapping[str, Any]) -> Method:
     """Build a method by name; `options` are its own parameters."""
     try:
-        return METHODS[resolve(name, setting)](setting, **options)
+        resolved = resolve(name, setting)
+        build = Crowded if setting.cells and resolved == Active.name else METHODS[resolved]
+        return build(setting, **options)
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise

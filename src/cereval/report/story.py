@@ -178,7 +178,7 @@ class Watch:
             self.uneven.update(self.categories)
         elif method.tally.outlook is not self.outlook:
             self.outlook = method.tally.outlook
-            self.uneven |= uneven_categories(method.tally.outlook.weights, self.categories)
+            self.uneven |= uneven_categories(method.tally.item_weights, self.categories)
 
     def _step(self, session: AskTell) -> Step | None:
         """Read the step from the result that is shown, where a kind shows it on a scale of its own."""

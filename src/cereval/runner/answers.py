@@ -16,7 +16,7 @@ from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.kinds import kind_of
 from cereval.plan import Plan
 from cereval.runner.samples import Samples, unpacked
-from cereval.runner.start import item_from
+from cereval.runner.start import item_from, items_of
 from cereval.store.base import Answer, Store
 
 COLUMNS = {
@@ -61,7 +61,7 @@ def answer_rows(store: Store, *run_ids: str) -> Iterator[dict[str, Any]]:
 
 def _questions(store: Store, data_hash: str, prompt: str) -> Callable[[int], dict[str, Any]]:
     """Return what a row says of the item with a number, put into words once however many models were asked."""
-    items = [item_from(row) for row in store.items(data_hash)]
+    items = items_of(data_hash, store, "the answers")
     parts = json.loads(prompt)
     examples = tuple(item_from(row) for row in parts.get("examples", ()))
     asked = Prompt(parts.get("template"), parts.get("system"), examples)

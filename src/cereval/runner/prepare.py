@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from cereval.arrays import packed
-from cereval.datasets.base import DataSet, Item, content_hash
+from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
-from cereval.datasets.joining import joined, named, new_items
-from cereval.datasets.prompts import Prompt, split_examples
+from cereval.datasets.joining import grown_by, joined, named
+from cereval.datasets.large import HEAD, FileItems, OnDisk, first_of, hash_of
+from cereval.datasets.prompts import Prompt, split_examples, split_large
 from cereval.datasets.read import read_dataset
 from cereval.datasets.reading import read_text
 from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
@@ -66,7 +67,7 @@ class Prepared:
     """Hold a plan and what carries it out; `circumstances` are what `resume` needs beyond the plan."""
 
     plan: Plan
-    items: tuple[Item, ...]
+    items: Sequence[Item]
     executor: Executor
     scorer: Scorer
     prompt: Prompt
@@ -80,9 +81,12 @@ class Prepared:
 # -- new runs, kind by kind -------------------------------------------------------------------------------------------
 
 
-def prepared(request: Request) -> Prepared:
-    """Read the data, open the model, and check all that can be checked before the first call."""
-    plan, items = _plan(request, *read_data(request))
+def prepared(request: Request, *, on_disk: bool = True) -> Prepared:
+    """Read the data, open the model, and check all that can be checked before the first call.
+
+    on_disk: the questions of a large file may stay where they are; not of one that will be gone soon.
+    """
+    plan, items = _plan(request, *read_data(request, on_disk=on_disk))
     return opened(plan, items, circumstances_of(request))
 
 
@@ -110,7 +114,7 @@ def _left_out(request: Request, *names: str) -> None:
             raise InvalidInput(flag, "left out for this kind of question", getattr(request, name))
 
 
-def _several(request: Request, models: Sequence[str], between: str) -> tuple[Plan, tuple[Item, ...]]:
+def _several(request: Request, models: Sequence[str], between: str) -> tuple[Plan, Sequence[Item]]:
     # Several models are always typed: a task file names one.
     addresses = [_own_address(request, name) for name in models]
     for name, address in zip(models, addresses, strict=True):
@@ -145,10 +149,10 @@ def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
     return opened(many, items, circumstances_of(request))
 
 
-def growing(request: Request) -> Prepared:
+def growing(request: Request, *, on_disk: bool = True) -> Prepared:
     """Return the first version of a data set that will grow."""
     _left_out(request, "method", "weights", "mix", "at_least", *SAMPLING)
-    plan, items = _plan(request, *read_data(request, combined=True))
+    plan, items = _plan(request, *read_data(request, combined=True, on_disk=on_disk))
     growth = {"sizes": [plan.n_items], "after": None}
     return opened(replace(plan, method="growing", growth=growth), items, circumstances_of(request))
 
@@ -166,21 +170,21 @@ def extended(
         raise InvalidInput("RUN", "a run that `cereval extend` started", run.run_id)
     items = stored_items(plan, store)
     examples = [str(example["id"]) for example in plan.prompt.get("examples", ())]
-    fresh = new_items(items, data, examples)
-    _need_answers(plan, fresh, named(data.source))
+    grown = grown_by(items, data, examples)
+    _need_answers(plan, grown[len(items) : len(items) + HEAD], named(data.source))
     larger = replace(
         plan,
-        data_hash=content_hash((*items, *fresh)),
-        n_items=len(items) + len(fresh),
+        data_hash=hash_of(grown),
+        n_items=len(grown),
         data_name=f"{plan.data_name}, {named(data.source)}",
-        growth={"sizes": [*plan.growth["sizes"], len(fresh)], "after": run.run_id},
+        growth={"sizes": [*plan.growth["sizes"], len(grown) - len(items)], "after": run.run_id},
         max_calls=overrides.get("max_calls"),
     )
     _check_extension(larger, store)
     given = {name: value for name, value in overrides.items() if name != "max_calls"}
     circumstances = _circumstances(run.run_id, store, given)
     _weigh(lambda: named_by_plan(larger, circumstances), run.run_id, trust)
-    return opened(larger, (*items, *fresh), circumstances)
+    return opened(larger, grown, circumstances)
 
 
 def _check_extension(plan: Plan, store: Store) -> None:
@@ -237,7 +241,7 @@ def _weigh(read: Callable[[], tuple[Named, ...]], run_id: str, trust: bool) -> N
     require(names, f"run {run_id}")
 
 
-def unasked(plan: Plan, items: tuple[Item, ...]) -> Prepared:
+def unasked(plan: Plan, items: Sequence[Item]) -> Prepared:
     """Return a run that goes on with the answers it has: nobody is asked."""
     prompt, scorer = Prompt(plan.prompt.get("template"), plan.prompt.get("system")), build_scorer("exact")
     circumstances = circumstances_of(Request())
@@ -306,7 +310,7 @@ def circumstances_of(request: Request) -> dict[str, Any]:
 # -- models, prompts and scorers --------------------------------------------------------------------------------------
 
 
-def opened(plan: Plan, items: tuple[Item, ...], circumstances: Mapping[str, Any]) -> Prepared:
+def opened(plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any]) -> Prepared:
     """Open the models and the scorer of a plan; what cannot work, or is not trusted, is refused here."""
     require(named_by_plan(plan, circumstances), "the plan")
     limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
@@ -390,7 +394,7 @@ def _options(items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOp
         price=_price(circumstances),
         timeout_s=circumstances["timeout"],
         connections=circumstances["connections"],
-        answer_key={item.text: item.answer for item in items if item.answer is not None},
+        answer_key=_answer_key(items),
     )
 
 
@@ -398,6 +402,12 @@ def priced_by(*models: Model) -> str:
     """Say which tables or flags the prices of models were taken from; empty where none was needed."""
     prices = [getattr(model, "price", None) for model in models]
     return ", ".join(dict.fromkeys(price.source for price in prices if price is not None and price.source))
+
+
+def _answer_key(items: Sequence[Item]) -> Mapping[str, str]:
+    if isinstance(items, OnDisk):
+        return items.answer_key
+    return {item.text: item.answer for item in items if item.answer is not None}
 
 
 def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) -> None:
@@ -440,7 +450,7 @@ def _scorer(
 
 def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
     """Refuse before the first call what would fail, or score nothing, on every answer."""
-    if scorer.name == "choice" and items and not any(item.choices for item in items):
+    if scorer.name == "choice" and items and not any(item.choices for item in first_of(items)):
         raise BadFile(
             "the data has no choices, which the scorer `choice` needs; name their field with --choices"
         )
@@ -474,7 +484,7 @@ def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
     """Refuse data, or a part of it, that the scorer has nothing to compare with."""
     spec = plan.scorer.get("spec") or plan.scorer
     name = _scorer_name(spec)
-    if name in COMPARING and items and not any(item.answers for item in items):
+    if name in COMPARING and items and not any(item.answers for item in first_of(items)):
         raise BadFile(
             f"{source} has no field that looks like the right answer, which the scorer `{name}` needs; "
             "name it with --answer"
@@ -484,7 +494,7 @@ def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
 # -- what a request says ----------------------------------------------------------------------------------------------
 
 
-def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[Plan, tuple[Item, ...]]:
+def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[Plan, Sequence[Item]]:
     scorer = request.scorer or ("choice" if data.items[0].choices else "exact")
     scorer = _with_texts(scorer, request.rubric, request.judge_template, request.raters)
     prompt = {"template": text_of(request.template), "system": text_of(request.system)}
@@ -569,13 +579,20 @@ def _with_texts(scorer: Any, rubric: str | None, template: str | None, raters: i
     return {**named, **given} if given else scorer
 
 
-def read_data(request: Request, *, combined: bool = False) -> tuple[DataSet, tuple[Item, ...]]:
+def read_data(
+    request: Request, *, combined: bool = False, on_disk: bool = False
+) -> tuple[DataSet, tuple[Item, ...]]:
     """Return the data of a request, and the worked examples that are taken out of it."""
+    # Weights come from all items at once: their files are read whole.
+    on_disk = on_disk and request.weights is None and request.mix is None
     parts = ("input", "answer", "choices", "category", "id")
     fields = Fields(**{part: getattr(request, part) for part in parts})
-    data = read_dataset(str(request.data), fields, combined=combined)
+    data = read_dataset(str(request.data), fields, combined=combined, on_disk=on_disk)
     if not request.few_shot:
         return data, ()
+    if isinstance(data.items, FileItems):
+        examples, others = split_large(data.items, request.few_shot)
+        return DataSet(data.source, others, others.content_hash), examples
     examples, left = split_examples(data.items, request.few_shot)
     return DataSet.of(data.source, left), examples
 

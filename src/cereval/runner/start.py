@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from cereval.arrays import packed, unpacked
 from cereval.certificate.base import issue
 from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
-from cereval.datasets.base import Item, content_hash
-from cereval.errors import Misuse, StoreError, shown
+from cereval.datasets.base import Item
+from cereval.datasets.fields import Fields
+from cereval.datasets.large import ChainedItems, FileItems, OnDisk, hash_of, read_large
+from cereval.errors import BadFile, Misuse, StoreError, shown
 from cereval.goals import in_words
+from cereval.items.cells import ALONE
 from cereval.kinds import kind_of
 from cereval.kinds.base import Earlier, Kind
-from cereval.plan import PLAN_FORMAT, Known, Plan
+from cereval.plan import PLAN_FORMAT, Known, Plan, tell_apart
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.limits import Spending
 from cereval.runner.past import keys_of, past_of, past_table
@@ -135,7 +140,8 @@ def planned(
         past = {**past, **(taught or {})}
         names = ["groups"] if _groups(kind, plan, items) is not None else []
         names += ["history"] if past else []
-        plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))
+        cells = kind.crowds and bool(names) and plan.n_items > ALONE
+        plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())), cells=cells)
     return replace(plan, attempt=len(before)) if plan.run_id in {one.run_id for one in before} else plan
 
 
@@ -167,6 +173,9 @@ def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:
 
 
 def _groups(kind: Kind, plan: Plan, items: Sequence[Item]) -> Any:
+    if isinstance(items, FileItems):
+        names, codes = items.groups
+        return codes if tell_apart(len(names), len(items)) else None
     return kind.groups(plan, tuple(item.category for item in items))
 
 
@@ -182,7 +191,7 @@ def start(
     """
     kind = kind_of(plan)
     if not reading:
-        store.add_items(plan.data_hash, (item.as_dict() for item in items))
+        keep_items(plan.data_hash, items, store)
     known = known_items(plan, items, store)
     # The session first: a request that it refuses leaves no empty run behind.
     session = kind.session(plan, known, reader(store))
@@ -397,11 +406,55 @@ def _well_formed(item: Item) -> bool:
     return chat and all(isinstance(text, str) for text in texts) and isinstance(item.metadata, Mapping)
 
 
-def stored_items(plan: Plan, store: Store) -> tuple[Item, ...]:
+def keep_items(data_hash: str, items: Sequence[Item], store: Store) -> None:
+    """Keep the items of a run in the store; of a large file, where it lies and how it was read."""
+    if isinstance(items, OnDisk):
+        store.add_source(data_hash, _whereabouts(items, store))
+    else:
+        store.add_items(data_hash, (item.as_dict() for item in items))
+
+
+def _whereabouts(items: OnDisk, store: Store) -> dict[str, Any]:
+    if isinstance(items, FileItems):
+        return {
+            "file": str(Path(items.source).absolute()),
+            "fields": asdict(items.parts),
+            "left_out": packed(items.left_out),
+        }
+    for data_hash, version in zip(items.hashes, items.versions, strict=True):
+        keep_items(data_hash, version, store)
+    return {"versions": list(items.hashes)}
+
+
+def stored_items(plan: Plan, store: Store) -> Sequence[Item]:
     """Return the items of a run, as they were when it began."""
-    items = tuple(item_from(row) for row in store.items(plan.data_hash))
-    if content_hash(items) != plan.data_hash:
-        raise StoreError(f"the items of run {plan.run_id} in the store were changed; start a new run")
+    return items_of(plan.data_hash, store, f"run {plan.run_id}")
+
+
+def items_of(data_hash: str, store: Store, whose: str) -> Sequence[Item]:
+    """Return the items with this hash; those of a large file from where it lies, if it is what it was."""
+    source = store.source(data_hash)
+    items = _kept_items(data_hash, store) if source is None else _items_elsewhere(source, store, whose)
+    if hash_of(items) != data_hash:
+        place = "in the store" if source is None or "file" not in source else f"in {source['file']}"
+        raise StoreError(f"the items of {whose} {place} were changed; start a new run")
+    return items
+
+
+def _kept_items(data_hash: str, store: Store) -> tuple[Item, ...]:
+    return tuple(item_from(row) for row in store.items(data_hash))
+
+
+def _items_elsewhere(source: Mapping[str, Any], store: Store, whose: str) -> OnDisk:
+    if "versions" in source:
+        hashes = source["versions"]
+        return ChainedItems([items_of(one, store, whose) for one in hashes], hashes)
+    left_out = unpacked("left_out", source["left_out"], "<i8", int(source["left_out"]["shape"][0]))
+    try:
+        items = read_large(source["file"], Fields(**source["fields"]), left_out=left_out).items
+    except BadFile as error:
+        raise StoreError(f"the items of {whose} are not where they were: {error}") from None
+    assert isinstance(items, FileItems)
     return items
 
 
@@ -426,11 +479,16 @@ def evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
     """Return what the store has of the run that a certificate names."""
     run = store.run(str(certificate.get("run_id", "")))
     plan = Plan.from_dict(run.plan)
-    items = tuple(item_from(row) for row in store.items(plan.data_hash))
+    source = store.source(plan.data_hash)
+    items = (
+        _kept_items(plan.data_hash, store)
+        if source is None
+        else _items_elsewhere(source, store, f"run {run.run_id}")
+    )
     return Stored(
         plan=run.plan,
         log=kind_of(plan).kept(certificate, plan, reader(store)),
         changes=tuple(change.as_dict() for change in changes_of(store, run.run_id)),
         known=known_items(plan, items, store),
-        data_hash=content_hash(items),
+        data_hash=hash_of(items),
     )

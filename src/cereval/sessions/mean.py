@@ -12,6 +12,7 @@ from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate, Goal, Threshold, goal_from_spec
 from cereval.goals.compare import Difference, NotWorse, Sign
 from cereval.goals.estimate import in_open_unit_interval
+from cereval.items.cells import ALONE, suits
 from cereval.items.pool import Pool
 from cereval.methods.base import Setting, Target
 from cereval.methods.registry import build_method
@@ -51,7 +52,13 @@ class Session(MethodSession):
         budget: int | None = None,
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
+        cells: bool | None = None,
     ) -> None:
+        """Open a session; the keywords are those of `evaluate`.
+
+        cells: whether items that are alike (in history, category and order of weight) share one forecast, which large
+        pools need; None: where there are more than 200,000.
+        """
         goal = _checked_goal(Estimate() if goal is None else goal)
         self.confidence = in_open_unit_interval("confidence", confidence)
         self.target = _checked_target(target, weights)
@@ -64,7 +71,10 @@ class Session(MethodSession):
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
         kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)
-        setting = Setting(pool, kind, 1 - self.confidence, self.seed, goal.aim(self.budget))
+        self._cells = suits(pool) and (self.n_items > ALONE if cells is None else cells)
+        setting = Setting(
+            pool, kind, 1 - self.confidence, self.seed, goal.aim(self.budget), cells=self._cells
+        )
         self._asked_method, self._options = method, dict(options or {})
         self._fingerprint, self._weights = pool.fingerprint(), pool.weights
         self._shift: Shift | None = None
@@ -72,6 +82,11 @@ class Session(MethodSession):
         limit = None if kind == "expected" else int(np.count_nonzero(pool.shares() > 0))
         self._goal = goal
         super().__init__(build_method(method, setting, self._options), limit, self.budget)
+
+    @property
+    def cells(self) -> bool:
+        """Tell whether items that are alike share a forecast."""
+        return self._cells
 
     def _goal_reached(self) -> bool:
         return self._goal.reached(self._method)
@@ -184,6 +199,7 @@ class Session(MethodSession):
             "budget": self.budget,
             "seed": self.seed,
             "side_information": self._fingerprint,
+            **({"cells": True} if self._cells else {}),
             "drawn": len(self._draws),
             "results": [[i, *self._scores(i)] for i, told in enumerate(self._has_told) if told],
         }
@@ -202,6 +218,7 @@ class Session(MethodSession):
             state["n_items"],
             goal=goal_from_spec(state["goals"][0][2]),
             **{key: state[key] for key in keys},
+            cells=bool(state.get("cells")),
             **side_information,
         )
         if session._fingerprint != state["side_information"]:

@@ -90,6 +90,8 @@ class Tally:
     def __init__(self, shares: Floats, *, replacement: bool) -> None:
         self.shares = shares
         self.replacement = replacement
+        self.drawable = int(np.count_nonzero(shares > 0))
+        """How many items can be drawn at all."""
         self.slack = sum_slack(len(shares))
         """By how much the sums may be off."""
         self._widening = 1 + range_slack(len(shares), STALE)
@@ -156,6 +158,20 @@ class Tally:
     def unseen(self) -> float:
         """The share of the items not seen, never quite 0."""
         return max(self._unseen, 1e-300)
+
+    def share(self, item: int) -> float:
+        """The item's weight in the target."""
+        return float(self.shares[item])
+
+    @property
+    def left_shares(self) -> Floats:
+        """The share of every item that has not been drawn, 0 for the others; of crowds, that of every cell."""
+        return np.where(self._left, self.shares, 0.0)
+
+    @property
+    def item_weights(self) -> Floats:
+        """The draw weight of every item."""
+        return self.outlook.weights
 
     @property
     def left(self) -> NDArray[np.bool_]:

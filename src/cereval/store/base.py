@@ -3,8 +3,8 @@
 Obligations of every store:
 - a method that writes returns only when the rows are durable: they survive `kill -9` and, on SQLite with
   `synchronous=FULL`, the loss of power;
-- nothing is changed once written, nor removed but by `delete`: a run's status is the newest of its events, but for a
-  `running` run that no process holds any more, which is `interrupted`;
+- nothing is changed once written (but where a large file lies), nor removed but by `delete`: a run's status is the
+  newest of its events, but for a `running` run that no process holds any more, which is `interrupted`;
 - draws are stored before their calls go out, an answer at most once per draw;
 - numbers come back bit for bit; texts come back whole but for NUL and lone surrogates, which become U+FFFD;
 - whatever goes wrong with the database is a `StoreError` of one line with a remedy and no password.
@@ -179,6 +179,12 @@ class Store(Protocol):
 
     def data_of(self, run_ids: Collection[str]) -> Mapping[str, str]:
         """Return the data set of each of these runs that the store has."""
+
+    def add_source(self, data_hash: str, source: Mapping[str, Any]) -> None:
+        """Keep where the items of a large data set lie, instead of the items; one that is known is replaced."""
+
+    def source(self, data_hash: str) -> Mapping[str, Any] | None:
+        """Return where the items of a data set lie; None: here."""
 
     def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
         """Commit draws, before their calls go out."""

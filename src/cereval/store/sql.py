@@ -34,6 +34,9 @@ GOING = ("running", "stopping")
 """The status of runs that some process works on, if it lives."""
 ENDED = ("finished", "budget", "interrupted")
 COUNTS = ("answers", "failures", "cost_usd", "draws")
+ELSEWHERE = -1
+"""The number under which is kept where the items of a large data set lie."""
+
 MOST_NAMED = 500
 """Runs named in one query."""
 
@@ -232,7 +235,8 @@ class SqlStore:
 
     def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]:
         table = schema.items
-        rows = self._all(select(table.c.content).where(table.c.data_hash == data_hash).order_by(table.c.item))
+        kept = (table.c.data_hash == data_hash) & (table.c.item >= 0)
+        rows = self._all(select(table.c.content).where(kept).order_by(table.c.item))
         return tuple(self._mapping(row, "content") for row in rows)
 
     def content_keys(self, data_hash: str) -> tuple[str, ...]:
@@ -254,6 +258,24 @@ class SqlStore:
         wanted = set(run_ids)
         rows = self._all(select(schema.runs.c.run_id, schema.runs.c.data_hash)) if wanted else ()
         return {row["run_id"]: row["data_hash"] for row in rows if row["run_id"] in wanted}
+
+    @patiently
+    def add_source(self, data_hash: str, source: Mapping[str, Any]) -> None:
+        if self.source(data_hash) == source:
+            return
+        table = schema.items
+        here = (table.c.data_hash == data_hash) & (table.c.item == ELSEWHERE)
+        with self.writing() as connection:
+            connection.execute(delete(table).where(here))
+            made = _NEW[connection.dialect.name](table).on_conflict_do_nothing()
+            connection.execute(made, [{"data_hash": data_hash, "item": ELSEWHERE, "content": _json(source)}])
+
+    def source(self, data_hash: str) -> Mapping[str, Any] | None:
+        table = schema.items
+        rows = self._all(
+            select(table.c.content).where(table.c.data_hash == data_hash, table.c.item == ELSEWHERE)
+        )
+        return self._mapping(rows[0], "content") if rows else None
 
     @patiently
     def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:

@@ -42,7 +42,7 @@ class Followed:
 
     store: SqlStore
     run: Run
-    items: tuple[Item, ...]
+    items: Sequence[Item]
     begun: Start
     watch: Watch
     answers: dict[tuple[int, int], Answer]

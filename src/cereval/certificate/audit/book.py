@@ -74,6 +74,8 @@ class Case:
     forecasts: Sequence[ForecastSince]
     given_up: bool
     tuning: Tuning
+    of_item: NDArray[np.integer] | None = None
+    """The cell of each item, where forecasts are those of cells."""
 
 
 @dataclass(slots=True)
@@ -221,8 +223,17 @@ class Book:
     # -- sums over the unseen items -----------------------------------------------------------------------------
 
     def _turn(self, forecast: ForecastSince) -> None:
-        """Take a forecast: its terms of every item, and every sum and maximum over the unseen items counted anew."""
+        """Take a forecast, and count every sum and maximum over the unseen items anew."""
         self.forecast = forecast
+        self._take(forecast)
+        self.unseen = [Unseen(name, self._count(name)) for name in self.terms]
+        self.counted_at = len(self.entered)
+        # Stated with the largest terms at this moment: U only shrinks, so they bound the later ones.
+        self.fresh = self.unseen[2].value
+        self.down, self.up = (float(np.max(reach[self._open()], initial=0.0)) for reach in self.reach)
+
+    def _take(self, forecast: ForecastSince) -> None:
+        """Take the terms that every item has in the sums, and how far its increment may reach down and up."""
         share, weight = self.case.shares, np.where(forecast.weights > 0, forecast.weights, np.inf)
         self.terms = {
             "shares": share,
@@ -230,18 +241,16 @@ class Book:
             "weights": forecast.weights,
             "variances": share * share / weight * forecast.spread**2,
         }
-        self.unseen = [Unseen(name, self._count(name)) for name in self.terms]
-        self.counted_at = len(self.entered)
-        # Stated with the largest terms at this moment: U only shrinks, so they bound the later ones.
-        self.fresh = self.unseen[2].value
-        self.down = float(np.max((share / weight * forecast.mean)[self._open()], initial=0.0))
-        self.up = float(np.max((share / weight * (1 - forecast.mean))[self._open()], initial=0.0))
+        self.reach = share / weight * forecast.mean, share / weight * (1 - forecast.mean)
 
     def _open(self) -> NDArray[np.bool_]:
         return np.asarray(self.left & (self.forecast.weights > 0))
 
     def _count(self, name: str) -> float:
         return fsum(self.terms[name][self._open()].tolist())
+
+    def _term(self, name: str, item: int) -> float:
+        return float(self.terms[name][item])
 
     def _recount(self) -> None:
         self.unseen = [one.confirmed(self._count(one.name)) for one in self.unseen]
@@ -289,9 +298,9 @@ class Book:
         self.entered.append(result)
         if not self.case.replacement:
             self.left[result.item] = False
-            if self.forecast.weights[result.item] > 0:
+            if self._term("weights", result.item) > 0:
                 for sum_left in self.unseen:
-                    sum_left.lessen(float(self.terms[sum_left.name][result.item]))
+                    sum_left.lessen(self._term(sum_left.name, result.item))
             share = float(self.case.shares[result.item])
             self.sums = (self.sums[0] + share * result.low, self.sums[1] + share * result.high)
 

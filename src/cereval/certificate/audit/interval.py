@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from cereval.certificate.audit.book import AimSince, BeforeResult, Book, Case, Floats, SlowClock
+from cereval.certificate.audit.crowds import book_of
 from cereval.methods.certified import (
     DEFAULT_EPS,
     GRID_STEPS_PER_EPS,
@@ -250,7 +251,7 @@ class Audited:
 
 def audit(case: Case) -> Audited:
     """Replay all results through the formulas."""
-    book, clock = Book(case), SlowClock()
+    book, clock = book_of(case), SlowClock()
     threshold = case.aims[0].threshold
     test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)
     table = None if test is not None else SlowTable(case)

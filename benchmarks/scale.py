@@ -1,0 +1,245 @@
+"""What large pools cost: sessions and files of up to ten million items.
+
+    python -m benchmarks.scale [--most 10000000] [--out FILE]
+
+Every measurement runs in a process of its own with one thread for linear algebra: its peak memory is its own. Times are
+seconds of its processor (`cpu`), which other jobs on the machine hardly change, and of the clock.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+import numpy as np
+
+from benchmarks.tables import markdown, publish
+
+DRAWS = 1000
+EPS = 0.02
+MODELS, CATEGORIES = 5, 50
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+NEW = 1_000_000
+
+INTRODUCTION = f"""Sessions answer {DRAWS:,} draws towards eps {EPS}; scores are 0 or 1. `active` knows the scores of
+{MODELS} past models and one of {CATEGORIES} categories for each item; above 200,000 items it forecasts cells of
+alike items (`items.cells`): its cost is linear up to there (us an item to open; a draw's share of refits grows with the
+items), and beyond only opening is. `refit`: the longest time between two draws, that of a new forecast."""
+
+ON_PAPER = """## What 10^9 items would take
+
+Extrapolated from the rows above; not run.
+
+- `uniform`: the order of all items and the sums over them, some 60 bytes an item while a session opens: 60 GB. A lazy
+  shuffle would need memory for the items drawn alone, and equal shares need none; its draws would be other draws,
+  which is why pools that fit do not use it. A draw costs what it costs at 10^4.
+- `active`: two bytes an item for its cell and four for the order within cells are 6 GB. The history, 8 bytes a score,
+  is 40 GB: it would have to be read from disk part by part, twice, which the way cells are made allows (`items.cells`
+  looks at 262,144 items at a time and keeps their cells only). Opening is linear; draws and refits cost what they cost
+  at 10^6.
+- Files: 8 bytes an item for its category, 16 to find ids that are there twice, 8 for where a line of JSONL begins:
+  32 GB, and one pass of the file at the speed above. Ids would have to be checked by a sort on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one measurement took: seconds of the clock and of the processor, and the peak memory of its process."""
+
+    name: str
+    size: int
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+    draw_us: float = 0.0
+    refit_ms: float = 0.0
+
+
+class Watch:
+    """Both clocks since it was made."""
+
+    def __init__(self) -> None:
+        self.wall, self.cpu = time.perf_counter(), time.process_time()
+
+    def read(self) -> tuple[float, float]:
+        return time.perf_counter() - self.wall, time.process_time() - self.cpu
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def side_information(size: int) -> dict[str, Any]:
+    """Past scores that tell something of the new ones, and categories that do too; in float64, as sessions keep it."""
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, CATEGORIES, size).astype(np.int16)
+    history = np.empty((size, MODELS))
+    for start in range(0, size, 1_000_000):
+        part = slice(start, min(start + 1_000_000, size))
+        ease = rng.normal(size=part.stop - start) + (groups[part] % 7 - 3) * 0.3
+        chance = 1 / (1 + np.exp(-1.5 * ease))
+        history[part] = rng.random((len(ease), MODELS)) < chance[:, None]
+    return {"history": history, "groups": groups}
+
+
+def session_cost(name: str, size: int) -> Cost:
+    """Open a session and answer its first draws."""
+    from cereval.goals import Estimate
+    from cereval.sessions.mean import Session
+
+    known = side_information(size) if name == "active" else {}
+    opening = Watch()
+    session = Session(size, goal=Estimate(EPS), method=name, seed=1, budget=DRAWS, **known)
+    wall, cpu = opening.read()
+    history = known.get("history")
+    steps: list[float] = []
+    while not session.done:
+        step = Watch()
+        (draw,) = session.ask()
+        easy = 0.5 if history is None else float(history[draw.item].mean())
+        session.tell(draw, float((draw.item * 2654435761 % 1000) / 1000 < 0.2 + 0.7 * easy))
+        steps.append(step.read()[1])
+    return Cost(name, size, wall, cpu, peak_mb(), 1e6 * float(np.mean(steps)), 1e3 * max(steps))
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def write_questions(path: Path, size: int, first: int = 0) -> None:
+    """Write questions with ids, answers and categories as Parquet, in row groups of a million."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    filler = "The committee debates the merits of a proposal that nobody has read in detail. " * 2
+    writer = None
+    for start in range(first, first + size, NEW):
+        numbers = pa.array(np.arange(start, min(start + NEW, first + size)))
+        texts, last = pc.cast(numbers, pa.string()), pa.array(np.asarray(numbers) % CATEGORIES)
+        columns = {
+            "id": pc.binary_join_element_wise("q", texts, ""),
+            "question": pc.binary_join_element_wise(filler, "What is 1 +", texts, "?", " "),
+            "answer": pc.cast(pc.add(numbers, 1), pa.string()),
+            "category": pc.binary_join_element_wise("topic", pc.cast(last, pa.string()), " "),
+        }
+        table = pa.table(columns)
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table, row_group_size=NEW)
+    assert writer is not None
+    writer.close()
+
+
+def first_call_cost(path: str, size: int, store: str) -> Cost:
+    """Do what `cereval run` does up to its first call."""
+    from cereval.runner.prepare import prepared
+    from cereval.runner.request import request_from
+    from cereval.runner.start import planned, start
+    from cereval.store.base import opened_store
+
+    watch = Watch()
+    request = request_from(path, None, {"model": "scripted/0.7", "eps": EPS, "store": store, "seed": 1})
+    work = prepared(request)
+    with opened_store(store, create=True) as opened:
+        plan = planned(work.plan, work.items, opened, history=True)
+        begun = start(plan, work.items, opened)
+        (draw,) = begun.session.ask()
+        work.prompt.messages(work.items[draw.item])
+    wall, cpu = watch.read()
+    return Cost("`run`, up to the first call", size, wall, cpu, peak_mb())
+
+
+def extend_cost(small: str, more: str, store: str) -> Cost:
+    """Add a million items to a run on a few, up to the end of the new version."""
+    from cereval.cli.main import main
+    from cereval.store.base import opened_store
+
+    first = ["--model", "scripted/0.7", "--eps", "0.05", "--store", store, "--seed", "1"]
+    with redirect_stdout(StringIO()):
+        assert main(["extend", "--data", small, *first]) == 0
+        with opened_store(store) as opened:
+            run = opened.runs()[0].run_id
+        watch = Watch()
+        assert main(["extend", run, "--data", more, "--store", store]) == 0
+    wall, cpu = watch.read()
+    return Cost("`extend` by 10^6 new items, whole", NEW, wall, cpu, peak_mb())
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def alone(function: Any, *arguments: Any) -> Any:
+    """Call a function in a process of its own."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def session_rows(costs: list[Cost]) -> list[list[object]]:
+    return [
+        [
+            one.name,
+            f"{one.size:,}",
+            f"{one.cpu_s:.2f}",
+            f"{one.wall_s:.2f}",
+            f"{1e6 * one.cpu_s / one.size:.2f}",
+            f"{one.peak_mb:.0f}",
+            f"{one.draw_us:.0f}",
+            f"{one.draw_us / next(first.draw_us for first in costs if first.name == one.name):.2f}",
+            f"{one.refit_ms:.0f}",
+        ]
+        for one in costs
+    ]
+
+
+def file_costs(most: int) -> list[Cost]:
+    found = []
+    with TemporaryDirectory() as folder:
+        store = f"sqlite:///{folder}/s.db"
+        small, more, large = (str(Path(folder) / f"{name}.parquet") for name in ("small", "more", "large"))
+        for size in (size for size in SIZES if NEW <= size <= most):
+            alone(write_questions, Path(large), size)
+            found.append(alone(first_call_cost, large, size, store))
+        if most >= NEW:
+            alone(write_questions, Path(small), 10_000)
+            alone(write_questions, Path(more), NEW, 10_000)
+            found.append(alone(extend_cost, small, more, f"sqlite:///{folder}/grown.db"))
+    return found
+
+
+@click.command()
+@click.option("--most", default=SIZES[-1], help="Items of the largest pool.", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="Write the tables to this file.")
+def main(most: int, out: Path | None) -> None:
+    """Print what large pools cost."""
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    sessions = [
+        alone(session_cost, name, size) for name in ("uniform", "active") for size in SIZES if size <= most
+    ]
+    files = file_costs(most)
+    opened = ["opens, cpu s", "clock s", "us an item", "peak MB"]
+    parts = [
+        INTRODUCTION,
+        markdown(["method", "items", *opened, "us a draw", "x 10^4", "refit ms"], session_rows(sessions)),
+        "Parquet files of 200 bytes a question, in row groups of a million; a model that plays its part.",
+        markdown(
+            ["what", "items", "cpu s", "clock s", "peak MB"],
+            [
+                [one.name, f"{one.size:,}", f"{one.cpu_s:.1f}", f"{one.wall_s:.1f}", f"{one.peak_mb:.0f}"]
+                for one in files
+            ],
+        ),
+        ON_PAPER,
+    ]
+    publish("Scale", "benchmarks.scale", "\n\n".join(parts), out)
+
+
+if __name__ == "__main__":
+    main()
