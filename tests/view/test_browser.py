@@ -25,6 +25,7 @@ uvicorn = pytest.importorskip("uvicorn", reason="pip install 'cereval[view]'")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")
 WAIT = 30_000
+PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 TOO_WIDE = """[...document.querySelectorAll('body *')]
 .filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 150))"""
 
@@ -298,6 +299,8 @@ def test_a_thousand_runs_are_painted_within_a_second(
     paints = []
     for _ in range(3):
         page.goto(f"{served.address}/")
-        paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        while (paint := page.evaluate(PAINTED)) is None:
+            page.wait_for_timeout(50)
+        paints.append(paint)
     assert page.locator(".runs tbody tr").count() == 200
     assert min(paints) < 1000

@@ -103,7 +103,8 @@ class Browser:
         """Give the next answers of a run, in the order of the draws or the worst first."""
         answers = schema.answers
         key: tuple[ColumnElement[Any], ...] = (answers.c.draw,)
-        if (wanted.worst_first and wanted.show != "failed") or wanted.show == "wrong":
+        # As the index has them: in another order all of a kind would be sorted for every page.
+        if (wanted.worst_first and wanted.show != "failed") or wanted.show in ("wrong", "right"):
             key = (answers.c.score, answers.c.draw)
         where = [answers.c.run_id == run_id, *_kinds(wanted, answers.c.score)]
         return self._looked_through(_rows(data_hash, run_id), key, where, wanted, (answers.c.text,))

@@ -64,7 +64,8 @@ class Shown:
 
 def is_large(store: SqlStore, shown: Shown) -> bool:
     """Tell whether the replay of a run takes so long that nobody should wait for it unasked."""
-    return sum(store.run(run_id).answers for run_id in shown.parts.values()) > MOST_REPLAYED
+    kept = [shown.run if part == shown.run.run_id else store.run(part) for part in shown.parts.values()]
+    return sum(run.answers for run in kept) > MOST_REPLAYED
 
 
 def state_of(followed: Followed) -> dict[str, Any]:
