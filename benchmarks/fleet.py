@@ -330,7 +330,8 @@ def main() -> int:
     if options.out is not None:
         title = (
             "# A fleet on Ray, disturbed\n\n"
-            f"`python -m benchmarks.fleet`: {size.models} models x {size.sets} data sets, a server of 20 ms limited to "
+            f"`python -m benchmarks.fleet --models {size.models} --sets {size.sets}`: {size.models} models x "
+            f"{size.sets} data sets, a server of 20 ms limited to "
             f"{size.connections} connections, a worker killed every {options.every:g} s.\n\n"
         )
         options.out.write_text(title + text, encoding="utf-8")
