@@ -86,6 +86,7 @@ NAMES: Mapping[str, str] = {
     "tasks DATA": f"{TASKS} {GOAL} [each] {RUN} calls",
     "extend SCORES": f"versions {RESULT} model goal eps truth_inside",
     "extend DATA": f"versions {RESULT} goal eps {RUN} calls",
+    "lm-eval": "certified certificates",
     "plan": (
         "n_items target confidence eps threshold mean variance explained methods bounds partition warnings weights"
     ),

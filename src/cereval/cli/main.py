@@ -57,6 +57,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "tasks": LazyCommand("tasks", "Many tasks at once: the macro mean, every task, a threshold for all."),
     "extend": LazyCommand("extend", "A data set that grows: all versions certified at once."),
     "rank": LazyCommand("rank", "Put many models in a certified order."),
+    "lm-eval": LazyCommand("lm_eval", "Run lm-evaluation-harness, certified: its own arguments after ours."),
     "plan": LazyCommand("plan", "How many calls will a goal take?"),
     "reproduce": LazyCommand("reproduce", "Reproduce the paper's figures and tables."),
 }
