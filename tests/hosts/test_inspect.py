@@ -184,11 +184,20 @@ def test_files_that_are_no_logs_get_one_line(
     junk.write_bytes(b"PK\x03\x04" + b"\0" * 100)
     assert main(["verify", str(junk)]) == 2
     assert main(["verify", str(tmp_path / "none.eval")]) == 1
+    bomb = tmp_path / "bomb.eval"
+    with (
+        zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("header.json", "w") as part,
+    ):
+        for _ in range(300):
+            part.write(b" " * 2**20)
+    assert main(["verify", str(bomb)]) == 2
     plain = run(quiz(n=5))
     assert main(["verify", plain.location]) == 2
     said = capsys.readouterr()
     assert "cannot be read as a log of Inspect" in said.out
     assert "has no certificate" in said.out
+    assert "unpacks to 314,572,800 bytes" in said.out
     assert "does not exist" in said.err
 
 

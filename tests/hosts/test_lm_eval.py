@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("lm_eval", reason="needs cereval[lm-eval]")
 os.environ.setdefault("TQDM_DISABLE", "1")
 
+from benchmarks.harness_tasks import Hashing, write_tasks
 from lm_eval import evaluator
 from lm_eval.tasks import TaskManager
-from tests.hosts.harness_tasks import Hashing, write_tasks
 
 from cereval.certificate.verify import verify
 from cereval.cli.help_page import NAMES, fits

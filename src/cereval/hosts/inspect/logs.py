@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,8 @@ from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.scorer import Score, mean_score
 from inspect_ai.scorer._reducer import create_reducers
 
-from cereval.errors import BadContent, BadFile, shown
+from cereval.datasets.reading import JSON_LIMIT, open_regular
+from cereval.errors import BadContent, shown
 from cereval.hosts.inspect.metric import NOTE
 from cereval.hosts.inspect.scores import number_of, part_of
 
@@ -30,13 +32,23 @@ def certificate_of(log: EvalLog | str | Path) -> dict[str, Any]:
 
 def read_log(path: str | Path, *, header_only: bool) -> EvalLog:
     """Read a log; whatever is wrong with the file is one line."""
-    if not Path(path).is_file():
-        raise BadFile(f"{path} does not exist, or is no regular file; check the path")
+    _check_sizes(path)
     try:
         return read_eval_log(str(path), header_only=header_only)
     except Exception as error:
         said = f"{type(error).__name__}: {shown(str(error))}"
         raise BadContent(f"{path} cannot be read as a log of Inspect ({said})") from None
+
+
+def _check_sizes(path: str | Path) -> None:
+    """Refuse what is no regular file, and a small file that would unpack to a huge one."""
+    with open_regular(path) as file:
+        members = zipfile.ZipFile(file).infolist() if zipfile.is_zipfile(file) else []
+    largest = max((one.file_size for one in members), default=0)
+    if largest > JSON_LIMIT:
+        raise BadContent(
+            f"{path}: a part of it unpacks to {largest:,} bytes; at most {JSON_LIMIT:,} are read"
+        )
 
 
 def departures_of(path: str | Path, certificate: dict[str, Any]) -> list[str]:

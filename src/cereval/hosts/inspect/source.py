@@ -8,6 +8,7 @@ its place.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 from inspect_ai import SampleSource, Task
@@ -69,7 +70,7 @@ class CertifiedSource(SampleSource):
         if self.task_id not in (None, spec.task_id):
             self.refusal = ONE_MODEL
             return
-        self.task_id, config = spec.task_id, spec.config
+        self.task_id, self.refusal, config = spec.task_id, None, spec.config
         try:
             self._open(spec)
         except (CerevalError, PrerequisiteError) as error:
@@ -85,14 +86,12 @@ class CertifiedSource(SampleSource):
                 "--sample-id leaves samples out: a certified task draws its samples itself"
             )
         self.reducer = self._reducer_of(config.epochs_reducer)
-        wish = Wish(**{name: getattr(self.wish, name) for name in Wish.__slots__} | {"budget": config.limit})
+        wish = replace(self.wish, budget=config.limit)
         names, table = ([], None) if self.past is None else self.past.table(spec.model, spec.metadata or {})
         judged = {"name": self.scorer, "host": "inspect", "epochs": config.epochs or 1}
         subject = Subject(
             model=spec.model,
-            data=str(spec.task_registry_name or spec.task)
-            if not spec.dataset.name
-            else str(spec.dataset.name),
+            data=str(spec.dataset.name or spec.task),
             contents=self.pool.contents,
             scorer=judged if self.value is None else {**judged, "value": self.value},
             labels=self.pool.labels,
