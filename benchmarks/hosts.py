@@ -44,6 +44,22 @@ def inspect_alone(count: int) -> float:
     return _inspect(_quiz(count), count)[0]
 
 
+def inspect_fed(count: int) -> float:
+    """Run samples that a source of Inspect's own hands out ten at a time, deciding nothing."""
+    from inspect_ai import SampleSource, task_with
+
+    task = _quiz(count)
+    left = list(task.dataset)
+
+    async def more(sample: Any = None) -> list[Any] | None:
+        taken = [left.pop(0) for _ in range(1 if sample else 10) if left]
+        return taken or None
+
+    return _inspect(
+        task_with(task, dataset=SampleSource.from_samples([], next_samples=more, sample_complete=more)), count
+    )[0]
+
+
 def inspect_certified(count: int) -> tuple[float, float]:
     """Run the same certified; return all seconds and those inside cereval."""
     from cereval.hosts.inspect import certify
@@ -139,7 +155,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         harness = Harness(Path(folder), count)
         hosts: dict[str, tuple[Callable[[], float], Callable[[], tuple[float, float]]]] = {
-            "inspect": (lambda: inspect_alone(count), lambda: inspect_certified(count)),
+            "inspect, a fixed data set": (lambda: inspect_alone(count), lambda: inspect_certified(count)),
+            "inspect, a source of samples": (lambda: inspect_fed(count), lambda: inspect_certified(count)),
             "lm-eval": (harness.alone, harness.certified),
         }
         print(f"milliseconds of processor time per sample, {count:,} samples, median of {flags.rounds}\n")
