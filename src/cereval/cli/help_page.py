@@ -90,6 +90,7 @@ NAMES: Mapping[str, str] = {
     "extend DATA": f"versions {RESULT} goal eps {RUN} calls",
     "fleet": "runs calls asked cost_usd expected_calls exit_code",
     "fleet --plan": "runs calls calls_alone cost_usd",
+    "lm-eval": "certified certificates",
     "plan": (
         "n_items target confidence eps threshold mean variance explained methods bounds partition warnings weights"
     ),

@@ -63,6 +63,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "tasks": LazyCommand("tasks", "Evaluate many tasks at once: the macro mean, every task, a threshold."),
     "extend": LazyCommand("extend", "Evaluate a data set that grows: all versions certified at once."),
     "rank": LazyCommand("rank", "Put many models in a certified order."),
+    "lm-eval": LazyCommand("lm_eval", "Run lm-evaluation-harness, certified: its own arguments after ours."),
     "fleet": LazyCommand("fleet", "Evaluate many models and data sets in one file, under one budget."),
     "example": LazyCommand("example", "Write example questions and scores to try everything on."),
     "plan": LazyCommand("plan", "Forecast how many calls a goal will take."),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 VALID, COULD_NOT_CHECK, INVALID = 0, 1, 2
 LONGEST = 4000
+HOSTED = ".eval"
+"""How the name of a log of Inspect ends."""
 
 
 @click.command()
@@ -37,6 +39,8 @@ def verify(
     The log in the store is compared too: in --store, or in a database beside the certificate. A certificate of
     another engine (the revision of what decides draws and intervals) is checked as far as possible.
 
+    CERTIFICATE may be a log of Inspect that holds one (LOG.eval): then every sample of the log is compared too.
+
     With --seal every choice that was made after the seal is named: seed, history, goal, data, model, prompt, scorer,
     budget.
 
@@ -47,8 +51,9 @@ def verify(
     from cereval.datasets.reading import read_json
     from cereval.errors import BadContent
 
+    path = Path(certificate)
     try:
-        content = read_json(Path(certificate))
+        content = _in_a_log(path) if path.suffix == HOSTED else read_json(path)
     except BadContent as error:
         return _printed(Verdict("invalid", (f"this is no certificate of cereval: {error}",)), as_json)
     refused = refused_at_sight(content)
@@ -57,9 +62,31 @@ def verify(
     sealed, unsigned = _sealed(seal, public_key)
     stored = _stored(content, Path(certificate), store)
     verdict = check(content, stored, explain=True, seal=sealed)
+    if path.suffix == HOSTED and verdict.status != "invalid":
+        verdict = _beside_samples(path, content, verdict)
     if unsigned is not None and verdict.status != "invalid":
         verdict = Verdict("departed", (unsigned, *verdict.reasons), verdict.checked)
     return _printed(verdict, as_json)
+
+
+def _in_a_log(path: Path) -> Any:
+    """Take the certificate out of a log of Inspect."""
+    from cereval.hosts.inspect import certificate_of
+
+    return certificate_of(path)
+
+
+def _beside_samples(path: Path, content: Any, verdict: Verdict) -> Verdict:
+    """Compare the samples of a log of Inspect with its certificate."""
+    from dataclasses import replace
+
+    from cereval.hosts.inspect.logs import departures_of
+
+    differ = departures_of(path, content)
+    if differ:
+        more = f" ({len(differ)} draws in all)" if len(differ) > 1 else ""
+        return replace(verdict, status="invalid", reasons=(differ[0] + more, *verdict.reasons))
+    return replace(verdict, checked=(*verdict.checked, "every sample of the log"))
 
 
 def _sealed(seal: str | None, key: str | None) -> tuple[Seal | None, str | None]:

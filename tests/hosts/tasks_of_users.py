@@ -1,0 +1,84 @@
+"""Tasks as users have them: nothing here knows of cereval."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+from inspect_ai import Epochs, Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ModelOutput
+from inspect_ai.scorer import Score, accuracy, includes, mean, scorer, stderr
+from inspect_ai.solver import solver
+
+
+@solver
+def answering(right: float, breaks: float, slow: float) -> Any:
+    """Answer right by the toss of a coin that belongs to the sample; break, or be late when wrong, as asked."""
+
+    async def solve(state: Any, generate: Any) -> Any:  # noqa: ARG001
+        if random.random() < breaks:
+            raise RuntimeError("flaky tool")
+        good = random.Random(f"{state.input_text}/{state.epoch}").random() < right
+        if not good:
+            await asyncio.sleep(slow)
+        state.output = ModelOutput.from_content("none", "yes" if good else "no")
+        return state
+
+    return solve
+
+
+@scorer(metrics=[mean(), stderr()])
+def graded() -> Any:
+    """Give numbers."""
+
+    async def score(state: Any, target: Any) -> Score:  # noqa: ARG001
+        return Score(value=1.0 if state.output.completion == "yes" else 0.25)
+
+    return score
+
+
+@scorer(metrics={"right": [accuracy()], "polite": [mean()]})
+def parts() -> Any:
+    """Give several numbers at once."""
+
+    async def score(state: Any, target: Any) -> Score:  # noqa: ARG001
+        return Score(value={"right": float(state.output.completion == "yes"), "polite": 1.0})
+
+    return score
+
+
+JUDGES = {"includes": includes, "graded": graded, "parts": parts}
+
+
+@task
+def quiz(
+    n: int = 1000,
+    right: float = 0.8,
+    breaks: float = 0.0,
+    slow: float = 0.0,
+    judge: str = "includes",
+    epochs: int = 1,
+    shuffle: bool = False,
+    ids: bool = True,
+) -> Task:
+    """Ask n questions in three categories."""
+    samples = [
+        Sample(
+            id=f"q{i}" if ids else None,
+            input=f"question {i}",
+            target="yes",
+            metadata={"category": "abc"[i % 3]},
+        )
+        for i in range(n)
+    ]
+    data = MemoryDataset(samples, name="quiz")
+    if shuffle:
+        data.shuffle()
+    return Task(
+        dataset=data,
+        solver=answering(right, breaks, slow),
+        scorer=JUDGES[judge](),
+        epochs=Epochs(epochs, "mean"),
+    )
