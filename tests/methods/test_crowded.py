@@ -154,11 +154,11 @@ def test_an_urn_is_emptied_to_the_last_item() -> None:
 
 
 def test_cells_miss_no_more_than_promised_and_take_as_many_calls() -> None:
-    """60 runs, the interval looked at after every step: a miss rate of .1 exceeds the bound (99%, binomial) with
+    """40 runs, the interval looked at after every step: a miss rate of .1 exceeds the bound (99%, binomial) with
     probability at most 1%. Without cells the same runs take as many calls, within a tenth.
     """
     misses, calls = 0, np.zeros(2)
-    for run in range(60):
+    for run in range(40):
         scores, history, groups = population(run)
         truth = float(scores.mean())
         side: Any = {"history": history, "groups": groups, "goal": Estimate(0.06), "confidence": 0.9}
@@ -170,10 +170,10 @@ def test_cells_miss_no_more_than_promised_and_take_as_many_calls() -> None:
                 session.tell(draw, scores[draw.item])
                 missed |= not session.interval.lower <= truth <= session.interval.upper
         misses += missed
-        if run < 12:
+        if run < 10:
             alone = finished(Session(SIZE, seed=run, **side), scores)
             calls += session.n_evaluated, alone.n_evaluated
-    assert misses <= most_misses(60, delta=0.1)
+    assert misses <= most_misses(40, delta=0.1)
     assert 0.9 < calls[0] / calls[1] < 1.1
 
 
