@@ -25,7 +25,7 @@ MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
 
-LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt", "nonce")
+LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt", "nonce", "engine")
 """Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
 
 WIDEN = "widen"
@@ -45,6 +45,7 @@ class Plan:
     (`after`). kind: the kind of question, where the other fields do not tell (`cereval.kinds`). seed_source:
     `drawn` where nobody chose the seed. attempt: how often the very same plan was carried out before, afresh.
     nonce: random, of a plan that was sealed before its first call: hides the seed in the seal's commitment.
+    engine: the revision that decides draws and bets; the first did not name itself (0).
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -73,6 +74,12 @@ class Plan:
     seed_source: str = ""
     attempt: int = 0
     nonce: str = ""
+    engine: int = 0
+
+    @property
+    def revision(self) -> int:
+        """Of the engine that decides draws and bets."""
+        return self.engine or 1
 
     @property
     def run_id(self) -> str:
@@ -115,7 +122,7 @@ class Plan:
     @property
     def request(self) -> str:
         """Name what was asked for, whatever was known or drawn at the time: a repeated command has the same."""
-        bare = replace(self, history={}, side_information=(), attempt=0)
+        bare = replace(self, history={}, side_information=(), attempt=0, engine=0)
         return (replace(bare, seed=0, seed_source=DRAWN) if self.seed_drawn else bare).run_id
 
 

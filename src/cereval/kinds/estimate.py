@@ -42,6 +42,7 @@ class EstimateMean(Kind):
             weights=plan.item_weights,
             budget=plan.max_calls,
             seed=plan.seed,
+            engine=plan.revision,
         )
         session.models = self.names(plan)
         return session

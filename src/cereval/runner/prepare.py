@@ -21,6 +21,7 @@ from cereval.goals import Goal
 from cereval.imports import code_digest, optional
 from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
+from cereval.methods.base import known_engine
 from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url
@@ -35,7 +36,7 @@ from cereval.runner.trust import Named, named_by_model, named_by_scorer, remembe
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import build_scorer
 from cereval.scorers.python_scorer import PythonScorer
-from cereval.sessions.base import fresh_seed
+from cereval.sessions.base import fresh_seed, naming_engine
 from cereval.sessions.tasks import named_groups
 from cereval.store.base import Run, Store
 from cereval.text import did_you_mean
@@ -435,6 +436,7 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
         seed_source=DRAWN if request.seed is None else "",
         max_calls=request.max_calls,
         weights=weights_for(request, data.items),
+        **naming_engine(known_engine(None)),
     )
     return plan, data.items
 

@@ -204,7 +204,7 @@ def start(
     session = kind.session(plan, known, reader(store))
     if not reading:
         for part in (plan, *kind.parts(plan)):
-            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, ENGINE)
+            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, plan.revision)
     spending, voices = Spending(), []
     for part, name in zip(kind.parts(plan), voice_names(kind, plan), strict=True):
         voices.append(_voice(part, name, store, spending))

@@ -17,8 +17,9 @@ import numpy as np
 
 from cereval.arrays import Draws, Scores
 from cereval.errors import InvalidInput, Misuse
-from cereval.methods.base import Method
+from cereval.methods.base import Method, known_engine
 from cereval.records import Certified, Draw, Interval, Scored, Step, Stopped
+from cereval.version import ENGINE
 
 SEED_BITS = 53
 
@@ -35,6 +36,8 @@ class AskTell(ABC):
     seed_drawn: bool = False
     """Whether the seed was drawn here; else it was chosen by whoever opened the session."""
     n_items: int
+    revision: int = ENGINE
+    """Of the engine whose rules it plays by."""
     models: tuple[str, ...] = ()
     """The names of the models, where they are known."""
 
@@ -51,6 +54,10 @@ class AskTell(ABC):
         """Take the seed that was chosen, or draw one."""
         self.seed_drawn = seed is None
         self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
+
+    def _take_engine(self, engine: int | None) -> None:
+        """Take the revision of the engine that was asked for, or the newest."""
+        self.revision = known_engine(engine)
 
     # -- obligations ------------------------------------------------------------------------------------------
 
@@ -267,6 +274,11 @@ class MethodSession(AskTell):
     def step(self) -> Step | None:
         interval = self.interval
         return Step(self.n_evaluated, self.estimate, interval.lower, interval.upper)
+
+
+def naming_engine(revision: int) -> dict[str, int]:
+    """What settings and states say of the engine: nothing of the first, which did not name itself."""
+    return {} if revision == 1 else {"engine": revision}
 
 
 def rejection(confidence: float) -> str:

@@ -16,7 +16,7 @@ from cereval.items.pool import Pool
 from cereval.methods.base import Setting, Target
 from cereval.methods.registry import build_method
 from cereval.records import Result
-from cereval.sessions.base import MethodSession, rejection, whole
+from cereval.sessions.base import MethodSession, naming_engine, rejection, whole
 from cereval.stats.shift import Shift, shift_of
 
 STATE_FORMAT = 1
@@ -51,11 +51,13 @@ class Session(MethodSession):
         budget: int | None = None,
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
+        engine: int | None = None,
     ) -> None:
         goal = _checked_goal(Estimate() if goal is None else goal)
         self.confidence = in_open_unit_interval("confidence", confidence)
         self.target = _checked_target(target, weights)
         self._take_seed(seed)
+        self._take_engine(engine)
         self.n_items = whole("n_items", n_items, 1)
         self.budget = None if budget is None else whole("budget", budget, 1)
         if texts is not None and embeddings is None:
@@ -64,7 +66,8 @@ class Session(MethodSession):
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
         kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)
-        setting = Setting(pool, kind, 1 - self.confidence, self.seed, goal.aim(self.budget))
+        aim = goal.aim(self.budget)
+        setting = Setting(pool, kind, 1 - self.confidence, self.seed, aim, self.revision)
         self._asked_method, self._options = method, dict(options or {})
         self._fingerprint, self._weights = pool.fingerprint(), pool.weights
         self._shift: Shift | None = None
@@ -129,6 +132,7 @@ class Session(MethodSession):
             "target": self.target,
             "budget": self.budget,
             "seed": self.seed,
+            **naming_engine(self.revision),
         }
 
     def change(self, goal: Mapping[str, Any], budget: int | None) -> None:
@@ -181,6 +185,7 @@ class Session(MethodSession):
             "target": self.target,
             "budget": self.budget,
             "seed": self.seed,
+            **naming_engine(self.revision),
             "side_information": self._fingerprint,
             "drawn": len(self._draws),
             "results": [[i, *self._scores(i)] for i, told in enumerate(self._has_told) if told],
@@ -199,6 +204,7 @@ class Session(MethodSession):
             state["n_items"],
             goal=goal_from_spec(state["goals"][0][2]),
             **{key: state[key] for key in keys},
+            engine=state.get("engine", 1),
             **side_information,
         )
         if session._fingerprint != state["side_information"]:

@@ -20,7 +20,7 @@ from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Uniform
 from cereval.records import PASSED, Certified, Draw, Result, Rows, Scored, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
-from cereval.sessions.base import MethodSession, rejection, unit_score, whole
+from cereval.sessions.base import MethodSession, naming_engine, rejection, unit_score, whole
 from cereval.sessions.mean import embedded
 from cereval.sessions.replay import checked_scores, drive, kept_rows, kept_texts
 from cereval.text import signed_interval, signed_plus_minus
@@ -136,8 +136,10 @@ class CompareSession(MethodSession):
         budget: int | None = None,
         seed: int | None = None,
         models: tuple[str, ...] = (),
+        engine: int | None = None,
     ) -> None:
         self.models = tuple(models)
+        self._take_engine(engine)
         self.goal = _checked_goal(Sign() if goal is None else goal)
         self.confidence = in_open_unit_interval("confidence", confidence)
         self.target = "benchmark" if weights is None else "weighted"
@@ -150,7 +152,8 @@ class CompareSession(MethodSession):
         self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
-        setting = Setting(self.pool, "benchmark", 1 - self.confidence, self.seed, self.goal.aim(budget))
+        aim = self.goal.aim(budget)
+        setting = Setting(self.pool, "benchmark", 1 - self.confidence, self.seed, aim, self.revision)
         self._predictor = PairPredictor(self.pool) if self.pool.has_side_information else None
         self.budgets: tuple[tuple[int, int | None], ...] = ((0, budget),)
         """The budgets so far, each with the number of draws that were decided before it."""
@@ -202,6 +205,7 @@ class CompareSession(MethodSession):
             "budget": self.budgets[0][1],
             "seed": self.seed,
             "side_information": self.pool.fingerprint(),
+            **naming_engine(self.revision),
         }
 
     def result(self) -> Comparison:
