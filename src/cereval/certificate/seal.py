@@ -226,7 +226,9 @@ def certificate_departures(seal: Seal, certificate: Mapping[str, Any]) -> tuple[
 # -- where a run's seed and answers came from -------------------------------------------------------------------------
 
 
-def provenance(plan: Plan, known: Known, kept: Mapping[str, int], engine: int | None = None) -> dict[str, Any]:
+def provenance(
+    plan: Plan, known: Known, kept: Mapping[str, int], engine: int | None = None
+) -> dict[str, Any]:
     """Say whether the seed was drawn, which answers earlier runs had paid for, and the digest of the seal.
 
     kept: of the consumed answers, how many were taken from which earlier run.

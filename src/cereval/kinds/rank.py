@@ -45,14 +45,16 @@ class Rank(Kind):
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
         """A run of each model along the order of the items, which the seed decides.
 
-        Neither the other models nor the goal nor the engine are part of it: a ranking with another goal or one more model asks
-        nothing again that was paid for.
+        Neither the other models nor the goal nor the engine are part of it: a ranking with another goal or one more
+        model asks nothing again that was paid for.
         """
         bare = Plan(goal={"goal": "ranked"}, data_hash="", n_items=1, model={})
         kept = {
             name: getattr(bare, name) for name in ("goal", "confidence", "max_calls", "history", "weights")
         }
-        alone = replace(plan, kind="", method="pairs", target="benchmark", side_information=(), engine=0, **kept)
+        alone = replace(
+            plan, kind="", method="pairs", target="benchmark", side_information=(), engine=0, **kept
+        )
         return tuple(replace(alone, model=model) for model in self.models(plan))
 
     def about(self, plan: Plan) -> dict[str, Any]:

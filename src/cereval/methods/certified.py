@@ -100,6 +100,7 @@ class CertifiedMethod(Method):
         self.clock = Information()
         self.consumed = 0
         self._scores = Rows(3)
+        self._graded = False
         self._prospects, self._increments = Records(Prospect), Records(Increment)
         self._drawable = int(np.count_nonzero(self.tally.shares > 0))
         self._bets_aim = setting.aim
@@ -121,6 +122,7 @@ class CertifiedMethod(Method):
         self._play(draw, low, high)
         self.consumed += 1
         self._scores.append((float(self.tally.shares[draw.item]), low, high))
+        self._graded |= not low == high == round(low)
         self.learn(draw, low, high)
 
     def _play(self, draw: Draw, low: float, high: float) -> None:
@@ -204,13 +206,15 @@ class CertifiedMethod(Method):
         """What a fixed-n test is expected to need; errs on the far side, for a horizon too near ruins an account.
 
         With `far`, as the exact plan for 0/1 scores has it: the normal test at a mean a little nearer to 1/2, and
-        a step of the lattice. Graded scores keep their share of m(1 - m) in both.
+        a step of the lattice. Graded scores keep their observed share of m(1 - m) in both.
         """
         tuning, clock = self.tuning, self.clock
         if not tuning.far:
             return clock.cautious_variance(tuning.caution, tuning.surprise) * (quantile / eps) ** 2
-        grading, variance = far_variance(clock, tuning.far)
-        return variance * (quantile / eps) ** 2 + grading * LARGEST_SQUARE * STEP_OF_COUNTS / eps
+        binary = LARGEST_SQUARE * (
+            far_variance(clock, tuning.far) * (quantile / eps) ** 2 + STEP_OF_COUNTS / eps
+        )
+        return binary * grading(clock) if self._graded else binary
 
     # -- tables ---------------------------------------------------------------------------------------------------
 
@@ -334,19 +338,23 @@ class CertifiedMethod(Method):
         return moved_inside(self.clock.mean, self.interval, self.aim.eps)
 
 
-def far_variance(clock: Information, far: float) -> tuple[float, float]:
-    """The scores' variance as a share of m(1 - m), and sigma^2 at a mean `far` standard errors nearer to 1/2.
+def far_variance(clock: Information, far: float) -> float:
+    """The variance of 0/1 scores at a mean `far` standard errors nearer to 1/2 than the estimate.
 
-    >>> clock = Information(count=99, total=396.0, mean=0.0, squares=0.0)
-    >>> [round(float(value), 3) for value in far_variance(clock, 1.0)]
-    [1.003, 0.04]
+    >>> far_variance(Information(count=96, mean=0.5), 0.7)
+    0.25
     """
-    least = 0.25 / (clock.count + 1)
-    mean = min(max(clock.mean, least), 1 - least)
-    grading = clock.variance / (LARGEST_SQUARE * mean * (1 - mean))
+    mean = min(max(clock.mean, 0.0), 1.0)
     error = sqrt(max(mean * (1 - mean), 1 / (clock.count + 4)) / (clock.count + 1))
     nearer = min(min(mean, 1 - mean) + far * error, 0.5)
-    return grading, grading * LARGEST_SQUARE * nearer * (1 - nearer)
+    return nearer * (1 - nearer)
+
+
+def grading(clock: Information) -> float:
+    """The variance of the scores as a share of that of 0/1 scores with the same mean."""
+    least = 0.25 / (clock.count + 1)
+    mean = min(max(clock.mean, least), 1 - least)
+    return clock.variance / (LARGEST_SQUARE * mean * (1 - mean))
 
 
 def moved_inside(value: float, interval: Interval, eps: float | None) -> float:

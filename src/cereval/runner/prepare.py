@@ -436,7 +436,7 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
         seed_source=DRAWN if request.seed is None else "",
         max_calls=request.max_calls,
         weights=weights_for(request, data.items),
-        **naming_engine(known_engine(None)),
+        engine=naming_engine(known_engine(None)).get("engine", 0),
     )
     return plan, data.items
 

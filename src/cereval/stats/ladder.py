@@ -58,7 +58,8 @@ class Ladder:
     """The rungs' games on their own grid, restricted to the window that the table still plays.
 
     >>> from cereval.stats.increments import Tally
-    >>> ladder, tally, clock = Ladder(Rungs(share=1.0), 0.025, 0.8), Tally(np.full(400, 1 / 400), replacement=False), Information()
+    >>> ladder, clock = Ladder(Rungs(share=1.0), 0.025, 0.8), Information()
+    >>> tally = Tally(np.full(400, 1 / 400), replacement=False)
     >>> for item in range(50):
     ...     prospect = tally.prospect()
     ...     ladder.stake(prospect, clock, 0.0, 1.0)

@@ -63,6 +63,7 @@ class Table:
         self.rungs = None if self.marked else self._rungs()
         self.rejected = [np.zeros(len(self.values), dtype=bool) for _ in range(2)]
         self.first, self.last = 0, len(self.values)
+        self.graded = False
         self.refined_for: float | None = None
 
     def _starts(self) -> list[Floats]:
@@ -144,9 +145,11 @@ class Table:
         """Information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
         quantile = float(ndtri(1 - self.case.delta / 2))
         if self.tuning.far:
-            wanted = fixed_n_information(clock, self.tuning.far, quantile / eps, eps)
+            wanted = fixed_n_information(clock, self.tuning.far, quantile / eps, eps, self.graded)
         else:
-            wanted = clock.cautious_variance(self.tuning.caution, self.tuning.surprise) * (quantile / eps) ** 2
+            wanted = (
+                clock.cautious_variance(self.tuning.caution, self.tuning.surprise) * (quantile / eps) ** 2
+            )
         needed = (1 + self.tuning.margin) * wanted
         if self.aim.budget is None:
             return needed
@@ -274,14 +277,20 @@ class SlowLadder:
             self.wealth = [[rung[0][above], rung[1][below]] for rung in self.wealth]
 
 
-def fixed_n_information(clock: SlowClock, far: float, precision: float, eps: float) -> float:
-    """That of the exact plan for 0/1 scores: the mean a little nearer to 1/2, and one step of the lattice."""
-    least = 0.25 / (clock.count + 1)
-    mean = min(max(clock.mean, least), 1 - least)
-    graded = clock.variance / (mean * (1 - mean))
+def fixed_n_information(clock: SlowClock, far: float, precision: float, eps: float, graded: bool) -> float:
+    """That of the exact plan for 0/1 scores: the mean a little nearer to 1/2, and one step of the lattice.
+
+    Of graded scores, the share that their variance is of that of 0/1 scores.
+    """
+    mean = min(max(clock.mean, 0.0), 1.0)
     error = sqrt(max(mean * (1 - mean), 1 / (clock.count + 4)) / (clock.count + 1))
     nearer = min(min(mean, 1 - mean) + far * error, 0.5)
-    return graded * nearer * (1 - nearer) * precision**2 + graded * STEP_OF_COUNTS / eps
+    binary = LARGEST_SQUARE * nearer * (1 - nearer) * precision**2 + LARGEST_SQUARE * STEP_OF_COUNTS / eps
+    if not graded:
+        return binary
+    least = 0.25 / (clock.count + 1)
+    inside = min(max(clock.mean, least), 1 - least)
+    return binary * clock.variance / (LARGEST_SQUARE * inside * (1 - inside))
 
 
 class Test:
@@ -347,6 +356,8 @@ def audit(case: Case) -> Audited:
         for game in (test, table):
             if game is not None:
                 game.play(number, position, clock, low, high)
+        if table is not None and (result.low != result.high or result.low not in (0, 1)):
+            table.graded = True
         clock.add((low + high) / 2, position.variance, position.largest_square, position.level)
         book.enter(result)
     bets = Interval(0.0, 1.0)
