@@ -307,7 +307,10 @@ class _Checks:
         return self.audit.check(self.certificate, self.session, equal)
 
     def plan(self) -> None:
-        """The plan of a run says the same as its settings."""
+        """The plan of a run says the same as its settings, and names the engine that the certificate does."""
+        engine = self.certificate.get("engine")
+        if engine in ENGINES:
+            equal("plan.engine", Plan.from_dict(self.certificate["plan"]).revision, engine)
         self.kind.check_plan(self.certificate, same)
 
 
