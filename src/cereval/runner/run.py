@@ -87,7 +87,7 @@ async def run(
                     for run_id in run_ids(begun.plan):
                         store.mark(run_id, "failed", {"error": str(error)[:500]})
                 raise
-    outcome = _outcome(begun, store, loop, before, counted)
+    outcome = _outcome(loop.begun, store, loop, before, counted)
     watcher.on_end(outcome.result)
     return outcome
 

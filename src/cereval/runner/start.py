@@ -335,7 +335,7 @@ def reader(store: Store) -> Earlier:
 
 def changed(begun: Start, store: Store, change: Change) -> Start:
     """Set a new goal or budget, then record it: one that is refused must not stay on record."""
-    begun.session.change(change.goal, change.max_calls)
+    change.apply(begun.session)
     store.mark(begun.plan.run_id, CHANGED, change.as_dict())
     budget = "" if change.max_calls is None else f", at most {change.max_calls:,} calls"
     note = f"from here on: {in_words(change.goal)}{budget}"

@@ -44,6 +44,7 @@ class AskTell(ABC):
     def __init__(self, draws: Draws, budget: int | None, asked: int = 1) -> None:
         """asked: how many models every draw asks."""
         self.budget = budget
+        self.horizon: int | None = None
         self._draws = draws
         self._told, self._has_told = tuple(Scores() for _ in range(asked)), bytearray()
         self._consumed = 0
@@ -210,12 +211,28 @@ class AskTell(ABC):
         if dict(goal) != self.goal.spec():
             raise Misuse("this question keeps its goal: start a new run for another")
         self.budget = None if budget is None else whole("budget", budget, 1)
+        self.horizon = None
         self._rebudget()
         self._check_stop()
         self._consume()
 
+    def foresee(self, calls: int | None) -> None:
+        """Have bets on the draws to come work towards so many results in all; None: towards the goal alone again.
+
+        Unlike a budget it ends nothing: it says what money and time are expected to buy. Bets are predictable
+        whatever it is, as long as it does not depend on draws that are still to be decided.
+        """
+        self.horizon = None if calls is None else whole("horizon", calls, 1)
+        self._rebudget()
+
+    @property
+    def soonest(self) -> int | None:
+        """The results after which the session is expected to end, by its budget or by what is foreseen."""
+        ends = [end for end in (self.budget, self.horizon) if end is not None]
+        return min(ends, default=None)
+
     def _rebudget(self) -> None:  # noqa: B027
-        """Have bets work towards the budget from the next draw on."""
+        """Have bets work towards `soonest` from the next draw on."""
 
 
 class MethodSession(AskTell):

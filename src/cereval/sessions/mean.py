@@ -93,9 +93,12 @@ class Session(MethodSession):
             )
         self._goals.append((self._consumed, len(self._draws), goal.spec()))
         self._goal = goal
-        self._method.aim_at(goal.aim(self.budget), drawn=len(self._draws))
+        self._rebudget()
         self._check_stop()
         self._consume()
+
+    def _rebudget(self) -> None:
+        self._method.aim_at(self._goal.aim(self.soonest), drawn=len(self._draws))
 
     def result(self) -> Result:
         """The state of the certificate now, whether or not the session has ended."""
@@ -137,7 +140,7 @@ class Session(MethodSession):
 
     def change(self, goal: Mapping[str, Any], budget: int | None) -> None:
         """Set a new goal, a new budget, or both."""
-        self.budget = budget
+        self.budget, self.horizon = budget, None
         self.goal = goal_from_spec(goal)
 
     def _half_width(self) -> float:

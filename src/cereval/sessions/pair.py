@@ -184,8 +184,8 @@ class CompareSession(MethodSession):
         return (1 + low - high2) / 2, (1 + high - low2) / 2
 
     def _rebudget(self) -> None:
-        self.budgets = (*self.budgets, (len(self._draws), self.budget))
-        self._method.aim_at(self.goal.aim(self.budget), drawn=len(self._draws))
+        self.budgets = (*self.budgets, (len(self._draws), self.soonest))
+        self._method.aim_at(self.goal.aim(self.soonest), drawn=len(self._draws))
 
     def _goal_reached(self) -> bool:
         return bool(self.goal.reached(self._method))

@@ -147,8 +147,8 @@ class TaskSession(MethodSession):
 
     def _rebudget(self) -> None:
         """Have bets work towards the new budget; those on draws already decided stay as they were."""
-        self.budgets = (*self.budgets, (len(self._draws), self.budget))
-        self.engine.aim_at(replace(self.engine.aim, budget=self.budget), drawn=len(self._draws))
+        self.budgets = (*self.budgets, (len(self._draws), self.soonest))
+        self.engine.aim_at(replace(self.engine.aim, budget=self.soonest), drawn=len(self._draws))
 
     def settings(self) -> dict[str, Any]:
         """All that decides draws and bets at the start but the history, JSON-able; `tasks` by their numbers."""
