@@ -28,7 +28,7 @@ MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
 
-LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt", "nonce", "cells")
+LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt", "nonce", "cells", "engine")
 """Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
 
 WIDEN = "widen"
@@ -49,6 +49,7 @@ class Plan:
     `drawn` where nobody chose the seed. attempt: how often the very same plan was carried out before, afresh.
     nonce: random, of a plan that was sealed before its first call: hides the seed in the seal's commitment.
     cells: items that are alike share a forecast, as large pools need it.
+    engine: the revision that decides draws and bets; the first did not name itself (0).
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -78,12 +79,18 @@ class Plan:
     attempt: int = 0
     nonce: str = ""
     cells: bool = False
+    engine: int = 0
 
     def _repr_html_(self) -> str:
         """Return what the plan fixes, as notebooks show it."""
         return html_table(
             Table(("setting", "value"), [(name, str(value)) for name, value in self.as_dict().items()])
         )
+
+    @property
+    def revision(self) -> int:
+        """Return the revision of the engine that decides draws and bets."""
+        return self.engine or 1
 
     @property
     def run_id(self) -> str:
@@ -129,7 +136,7 @@ class Plan:
     @property
     def request(self) -> str:
         """Name what was asked for, whatever was known or drawn at the time: a repeated command has the same."""
-        bare = replace(self, history={}, side_information=(), attempt=0, cells=False)
+        bare = replace(self, history={}, side_information=(), attempt=0, cells=False, engine=0)
         return (replace(bare, seed=0, seed_source=DRAWN) if self.seed_drawn else bare).run_id
 
 

@@ -27,7 +27,7 @@ from cereval.plan import Known, Plan, digest_of
 from cereval.records import Certified, plain
 from cereval.sessions.base import AskTell
 from cereval.sessions.log import Change
-from cereval.version import ENGINE, __version__
+from cereval.version import __version__
 
 
 def issue(
@@ -61,16 +61,19 @@ def issue(
         kind.format,
         body[kind.begins_with],
         kind.log(session),
+        session.revision,
         result=ordered(plain(result.as_dict())),
         **body,
     )
 
 
-def sealed(kind: str, start: Mapping[str, Any], log: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
-    """Add a chain over the log, from what it starts from, and the digest of it all."""
+def sealed(
+    kind: str, start: Mapping[str, Any], log: list[dict[str, Any]], engine: int, **fields: Any
+) -> dict[str, Any]:
+    """Chain a log to what it starts from, and add the digest of it all."""
     certificate = {
         "format": kind,
-        "engine": ENGINE,
+        "engine": engine,
         **fields,
         "versions": versions(),
         "log": log,

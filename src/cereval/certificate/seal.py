@@ -21,7 +21,6 @@ from cereval.errors import InvalidInput, Misuse, shown
 from cereval.kinds import kind_of
 from cereval.plan import Known, Plan, digest_of
 from cereval.sessions.log import Change
-from cereval.version import ENGINE
 
 SEAL_FORMAT = "cereval-seal/1"
 FIELDS = ("format", "kind", "engine", "run_id", "plan", "commitment", "side_information", "digest")
@@ -100,13 +99,13 @@ def _check_types(values: Mapping[str, Any]) -> None:
         raise InvalidInput("seal", "made of a kind, a plan and perhaps a signature", values["kind"])
 
 
-def seal_of(plan: Plan, known: Known, engine: int = ENGINE) -> Seal:
+def seal_of(plan: Plan, known: Known, engine: int | None = None) -> Seal:
     """Seal a plan that has a nonce, with what is known of its items."""
     if not plan.nonce:
         raise Misuse(f"run {plan.run_id} was not sealed before it began")
     return Seal(
         kind=kind_of(plan).name,
-        engine=engine,
+        engine=plan.revision if engine is None else engine,
         run_id=plan.run_id,
         plan=sealed_form(plan),
         commitment=commitment(plan.seed, plan.nonce),
@@ -227,7 +226,9 @@ def certificate_departures(seal: Seal, certificate: Mapping[str, Any]) -> tuple[
 # -- where a run's seed and answers came from -------------------------------------------------------------------------
 
 
-def provenance(plan: Plan, known: Known, kept: Mapping[str, int], engine: int = ENGINE) -> dict[str, Any]:
+def provenance(
+    plan: Plan, known: Known, kept: Mapping[str, int], engine: int | None = None
+) -> dict[str, Any]:
     """Say whether the seed was drawn, which answers earlier runs had paid for, and the digest of the seal.
 
     kept: of the consumed answers, how many were taken from which earlier run.

@@ -22,7 +22,7 @@ from cereval.plan import Known, Plan, digest_of
 from cereval.records import Draw, Scored, plain
 from cereval.sessions.base import AskTell
 from cereval.sessions.log import Change, Log
-from cereval.version import ENGINE, __version__
+from cereval.version import ENGINE, ENGINES, __version__
 
 TOLERANCE = 1e-9
 OURS = "cereval-"
@@ -172,7 +172,7 @@ class _Checks:
             return Verdict("valid", (), checked)
         engine, made = self.certificate.get("engine"), self.certificate.get("versions")
         version = made.get("cereval") if isinstance(made, Mapping) else None
-        if COUNTS in checked and engine != ENGINE and {DIGEST, CHAIN} <= {*checked}:
+        if COUNTS in checked and engine not in ENGINES and {DIGEST, CHAIN} <= {*checked}:
             which = "an engine before revisions were counted" if engine is None else f"engine {shown(engine)}"
             advice = f"made by {which} (cereval {shown(version)}), this is engine {ENGINE}"
             held = "hashes, counts and what else does not depend on the engine hold"
@@ -314,7 +314,10 @@ class _Checks:
         return self.audit.check(self.certificate, self.session, equal)
 
     def plan(self) -> None:
-        """Check that the plan of a run says the same as its settings."""
+        """Check that the plan of a run says the same as its settings, and names the certificate's engine."""
+        engine = self.certificate.get("engine")
+        if engine in ENGINES:
+            equal("plan.engine", Plan.from_dict(self.certificate["plan"]).revision, engine)
         self.kind.check_plan(self.certificate, same)
 
 

@@ -42,6 +42,7 @@ class Compare(Kind):
             budget=plan.max_calls,
             seed=plan.seed,
             models=self.names(plan),
+            engine=plan.revision,
         )
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
@@ -98,6 +99,7 @@ class Compare(Kind):
             settings["n_items"],
             goal=self.goal(settings["goal"], *COMPARE),
             models=(str(about.get("first")), str(about.get("second"))),
+            engine=settings.get("engine", 1),
             **arrays,
             **{name: settings[name] for name in ("confidence", "budget", "seed")},
         )
@@ -106,6 +108,7 @@ class Compare(Kind):
         plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]
         equal("plan.n_items", plan.n_items, settings["n_items"])
         equal("plan.max_calls", plan.max_calls, settings["budget"])
+        equal("plan.engine", plan.revision, settings.get("engine", 1))
         equal("plan.kind, plan.target", (plan.kind, plan.target), (self.name, "benchmark"))
         for name in ("goal", "confidence", "seed"):
             equal(f"plan.{name}", getattr(plan, name), settings[name])

@@ -44,6 +44,7 @@ class EstimateMean(Kind):
             budget=plan.max_calls,
             seed=plan.seed,
             cells=plan.cells,
+            engine=plan.revision,
         )
         session.models = self.names(plan)
         return session

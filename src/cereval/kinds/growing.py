@@ -45,6 +45,7 @@ class GrowingData(Kind):
                 target=plan.target,
                 seed=plan.seed,
                 models=self.names(plan),
+                engine=plan.revision,
             )
             return _limited(first.last, plan.max_calls)
         before, log, stored = earlier(after)
@@ -79,6 +80,7 @@ class GrowingData(Kind):
             settings["sizes"][0],
             goal=self.goal(settings["goal"], Estimate),
             models=(str(settings["about"].get("model")),),
+            engine=settings.get("engine", 1),
             **{name: settings[name] for name in ("confidence", "target", "seed")},
         )
         return first.last
@@ -118,6 +120,7 @@ class GrowingData(Kind):
         plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]
         equal("plan.growth.sizes", list(plan.growth["sizes"]), settings["sizes"])
         equal("plan.n_items", plan.n_items, sum(settings["sizes"]))
+        equal("plan.engine", plan.revision, settings.get("engine", 1))
         equal("plan.method, plan.weights", (plan.method, dict(plan.weights)), ("growing", {}))
         for name in ("goal", "confidence", "target", "seed"):
             equal(f"plan.{name}", getattr(plan, name), settings[name])

@@ -39,19 +39,22 @@ class Rank(Kind):
             confidence=plan.confidence,
             budget=plan.max_calls,
             seed=plan.seed,
+            engine=plan.revision,
         )
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
         """Return a run of each model along the order of the items, which the seed decides.
 
-        Neither the other models nor the goal are part of it: a ranking with another goal or one more model asks
-        nothing again that was paid for.
+        Neither the other models nor the goal nor the engine are part of it: a ranking with another goal or one more
+        model asks nothing again that was paid for.
         """
         bare = Plan(goal={"goal": "ranked"}, data_hash="", n_items=1, model={})
         kept = {
             name: getattr(bare, name) for name in ("goal", "confidence", "max_calls", "history", "weights")
         }
-        alone = replace(plan, kind="", method="pairs", target="benchmark", side_information=(), **kept)
+        alone = replace(
+            plan, kind="", method="pairs", target="benchmark", side_information=(), engine=0, **kept
+        )
         return tuple(replace(alone, model=model) for model in self.models(plan))
 
     def about(self, plan: Plan) -> dict[str, Any]:
@@ -65,12 +68,13 @@ class Rank(Kind):
 
     def reopened(self, certificate: Mapping[str, Any]) -> RankSession:
         settings = certificate["settings"]
-        if set(settings) != SETTINGS:
+        if set(settings) - {"engine"} != SETTINGS:
             raise InvalidInput("settings", "the fields of a ranking", sorted(settings))
         return RankSession(
             settings["n_items"],
             settings["models"],
             goal=self.goal(settings["goal"], *RANK),
+            engine=settings.get("engine", 1),
             **{name: settings[name] for name in ("confidence", "budget", "seed")},
         )
 

@@ -68,8 +68,8 @@ AlpacaEval. Without history the scores are as skewed as they come, and rare ones
 grid: .8% and .6% less on AlpacaEval at eps .02."""
 
 
-def tuning_for(pool: Pool) -> Tuning:
-    return CAUTIOUS if pool.history is None else BOLD
+def tuning_for(pool: Pool, engine: int) -> Tuning:
+    return (CAUTIOUS if pool.history is None else BOLD).of_engine(engine)
 
 
 def entropy(setting: Setting) -> list[int]:
@@ -96,7 +96,7 @@ class Active(CertifiedMethod):
     def __init__(
         self, setting: Setting, tuning: Tuning | None = None, predictor: Predictor | None = None
     ) -> None:
-        super().__init__(setting, tuning or tuning_for(setting.pool))
+        super().__init__(setting, tuning or tuning_for(setting.pool, setting.engine))
         self._predictor = predictor or build_predictor(setting.pool)
         self._pace = pace_for(setting)
         self._rng = np.random.default_rng(entropy(setting))

@@ -7,8 +7,8 @@ Guarantee: `anytime`. With probability at least 1 - delta every interval ever sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import fsum
+from dataclasses import dataclass, replace
+from math import fsum, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +21,8 @@ from cereval.stats.bets import BetRule, DeadlineBets, GapBets, HedgedBets, Kelly
 from cereval.stats.betting import CAP, Account, BettingTable, grid
 from cereval.stats.evidence import ThresholdTest
 from cereval.stats.increments import Increment, Prospect, Tally
-from cereval.stats.information import Information, information_ahead
+from cereval.stats.information import LARGEST_SQUARE, Information, information_ahead
+from cereval.stats.ladder import Rungs
 from cereval.stats.rounding import mean_of
 
 GRID_STEPS_PER_EPS = 50
@@ -45,7 +46,10 @@ class Tuning:
     Kelly bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest
     share of an account that one bet of the table may lose; side_cap: the same where the goal has marks. tilt: how
     alpha is divided where scores are rare (see `stats.betting`). finest: steps of the grid per eps once the
-    interval is nearly as narrow as was asked for.
+    interval is nearly as narrow as was asked for. patience: see `stats.bets.DeadlineBets`. far: standard errors by
+    which the horizon takes the mean to be nearer to 1/2, in place of caution and surprise; 0: as those say.
+    ladder: earlier horizons, for whoever looks or stops on the way (see `stats.ladder`). beside: whether a
+    threshold's test has intervals beside it from the start.
     """
 
     margin: float = 0.1
@@ -56,6 +60,23 @@ class Tuning:
     side_cap: float = 0.95
     tilt: float = 0.0
     finest: int = GRID_STEPS_PER_EPS
+    patience: float = 0.03
+    far: float = 0.0
+    ladder: Rungs | None = None
+    beside: bool = False
+
+    def of_engine(self, engine: int) -> Tuning:
+        """Return the same for a revision of the engine: the second has a ladder, and intervals beside threshold
+        tests."""
+        return self if engine == 1 else replace(self, ladder=Rungs(), beside=True)
+
+
+BESIDE_SHARE = 0.5
+"""Share of the ladder in the intervals beside a threshold's test: most who read them look on the way."""
+
+STEP_OF_COUNTS = 1.0
+"""The exact fixed-n interval of 0/1 scores takes about this much over eps more draws than the normal one: limits of
+counts lie on a lattice. Means .02 to .5 at eps .02, N 5,000: 1.14 to .69."""
 
 
 SIDE_GAPS = (0.01, 0.05)
@@ -76,19 +97,25 @@ class CertifiedMethod(Method):
 
     def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
         self.setting = setting
-        self.tuning = tuning or self.default_tuning
+        self.tuning = tuning or self.usual_tuning(setting)
         self.aim = setting.aim
         self.tally = self._new_tally()
         self.clock = Information()
         self.consumed = 0
         self._scores = Rows(3)
+        self._graded = False
         self._prospects, self._increments = Records(Prospect), Records(Increment)
         self._drawable = self.tally.drawable
         self._bets_aim = setting.aim
         self._aims: list[tuple[int, Aim]] = []
         self._refined_for: float | None = None
         self._test = self._new_test()
-        self._table = self._new_table(setting.delta) if self._test is None else None
+        self._table = self._first_table()
+
+    @classmethod
+    def usual_tuning(cls, setting: Setting) -> Tuning:
+        """Return the constants of the bets where none are given."""
+        return cls.default_tuning.of_engine(setting.engine)
 
     def _new_tally(self) -> Tally:
         return Tally(self.setting.pool.shares(), replacement=self.setting.target != "benchmark")
@@ -101,6 +128,7 @@ class CertifiedMethod(Method):
         self._play(draw, low, high)
         self.consumed += 1
         self._scores.append((self.tally.share(draw.item), low, high))
+        self._graded |= not low == high == round(low)
         self.learn(draw, low, high)
 
     def _play(self, draw: Draw, low: float, high: float) -> None:
@@ -142,16 +170,18 @@ class CertifiedMethod(Method):
     def aim_at(self, aim: Aim, drawn: int) -> None:
         """Turn to a new goal. Bets have to be predictable: those on draws already decided stay as they were.
 
-        From an estimate to a threshold the decision is read off the interval. A threshold test shows no
-        interval while it is undecided; when it is given up, a table is built by replaying the past with bets
-        that do not depend on the new goal, at the share of delta that was kept for it.
+        From an estimate to a threshold the decision is read off the interval. A threshold test that is given up
+        leaves the intervals beside it, which have a share of delta of their own. In the first engine it had none:
+        there a table is built by replaying the past with bets that do not depend on the new goal.
         """
         self.aim = aim
         self._aims.append((drawn, aim))
         if self._test is not None and aim.threshold != self._test.threshold:
-            # Aims on the way, which were for the test, do not concern the table.
-            self._aims = self._aims[-1:]
-            self._table, self._test = self._replayed_table(), None
+            if self._table is None:
+                # Aims on the way, which were for the test, do not concern the table.
+                self._aims = self._aims[-1:]
+                self._table = self._replayed_table()
+            self._test = None
 
     def _turn_to_new_aims(self, index: int) -> None:
         while self._aims and self._aims[0][0] <= index:
@@ -162,15 +192,14 @@ class CertifiedMethod(Method):
     def _working_eps(self) -> float:
         if self._bets_aim.eps is not None:
             return self._bets_aim.eps
-        if self._bets_aim.threshold is None:
+        if self._bets_aim.threshold is None or self._beside:
             return DEFAULT_EPS
         return min(max(abs(self.clock.mean - self._bets_aim.threshold), 0.005), 0.25)
 
     def _information_needed(self, prospect: Prospect, eps: float) -> float:
         """Return the information at which a fixed-n test would have width 2 eps; less if the budget ends before."""
         quantile = float(ndtri(1 - self.setting.delta / 2))
-        variance = self.clock.cautious_variance(self.tuning.caution, self.tuning.surprise)
-        needed = (1 + self.tuning.margin) * variance * (quantile / eps) ** 2
+        needed = (1 + self.tuning.margin) * self._fixed_n_information(quantile, eps)
         budget = self._bets_aim.budget
         if budget is None:
             return needed
@@ -179,18 +208,45 @@ class CertifiedMethod(Method):
         calls = calls if left is None else min(calls, left)
         return min(needed, self.clock.total + information_ahead(calls, prospect.variance, left))
 
+    def _fixed_n_information(self, quantile: float, eps: float) -> float:
+        """What a fixed-n test is expected to need; errs on the far side, for a horizon too near ruins an account.
+
+        With `far`, as the exact plan for 0/1 scores has it: the normal test at a mean a little nearer to 1/2, and
+        a step of the lattice. Graded scores keep their observed share of m(1 - m) in both.
+        """
+        tuning, clock = self.tuning, self.clock
+        if not tuning.far:
+            return clock.cautious_variance(tuning.caution, tuning.surprise) * (quantile / eps) ** 2
+        binary = LARGEST_SQUARE * (
+            far_variance(clock, tuning.far) * (quantile / eps) ** 2 + STEP_OF_COUNTS / eps
+        )
+        return binary * grading(clock) if self._graded else binary
+
     # -- tables ---------------------------------------------------------------------------------------------------
 
     def _new_test(self) -> ThresholdTest | None:
         threshold = self.aim.threshold
         return None if threshold is None else ThresholdTest(threshold, (1 - RESERVE) * self.setting.delta)
 
+    @property
+    def _beside(self) -> bool:
+        """Tell whether intervals go beside a threshold test, which is what the first aim was."""
+        return self.tuning.beside and self.setting.aim.threshold is not None
+
+    def _first_table(self) -> BettingTable | None:
+        if self._test is None:
+            return self._new_table(self.setting.delta)
+        return self._new_table(RESERVE * self.setting.delta) if self._beside else None
+
     def _new_table(self, delta: float) -> BettingTable:
-        candidates, accounts = grid(self._grid_step()), self._accounts(delta / 2)
+        candidates, accounts, tuning = grid(self._grid_step()), self._accounts(delta / 2), self.tuning
         if self._bets_aim.marks:
             candidates = np.union1d(candidates, self._bets_aim.marks)
-            return BettingTable(candidates, delta / 2, accounts, self.tuning.side_cap)
-        return BettingTable(candidates, delta / 2, accounts, self.tuning.cap, self.tuning.tilt)
+            return BettingTable(candidates, delta / 2, accounts, tuning.side_cap)
+        rungs = None if self.hedged else tuning.ladder
+        if rungs is not None and self._beside:
+            rungs = replace(rungs, share=BESIDE_SHARE)
+        return BettingTable(candidates, delta / 2, accounts, tuning.cap, tuning.tilt, rungs)
 
     def _grid_step(self, steps: int = GRID_STEPS_PER_EPS) -> float:
         return max(self._working_eps() / steps, SMALLEST_GRID_STEP)
@@ -213,7 +269,7 @@ class CertifiedMethod(Method):
         if self._bets_aim.marks:
             gaps = [Account((1 - SIDE_SHARE) / len(SIDE_GAPS), GapBets(gap)) for gap in SIDE_GAPS]
             return (Account(SIDE_SHARE, SideBets(alpha)), *gaps)
-        rule: BetRule = DeadlineBets(alpha)
+        rule: BetRule = DeadlineBets(alpha, patience=self.tuning.patience)
         return (Account(1 - rescue, rule), Account(rescue, KellyBets()))
 
     def _replayed_table(self) -> BettingTable:
@@ -257,11 +313,14 @@ class CertifiedMethod(Method):
     @property
     def statistical(self) -> Interval:
         """Return what the bets prove; may be inverted after an event of probability delta."""
-        if self._table is not None:
-            return Interval(self._table.lower, self._table.upper)
-        assert self._test is not None
+        lower, upper = (0.0, 1.0) if self._table is None else (self._table.lower, self._table.upper)
+        if self._test is None:
+            return Interval(lower, upper)
         threshold = self._test.threshold
-        return Interval(threshold if self._test.above else 0.0, threshold if self._test.below else 1.0)
+        return Interval(
+            max(lower, threshold) if self._test.above else lower,
+            min(upper, threshold) if self._test.below else upper,
+        )
 
     @property
     def contradiction(self) -> bool:
@@ -285,6 +344,25 @@ class CertifiedMethod(Method):
         When the goal is met, [upper - eps, lower + eps] is not empty and any point of it is within eps of the target.
         """
         return moved_inside(self.clock.mean, self.interval, self.aim.eps)
+
+
+def far_variance(clock: Information, far: float) -> float:
+    """Return the variance of 0/1 scores at a mean `far` standard errors nearer to 1/2 than the estimate.
+
+    >>> far_variance(Information(count=96, mean=0.5), 0.7)
+    0.25
+    """
+    mean = min(max(clock.mean, 0.0), 1.0)
+    error = sqrt(max(mean * (1 - mean), 1 / (clock.count + 4)) / (clock.count + 1))
+    nearer = min(min(mean, 1 - mean) + far * error, 0.5)
+    return nearer * (1 - nearer)
+
+
+def grading(clock: Information) -> float:
+    """Return the variance of the scores as a share of that of 0/1 scores with the same mean."""
+    least = 0.25 / (clock.count + 1)
+    mean = min(max(clock.mean, least), 1 - least)
+    return clock.variance / (LARGEST_SQUARE * mean * (1 - mean))
 
 
 def moved_inside(value: float, interval: Interval, eps: float | None) -> float:

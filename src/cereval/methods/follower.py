@@ -23,6 +23,7 @@ from cereval.records import Draw
 from cereval.stats.bets import DeadlineBets
 from cereval.stats.evidence import ThresholdTest
 from cereval.stats.increments import Increment, Outlook, Prospect
+from cereval.version import ENGINE
 
 FIRST_EPS = 0.3
 """The first width aimed at where none is asked for: bets for a far goal would waste the few draws of a task."""
@@ -47,9 +48,10 @@ class Follower(CertifiedMethod):
         delta: float,
         eps: float | None = None,
         threshold: float | None = None,
+        engine: int = ENGINE,
     ) -> None:
         aim = Aim(eps=FIRST_EPS if eps is None else eps)
-        super().__init__(Setting(Pool.build(len(members)), "benchmark", delta, 0, aim))
+        super().__init__(Setting(Pool.build(len(members)), "benchmark", delta, 0, aim, engine))
         self.members = members
         self.test = None if threshold is None else ThresholdTest(threshold, delta)
         self.aims: list[tuple[int, float]] = [(0, FIRST_EPS if eps is None else eps)]

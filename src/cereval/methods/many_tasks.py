@@ -63,7 +63,13 @@ class ManyTasks(Active):
         count = int(groups.max()) + 1
         self.groups, self.aims, self.delta = groups, aims, delta
         self.followers = [
-            Follower(np.flatnonzero(groups == task), aims.parts[1] * delta / count, aims.each, aims.threshold)
+            Follower(
+                np.flatnonzero(groups == task),
+                aims.parts[1] * delta / count,
+                aims.each,
+                aims.threshold,
+                setting.engine,
+            )
             for task in range(count)
         ]
         self.paused = False

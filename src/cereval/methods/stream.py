@@ -8,6 +8,7 @@ from cereval.items.pool import Pool
 from cereval.methods.base import Aim, Setting
 from cereval.methods.certified import CertifiedMethod
 from cereval.records import Draw
+from cereval.version import ENGINE
 
 
 class Stream(CertifiedMethod):
@@ -18,8 +19,8 @@ class Stream(CertifiedMethod):
 
     name: ClassVar[str] = "growing"
 
-    def __init__(self, eps: float, delta: float, seed: int) -> None:
-        super().__init__(Setting(Pool.build(1), "population", delta, seed, Aim(eps=eps)))
+    def __init__(self, eps: float, delta: float, seed: int, engine: int = ENGINE) -> None:
+        super().__init__(Setting(Pool.build(1), "population", delta, seed, Aim(eps=eps), engine))
 
     def next_draw(self) -> Draw | None:
         return None

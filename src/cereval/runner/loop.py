@@ -17,6 +17,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import sqrt
 from typing import Literal, NamedTuple
 
@@ -24,10 +25,12 @@ from cereval.errors import CallError, Misuse
 from cereval.goals import Estimate
 from cereval.records import Draw
 from cereval.runner.executor import EndOfAnswers, Executor
+from cereval.runner.horizon import Pace, foreseen
 from cereval.runner.limits import Limits
 from cereval.runner.progress import Observer, Progress, calls_to_goal, expected_calls
-from cereval.runner.start import Start, Voice, check_stored, scores_of
+from cereval.runner.start import CHANGED, Start, Voice, check_stored, scores_of
 from cereval.sessions.base import AskTell, tell
+from cereval.sessions.log import Change
 from cereval.store.base import Answer
 from cereval.store.writer import AnswerWriter
 
@@ -168,6 +171,7 @@ class Loop:
         try:
             await self._queue(self.begun.waiting)
             while self.end is None:
+                await self._foresee()
                 room = 2 * self.limits.connections - len(self._ready)
                 fresh = self.session.ask(room) if room >= self.limits.connections else []
                 if self.session.done:
@@ -181,6 +185,19 @@ class Loop:
                     await self._orders.wait()
         except Exception as error:
             self._break(error)
+
+    async def _foresee(self) -> None:
+        """Have the bets on later draws work towards what money and time will buy; recorded before they are decided."""
+        session, pace = self.session, Pace(self._calls_before, time.monotonic() - self._started)
+        horizon = None
+        if not (self.begun.plan.nonce or session.done):
+            horizon = foreseen(session, self.spending, self.limits, pace)
+        if horizon is not None:
+            goal, budget = session.goal.spec(), session.budget
+            change = Change(session.n_evaluated, session.n_drawn, goal, budget, horizon)
+            change.apply(session)
+            self.begun = replace(self.begun, changes=(*self.begun.changes, change))
+            await self.writer.change(self.begun.plan.run_id, CHANGED, change.as_dict())
 
     async def _queue(self, draws: Sequence[Draw]) -> None:
         """Store new draws and put their calls in line; what is answered already is told at once."""

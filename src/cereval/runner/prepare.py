@@ -23,6 +23,7 @@ from cereval.goals import Goal
 from cereval.imports import code_digest, optional
 from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
+from cereval.methods.base import known_engine
 from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.given import GIVEN
@@ -41,7 +42,7 @@ from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import build_scorer
 from cereval.scorers.people import People, answering
 from cereval.scorers.python_scorer import PythonScorer
-from cereval.sessions.base import fresh_seed
+from cereval.sessions.base import fresh_seed, naming_engine
 from cereval.sessions.tasks import named_groups
 from cereval.store.base import Run, Store
 from cereval.text import did_you_mean
@@ -526,6 +527,7 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
         seed_source=DRAWN if request.seed is None else "",
         max_calls=samples.draws(request.max_calls),
         weights=weights_for(request, data.items),
+        engine=naming_engine(known_engine(None)).get("engine", 0),
     )
     return plan, data.items
 

@@ -98,7 +98,9 @@ async def run(
                     for run_id in run_ids(begun.plan):
                         store.mark(run_id, "failed", {"error": str(error)[:500]})
                 raise
-    outcome = _outcome(begun, store, loop, before, counted, str((circumstances or {}).get("priced_by") or ""))
+    outcome = _outcome(
+        loop.begun, store, loop, before, counted, str((circumstances or {}).get("priced_by") or "")
+    )
     watcher.on_end(outcome.result)
     return outcome
 

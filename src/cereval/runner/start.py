@@ -197,7 +197,7 @@ def start(
     session = kind.session(plan, known, reader(store))
     if not reading:
         for part in (plan, *kind.parts(plan)):
-            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, ENGINE)
+            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, plan.revision)
     spending, voices = Spending(), []
     for part, name in zip(kind.parts(plan), voice_names(kind, plan), strict=True):
         voices.append(_voice(part, name, store, spending))
@@ -329,7 +329,7 @@ def reader(store: Store) -> Earlier:
 
 def changed(begun: Start, store: Store, change: Change) -> Start:
     """Set a new goal or budget, then record it: one that is refused must not stay on record."""
-    begun.session.change(change.goal, change.max_calls)
+    change.apply(begun.session)
     store.mark(begun.plan.run_id, CHANGED, change.as_dict())
     budget = "" if change.max_calls is None else f", at most {change.max_calls:,} calls"
     note = f"from here on: {in_words(change.goal)}{budget}"

@@ -17,8 +17,9 @@ import numpy as np
 
 from cereval.arrays import Draws, Scores
 from cereval.errors import InvalidInput, Misuse
-from cereval.methods.base import Method
+from cereval.methods.base import Method, known_engine
 from cereval.records import Certified, Draw, Interval, Scored, Step, Stopped
+from cereval.version import ENGINE
 
 SEED_BITS = 53
 
@@ -36,12 +37,15 @@ class AskTell(ABC):
     seed_drawn: bool = False
     """Whether the seed was drawn here; else it was chosen by whoever opened the session."""
     n_items: int
+    revision: int = ENGINE
+    """Of the engine whose rules it plays by."""
     models: tuple[str, ...] = ()
     """The names of the models, where they are known."""
 
     def __init__(self, draws: Draws, budget: int | None, asked: int = 1) -> None:
         """Begin with no draws; `asked` is how many models every draw asks."""
         self.budget = budget
+        self.horizon: int | None = None
         self._draws = draws
         self._told, self._has_told = tuple(Scores() for _ in range(asked)), bytearray()
         self._consumed = 0
@@ -52,6 +56,10 @@ class AskTell(ABC):
         """Take the seed that was chosen, or draw one."""
         self.seed_drawn = seed is None
         self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
+
+    def _take_engine(self, engine: int | None) -> None:
+        """Take the revision of the engine that was asked for, or the newest."""
+        self.revision = known_engine(engine)
 
     # -- obligations ------------------------------------------------------------------------------------------
 
@@ -210,12 +218,28 @@ class AskTell(ABC):
         if dict(goal) != self.goal.spec():
             raise Misuse("this question keeps its goal: start a new run for another")
         self.budget = None if budget is None else whole("budget", budget, 1)
+        self.horizon = None
         self._rebudget()
         self._check_stop()
         self._consume()
 
+    def foresee(self, calls: int | None) -> None:
+        """Have bets on the draws to come work towards so many results in all; None: towards the goal alone again.
+
+        Unlike a budget it ends nothing: it says what money and time are expected to buy. Bets are predictable
+        whatever it is, as long as it does not depend on draws that are still to be decided.
+        """
+        self.horizon = None if calls is None else whole("horizon", calls, 1)
+        self._rebudget()
+
+    @property
+    def soonest(self) -> int | None:
+        """Return the results after which the session is expected to end, by its budget or by what is foreseen."""
+        ends = [end for end in (self.budget, self.horizon) if end is not None]
+        return min(ends, default=None)
+
     def _rebudget(self) -> None:  # noqa: B027
-        """Have bets work towards the budget from the next draw on."""
+        """Have bets work towards `soonest` from the next draw on."""
 
 
 class MethodSession(AskTell):
@@ -276,6 +300,11 @@ class MethodSession(AskTell):
     def step(self) -> Step | None:
         interval = self.interval
         return Step(self.n_evaluated, self.estimate, interval.lower, interval.upper)
+
+
+def naming_engine(revision: int) -> dict[str, int]:
+    """Return what settings and states say of the engine: nothing of the first, which did not name itself."""
+    return {} if revision == 1 else {"engine": revision}
 
 
 def rejection(confidence: float) -> str:

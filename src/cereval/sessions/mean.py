@@ -17,7 +17,7 @@ from cereval.items.pool import Pool
 from cereval.methods.base import Setting, Target
 from cereval.methods.registry import build_method
 from cereval.records import Result
-from cereval.sessions.base import MethodSession, rejection, whole
+from cereval.sessions.base import MethodSession, naming_engine, rejection, whole
 from cereval.stats.shift import Shift, shift_of
 
 STATE_FORMAT = 1
@@ -53,6 +53,7 @@ class Session(MethodSession):
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
         cells: bool | None = None,
+        engine: int | None = None,
     ) -> None:
         """Open a session; the keywords are those of `evaluate`.
 
@@ -63,6 +64,7 @@ class Session(MethodSession):
         self.confidence = in_open_unit_interval("confidence", confidence)
         self.target = _checked_target(target, weights)
         self._take_seed(seed)
+        self._take_engine(engine)
         self.n_items = whole("n_items", n_items, 1)
         self.budget = None if budget is None else whole("budget", budget, 1)
         if texts is not None and embeddings is None:
@@ -72,8 +74,9 @@ class Session(MethodSession):
         )
         kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)
         self._cells = suits(pool) and (self.n_items > ALONE if cells is None else cells)
+        aim = goal.aim(self.budget)
         setting = Setting(
-            pool, kind, 1 - self.confidence, self.seed, goal.aim(self.budget), cells=self._cells
+            pool, kind, 1 - self.confidence, self.seed, aim, cells=self._cells, engine=self.revision
         )
         self._asked_method, self._options = method, dict(options or {})
         self._fingerprint, self._weights = pool.fingerprint(), pool.weights
@@ -105,9 +108,12 @@ class Session(MethodSession):
             )
         self._goals.append((self._consumed, len(self._draws), goal.spec()))
         self._goal = goal
-        self._method.aim_at(goal.aim(self.budget), drawn=len(self._draws))
+        self._rebudget()
         self._check_stop()
         self._consume()
+
+    def _rebudget(self) -> None:
+        self._method.aim_at(self._goal.aim(self.soonest), drawn=len(self._draws))
 
     def result(self) -> Result:
         """Return the state of the certificate now, whether or not the session has ended."""
@@ -144,11 +150,12 @@ class Session(MethodSession):
             "target": self.target,
             "budget": self.budget,
             "seed": self.seed,
+            **naming_engine(self.revision),
         }
 
     def change(self, goal: Mapping[str, Any], budget: int | None) -> None:
         """Set a new goal, a new budget, or both."""
-        self.budget = budget
+        self.budget, self.horizon = budget, None
         self.goal = goal_from_spec(goal)
 
     def _half_width(self) -> float:
@@ -198,6 +205,7 @@ class Session(MethodSession):
             "target": self.target,
             "budget": self.budget,
             "seed": self.seed,
+            **naming_engine(self.revision),
             "side_information": self._fingerprint,
             **({"cells": True} if self._cells else {}),
             "drawn": len(self._draws),
@@ -219,6 +227,7 @@ class Session(MethodSession):
             goal=goal_from_spec(state["goals"][0][2]),
             **{key: state[key] for key in keys},
             cells=bool(state.get("cells")),
+            engine=state.get("engine", 1),
             **side_information,
         )
         if session._fingerprint != state["side_information"]:

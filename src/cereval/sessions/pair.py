@@ -21,7 +21,7 @@ from cereval.methods.uniform import Uniform
 from cereval.pictures import Part
 from cereval.records import PASSED, Certified, Draw, Result, Rows, Scored, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
-from cereval.sessions.base import MethodSession, rejection, unit_score, whole
+from cereval.sessions.base import MethodSession, naming_engine, rejection, unit_score, whole
 from cereval.sessions.mean import embedded
 from cereval.sessions.replay import checked_scores, drive, kept_rows, kept_texts
 from cereval.text import signed_interval, signed_plus_minus
@@ -143,8 +143,10 @@ class CompareSession(MethodSession):
         budget: int | None = None,
         seed: int | None = None,
         models: tuple[str, ...] = (),
+        engine: int | None = None,
     ) -> None:
         self.models = tuple(models)
+        self._take_engine(engine)
         self.goal = _checked_goal(Sign() if goal is None else goal)
         self.confidence = in_open_unit_interval("confidence", confidence)
         self.target = "benchmark" if weights is None else "weighted"
@@ -157,7 +159,8 @@ class CompareSession(MethodSession):
         self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
-        setting = Setting(self.pool, "benchmark", 1 - self.confidence, self.seed, self.goal.aim(budget))
+        aim = self.goal.aim(budget)
+        setting = Setting(self.pool, "benchmark", 1 - self.confidence, self.seed, aim, self.revision)
         self._predictor = PairPredictor(self.pool) if self.pool.has_side_information else None
         self.budgets: tuple[tuple[int, int | None], ...] = ((0, budget),)
         """The budgets so far, each with the number of draws that were decided before it."""
@@ -188,8 +191,8 @@ class CompareSession(MethodSession):
         return (1 + low - high2) / 2, (1 + high - low2) / 2
 
     def _rebudget(self) -> None:
-        self.budgets = (*self.budgets, (len(self._draws), self.budget))
-        self._method.aim_at(self.goal.aim(self.budget), drawn=len(self._draws))
+        self.budgets = (*self.budgets, (len(self._draws), self.soonest))
+        self._method.aim_at(self.goal.aim(self.soonest), drawn=len(self._draws))
 
     def _goal_reached(self) -> bool:
         return bool(self.goal.reached(self._method))
@@ -209,6 +212,7 @@ class CompareSession(MethodSession):
             "budget": self.budgets[0][1],
             "seed": self.seed,
             "side_information": self.pool.fingerprint(),
+            **naming_engine(self.revision),
         }
 
     def result(self) -> Comparison:

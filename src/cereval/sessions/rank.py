@@ -28,7 +28,7 @@ from cereval.goals.estimate import in_open_unit_interval
 from cereval.goals.rank import Order, RankGoal
 from cereval.pictures import Part
 from cereval.records import Certified, Draw, Stopped, Table
-from cereval.sessions.base import AskTell, whole
+from cereval.sessions.base import AskTell, naming_engine, whole
 from cereval.sessions.claims import Bools, PairClaims, Pairs, read
 from cereval.sessions.order import Diagram
 from cereval.sessions.replay import drive
@@ -256,9 +256,11 @@ class RankSession(AskTell):
         confidence: float = 0.95,
         budget: int | None = None,
         seed: int | None = None,
+        engine: int | None = None,
     ) -> None:
         self.n_items = whole("n_items", n_items, 1)
         self._take_seed(seed)
+        self._take_engine(engine)
         self.models = _checked_models(models)
         self.goal: RankGoal = Order() if goal is None else goal
         self.confidence = in_open_unit_interval("confidence", confidence)
@@ -383,6 +385,7 @@ class RankSession(AskTell):
             "confidence": self.confidence,
             "budget": self._first_budget,
             "seed": self.seed,
+            **naming_engine(self.revision),
         }
 
     def result(self) -> Ranking:

@@ -21,7 +21,7 @@ from cereval.methods.follower import Follower
 from cereval.methods.many_tasks import ManyTasks, TaskAims
 from cereval.pictures import Part
 from cereval.records import Certified, Rows, Table
-from cereval.sessions.base import MethodSession, whole
+from cereval.sessions.base import MethodSession, naming_engine, whole
 from cereval.sessions.replay import checked_scores, drive, kept_rows
 from cereval.text import interval, percent, plus_minus
 
@@ -122,8 +122,10 @@ class TaskSession(MethodSession):
         budget: int | None = None,
         seed: int | None = None,
         models: tuple[str, ...] = (),
+        engine: int | None = None,
     ) -> None:
         self.models = tuple(models)
+        self._take_engine(engine)
         self.goal = _checked_goal(Macro() if goal is None else goal)
         self.names, codes = named_groups(groups)
         self.confidence = in_open_unit_interval("confidence", confidence)
@@ -141,7 +143,7 @@ class TaskSession(MethodSession):
         """The budgets so far, each with the number of draws that were decided before it."""
         aims, delta = self.goal.aims, 1 - self.confidence
         aim = Aim(eps=macro_eps(aims, len(sizes)), budget=self.budget)
-        setting = Setting(pool, "benchmark", aims.parts[0] * delta, self.seed, aim)
+        setting = Setting(pool, "benchmark", aims.parts[0] * delta, self.seed, aim, self.revision)
         self.engine = ManyTasks(setting, codes, aims, delta)
         super().__init__(self.engine, self.n_items, self.budget)
 
@@ -150,8 +152,8 @@ class TaskSession(MethodSession):
 
     def _rebudget(self) -> None:
         """Have bets work towards the new budget; those on draws already decided stay as they were."""
-        self.budgets = (*self.budgets, (len(self._draws), self.budget))
-        self.engine.aim_at(replace(self.engine.aim, budget=self.budget), drawn=len(self._draws))
+        self.budgets = (*self.budgets, (len(self._draws), self.soonest))
+        self.engine.aim_at(replace(self.engine.aim, budget=self.soonest), drawn=len(self._draws))
 
     def settings(self) -> dict[str, Any]:
         """Return all that decides draws and bets at the start but the history, JSON-able; `tasks` by their
@@ -163,6 +165,7 @@ class TaskSession(MethodSession):
             "seed": self.seed,
             "n_items": self.n_items,
             "tasks": list(self.names),
+            **naming_engine(self.revision),
         }
 
     def result(self) -> TasksResult:

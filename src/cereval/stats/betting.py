@@ -28,6 +28,7 @@ from cereval.errors import InvalidInput
 from cereval.stats.bets import BetRule, Position, null_variance
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import Information
+from cereval.stats.ladder import Ladder, Rungs
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +42,7 @@ best on average and ruinous in the tail; .65 to .8 had the fewest mean calls in 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A share of the starting capital of 1, and the rule that plays it."""
+    """A share of the starting capital (of 1, or of what a ladder leaves of it), and the rule that plays it."""
 
     share: float
     rule: BetRule
@@ -71,14 +72,17 @@ class BettingTable:
         accounts: tuple[Account, ...],
         cap: float = CAP,
         tilt: float = 0.0,
+        rungs: Rungs | None = None,
     ) -> None:
         self.candidates = candidates
         self.accounts = accounts
         self.cap = cap
+        self.ladder = None if rungs is None else Ladder(rungs, alpha, cap)
+        rest = 1.0 if rungs is None else 1.0 - rungs.share
         self._needed = log(1 / alpha) + ROUNDING
         shape = (2, len(candidates))
         start = starting_capital(candidates, tilt)
-        self._wealth = [np.log(account.share * start) for account in accounts]
+        self._wealth = [np.log(rest * account.share * start) for account in accounts]
         self._rejected = np.zeros(shape, dtype=bool)
         self._first = 0
         self._last = len(candidates)
@@ -105,6 +109,8 @@ class BettingTable:
             )
             for account, wealth in zip(self.accounts, self._wealth, strict=True)
         ]
+        if self.ladder is not None:
+            self.ladder.stake(prospect, clock, float(candidates[0]), float(candidates[-1]))
 
     def settle(self, increment: Increment) -> None:
         """Pays out the bets placed by `stake` and closes what has been rejected."""
@@ -115,7 +121,11 @@ class BettingTable:
         gain = np.vstack((increment.low - candidates, candidates - increment.high))
         for wealth, stakes in zip(self._wealth, self._stakes, strict=True):
             wealth[:, window] += np.log1p(stakes * gain)
-        self._rejected[:, window] |= self._enough([wealth[:, window] for wealth in self._wealth])
+        parts = [wealth[:, window] for wealth in self._wealth]
+        if self.ladder is not None:
+            self.ladder.settle(increment)
+            parts.append(self.ladder.log_wealth(candidates))
+        self._rejected[:, window] |= self._enough(parts)
         self._close()
 
     def _enough(self, parts: list[Floats]) -> NDArray[np.bool_]:

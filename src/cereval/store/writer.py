@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
+from typing import Any, Self
 
 from cereval.records import Draw
 from cereval.store.base import Answer, Store
@@ -48,6 +48,17 @@ class AnswerWriter:
         """Return when the draws are durable. One thread writes all: SQLite has one writer at a time."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._store.add_draws, run_id, draws)
+
+    async def change(self, run_id: str, status: str, detail: Mapping[str, Any]) -> None:
+        """Return when an event in the middle of a run is durable; the run goes on as it was begun."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._amid, run_id, status, detail)
+
+    def _amid(self, run_id: str, status: str, detail: Mapping[str, Any]) -> None:
+        running = [event for event in self._store.events(run_id) if event["status"] == "running"]
+        self._store.mark(run_id, status, detail)
+        for event in running[-1:]:
+            self._store.mark(run_id, "running", event["detail"])
 
     async def __aenter__(self) -> Self:
         self._turn_s = sys.getswitchinterval()

@@ -69,7 +69,7 @@ class Found:
 
 def audit_version(left: Left, new: int, seen: Sequence[Seen], eps: float, delta: float) -> Found:
     """Return one version: the scores of its new items in draw order, items numbered from 0."""
-    case = uniform_case(new, seen, eps, delta)
+    case = uniform_case(new, seen, eps, delta, Tuning())
     book, clock = Book(case), expecting(left)
     expected = clock.total
     games = [SlowSide(left, new, eps, delta / 2, side) for side in range(2)]
@@ -100,13 +100,19 @@ def expecting(left: Left) -> SlowClock:
 
 
 def uniform_case(
-    new: int, seen: Sequence[Seen], eps: float, delta: float, *, population: bool = False
+    new: int,
+    seen: Sequence[Seen],
+    eps: float,
+    delta: float,
+    tuning: Tuning,
+    *,
+    population: bool = False,
 ) -> Case:
     """Describe uniform draws from `new` items, or from a population."""
     shares = np.full(new, 1 / new)
     flat = ForecastSince(0, np.full(new, 0.5), np.full(new, 0.5), shares)
     aim = AimSince(0, eps, None, None)
-    return Case(shares, True, population, delta, [aim], seen, [flat], False, Tuning())
+    return Case(shares, True, population, delta, [aim], seen, [flat], False, tuning)
 
 
 def _concluded(
@@ -279,6 +285,7 @@ def _check_population(growing: Growing, eps: float, delta: float, equal: Equal) 
     seen: list[Seen] = []
     for number, (version, told) in enumerate(zip(growing.versions, growing.logs, strict=True), start=1):
         seen += [Seen(0, *bounds(score)) for _, (score,) in told]
-        found = audit(uniform_case(1, seen, eps, delta, population=True))
+        tuning = Tuning().of_engine(growing.revision)
+        found = audit(uniform_case(1, seen, eps, delta, tuning, population=True))
         equal(f"version {number}, lower (audit)", version.lower, found.interval.lower)
         equal(f"version {number}, upper (audit)", version.upper, found.interval.upper)

@@ -25,6 +25,7 @@ from scipy.special import ndtri
 from cereval.certificate.audit.book import AimSince, BeforeResult, Book, Case, Floats, SlowClock
 from cereval.certificate.audit.crowds import book_of
 from cereval.methods.certified import (
+    BESIDE_SHARE,
     DEFAULT_EPS,
     GRID_STEPS_PER_EPS,
     LOGICAL_SLACK,
@@ -33,11 +34,14 @@ from cereval.methods.certified import (
     SIDE_GAPS,
     SIDE_SHARE,
     SMALLEST_GRID_STEP,
+    STEP_OF_COUNTS,
 )
 from cereval.records import Interval
 from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, DeadlineBets, SideBets
 from cereval.stats.betting import CAP, ROUNDING
 from cereval.stats.evidence import GAPS
+from cereval.stats.information import LARGEST_SQUARE
+from cereval.stats.ladder import Rungs
 
 
 class SlowTable:
@@ -45,9 +49,11 @@ class SlowTable:
 
     def __init__(self, case: Case) -> None:
         self.case, self.tuning = case, case.tuning
-        self.delta = RESERVE * case.delta if case.given_up else case.delta
         first = case.aims[0]
-        self.aim = AimSince(0, DEFAULT_EPS, None, first.budget) if case.given_up else first
+        self.beside = case.tuning.beside and first.threshold is not None
+        self.delta = RESERVE * case.delta if case.given_up or self.beside else case.delta
+        replayed = case.given_up and not self.beside
+        self.aim = AimSince(0, DEFAULT_EPS, None, first.budget) if replayed else first
         self.coming = list(_for_the_table(case))
         self.drawable = int(np.count_nonzero(case.shares > 0))
         steps = int(np.ceil(1.0 / self._step(0.5)))
@@ -55,8 +61,10 @@ class SlowTable:
         self.values = np.unique([*np.linspace(0.0, 1.0, steps + 1), *self.aim.marks])
         self.cap = self.tuning.side_cap if self.marked else self.tuning.cap
         self.wealth = [[log(share) + start for start in self._starts()] for share in self._shares()]
+        self.rungs = None if self.marked else self._rungs()
         self.rejected = [np.zeros(len(self.values), dtype=bool) for _ in range(2)]
         self.first, self.last = 0, len(self.values)
+        self.graded = False
         self.refined_for: float | None = None
 
     def _starts(self) -> list[Floats]:
@@ -68,7 +76,17 @@ class SlowTable:
     def _shares(self) -> list[float]:
         if self.marked:
             return [SIDE_SHARE, *((1 - SIDE_SHARE) / len(SIDE_GAPS) for _ in SIDE_GAPS)]
-        return [1 - self.tuning.rescue, self.tuning.rescue]
+        ladder = 0.0 if self.tuning.ladder is None else self._ladder_share(self.tuning.ladder)
+        return [(1 - ladder) * (1 - self.tuning.rescue), (1 - ladder) * self.tuning.rescue]
+
+    def _ladder_share(self, ladder: Rungs) -> float:
+        return BESIDE_SHARE if self.beside else ladder.share
+
+    def _rungs(self) -> SlowLadder | None:
+        ladder = self.tuning.ladder
+        if ladder is None:
+            return None
+        return SlowLadder(ladder, self._ladder_share(ladder), self.delta / 2, self.cap)
 
     def play(self, number: int, position: BeforeResult, clock: SlowClock, low: float, high: float) -> None:
         while self.coming and self.coming[0].since <= number:
@@ -80,6 +98,8 @@ class SlowTable:
         eps = self._eps(clock.mean)
         ahead = self._ahead(values, position, clock, eps)
         gaps = SIDE_GAPS if self.marked else (eps,)
+        if self.rungs is not None and len(values):
+            self.rungs.play(values[0], values[-1], position, clock, low, high)
         for side, gain in enumerate((low - values, values - high)):
             spread = null_variance(values, position, clock, side)
             room = values - position.floor if side == 0 else position.ceiling - values
@@ -88,7 +108,10 @@ class SlowTable:
             stakes += [gap / (spread * position.variance) for gap in gaps]
             for account, stake in enumerate(stakes):
                 self.wealth[account][side][still] += np.log1p(np.minimum(stake, most) * gain)
-            self.rejected[side][still] |= self._enough([account[side][still] for account in self.wealth])
+            parts = [account[side][still] for account in self.wealth]
+            if self.rungs is not None and len(values):
+                parts.append(self.rungs.on(values, side))
+            self.rejected[side][still] |= self._enough(parts)
         self._close()
         self._refine_when_near()
 
@@ -114,7 +137,7 @@ class SlowTable:
         """Return the information until the horizon: one for an estimate; with marks, each value's own."""
         if not self.marked:
             needed = self._needed(position, clock, eps)
-            return max(needed - clock.total, DeadlineBets(self.delta / 2).patience * needed)
+            return max(needed - clock.total, self.tuning.patience * needed)
         bets = SideBets(self.delta / 2)
         error = sqrt(clock.variance / clock.total) if clock.total else 0.5
         gaps = np.maximum(np.abs(clock.mean - values), max(bets.certain * error, eps))
@@ -125,8 +148,13 @@ class SlowTable:
     def _needed(self, position: BeforeResult, clock: SlowClock, eps: float) -> float:
         """Return the information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
         quantile = float(ndtri(1 - self.case.delta / 2))
-        variance = clock.cautious_variance(self.tuning.caution, self.tuning.surprise)
-        needed = (1 + self.tuning.margin) * variance * (quantile / eps) ** 2
+        if self.tuning.far:
+            wanted = fixed_n_information(clock, self.tuning.far, quantile / eps, eps, self.graded)
+        else:
+            wanted = (
+                clock.cautious_variance(self.tuning.caution, self.tuning.surprise) * (quantile / eps) ** 2
+            )
+        needed = (1 + self.tuning.margin) * wanted
         if self.aim.budget is None:
             return needed
         calls = max(self.aim.budget - clock.count, 1)
@@ -139,7 +167,7 @@ class SlowTable:
     def _eps(self, mean: float) -> float:
         if self.aim.eps is not None:
             return self.aim.eps
-        if self.aim.threshold is None:
+        if self.aim.threshold is None or self.beside:
             return DEFAULT_EPS
         return min(max(abs(mean - self.aim.threshold), 0.005), 0.25)
 
@@ -193,9 +221,80 @@ class SlowTable:
 def _for_the_table(case: Case) -> Sequence[AimSince]:
     """Return the aims after the first; if a test was given up, from the one that gave it up on."""
     first, *later = case.aims
-    if not case.given_up:
+    if not case.given_up or case.tuning.beside:
         return later
     return later[next(number for number, aim in enumerate(later) if aim.threshold != first.threshold) :]
+
+
+class SlowLadder:
+    """The rungs, each replicating a fixed-horizon test, on values of their own."""
+
+    def __init__(self, ladder: Rungs, share: float, alpha: float, cap: float) -> None:
+        self.ladder, self.alpha, self.cap = ladder, alpha, cap
+        self.values = np.linspace(0.0, 1.0, ladder.cells + 1)
+        start = log(share / len(ladder.horizons))
+        self.wealth = [[np.full(ladder.cells + 1, start) for _ in range(2)] for _ in ladder.horizons]
+
+    def play(
+        self, lower: float, upper: float, position: BeforeResult, clock: SlowClock, low: float, high: float
+    ) -> None:
+        """Bet and pay on the values from the last at most `lower` to the first at least `upper`."""
+        inside = self._divided(lower, upper)
+        values = self.values[inside]
+        for side, gain in enumerate((low - values, values - high)):
+            spread = null_variance(values, position, clock, side)
+            room = values - position.floor if side == 0 else position.ceiling - values
+            most = self.cap / np.maximum(room, 1e-12)
+            for draws, rung in zip(self.ladder.horizons, self.wealth, strict=True):
+                chance = np.exp(rung[side][inside]) * self.alpha / (1 + self.ladder.overshoot)
+                chance = np.clip(chance, LOWEST_CHANCE, HIGHEST_CHANCE)
+                density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
+                ahead = self._ahead(draws, clock.total)
+                stake = density / (chance * np.sqrt(spread * ahead) * position.variance)
+                rung[side][inside] += np.log1p(np.minimum(stake, most) * gain)
+
+    def _ahead(self, draws: float, total: float) -> float:
+        """Information to the horizon, which goes on to `again` times it whenever it has passed."""
+        horizon = draws * LARGEST_SQUARE
+        while horizon <= total:
+            horizon *= self.ladder.again
+        return max(horizon - total, self.ladder.patience * horizon)
+
+    def on(self, values: Floats, side: int) -> Floats:
+        """Return the rungs' wealth at the next of their values that a null implies: above for R <= m, else below."""
+        together = np.logaddexp.reduce([rung[side] for rung in self.wealth])
+        if side == 0:
+            return np.asarray(together[np.searchsorted(self.values, values)])
+        return np.asarray(together[np.searchsorted(self.values, values, side="right") - 1])
+
+    def _divided(self, lower: float, upper: float) -> slice:
+        while True:
+            first = max(int(np.count_nonzero(self.values <= lower)) - 1, 0)
+            last = int(np.count_nonzero(self.values < upper)) + 1
+            enough = (last - first) * self.ladder.finer >= self.ladder.cells
+            if enough or 1 / (len(self.values) - 1) <= self.ladder.least:
+                return slice(first, last)
+            parts, steps = self.ladder.finer, (len(self.values) - 1) * self.ladder.finer
+            above = [-(-spot // parts) for spot in range(steps + 1)]
+            below = [spot // parts for spot in range(steps + 1)]
+            self.values = np.linspace(0.0, 1.0, steps + 1)
+            self.wealth = [[rung[0][above], rung[1][below]] for rung in self.wealth]
+
+
+def fixed_n_information(clock: SlowClock, far: float, precision: float, eps: float, graded: bool) -> float:
+    """That of the exact plan for 0/1 scores: the mean a little nearer to 1/2, and one step of the lattice.
+
+    Of graded scores, the share that their variance is of that of 0/1 scores.
+    """
+    mean = min(max(clock.mean, 0.0), 1.0)
+    error = sqrt(max(mean * (1 - mean), 1 / (clock.count + 4)) / (clock.count + 1))
+    nearer = min(min(mean, 1 - mean) + far * error, 0.5)
+    binary = LARGEST_SQUARE * nearer * (1 - nearer) * precision**2 + LARGEST_SQUARE * STEP_OF_COUNTS / eps
+    if not graded:
+        return binary
+    least = 0.25 / (clock.count + 1)
+    inside = min(max(clock.mean, least), 1 - least)
+    return binary * clock.variance / (LARGEST_SQUARE * inside * (1 - inside))
 
 
 class Test:
@@ -254,7 +353,7 @@ def audit(case: Case) -> Audited:
     book, clock = book_of(case), SlowClock()
     threshold = case.aims[0].threshold
     test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)
-    table = None if test is not None else SlowTable(case)
+    table = None if test is not None and not case.tuning.beside else SlowTable(case)
     chances = []
     for number, result in enumerate(case.seen):
         position = book.position(number)
@@ -263,9 +362,15 @@ def audit(case: Case) -> Audited:
         for game in (test, table):
             if game is not None:
                 game.play(number, position, clock, low, high)
+        if table is not None and (result.low != result.high or result.low not in (0, 1)):
+            table.graded = True
         clock.add((low + high) / 2, position.variance, position.largest_square, position.level)
         book.enter(result)
-    bets = test.interval if test is not None else table.interval if table is not None else Interval(0.0, 1.0)
+    bets = Interval(0.0, 1.0)
+    for game in (test, table):
+        if game is not None:
+            found = game.interval
+            bets = Interval(max(bets.lower, found.lower), min(bets.upper, found.upper))
     return _concluded(book, bets, clock.mean, table is not None and table.crossed, tuple(chances))
 
 

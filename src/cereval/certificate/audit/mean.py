@@ -55,7 +55,7 @@ class MeanAudit(Audit):
     def _case(self, plan: Plan, changes: list[Mapping[str, Any]]) -> Any:
         assert self.watched is not None
         first = aim_of(0, plan.goal, plan.max_calls)
-        later = [aim_of(change["drawn"], change["goal"], change["max_calls"]) for change in changes]
+        later = [aim_of(change["drawn"], change["goal"], _soonest(change)) for change in changes]
         shares = self.watched.method.tally.shares
         return self.watched.case(
             [first, *later],
@@ -73,6 +73,13 @@ def _moved(mean: float, session: Session) -> float:
     if eps is not None and high - low <= 2 * eps:
         low, high = max(low, result.upper - eps), min(high, result.lower + eps)
     return min(max(mean, low), max(high, low))
+
+
+def _soonest(change: Mapping[str, Any]) -> int | None:
+    """Return the budget, or what money and time were expected to buy, whichever ends sooner; a horizon of 0 is
+    none."""
+    ends = [end for end in (change["max_calls"], change.get("horizon")) if end]
+    return min(ends, default=None)
 
 
 def aim_of(since: int, goal: Mapping[str, Any], budget: int | None) -> AimSince:

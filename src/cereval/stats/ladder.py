@@ -1,0 +1,151 @@
+"""A ladder of horizons: a small share of the capital that makes the interval decent long before the goal.
+
+Deadline bets put everything on the horizon of the goal, so that whoever stops earlier gets an interval two to three
+times as wide as need be. A few accounts, the rungs, replicate fixed-horizon tests that are decided after 25, 50,
+100, ... draws instead; one whose horizon has passed aims at four times it.
+
+Theorem. Let K_0 (the other accounts) and K_1 ... K_r (the rungs) be nonnegative supermartingales under R <= m, and
+start with capital s_0 + ... + s_r <= 1, fixed in advance. Their sum is a nonnegative supermartingale that starts at
+1 at most, so it ever reaches 1/alpha with probability at most alpha: the corollaries of `stats.betting` hold for it.
+Proof: conditional expectation is linear; Ville (1939). What each rung aims at is its own business: the share s_j is
+played as a test of level alpha s_j, which reaches 1/alpha alone exactly when that test rejects.
+
+The rungs keep wealth on a grid of their own that is coarser than the table's. A value m of the table counts, against
+R <= m, the rungs' wealth at the next of their values above m (R <= m implies R <= that value, under which it is a
+supermartingale), against R >= m at the next below. The grid is divided as the window narrows, as `betting` divides
+its own, and for the same reason validly.
+
+With a tilt (see `betting`) only the other accounts are tilted: K+(b) and K-(a) of neighbouring values then start
+with at most 2 (1 - s) + 2 s together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.stats.bets import Position, null_variance, replicating
+from cereval.stats.increments import Increment, Prospect
+from cereval.stats.information import LARGEST_SQUARE, Information
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rungs:
+    """Where the rungs are, in draws like the first, and the share of the capital that they have together.
+
+    share: .05 costs less than 1% of the calls at the goal; .1 costs 2%, .2 up to 17%. again: a rung whose horizon has
+    passed aims at so many times it. cells: of the grid at first; it is divided into `finer` parts wherever the window
+    has under 1/finer of that, down to `least`.
+    """
+
+    horizons: tuple[float, ...] = (25.0, 50.0, 100.0, 200.0, 400.0)
+    share: float = 0.05
+    again: float = 4.0
+    cells: int = 256
+    finer: int = 4
+    least: float = 2e-5
+    overshoot: float = 0.05
+    patience: float = 0.03
+
+
+class Ladder:
+    """The rungs' games on their own grid, restricted to the window that the table still plays.
+
+    >>> from cereval.stats.increments import Tally
+    >>> ladder, clock = Ladder(Rungs(share=1.0), 0.025, 0.8), Information()
+    >>> tally = Tally(np.full(400, 1 / 400), replacement=False)
+    >>> for item in range(50):
+    ...     prospect = tally.prospect()
+    ...     ladder.stake(prospect, clock, 0.0, 1.0)
+    ...     increment = tally.settle(item, 0.0, 0.0)
+    ...     ladder.settle(increment)
+    ...     clock.add(increment.low, prospect.variance)
+    >>> bool(ladder.log_wealth(np.array([0.2]))[1, 0] > np.log(40))
+    True
+    """
+
+    def __init__(self, rungs: Rungs, alpha: float, cap: float) -> None:
+        self.rungs, self.cap = rungs, cap
+        self._level = alpha / (1 + rungs.overshoot)
+        self._horizons = np.array(rungs.horizons) * LARGEST_SQUARE
+        self.candidates: Floats = np.linspace(0.0, 1.0, rungs.cells + 1)
+        shape = (len(rungs.horizons), 2, len(self.candidates))
+        self._wealth = np.full(shape, log(rungs.share / len(rungs.horizons)))
+        self._total = np.full(shape[1:], log(rungs.share))
+        self._window, self._stakes = slice(0, 0), np.zeros((len(rungs.horizons), 2, 0))
+
+    def stake(self, prospect: Prospect, clock: Information, lower: float, upper: float) -> None:
+        """Places the rungs' bets on the next increment; the table is open between `lower` and `upper`."""
+        window = self._fitted(lower, upper)
+        candidates = self.candidates[window]
+        position = Position(
+            candidates=candidates,
+            log_wealth=self._wealth[:, :, window],
+            null_variance=null_variance(candidates, prospect, clock),
+            prospect=prospect,
+            clock=clock,
+            information_needed=0.0,
+            eps=0.0,
+        )
+        room = np.vstack((candidates - prospect.floor, prospect.ceiling - candidates))
+        ahead = self.ahead(clock.total)[:, None, None]
+        self._stakes = np.minimum(
+            replicating(position, self._level, ahead), self.cap / np.maximum(room, 1e-12)
+        )
+        self._window = window
+
+    def ahead(self, total: float) -> Floats:
+        """The information until each rung's horizon, which moves on once it has passed."""
+        while (passed := self._horizons <= total).any():
+            self._horizons[passed] *= self.rungs.again
+        found: Floats = np.maximum(self._horizons - total, self.rungs.patience * self._horizons)
+        return found
+
+    def settle(self, increment: Increment) -> None:
+        """Pays out the bets placed by `stake`."""
+        window = self._window
+        candidates = self.candidates[window]
+        gain = np.vstack((increment.low - candidates, candidates - increment.high))
+        wealth = self._wealth[:, :, window]
+        wealth += np.log1p(self._stakes * gain)
+        most = wealth.max(axis=0)
+        self._total[:, window] = most + np.log(np.exp(wealth - most).sum(axis=0))
+
+    def log_wealth(self, values: Floats) -> Floats:
+        """What the rungs have together against R <= m and against R >= m, for values m in [0, 1]."""
+        above = np.searchsorted(self.candidates, values)
+        below = np.searchsorted(self.candidates, values, side="right") - 1
+        return np.vstack((self._total[0, above], self._total[1, below]))
+
+    # -- the grid -------------------------------------------------------------------------------------------------
+
+    def _fitted(self, lower: float, upper: float) -> slice:
+        """The window of the values that the table's count, after dividing the grid where it has too few."""
+        rungs = self.rungs
+        window = self._between(lower, upper)
+        while (window.stop - window.start) * rungs.finer < rungs.cells and self._step > rungs.least:
+            self._divide(rungs.finer)
+            window = self._between(lower, upper)
+        return window
+
+    @property
+    def _step(self) -> float:
+        return 1.0 / (len(self.candidates) - 1)
+
+    def _between(self, lower: float, upper: float) -> slice:
+        first = int(np.searchsorted(self.candidates, lower, side="right")) - 1
+        return slice(max(first, 0), int(np.searchsorted(self.candidates, upper)) + 1)
+
+    def _divide(self, parts: int) -> None:
+        """Divides the grid; a new value goes on with the wealth of the next old one that its null implies."""
+        spots = np.arange((len(self.candidates) - 1) * parts + 1)
+        below, above = spots // parts, -(-spots // parts)
+        self.candidates = np.linspace(0.0, 1.0, len(spots))
+        self._wealth = np.stack((self._wealth[:, 0, above], self._wealth[:, 1, below]), axis=1)
+        self._total = np.stack((self._total[0, above], self._total[1, below]))
