@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from shown import OURS, TOKEN, begin, client, go_on, opened, questions
 
-from cereval.errors import InvalidInput
+from cereval.errors import InvalidInput, Misuse
 from cereval.store.sql import SqlStore
+from cereval.view.app import listening_at
 from cereval.view.security import view_token
 
 
@@ -121,3 +122,11 @@ def test_a_token_that_others_could_read_is_made_anew(tmp_path: Path, monkeypatch
     (tmp_path / "cereval" / "view-token").chmod(0o644)
     assert view_token() != first
     assert (tmp_path / "cereval" / "view-token").stat().st_mode & 0o077 == 0
+
+
+def test_a_port_that_is_taken_gets_one_line() -> None:
+    with (
+        listening_at("127.0.0.1", 0) as taken,
+        pytest.raises(Misuse, match="choose another --host or --port"),
+    ):
+        listening_at("127.0.0.1", taken.getsockname()[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -401,9 +402,21 @@ def serve(
         timeout_graceful_shutdown=1,
         server_header=False,
     )
+    listening = listening_at(host, port)
     server = _Server(config, host, token, browser, say)
-    with contextlib.suppress(KeyboardInterrupt):
-        server.run()
+    with contextlib.suppress(KeyboardInterrupt), listening:
+        server.run(sockets=[listening])
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    """Listen at an address, or say in one line why not."""
+    name = host.strip("[]")
+    try:
+        return socket.create_server((name, port), family=socket.AF_INET6 if ":" in name else socket.AF_INET)
+    except OSError as error:
+        raise Misuse(
+            f"cannot listen at {host}:{port} ({error.strerror}); choose another --host or --port"
+        ) from None
 
 
 class _Server(uvicorn.Server):
