@@ -145,8 +145,9 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("data_hash", "data_name", "target", "method", "failure_rule"), (str,)),
     **dict.fromkeys(("kind", "seed_source", "nonce"), (str,)),
     **dict.fromkeys(("side_information", "tasks"), (list, tuple)),
-    **dict.fromkeys(("n_items", "seed", "attempt"), (int,)),
+    **dict.fromkeys(("n_items", "seed", "attempt", "engine"), (int,)),
     "confidence": (float, int),
+    "cells": (bool,),
     "max_calls": (int, type(None)),
 }
 """What each field of a plan is: one that was read may come from anybody."""
@@ -157,7 +158,7 @@ def _check_types(given: Mapping[str, Any]) -> None:
     if missing:
         raise InvalidInput("plan", f"one with the field {missing[0]}", sorted(given))
     for name, value in given.items():
-        if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
+        if not isinstance(value, _KINDS[name]) or isinstance(value, bool) is not (name == "cells"):
             raise InvalidInput(f"{name} of the plan", f"of the kind {_KINDS[name][0].__name__}", value)
     for name in ("side_information", "tasks"):
         if not all(isinstance(one, str) for one in given.get(name, ())):
