@@ -136,6 +136,8 @@ def plus_minus(result: Bounded, digits: int = 2) -> str:
     >>> from types import SimpleNamespace
     >>> plus_minus(SimpleNamespace(estimate=0.82, lower=0.802, upper=0.8381), digits=1)
     '82.0% ± 1.9%'
+    >>> plus_minus(SimpleNamespace(estimate=0.55264, lower=0.47264, upper=0.63264))
+    '55.264% ± 8.000%'
     """
     return _plus_minus(result.estimate, result.lower, result.upper, digits, "")
 
@@ -150,17 +152,28 @@ def signed_plus_minus(difference: float, lower: float, upper: float) -> str:
 
 
 def _plus_minus(estimate: float, lower: float, upper: float, digits: int, sign: str) -> str:
-    """Round the estimate to where the radius, rounded up, still holds the whole interval and is no longer for it."""
+    """Round the estimate to where the radius, rounded up, still holds the whole interval and is no longer for it.
+
+    Where no estimate with so many digits does, one digit more is shown: ends need not lie on hundredths.
+    """
     estimate, lower, upper = estimate * 100, lower * 100, upper * 100
+    middle, radius, fits = _rounded_ball(estimate, lower, upper, digits)
+    if not fits:
+        more = _rounded_ball(estimate, lower, upper, digits + 1)
+        if more[2]:
+            middle, radius, digits = more[0], more[1], digits + 1
+    return f"{middle:{sign}.{digits}f}% ± {radius:.{digits}f}%"
+
+
+def _rounded_ball(estimate: float, lower: float, upper: float, digits: int) -> tuple[float, float, bool]:
+    """Return a middle and a radius of so many digits that hold the interval, and whether rounding cost nothing."""
     radius, step = _up(max(estimate - lower, upper - estimate), digits), 10.0**-digits
     least = math.ceil((upper - radius) / step - 1e-6) * step
     most = math.floor((lower + radius) / step + 1e-6) * step
     middle = round(estimate, digits)
     if least <= most + step / 2:
-        middle = min(max(middle, least), most)
-    else:
-        radius = _up(max(middle - lower, upper - middle), digits)
-    return f"{middle:{sign}.{digits}f}% ± {radius:.{digits}f}%"
+        return min(max(middle, least), most), radius, True
+    return middle, _up(max(middle - lower, upper - middle), digits), False
 
 
 def _up(value: float, digits: int) -> float:
