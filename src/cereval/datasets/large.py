@@ -57,7 +57,7 @@ HEAD = 1000
 Integers = NDArray[np.int64]
 
 
-class Rows(Protocol):
+class RowReader(Protocol):
     """Reach the rows of a file by number. `batches` goes through the columns of some parts, once, to check them."""
 
     names: list[str]
@@ -78,7 +78,7 @@ class FileItems(Sequence[Item]):
     """
 
     def __init__(
-        self, source: str, rows: Rows, scan: Scan, file_hash: str, left_out: Integers | None = None
+        self, source: str, rows: RowReader, scan: Scan, file_hash: str, left_out: Integers | None = None
     ) -> None:
         self.source, self._rows, self._scan, self._file_hash = source, rows, scan, file_hash
         self._left_out = np.empty(0, dtype=np.int64) if left_out is None else left_out
@@ -250,7 +250,9 @@ def read_large(
 ) -> DataSet:
     """Open a large file: its fields are found, every row is checked once, and nothing but numbers is kept."""
     path = Path(source)
-    opener: Callable[[Path], Rows] = JsonlRows if FORMATS[path.suffix.lower()] == "jsonl" else ParquetRows
+    opener: Callable[[Path], RowReader] = (
+        JsonlRows if FORMATS[path.suffix.lower()] == "jsonl" else ParquetRows
+    )
     rows = opener(path)
     parts = fields.resolved(rows.names, source)
     scan = _scanned(rows, parts, source, combined=combined)
@@ -284,7 +286,7 @@ class Scan:
 
 @dataclass(slots=True)
 class _Scanner:
-    rows: Rows
+    rows: RowReader
     parts: Fields
     source: str
     size: int = 0
@@ -384,7 +386,7 @@ class _Scanner:
         return Scan(self.parts, self.size, first, names, place[np.concatenate(self.codes)], hashes)
 
 
-def _scanned(rows: Rows, parts: Fields, source: str, *, combined: bool) -> Scan:
+def _scanned(rows: RowReader, parts: Fields, source: str, *, combined: bool) -> Scan:
     scanner = _Scanner(rows, parts, source)
     for table in rows.batches(parts):
         scanner.take(table)
@@ -394,7 +396,7 @@ def _scanned(rows: Rows, parts: Fields, source: str, *, combined: bool) -> Scan:
     return scan
 
 
-def _check_unique(rows: Rows, parts: Fields, hashes: Integers, source: str) -> None:
+def _check_unique(rows: RowReader, parts: Fields, hashes: Integers, source: str) -> None:
     """Refuse an id that is there twice: equal hashes are rare enough to look at the ids themselves."""
     order = np.argsort(hashes, kind="stable")
     same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
@@ -505,7 +507,7 @@ class JsonlRows:
         self._file: BinaryIO = open_regular(path, FILE_LIMIT)
         weakref.finalize(self, self._file.close)
         self._starts: Integers = np.empty(0, dtype=np.int64)
-        self._lines: Integers | None = None
+        self._blank: Integers = np.empty(0, dtype=np.int64)
         head = [
             json_object(path, number, line)
             for number, line in enumerate(islice(self._file, HEAD), start=1)
@@ -517,8 +519,7 @@ class JsonlRows:
     def batches(self, parts: Fields) -> Iterator[Any]:
         wanted = [name for name in self.names if name in parts.used()]
         schema = self._schema(wanted)
-        begun, number = [], 0
-        blank: list[Integers] = []
+        begun, lines = [], 0
         self._file.seek(0)
         for start, block in self._blocks():
             ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
@@ -526,15 +527,14 @@ class JsonlRows:
             starts = starts[starts < len(block)]
             table = None if schema is None else _parsed(block, schema)
             if table is None or table.num_rows != len(starts):
-                table, filled = self._parsed_slowly(block, starts, number, wanted)
-                blank.append(number + np.flatnonzero(~filled))
+                table, filled = self._parsed_slowly(block, starts, lines, wanted)
+                self._blank = np.concatenate((self._blank, lines + np.flatnonzero(~filled)))
                 begun.append(start + starts[filled])
             else:
                 begun.append(start + starts)
-            number += len(starts)
-            self._starts, self._lines = np.concatenate(begun), _line_numbers(number, blank)
+            lines += len(starts)
             yield table
-            begun = [self._starts]
+        self._starts = np.concatenate(begun)
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Yield whole lines, about sixteen megabytes at a time, with where they begin."""
@@ -599,16 +599,12 @@ class JsonlRows:
         return Row(self.place(number), json_object(self.path, at, line))
 
     def _line(self, number: int) -> int:
-        return number + 1 if self._lines is None else int(self._lines[number])
+        """Return the line of a record: the k-th blank line stands before the records from blank[k] - k on."""
+        before = self._blank - np.arange(len(self._blank))
+        return number + 1 + int(np.searchsorted(before, number, side="right"))
 
     def place(self, number: int) -> str:
         return f"line {self._line(number)}"
-
-
-def _line_numbers(lines: int, blank: Sequence[Integers]) -> Integers | None:
-    """Return the number of the line of each record; None where no line is blank."""
-    gaps = np.concatenate(blank) if blank else np.empty(0, dtype=np.int64)
-    return np.delete(np.arange(1, lines + 1), gaps) if len(gaps) else None
 
 
 def _parsed(block: bytes, schema: Any) -> Any:
