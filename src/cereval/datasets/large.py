@@ -16,7 +16,7 @@ import os
 import tempfile
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -32,6 +32,7 @@ from cereval.datasets.fields import Fields, as_text, choices_of, identity_of
 from cereval.datasets.files import (
     FORMATS,
     LINE_LIMIT,
+    MOST_CELLS,
     MOST_COLUMNS,
     Row,
     column_values,
@@ -48,6 +49,9 @@ LARGE = 500_000
 """Questions up to which a file is read whole, as before: about a gigabyte, and half a minute."""
 
 FILE_LIMIT = 2**40
+MOST_ROWS = 100_000_000
+"""Questions of one file: 3 GB of numbers to keep of them."""
+
 BLOCK = 16 * MIB
 PIECE = 1024
 BATCH = 64 * PIECE
@@ -422,16 +426,15 @@ class ParquetRows:
 
         self.path = path
         self._file = open_regular(path, FILE_LIMIT)
+        weakref.finalize(self, self._file.close)
         with _as_parquet(path):
             self._parquet = pq.ParquetFile(self._file)
-            self._schema = self._parquet.schema_arrow
+            self._schema = _plain(self._parquet.schema_arrow)
         self.names = list(self._schema.names)
-        if len(self.names) > MOST_COLUMNS or len(set(self.names)) < len(self.names):
-            raise BadContent(f"{path} has two columns of one name, or more than {MOST_COLUMNS:,}")
+        _check_shape(path, self._parquet.metadata.num_rows, self.names)
         # Without a name: gone when the process ends, however it ends.
         self._copy = tempfile.TemporaryFile(prefix="cereval-")  # noqa: SIM115
-        for file in (self._file, self._copy):
-            weakref.finalize(self, file.close)
+        weakref.finalize(self, self._copy.close)
         self._pieces: Any = None
         self._waiting: Any = None
         self._piece = lru_cache(64)(self._read_piece)
@@ -446,31 +449,35 @@ class ParquetRows:
             pa.ipc.new_file(self._copy, self._schema, options=self._options) as writer,
         ):
             for batch in self._parquet.iter_batches(batch_size=BATCH):
-                for table in self._whole_pieces(batch):
-                    writer.write_batch(table)
-                yield pa.Table.from_batches([batch]).select(wanted)
-            for table in self._rest():
-                writer.write_batch(table)
+                table = pa.Table.from_batches([batch]).cast(self._schema)
+                self._write(writer, self._whole_pieces(table))
+                yield table.select(wanted)
+            self._write(writer, [] if self._waiting is None else [self._waiting])
         self._file.close()
         self._copy.flush()
         self._pieces = pa.ipc.open_file(pa.PythonFile(self._copy, mode="r"))
 
-    def _whole_pieces(self, batch: Any) -> Iterator[Any]:
-        """Cut batches into pieces of equal size, whatever size the batches have; what is left waits for the next."""
+    def _write(self, writer: Any, pieces: Iterable[Any]) -> None:
+        try:
+            for piece in pieces:
+                writer.write_batch(piece)
+        except OSError as error:
+            folder = tempfile.gettempdir()
+            raise BadFile(
+                f"{self.path}: its copy in {folder} cannot be written ({one_line(error)}); TMPDIR names another folder"
+            ) from None
+
+    def _whole_pieces(self, table: Any) -> Iterator[Any]:
+        """Cut tables into pieces of equal size, whatever size they have; what is left waits for the next."""
         import pyarrow as pa
 
-        batches = [batch] if self._waiting is None else [self._waiting, batch]
-        joined = pa.Table.from_batches(batches).combine_chunks().to_batches(max_chunksize=None)
-        whole = joined[0] if joined else batch
-        count = whole.num_rows // PIECE * PIECE
+        if self._waiting is not None:
+            table = pa.concat_tables([pa.Table.from_batches([self._waiting]), table])
+        (whole,) = table.combine_chunks().to_batches() or [None]
+        count = table.num_rows // PIECE * PIECE
         for start in range(0, count, PIECE):
             yield whole.slice(start, PIECE)
-        self._waiting = whole.slice(count) if count < whole.num_rows else None
-
-    def _rest(self) -> Iterator[Any]:
-        if self._waiting is not None:
-            yield self._waiting
-        self._waiting = None
+        self._waiting = whole.slice(count) if count < table.num_rows else None
 
     def _read_piece(self, number: int) -> Any:
         return self._pieces.get_batch(number)
@@ -483,6 +490,29 @@ class ParquetRows:
 
     def place(self, number: int) -> str:
         return f"row {number + 1}"
+
+
+def _plain(schema: Any) -> Any:
+    """Return the columns without dictionaries: those of the row groups differ, and a copy has room for one."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            (field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
+            for field in schema
+        ]
+    )
+
+
+def _check_shape(path: Path, rows: int, names: Sequence[str]) -> None:
+    """Refuse what a few bytes may claim: a Parquet file stores a billion equal cells in them."""
+    if len(names) > MOST_COLUMNS or len(set(names)) < len(names):
+        raise BadContent(f"{path} has two columns of one name, or more than {MOST_COLUMNS:,}")
+    if rows > MOST_ROWS or rows * len(names) > 10 * MOST_CELLS:
+        raise BadContent(
+            f"{path} has {rows:,} rows of {len(names):,} columns; at most {MOST_ROWS:,} rows and {10 * MOST_CELLS:,} "
+            "cells are read"
+        )
 
 
 @contextmanager
@@ -513,7 +543,9 @@ class JsonlRows:
             for number, line in enumerate(islice(self._file, HEAD), start=1)
             if line.strip()
         ]
-        self._example = {name: value for row in reversed(head) for name, value in row.items()}
+        self._example = {
+            name: value for row in reversed(head) for name, value in row.items() if value is not None
+        }
         self.names = list(dict.fromkeys(name for row in head for name in row))
 
     def batches(self, parts: Fields) -> Iterator[Any]:
@@ -561,7 +593,7 @@ class JsonlRows:
         kinds = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
         found = []
         for name in wanted:
-            value = self._example[name]
+            value = self._example.get(name)
             if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
                 found.append((name, pa.list_(pa.string())))
             elif type(value) in kinds:
