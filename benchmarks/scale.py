@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import resource
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -114,14 +115,12 @@ def session_cost(name: str, size: int) -> Cost:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def write_questions(path: Path, size: int, first: int = 0) -> None:
-    """Write questions with ids, answers and categories as Parquet, in row groups of a million."""
+def questions(size: int, first: int = 0) -> Iterator[Any]:
+    """Yield tables of a million questions with ids, answers and categories."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     filler = "The committee debates the merits of a proposal that nobody has read in detail. " * 2
-    writer = None
     for start in range(first, first + size, NEW):
         numbers = pa.array(np.arange(start, min(start + NEW, first + size)))
         texts, last = pc.cast(numbers, pa.string()), pa.array(np.asarray(numbers) % CATEGORIES)
@@ -131,11 +130,33 @@ def write_questions(path: Path, size: int, first: int = 0) -> None:
             "answer": pc.cast(pc.add(numbers, 1), pa.string()),
             "category": pc.binary_join_element_wise("topic", pc.cast(last, pa.string()), " "),
         }
-        table = pa.table(columns)
+        yield pa.table(columns)
+
+
+def write_parquet(path: Path, size: int, first: int = 0) -> None:
+    """Write questions in row groups of a million."""
+    import pyarrow.parquet as pq
+
+    writer = None
+    for table in questions(size, first):
         writer = writer or pq.ParquetWriter(path, table.schema)
         writer.write_table(table, row_group_size=NEW)
     assert writer is not None
     writer.close()
+
+
+def write_jsonl(path: Path, size: int) -> None:
+    """Write questions as lines of JSON."""
+    import pyarrow.compute as pc
+
+    with path.open("wb") as file:
+        for table in questions(size):
+            parts = [
+                pc.binary_join_element_wise(f'"{name}": "', table.column(name), '"', "")
+                for name in table.column_names
+            ]
+            lines = pc.binary_join_element_wise("{", pc.binary_join_element_wise(*parts, ", "), "}", "")
+            file.write("\n".join(lines.to_pylist()).encode() + b"\n")
 
 
 def first_call_cost(path: str, size: int, store: str) -> Cost:
@@ -154,7 +175,7 @@ def first_call_cost(path: str, size: int, store: str) -> Cost:
         (draw,) = begun.session.ask()
         work.prompt.messages(work.items[draw.item])
     wall, cpu = watch.read()
-    return Cost("`run`, up to the first call", size, wall, cpu, peak_mb())
+    return Cost(f"`run`, {Path(path).suffix[1:]}, up to the first call", size, wall, cpu, peak_mb())
 
 
 def extend_cost(small: str, more: str, store: str) -> Cost:
@@ -203,13 +224,16 @@ def file_costs(most: int) -> list[Cost]:
     found = []
     with TemporaryDirectory() as folder:
         store = f"sqlite:///{folder}/s.db"
-        small, more, large = (str(Path(folder) / f"{name}.parquet") for name in ("small", "more", "large"))
+        small, more = (str(Path(folder) / f"{name}.parquet") for name in ("small", "more"))
         for size in (size for size in SIZES if NEW <= size <= most):
-            alone(write_questions, Path(large), size)
-            found.append(alone(first_call_cost, large, size, store))
+            for name, write in (("large.parquet", write_parquet), ("large.jsonl", write_jsonl)):
+                large = Path(folder) / name
+                alone(write, large, size)
+                found.append(alone(first_call_cost, str(large), size, store))
+                large.unlink()
         if most >= NEW:
-            alone(write_questions, Path(small), 10_000)
-            alone(write_questions, Path(more), NEW, 10_000)
+            alone(write_parquet, Path(small), 10_000)
+            alone(write_parquet, Path(more), NEW, 10_000)
             found.append(alone(extend_cost, small, more, f"sqlite:///{folder}/grown.db"))
     return found
 
@@ -228,7 +252,7 @@ def main(most: int, out: Path | None) -> None:
     parts = [
         INTRODUCTION,
         markdown(["method", "items", *opened, "us a draw", "x 10^4", "refit ms"], session_rows(sessions)),
-        "Parquet files of 200 bytes a question, in row groups of a million; a model that plays its part.",
+        "Files of some 200 bytes a question, Parquet in row groups of a million; the model is scripted.",
         markdown(
             ["what", "items", "cpu s", "clock s", "peak MB"],
             [

@@ -62,6 +62,10 @@ POOLS: dict[str, list[tuple[str, str]]] = {
         ("expected, random responses", "active"),
         ("hedged, Bernoulli 0.1", "hedged"),
     ],
+    "items that share a forecast": [
+        (name, "active")
+        for name in ("adversarial history, cells", "history, cells", "rare graded, cells", "weights, cells")
+    ],
 }
 
 

@@ -160,6 +160,31 @@ def test_ids_and_answers_of_several_kinds_are_read_as_texts(tmp_path: Path) -> N
     assert list(on_disk(file)) == list(read_dataset(file).items)
 
 
+def test_columns_with_dictionaries_are_read(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist(questions())
+    coded = table.set_column(3, "category", table.column("category").dictionary_encode())
+    file = tmp_path / "data.parquet"
+    pq.write_table(coded, file, row_group_size=33)
+    assert list(on_disk(file)) == list(read_dataset(file).items)
+
+
+def test_a_file_that_claims_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = parquet(tmp_path / "data", questions())
+    monkeypatch.setattr(large, "MOST_ROWS", 199)
+    with pytest.raises(BadFile, match="has 200 rows of 5 columns; at most 199 rows"):
+        on_disk(file)
+
+
+def test_a_copy_that_finds_no_room_says_so(tmp_path: Path) -> None:
+    class Full:
+        def write_batch(self, _: object) -> None:
+            raise OSError(28, "No space left on device")
+
+    rows = large.ParquetRows(parquet(tmp_path / "data", questions()))
+    with pytest.raises(BadFile, match=r"cannot be written .*No space left.*TMPDIR"):
+        rows._write(Full(), [None])
+
+
 @WRITERS
 def test_examples_are_taken_out(tmp_path: Path, write: Writer) -> None:
     file = write(tmp_path / "data", questions())

@@ -16,7 +16,7 @@ import os
 import tempfile
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -32,6 +32,7 @@ from cereval.datasets.fields import Fields, as_text, choices_of, identity_of
 from cereval.datasets.files import (
     FORMATS,
     LINE_LIMIT,
+    MOST_CELLS,
     MOST_COLUMNS,
     Row,
     column_values,
@@ -48,6 +49,9 @@ LARGE = 500_000
 """Questions up to which a file is read whole, as before: about a gigabyte, and half a minute."""
 
 FILE_LIMIT = 2**40
+MOST_ROWS = 100_000_000
+"""Questions of one file: 3 GB of numbers to keep of them."""
+
 BLOCK = 16 * MIB
 PIECE = 1024
 BATCH = 64 * PIECE
@@ -57,7 +61,7 @@ HEAD = 1000
 Integers = NDArray[np.int64]
 
 
-class Rows(Protocol):
+class RowReader(Protocol):
     """Reach the rows of a file by number. `batches` goes through the columns of some parts, once, to check them."""
 
     names: list[str]
@@ -78,7 +82,7 @@ class FileItems(Sequence[Item]):
     """
 
     def __init__(
-        self, source: str, rows: Rows, scan: Scan, file_hash: str, left_out: Integers | None = None
+        self, source: str, rows: RowReader, scan: Scan, file_hash: str, left_out: Integers | None = None
     ) -> None:
         self.source, self._rows, self._scan, self._file_hash = source, rows, scan, file_hash
         self._left_out = np.empty(0, dtype=np.int64) if left_out is None else left_out
@@ -250,7 +254,9 @@ def read_large(
 ) -> DataSet:
     """Open a large file: its fields are found, every row is checked once, and nothing but numbers is kept."""
     path = Path(source)
-    opener: Callable[[Path], Rows] = JsonlRows if FORMATS[path.suffix.lower()] == "jsonl" else ParquetRows
+    opener: Callable[[Path], RowReader] = (
+        JsonlRows if FORMATS[path.suffix.lower()] == "jsonl" else ParquetRows
+    )
     rows = opener(path)
     parts = fields.resolved(rows.names, source)
     scan = _scanned(rows, parts, source, combined=combined)
@@ -284,7 +290,7 @@ class Scan:
 
 @dataclass(slots=True)
 class _Scanner:
-    rows: Rows
+    rows: RowReader
     parts: Fields
     source: str
     size: int = 0
@@ -384,7 +390,7 @@ class _Scanner:
         return Scan(self.parts, self.size, first, names, place[np.concatenate(self.codes)], hashes)
 
 
-def _scanned(rows: Rows, parts: Fields, source: str, *, combined: bool) -> Scan:
+def _scanned(rows: RowReader, parts: Fields, source: str, *, combined: bool) -> Scan:
     scanner = _Scanner(rows, parts, source)
     for table in rows.batches(parts):
         scanner.take(table)
@@ -394,7 +400,7 @@ def _scanned(rows: Rows, parts: Fields, source: str, *, combined: bool) -> Scan:
     return scan
 
 
-def _check_unique(rows: Rows, parts: Fields, hashes: Integers, source: str) -> None:
+def _check_unique(rows: RowReader, parts: Fields, hashes: Integers, source: str) -> None:
     """Refuse an id that is there twice: equal hashes are rare enough to look at the ids themselves."""
     order = np.argsort(hashes, kind="stable")
     same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
@@ -420,16 +426,15 @@ class ParquetRows:
 
         self.path = path
         self._file = open_regular(path, FILE_LIMIT)
+        weakref.finalize(self, self._file.close)
         with _as_parquet(path):
             self._parquet = pq.ParquetFile(self._file)
-            self._schema = self._parquet.schema_arrow
+            self._schema = _plain(self._parquet.schema_arrow)
         self.names = list(self._schema.names)
-        if len(self.names) > MOST_COLUMNS or len(set(self.names)) < len(self.names):
-            raise BadContent(f"{path} has two columns of one name, or more than {MOST_COLUMNS:,}")
+        _check_shape(path, self._parquet.metadata.num_rows, self.names)
         # Without a name: gone when the process ends, however it ends.
         self._copy = tempfile.TemporaryFile(prefix="cereval-")  # noqa: SIM115
-        for file in (self._file, self._copy):
-            weakref.finalize(self, file.close)
+        weakref.finalize(self, self._copy.close)
         self._pieces: Any = None
         self._waiting: Any = None
         self._piece = lru_cache(64)(self._read_piece)
@@ -444,31 +449,35 @@ class ParquetRows:
             pa.ipc.new_file(self._copy, self._schema, options=self._options) as writer,
         ):
             for batch in self._parquet.iter_batches(batch_size=BATCH):
-                for table in self._whole_pieces(batch):
-                    writer.write_batch(table)
-                yield pa.Table.from_batches([batch]).select(wanted)
-            for table in self._rest():
-                writer.write_batch(table)
+                table = pa.Table.from_batches([batch]).cast(self._schema)
+                self._write(writer, self._whole_pieces(table))
+                yield table.select(wanted)
+            self._write(writer, [] if self._waiting is None else [self._waiting])
         self._file.close()
         self._copy.flush()
         self._pieces = pa.ipc.open_file(pa.PythonFile(self._copy, mode="r"))
 
-    def _whole_pieces(self, batch: Any) -> Iterator[Any]:
-        """Cut batches into pieces of equal size, whatever size the batches have; what is left waits for the next."""
+    def _write(self, writer: Any, pieces: Iterable[Any]) -> None:
+        try:
+            for piece in pieces:
+                writer.write_batch(piece)
+        except OSError as error:
+            folder = tempfile.gettempdir()
+            raise BadFile(
+                f"{self.path}: its copy in {folder} cannot be written ({one_line(error)}); TMPDIR names another folder"
+            ) from None
+
+    def _whole_pieces(self, table: Any) -> Iterator[Any]:
+        """Cut tables into pieces of equal size, whatever size they have; what is left waits for the next."""
         import pyarrow as pa
 
-        batches = [batch] if self._waiting is None else [self._waiting, batch]
-        joined = pa.Table.from_batches(batches).combine_chunks().to_batches(max_chunksize=None)
-        whole = joined[0] if joined else batch
-        count = whole.num_rows // PIECE * PIECE
+        if self._waiting is not None:
+            table = pa.concat_tables([pa.Table.from_batches([self._waiting]), table])
+        (whole,) = table.combine_chunks().to_batches() or [None]
+        count = table.num_rows // PIECE * PIECE
         for start in range(0, count, PIECE):
             yield whole.slice(start, PIECE)
-        self._waiting = whole.slice(count) if count < whole.num_rows else None
-
-    def _rest(self) -> Iterator[Any]:
-        if self._waiting is not None:
-            yield self._waiting
-        self._waiting = None
+        self._waiting = whole.slice(count) if count < table.num_rows else None
 
     def _read_piece(self, number: int) -> Any:
         return self._pieces.get_batch(number)
@@ -481,6 +490,29 @@ class ParquetRows:
 
     def place(self, number: int) -> str:
         return f"row {number + 1}"
+
+
+def _plain(schema: Any) -> Any:
+    """Return the columns without dictionaries: those of the row groups differ, and a copy has room for one."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            (field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
+            for field in schema
+        ]
+    )
+
+
+def _check_shape(path: Path, rows: int, names: Sequence[str]) -> None:
+    """Refuse what a few bytes may claim: a Parquet file stores a billion equal cells in them."""
+    if len(names) > MOST_COLUMNS or len(set(names)) < len(names):
+        raise BadContent(f"{path} has two columns of one name, or more than {MOST_COLUMNS:,}")
+    if rows > MOST_ROWS or rows * len(names) > 10 * MOST_CELLS:
+        raise BadContent(
+            f"{path} has {rows:,} rows of {len(names):,} columns; at most {MOST_ROWS:,} rows and {10 * MOST_CELLS:,} "
+            "cells are read"
+        )
 
 
 @contextmanager
@@ -505,20 +537,21 @@ class JsonlRows:
         self._file: BinaryIO = open_regular(path, FILE_LIMIT)
         weakref.finalize(self, self._file.close)
         self._starts: Integers = np.empty(0, dtype=np.int64)
-        self._lines: Integers | None = None
+        self._blank: Integers = np.empty(0, dtype=np.int64)
         head = [
             json_object(path, number, line)
             for number, line in enumerate(islice(self._file, HEAD), start=1)
             if line.strip()
         ]
-        self._example = {name: value for row in reversed(head) for name, value in row.items()}
+        self._example = {
+            name: value for row in reversed(head) for name, value in row.items() if value is not None
+        }
         self.names = list(dict.fromkeys(name for row in head for name in row))
 
     def batches(self, parts: Fields) -> Iterator[Any]:
         wanted = [name for name in self.names if name in parts.used()]
         schema = self._schema(wanted)
-        begun, number = [], 0
-        blank: list[Integers] = []
+        begun, lines = [], 0
         self._file.seek(0)
         for start, block in self._blocks():
             ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
@@ -526,15 +559,14 @@ class JsonlRows:
             starts = starts[starts < len(block)]
             table = None if schema is None else _parsed(block, schema)
             if table is None or table.num_rows != len(starts):
-                table, filled = self._parsed_slowly(block, starts, number, wanted)
-                blank.append(number + np.flatnonzero(~filled))
+                table, filled = self._parsed_slowly(block, starts, lines, wanted)
+                self._blank = np.concatenate((self._blank, lines + np.flatnonzero(~filled)))
                 begun.append(start + starts[filled])
             else:
                 begun.append(start + starts)
-            number += len(starts)
-            self._starts, self._lines = np.concatenate(begun), _line_numbers(number, blank)
+            lines += len(starts)
             yield table
-            begun = [self._starts]
+        self._starts = np.concatenate(begun)
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Yield whole lines, about sixteen megabytes at a time, with where they begin."""
@@ -561,7 +593,7 @@ class JsonlRows:
         kinds = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
         found = []
         for name in wanted:
-            value = self._example[name]
+            value = self._example.get(name)
             if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
                 found.append((name, pa.list_(pa.string())))
             elif type(value) in kinds:
@@ -599,16 +631,12 @@ class JsonlRows:
         return Row(self.place(number), json_object(self.path, at, line))
 
     def _line(self, number: int) -> int:
-        return number + 1 if self._lines is None else int(self._lines[number])
+        """Return the line of a record: the k-th blank line stands before the records from blank[k] - k on."""
+        before = self._blank - np.arange(len(self._blank))
+        return number + 1 + int(np.searchsorted(before, number, side="right"))
 
     def place(self, number: int) -> str:
         return f"line {self._line(number)}"
-
-
-def _line_numbers(lines: int, blank: Sequence[Integers]) -> Integers | None:
-    """Return the number of the line of each record; None where no line is blank."""
-    gaps = np.concatenate(blank) if blank else np.empty(0, dtype=np.int64)
-    return np.delete(np.arange(1, lines + 1), gaps) if len(gaps) else None
 
 
 def _parsed(block: bytes, schema: Any) -> Any:
