@@ -146,6 +146,16 @@ def _threshold_given_up(rng: np.random.Generator) -> Scene:
     return replace(plain(population, goal), changes=((int(rng.integers(20, 150)), Estimate(EPS)),))
 
 
+def _closer(rng: np.random.Generator, mean: float, by: float) -> Scene:
+    """Resumed with a closer goal, as soon as the first is met."""
+    return replace(_bernoulli(rng, mean, eps=0.15), closer=Estimate(0.15 * by))
+
+
+def _by_money(rng: np.random.Generator, mean: float) -> Scene:
+    """What money and pace are expected to buy changes with the results, calls in flight included."""
+    return replace(_bernoulli(rng, mean), foreseen=int(rng.integers(5, 20)), in_flight=4)
+
+
 def _threshold(rng: np.random.Generator, gap: float, mean: float, size: int) -> Scene:
     population = bernoulli(rng, mean, size)
     return plain(population, Threshold(float(np.clip(population.mean + gap, 0.001, 0.999))))
@@ -199,6 +209,14 @@ FAMILIES = (
     Family("10% failed calls", _failing),
     Family("goal changed mid-run", _goal_moves),
     Family("threshold given up", _threshold_given_up),
+    *(
+        Family(f"resumed with a goal {by:g} x as wide, mean {mean:g}", partial(_closer, mean=mean, by=by))
+        for mean, by in ((0.5, 0.9), (0.1, 0.6))
+    ),
+    *(
+        Family(f"stopped by money or time, mean {mean:g}", partial(_by_money, mean=mean))
+        for mean in (0.5, 0.1)
+    ),
     *(Family(f"N = {size}", partial(_tiny, size=size)) for size in (1, 2, 10)),
     *(
         Family(f"threshold mean {gap:+g}", partial(_threshold, gap=gap, mean=0.5, size=1000))

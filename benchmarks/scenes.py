@@ -23,7 +23,9 @@ ROUNDING = 1e-9
 class Scene:
     """A model that scores `scores[i]` on item i (or, with `noisy`, 1 with that chance, anew at every call).
 
-    changes: goals that are set once as many results have been consumed. failing: items whose calls fail.
+    changes: goals that are set once as many results have been consumed. closer: a goal set once the first is met,
+    as by `resume`. foreseen: a horizon is set anew at every so many results, from the results so far (the worst
+    that money or pace could do). failing: items whose calls fail.
     """
 
     scores: Floats
@@ -33,6 +35,8 @@ class Scene:
     failing: NDArray[np.bool_] | None = None
     noisy: bool = False
     changes: tuple[tuple[int, Goal], ...] = ()
+    closer: Goal | None = None
+    foreseen: int = 0
     in_flight: int = 1
 
 
@@ -50,7 +54,7 @@ def watch(scene: Scene, method: str, seed: int, confidence: float = 0.95) -> Out
         len(scene.scores), goal=scene.goal, method=method, seed=seed, confidence=confidence, **scene.plan
     )
     answers = np.random.default_rng([seed, 77])
-    changes = list(scene.changes)
+    changes, closer = list(scene.changes), scene.closer
     pending: list[Draw] = []
     missed = False
     while not session.done:
@@ -60,7 +64,18 @@ def watch(scene: Scene, method: str, seed: int, confidence: float = 0.95) -> Out
         while changes and session.n_evaluated >= changes[0][0] and not _decided(session):
             session.goal = changes.pop(0)[1]
             missed |= _wrong(session, scene.truth)
+        if scene.foreseen and session.n_evaluated % scene.foreseen == 1 and not session.done:
+            session.foresee(_spiteful(session))
+        if closer is not None and session.stopped == "goal":
+            session.goal, closer = closer, None
+            missed |= _wrong(session, scene.truth)
     return Outcome(missed, session.n_evaluated)
+
+
+def _spiteful(session: Session) -> int:
+    """A horizon that follows the results: near while the last ones were high, far while they were low."""
+    recent = [scores[0] or 0.0 for _, scores in session.log[-8:]]
+    return session.n_drawn + (3 if np.mean(recent) > session.estimate else 60)
 
 
 def _answer(session: Session, scene: Scene, draw: Draw, answers: np.random.Generator) -> None:

@@ -50,6 +50,16 @@ POOLS: dict[str, list[tuple[str, str]]] = {
         for name in ("goal changed mid-run", "threshold given up")
         for method in ("uniform", "active")
     ],
+    "closer goals, money and time": [
+        (name, method)
+        for name in (
+            "resumed with a goal 0.9 x as wide, mean 0.5",
+            "resumed with a goal 0.6 x as wide, mean 0.1",
+            "stopped by money or time, mean 0.5",
+            "stopped by money or time, mean 0.1",
+        )
+        for method in ("uniform", "active")
+    ],
     "thresholds near the mean": [
         (f"threshold mean {gap}", method)
         for gap in ("-0.05", "-0.02", "+0.02", "+0.05", "+0.02, rare")

@@ -21,6 +21,7 @@ from cereval.runner.start import Start, changed, planned, start
 from cereval.scorers.build import build_scorer
 from cereval.sessions.log import Change
 from cereval.store.base import Store, open_store
+from cereval.version import ENGINE
 
 SIZE = 400
 
@@ -41,7 +42,7 @@ def key(pool: DataSet) -> dict[str, str]:
 
 
 def plan_for(pool: DataSet, **fields: Any) -> Plan:
-    given = {"goal": {"goal": "estimate", "eps": 0.1}, "model": {"name": "m"}} | fields
+    given = {"goal": {"goal": "estimate", "eps": 0.1}, "model": {"name": "m"}, "engine": ENGINE} | fields
     return Plan(data_hash=pool.content_hash, n_items=len(pool.items), **given)
 
 

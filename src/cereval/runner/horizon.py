@@ -60,9 +60,9 @@ def foreseen(session: AskTell, spending: Spending, limits: Limits, pace: Pace) -
         return 0 if stale else None
     if session.n_evaluated < LEAST:
         return None
-    drawn, last = session.n_drawn, session.horizon
-    found = max(int(SURE * calls / session.asked), drawn + max(limits.connections, int(NEAR * drawn)))
+    drawn, last, found = session.n_drawn, session.horizon, int(SURE * calls / session.asked)
     if last is None:
         wanted = calls_to_goal(session)
-        return found if wanted is None or found < wanted else None
+        return found if drawn < found and (wanted is None or found < wanted) else None
+    found = max(found, drawn + max(limits.connections, int(NEAR * drawn)))
     return found if drawn >= last or abs(found - last) > APART * last else None

@@ -1,0 +1,102 @@
+"""The ladder: fair under its nulls, narrow on the way, and part of the second engine alone."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cereval.goals import Estimate, Threshold
+from cereval.records import Draw
+from cereval.sessions.mean import Session
+from cereval.stats.increments import Tally
+from cereval.stats.information import Information
+from cereval.stats.ladder import Ladder, Rungs
+
+SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=4, max_size=4)
+
+
+def wealth_at(scores: tuple[float, ...], draws: int, value: float) -> np.ndarray:
+    """What the rungs have against both nulls of one value, after the first draws of an order."""
+    ladder, clock = Ladder(Rungs(horizons=(2.0, 5.0), share=1.0, cells=4), 0.1, 0.9), Information()
+    tally = Tally(np.full(len(scores), 1 / len(scores)), replacement=False)
+    for item in range(draws):
+        prospect = tally.prospect()
+        ladder.stake(prospect, clock, 0.0, 1.0)
+        increment = tally.settle(item, scores[item], scores[item])
+        ladder.settle(increment)
+        clock.add(increment.low, prospect.variance)
+    return np.exp(ladder.log_wealth(np.array([value]))[:, 0])
+
+
+@given(scores=SCORES, draws=st.integers(1, 4))
+@settings(max_examples=25, deadline=None)
+def test_over_all_orders_the_rungs_do_not_gain_under_their_null(scores: list[float], draws: int) -> None:
+    mean = float(np.mean(scores))
+    wealth = np.mean([wealth_at(order, draws, mean) for order in permutations(scores)], axis=0)
+    assert (wealth <= 1 + 1e-9).all()
+
+
+def test_a_value_between_two_of_the_grid_counts_the_one_that_its_null_implies() -> None:
+    ladder = Ladder(Rungs(share=1.0, cells=4), 0.1, 0.9)
+    ladder._total = np.array([[0.0, 1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0, 9.0]])
+    assert ladder.log_wealth(np.array([0.0, 0.3, 0.5, 1.0])).tolist() == [[0, 2, 2, 4], [5, 6, 7, 9]]
+
+
+def test_dividing_the_grid_gives_no_value_more_than_its_neighbours_had() -> None:
+    ladder = Ladder(Rungs(share=1.0, cells=4), 0.1, 0.9)
+    ladder._total = np.array([[0.0, 1.0, 2.0, 3.0, 4.0], [9.0, 8.0, 7.0, 6.0, 5.0]])
+    before = ladder.log_wealth(np.linspace(0, 1, 17))
+    ladder._divide(4)
+    assert (ladder.log_wealth(np.linspace(0, 1, 17)) == before).all()
+
+
+def half_widths(engine: int, mean: float, goal: object = None) -> list[float]:
+    ones = (np.arange(3000) < 3000 * mean).astype(float)
+    session = Session(3000, goal=goal or Estimate(0.02), seed=5, engine=engine)
+    found = []
+    while session.n_evaluated < 400 and not session.done:
+        for draw in session.ask(1):
+            session.tell(draw, float(ones[draw.item]))
+        if session.n_evaluated in (50, 100, 200, 400):
+            found.append(session.interval.half_width)
+    return found
+
+
+@pytest.mark.parametrize(("mean", "most"), [(0.5, 0.6), (0.8, 0.55), (0.05, 0.45)])
+def test_whoever_looks_on_the_way_sees_a_decent_interval(mean: float, most: float) -> None:
+    alone, ladder = half_widths(1, mean), half_widths(2, mean)
+    assert all(new <= most * old for new, old in zip(ladder[:2], alone[:2], strict=True))
+
+
+def test_a_threshold_shows_an_interval_that_narrows() -> None:
+    widths = half_widths(2, 0.5, Threshold(0.52))
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] < 0.4
+    assert widths[-1] < 0.2
+    assert half_widths(1, 0.5, Threshold(0.52))[-1] > 0.4
+
+
+def test_the_engine_is_named_from_the_second_on_and_restored() -> None:
+    for engine, named in ((1, None), (2, 2)):
+        session = Session(50, seed=1, engine=engine)
+        session.tell(session.ask(1)[0], 1.0)
+        assert (session.settings().get("engine"), session.state().get("engine")) == (named, named)
+        assert Session.restore(session.state()).revision == engine
+    with pytest.raises(ValueError, match="engine"):
+        Session(50, engine=3)
+
+
+def test_bets_towards_a_horizon_begin_with_the_next_draw() -> None:
+    session = Session(500, goal=Estimate(0.02), seed=1)
+    draws: list[Draw] = session.ask(10)
+    session.foresee(40)
+    other = Session(500, goal=Estimate(0.02), seed=1)
+    for one in (session, other):
+        for draw in draws if one is session else other.ask(10):
+            one.tell(draw, 1.0)
+    assert session.interval == other.interval
+    assert session.soonest == 40
