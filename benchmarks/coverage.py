@@ -4,15 +4,16 @@
 
 A run misses when the truth is outside *any* interval that was shown on the way, or when a decision is wrong.
 `bound` is the largest number of misses that a true miss rate of delta makes with probability 99%.
+Needs numpy and scipy alone.
 """
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
 import numpy as np
 from scipy.stats import binom
 
@@ -133,15 +134,16 @@ def _row(one: Coverage) -> list[object]:
     return [one.cell.family, one.cell.method, *counts, "yes" if one.holds else "**NO**"]
 
 
-@click.command(help=__doc__)
-@click.option("--runs", default=200, show_default=True, help="Runs for each family and method.")
-@click.option("--family", "families", multiple=True, help="Only this family; may be repeated.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Write the table, with its command, to this file."
-)
-def main(runs: int, families: tuple[str, ...], out: Path | None) -> None:
-    measured = measure(cells(families or None), runs)
-    publish(f"Miss rates at delta = {DELTA}", "benchmarks.coverage", table(measured), out)
+def main() -> None:
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200, help="Runs for each family and method.")
+    parser.add_argument(
+        "--family", action="append", choices=BY_NAME, help="Only this family; may be repeated."
+    )
+    parser.add_argument("--out", type=Path, help="Write the table, with its command, to this file.")
+    asked = parser.parse_args()
+    measured = measure(cells(asked.family), asked.runs)
+    publish(f"Miss rates at delta = {DELTA}", "benchmarks.coverage", table(measured), asked.out)
     if not all(one.holds for one in measured):
         raise SystemExit(1)
 
