@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
-
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A markdown table.
@@ -26,7 +24,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def publish(title: str, module: str, body: str, out: Path | None) -> None:
     """Prints the table, and writes it with its date and command to `out`."""
-    click.echo(body)
+    sys.stdout.write(body + "\n")
     if out is None:
         return
     command = shlex.join(["python", "-m", module, *sys.argv[1:]])

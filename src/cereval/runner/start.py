@@ -344,7 +344,7 @@ def price_of_closer(session: AskTell) -> list[str]:
     """Return what a goal that was made closer on the way will cost, where that can be told.
 
     The bets so far were all placed on the first goal: what they did not win is lost to the second. Measured, from
-    .05 to .045: 1.1 to 1.8 times a new run's calls, to .03: 1.7 to 2.1 times (`docs/live.md`).
+    .05 to .045: 1.1 to 1.7 times a new run's calls, to .03: 1.7 to 2.2 times (`benchmarks.closer`).
     """
     calls = calls_to_goal(session)
     if calls is None or session.done:
