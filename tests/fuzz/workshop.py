@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.fuzz.commands import KINDS
 
 GOLDEN = Path(__file__).parent.parent / "golden"
+LOGS = GOLDEN.parent / "logs" / "data"
 ITEMS = 40
 QUIET = ["--store", "sqlite:///store.db", "--display", "none", "--json"]
 TASK = {
@@ -78,6 +79,11 @@ def _other_formats() -> None:
         items = [json.loads(line) for line in Path("items.jsonl").read_text().splitlines()]
         pq.write_table(pa.Table.from_pylist(items), Path("tables", name, "items.parquet"))
     Path("task.yaml").write_text("\n".join(f"{name}: {json.dumps(value)}" for name, value in TASK.items()))
+    Path("fleet.yaml").write_text(
+        "models: [scripted/0.7, scripted/0.2]\ndata: questions.jsonl\nscorer: exact\neps: 0.3\n"
+    )
+    shutil.copy(LOGS / "sums.eval", "log.eval")
+    shutil.copy(next((LOGS / "lm_eval").rglob("samples_*.jsonl")), "samples_sums.jsonl")
     Path("template.txt").write_text("Answer with a number.\n{{ question }}")
     Path("judge.txt").write_text("{question} {answer} {reference} {criteria} [[5]]")
     os.mkfifo("fifo")

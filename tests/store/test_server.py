@@ -160,8 +160,11 @@ def test_who_lost_a_run_to_another_writes_nothing_more(
 def test_a_database_of_the_schema_before_is_migrated_under_load(database: str) -> None:
     old = opened(database)
     with old.engine.begin() as connection:
-        connection.execute(text("DROP TABLE leases"))
-        connection.execute(text("DELETE FROM cereval_schema WHERE version = 5"))
+        for statement in ("DROP TABLE ratings", "DROP TABLE replies", "DROP INDEX answers_by_score"):
+            connection.execute(text(statement))
+        connection.execute(
+            text("DELETE FROM cereval_schema WHERE version = (SELECT max(version) FROM cereval_schema)")
+        )
     for number in range(4):
         old.create_run(f"r{number}", {}, "d", "m")
     done = threading.Event()

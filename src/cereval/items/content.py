@@ -25,9 +25,14 @@ def content_keys(items: Iterable[Mapping[str, Any]]) -> list[str]:
     seen: Counter[str] = Counter()
     keys = []
     for item in items:
-        content = [item.get("input"), *(list(item.get(name) or ()) for name in PARTS[1:])]
+        content = [item.get("input"), *(_listed(item.get(name)) for name in PARTS[1:])]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
         key = hashlib.sha256(text.encode()).hexdigest()[:32]
         seen[key] += 1
         keys.append(key if seen[key] == 1 else f"{key}-{seen[key]}")
     return keys
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return a list as it is; a store that was changed by hand may hold anything in its place."""
+    return list(value or ()) if isinstance(value, list | tuple) or value is None else [value]
