@@ -126,7 +126,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a run is allowed besides its settings, and no part of them: it may change from one resume to the next.
+    """Say what a run is allowed besides its settings, and no part of them: it may change from one resume to the next.
 
     lessons: the earlier runs that it may learn from where it begins now, and how many draws of each; None: all.
     further_calls: at most so many calls from now on.
@@ -394,7 +394,8 @@ def _check_newest(run_id: str, store: Store) -> None:
 
 
 def lessons_of(outcome: Outcome, store: Store) -> dict[str, int]:
-    """The runs of one model each that later ones may learn from, and how many draws of each the result rests on.
+    """Return the runs of one model each that later ones may learn from, and how many draws of each the result
+    rests on.
 
     Answers that came after the last one needed are left out: how many there are is chance.
     """

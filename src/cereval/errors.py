@@ -64,7 +64,7 @@ class StoreError(CerevalError):
 
 
 class Unreachable(StoreError):
-    """The server of the results database does not answer now, or went away in the middle."""
+    """Say that the server of the results database does not answer now, or went away in the middle."""
 
 
 class Busy(StoreError):

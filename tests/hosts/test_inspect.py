@@ -267,11 +267,11 @@ def test_killed_and_retried_it_ends_where_it_would_have_ended(tmp_path: Path) ->
         "-T",
         "task=evals/user.py@quiz",
         "-T",
-        "eps=0.15",
+        "eps=0.1",
         "-T",
         "n=300",
         "-T",
-        "slow=0.7",
+        "slow=1.5",
         "-T",
         "history=logs",
     ]
@@ -297,8 +297,8 @@ def test_killed_and_retried_it_ends_where_it_would_have_ended(tmp_path: Path) ->
 
 
 def _when_samples_are_in(folder: Path, count: int) -> Path:
-    for _ in range(600):
-        time.sleep(0.2)
+    for _ in range(2400):
+        time.sleep(0.05)
         for log in folder.glob("*.eval"):
             try:
                 names = zipfile.ZipFile(log).namelist()

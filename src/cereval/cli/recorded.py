@@ -166,7 +166,8 @@ class StoredScores:
 
 @dataclass(frozen=True, slots=True)
 class ItemNames:
-    """What the store's items are looked up by: their texts where those are known, else ids that name something."""
+    """Say what the store's items are looked up by: their texts where those are known, else ids that name
+    something."""
 
     by_text: bool
     rows: Mapping[str, int]

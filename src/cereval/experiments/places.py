@@ -1,4 +1,4 @@
-"""Where many independent calls are carried out besides this machine's cores: as tasks of a Ray cluster."""
+"""Say where many independent calls are carried out besides this machine's cores: as tasks of a Ray cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver: hands out jobs in their order, within one budget in calls, money and time, and collects the answers.
+"""Drive a fleet: hand out jobs in their order, within one budget in calls, money and time, and collect the answers.
 
 Where there is a budget, the runs that wait share what is left of it in proportion to what is expected of them. What one
 does not need goes back; once no run waits any more, those that spent their part go on with what came back.
@@ -40,7 +40,7 @@ class Workers(Protocol):
 
 @dataclass(slots=True)
 class Purse:
-    """A budget of one kind: what is left of it, and what the runs under way have been given."""
+    """Hold a budget of one kind: what is left of it, and what the runs under way have been given."""
 
     most: float | None
     spent: float = 0.0
@@ -67,7 +67,8 @@ class Purse:
 
 @dataclass(slots=True)
 class Earlier:
-    """What the store had of the fleet before: finished runs of others to learn from, and what its own runs took."""
+    """Say what the store had of the fleet before: finished runs of others to learn from, and what its own runs
+    took."""
 
     lessons: Mapping[str, int] = field(default_factory=dict)
     calls: Mapping[str, int] = field(default_factory=dict)

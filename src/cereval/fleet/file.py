@@ -1,4 +1,4 @@
-"""A fleet as a file, or as a dictionary, describes it: models x data sets x goals, each with its settings."""
+"""Define a fleet as a file, or as a dictionary, describes it: models x data sets x goals, each with its settings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LARGEST_SEED = 2**32
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One run of a fleet: who is asked, on what, to which goal, how. number: its place in the file."""
+    """Hold one run of a fleet: who is asked, on what, to which goal, how. number: its place in the file."""
 
     number: int
     models: tuple[str, ...]
@@ -74,7 +74,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All runs, and what they may take. together: how many on one data set at a time; None: what is cheaper."""
+    """Hold all runs, and what they may take. together: how many on one data set at a time; None: what is cheaper."""
 
     entries: tuple[Entry, ...]
     max_calls: int | None = None
@@ -145,7 +145,7 @@ def _fleet(values: Mapping[Any, Any], source: str, folder: Path) -> Fleet:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A model or a data set, with the settings that are its own."""
+    """Hold a model or a data set, with the settings that are its own."""
 
     name: str
     settings: Mapping[str, Any]
@@ -169,7 +169,7 @@ def _part(value: Any, kind: str, source: str, folder: Path | None = None) -> _Pa
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """The settings of the whole fleet, of its models and of its data sets."""
+    """Hold the settings of the whole fleet, of its models and of its data sets."""
 
     source: str
     shared: Mapping[str, Any]
@@ -197,7 +197,7 @@ class _Spread:
 
 @dataclass(frozen=True, slots=True)
 class _Goal:
-    """A goal as the file has it, with the models and the data sets that it is about; None: all."""
+    """Hold a goal as the file has it, with the models and the data sets that it is about; None: all."""
 
     word: str
     options: Mapping[str, Any]

@@ -32,7 +32,7 @@ GONE = Fault("the fleet that this run belongs to has ended; the next one goes on
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What one server is asked at most, by all runs together; None: as much as they like."""
+    """Say what one server is asked at most, by all runs together; None: as much as they like."""
 
     connections: int | None = None
     requests_per_minute: int | None = None
@@ -127,7 +127,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where a run asks for leave, and for which servers. key: proves that it belongs to the fleet."""
+    """Say where a run asks for leave, and for which servers. key: proves that it belongs to the fleet."""
 
     host: str
     port: int
@@ -217,7 +217,7 @@ async def _closed(server: asyncio.Server) -> None:
 
 
 class Visitor:
-    """A `Gate` that asks at the driver's door."""
+    """Ask at the driver's door: a `Gate`."""
 
     def __init__(self, door: Door) -> None:
         self.door = door

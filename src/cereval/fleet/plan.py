@@ -1,4 +1,5 @@
-"""The order of work that saves calls, and what it is expected to take: pure, from the fleet and what is known so far.
+"""Define the order of work that saves calls, and what it is expected to take: pure, from the fleet and what is
+known so far.
 
 Runs on the same data teach one another: what earlier models answered tells which questions are hard, and a run that
 knows needs fewer calls. So they go one after the other, each waiting for those that it learns from, where that is
@@ -34,7 +35,7 @@ USUAL_SPREAD = 0.16
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What is known of a data set beforehand. past: models with scores in the store. mean: of their scores."""
+    """Say what is known of a data set beforehand. past: models with scores in the store. mean: of their scores."""
 
     n_items: int
     letters: float = 0.0
@@ -44,7 +45,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """All that a plan looks at: the data sets by name, and the mean scores of models that the store knows."""
+    """Hold all that a plan looks at: the data sets by name, and the mean scores of models that the store knows."""
 
     pools: Mapping[str, Pool]
     means: Mapping[str, float] = field(default_factory=dict)
@@ -52,7 +53,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One run in the order of work. after: the runs, by number, that it waits for and learns from.
+    """Hold one run in the order of work. after: the runs, by number, that it waits for and learns from.
 
     alone: calls expected of it if it knew of no other run of the fleet. usd: None where the price is not known.
     """

@@ -1,4 +1,4 @@
-"""What a fleet came to: a row for each run, and the sums."""
+"""Say what a fleet came to: a row for each run, and the sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ COULD_NOT_RUN, INTERRUPTED = 1, 130
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FleetResult:
-    """All runs of a fleet in the order of its file, as the rows of a table. expected: calls, before the first one."""
+    """Hold all runs of a fleet in the order of its file, as the rows of a table. expected: calls, before the
+    first one."""
 
     runs: tuple[Mapping[str, Any], ...]
     expected: int

@@ -1,4 +1,4 @@
-"""One entry of a fleet, carried out wherever a worker is: an ordinary run on the shared store.
+"""Define one entry of a fleet, carried out wherever a worker is: an ordinary run on the shared store.
 
 Whatever becomes of the worker, the next one that is given the same job goes on with the same run: what is in the store
 is replayed, and not asked again.
@@ -27,7 +27,7 @@ PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker is given. further_calls, max_usd, max_minutes: its part of the fleet's budget."""
+    """Say what a worker is given. further_calls, max_usd, max_minutes: its part of the fleet's budget."""
 
     entry: Entry
     store: str = field(repr=False)

@@ -1,4 +1,4 @@
-"""What a host asks of a session: a wish becomes a plan, a plan a session, a session a certificate.
+"""Say what a host asks of a session: a wish becomes a plan, a plan a session, a session a certificate.
 
 Inspect and lm-evaluation-harness run the model, score the answers and keep the log. They hand over which items there
 are, and what is wanted; the kinds of question decide the rest, exactly as for a run in the store.
@@ -30,7 +30,7 @@ from cereval.sessions.tasks import TasksResult, named_groups
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wants to know, in the words of both hosts; checked when it is made.
+    """Say what somebody wants to know, in the words of both hosts; checked when it is made.
 
     eps: the mean within this (0.02 where nothing else is asked). at_least: is the mean that high? tasks: the items are
     several tasks: their macro mean within eps, with at_least a threshold for all of them, with which_fail the names of
@@ -93,7 +93,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """Who is asked what: the model, the items by their contents, and what is known of them beforehand.
+    """Say who is asked what: the model, the items by their contents, and what is known of them beforehand.
 
     contents: a digest of each item, in the order of their numbers. labels: the task of each, where there are several.
     history: items x past evaluations, NaN where one was not asked; history_names: which they were.
@@ -114,7 +114,7 @@ class Subject:
 
 @dataclass(slots=True)
 class Question:
-    """A plan, what is known of its items, and the session that answers it."""
+    """Hold a plan, what is known of its items, and the session that answers it."""
 
     plan: Plan
     known: Known

@@ -209,7 +209,8 @@ class CertifiedMethod(Method):
         return min(needed, self.clock.total + information_ahead(calls, prospect.variance, left))
 
     def _fixed_n_information(self, quantile: float, eps: float) -> float:
-        """What a fixed-n test is expected to need; errs on the far side, for a horizon too near ruins an account.
+        """Return what a fixed-n test is expected to need; errs on the far side, for a horizon too near ruins an
+        account.
 
         With `far`, as the exact plan for 0/1 scores has it: the normal test at a mean a little nearer to 1/2, and
         a step of the lattice. Graded scores keep their observed share of m(1 - m) in both.

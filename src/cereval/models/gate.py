@@ -1,4 +1,5 @@
-"""A gate before a server: limits that several processes hold together. Without one, every call goes out at once."""
+"""Put a gate before a server: limits that several processes hold together. Without one, every call goes out at
+once."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
 
 
 class Passing:
-    """One call on its way; `tokens` is what it took, once that is known."""
+    """Hold one call on its way; `tokens` is what it took, once that is known."""
 
     tokens: int | None = None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Where a provider answers, and the environment variable with the key for it."""
+    """Say where a provider answers, and the environment variable with the key for it."""
 
     base_url: str
     key_variable: str

@@ -186,7 +186,7 @@ class PackedCallers:
 
 @dataclass(slots=True)
 class Sampled:
-    """An executor that asks every question several times and keeps the answers as one.
+    """Ask every question several times, and keep the answers as one.
 
     A call that fails for good leaves the question's score unknown, as for one answer.
     """

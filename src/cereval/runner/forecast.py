@@ -1,4 +1,4 @@
-"""What a run would cost, before its first call: calls of the model and of the judge, and money at list prices."""
+"""Say what a run would cost, before its first call: calls of the model and of the judge, and money at list prices."""
 
 from __future__ import annotations
 

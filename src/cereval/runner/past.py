@@ -1,4 +1,4 @@
-"""What earlier runs know of a plan's items: found by the items' content, in whatever file they were asked from.
+"""Say what earlier runs know of a plan's items: found by the items' content, in whatever file they were asked from.
 
 A run on another version of a data set knows the questions that both have; edited and new ones lose only themselves.
 """

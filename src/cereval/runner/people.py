@@ -53,7 +53,7 @@ def people_of(plan: Plan | Mapping[str, Any]) -> People | None:
 
 @dataclass(slots=True)
 class WithPeople:
-    """An executor whose answers are scored by people: it waits for their labels.
+    """Wait for the labels of people, who score the answers.
 
     given: replies that are there already, by the item's number (a judge has seen them).
     """

@@ -28,7 +28,7 @@ KEPT = ("text", "score", "failure", "detail", "cost_usd", "latency_s", "finish_r
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """How often every question is asked, and how many of the answers may try.
+    """Say how often every question is asked, and how many of the answers may try.
 
     >>> Samples(4, 2).score([1.0, 0.0, 0.0, 0.0]), Samples(4).score([1.0, 0.0, 0.0, 0.0])
     (0.5, 0.25)

@@ -60,7 +60,8 @@ def picked(answer: str, choices: tuple[str, ...]) -> str:
 
 
 def letter_chances(first_token: Mapping[str, float], count: int) -> dict[str, float]:
-    """The chance of each letter among the likeliest first tokens, in proportion to one another; likeliest first.
+    """Return the chance of each letter among the likeliest first tokens, in proportion to one another; likeliest
+    first.
 
     Tokens that differ by blanks or brackets alone (`B`, ` B`, `(B`) are the same letter.
 

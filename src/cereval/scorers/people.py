@@ -16,7 +16,8 @@ POINTS = 5
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """How people judge: right or wrong, on a scale of five points, or the answer against the data's own, sides hidden.
+    """Say how people judge: right or wrong, on a scale of five points, or the answer against the data's own,
+    sides hidden.
 
     raters: labels by different people that an answer needs; its score is their mean. criteria: what they are told.
 

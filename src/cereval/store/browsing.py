@@ -32,7 +32,8 @@ LONGEST_TEXT = 6000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What of a run's answers is asked for. after: the key that the last page ended with; empty: from the start."""
+    """Say what of a run's answers is asked for. after: the key that the last page ended with; empty: from the
+    start."""
 
     show: str = "all"
     worst_first: bool = False
@@ -52,7 +53,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page: its rows, and the key of the next; None: this was the last."""
+    """Hold a page: its rows, and the key of the next; None: this was the last."""
 
     rows: Sequence[Mapping[str, Any]]
     after: tuple[float, ...] | None
@@ -60,7 +61,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many answers there are of each kind."""
+    """Say how many answers there are of each kind."""
 
     all: int
     right: int

@@ -1,4 +1,5 @@
-"""What the cells of a database may hold: SQLite keeps any value in any column, and a store may come from anybody."""
+"""Say what the cells of a database may hold: SQLite keeps any value in any column, and a store may come from
+anybody."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ AGAIN: ContextVar[bool] = ContextVar("again", default=False)
 
 
 class Waiting(Protocol):
-    """A store that can go on after an outage."""
+    """Go on after an outage: a store that can wait."""
 
     def back(self) -> None:
         """Take again what was held, or refuse to go on."""

@@ -1,4 +1,5 @@
-"""What people have to label, and their labels: replies wait for ratings, ratings can be taken back for a while."""
+"""Say what people have to label, and their labels: replies wait for ratings, ratings can be taken back for a
+while."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """What one person thinks of one answer."""
+    """Say what one person thinks of one answer."""
 
     run_id: str
     draw: int
@@ -38,7 +39,7 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A reply that is to be labelled: where it belongs, its item as the store keeps it, its text."""
+    """Hold a reply that is to be labelled: where it belongs, its item as the store keeps it, its text."""
 
     run_id: str
     draw: int
@@ -48,7 +49,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The replies and ratings of a store."""
+    """Hold the replies and ratings of a store."""
 
     store: SqlStore
 

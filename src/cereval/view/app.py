@@ -1,4 +1,4 @@
-"""The web view: pages over the store. `make_app` gives an ASGI application, `serve` runs it on this machine."""
+"""Serve the web view, pages over the store: `make_app` gives an ASGI application, `serve` runs it on this machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SLOW = 8
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What all pages share."""
+    """Say what all pages share."""
 
     store: SqlStore
     following: Following
@@ -107,7 +107,8 @@ def healthz(request: Request) -> Response:  # noqa: ARG001
 
 
 class Pages:
-    """One method a page. Those that read the store are plain functions, which Starlette runs in threads."""
+    """Make the pages, a method each. Those that read the store are plain functions, which Starlette runs in
+    threads."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -420,7 +421,7 @@ def listening_at(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """A server that tells its address once it listens."""
+    """Serve, and tell the address once it listens."""
 
     def __init__(
         self, config: uvicorn.Config, host: str, token: str, browser: bool, say: Callable[[str], None]

@@ -38,7 +38,7 @@ PACE_S = 30.0
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """One run in memory, as far as it has been told."""
+    """Hold one run in memory, as far as it has been told."""
 
     store: SqlStore
     run: Run
@@ -186,7 +186,7 @@ def _share(done: int, expected: int | None, n_items: int) -> float:
 
 
 class Following:
-    """The runs that somebody looks at now, each followed once for all who do."""
+    """Hold the runs that somebody looks at now, each followed once for all who do."""
 
     def __init__(self, store: SqlStore) -> None:
         self.store = store

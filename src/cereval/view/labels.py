@@ -31,7 +31,7 @@ LEASE_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the texts that a rater sees."""
+    """Hold one of the texts that a rater sees."""
 
     name: str
     text: str
@@ -39,7 +39,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A label that can be given: the key that gives it, its words, and what the form sends."""
+    """Hold a label that can be given: the key that gives it, its words, and what the form sends."""
 
     key: str
     words: str
@@ -48,7 +48,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a rater is shown."""
+    """Say what a rater is shown."""
 
     run_id: str
     draw: int
@@ -59,7 +59,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A run that people score, and the runs that keep its answers."""
+    """Hold a run that people score, and the runs that keep its answers."""
 
     run: Run
     plan: Plan

@@ -1,4 +1,4 @@
-"""The page of one run: its state and its charts while it goes on, and every answer a page at a time."""
+"""Define the page of one run: its state and its charts while it goes on, and every answer a page at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LARGEST_PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A run, its plan, and the runs that keep the answers of its models, by the models' names."""
+    """Hold a run, its plan, and the runs that keep the answers of its models, by the models' names."""
 
     run: Run
     plan: Plan

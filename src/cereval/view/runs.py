@@ -1,4 +1,4 @@
-"""The list of runs: what is in the store, newest first, and how far those have come that are going on."""
+"""Define the list of runs: what is in the store, newest first, and how far those have come that are going on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FRESH_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One page of the list. older: how many further runs there are."""
+    """Hold one page of the list. older: how many further runs there are."""
 
     rows: Sequence[dict[str, Any]]
     older: int

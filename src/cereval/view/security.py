@@ -1,4 +1,4 @@
-"""Who may look and who may act: hosts, the token, the origin of requests, and what a page may load.
+"""Say who may look and who may act: hosts, the token, the origin of requests, and what a page may load.
 
 On a loopback address pages may be read without the token by whoever uses this machine, and nobody else: a request
 whose Host header names another place (DNS rebinding) is refused. On any other address everything but `/healthz`
@@ -99,7 +99,7 @@ def _kept(path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An ASGI layer that refuses before any page is made."""
+    """Refuse before any page is made: an ASGI layer."""
 
     app: ASGIApp
     host: str

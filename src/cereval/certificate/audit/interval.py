@@ -227,7 +227,7 @@ def _for_the_table(case: Case) -> Sequence[AimSince]:
 
 
 class SlowLadder:
-    """The rungs, each replicating a fixed-horizon test, on values of their own."""
+    """Hold the rungs, each replicating a fixed-horizon test, on values of their own."""
 
     def __init__(self, ladder: Rungs, share: float, alpha: float, cap: float) -> None:
         self.ladder, self.alpha, self.cap = ladder, alpha, cap

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastLog:
-    """The scores of one finished evaluation, by the number of the sample."""
+    """Hold the scores of one finished evaluation, by the number of the sample."""
 
     eval_id: str
     model: str
@@ -39,7 +39,7 @@ class PastLog:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastLogs:
-    """All of them that share samples with a task."""
+    """Hold all of them that share samples with a task."""
 
     n_items: int
     logs: tuple[PastLog, ...] = ()

@@ -1,4 +1,4 @@
-"""The hook of certified tasks: it tells their source what run began, and puts the certificate into the log."""
+"""Define the hook of certified tasks: it tells their source what run began, and puts the certificate into the log."""
 
 from __future__ import annotations
 

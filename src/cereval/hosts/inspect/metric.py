@@ -1,4 +1,4 @@
-"""The metric `certified`: the interval in the log's headline, and asked of how many."""
+"""Define the metric `certified`: the interval in the log's headline, and asked of how many."""
 
 from __future__ import annotations
 

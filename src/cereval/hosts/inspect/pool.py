@@ -1,4 +1,4 @@
-"""The samples of a task as a pool of items: their contents, their order, their tasks."""
+"""Define the samples of a task as a pool of items: their contents, their order, their tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from cereval.plan import digest_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SamplePool:
-    """The samples in the order of their numbers, a digest of each one's content, and the names of their tasks."""
+    """Hold the samples in the order of their numbers, a digest of each one's content, and the names of their
+    tasks."""
 
     samples: tuple[Sample, ...]
     contents: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What Inspect finds through the entry-point group `inspect_ai`: the task and the metric `cereval/certified`.
+"""Say what Inspect finds through the entry-point group `inspect_ai`: the task and the metric `cereval/certified`.
 
 Inspect imports this in every one of its processes: the hook is registered only once a task is certified.
 """

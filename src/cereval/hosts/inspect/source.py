@@ -1,4 +1,4 @@
-"""The samples of a task in the order and number that a session asks for.
+"""Define the samples of a task in the order and number that a session asks for.
 
 Inspect runs up to `window` of them at a time and reports them as they come; the session hears them in draw order,
 because answers that come early differ from those that come late. A sample that failed for good is told as failed at

@@ -1,4 +1,4 @@
-"""One task of the harness: its documents with their requests, and what one of them scored."""
+"""Define one task of the harness: its documents with their requests, and what one of them scored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cereval.sessions.base import unit_score
 
 
 class Documents:
-    """The documents of a task, once the harness has built all its requests.
+    """Hold the documents of a task, once the harness has built all its requests.
 
     metrics: names of metrics, or `metric,filter`: the first that the task has counts. None: its first that is a mean
     over documents.

@@ -27,7 +27,7 @@ ALL = "all tasks"
 
 @dataclass(slots=True)
 class Certification:
-    """One session: the mean of a task, or the macro or micro mean of several."""
+    """Run one session: the mean of a task, or the macro or micro mean of several."""
 
     name: str
     tasks: Sequence[Documents]
