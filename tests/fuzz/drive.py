@@ -173,7 +173,7 @@ class Fuzzer:
             shutil.copytree(source, place / name)
         elif source.is_file():
             shutil.copy(source, place / name)
-            if name == "task.yaml":
+            if name in ("task.yaml", "fleet.yaml"):
                 self._copy("questions.jsonl", place)
 
 
@@ -192,8 +192,9 @@ def _preload() -> None:
     sys.meta_path.insert(0, _WithoutPandas())
     import cereval
 
-    for module in walk_packages(cereval.__path__, "cereval."):
-        if not module.name.endswith("__main__"):
+    # Other people's runners are heavy, and may need pandas.
+    for module in walk_packages(cereval.__path__, "cereval.", onerror=lambda _: None):
+        if not module.name.endswith("__main__") and ".hosts" not in module.name:
             import_module(module.name)
     for name in SLOW_TO_IMPORT:
         with suppress(ImportError):
