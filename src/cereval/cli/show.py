@@ -142,7 +142,9 @@ def export(
     if as_json:
         print_json(told)
     else:
-        click.echo(said)
+        from cereval.text import printable
+
+        click.echo(printable(said))
     return 0
 
 

@@ -19,6 +19,7 @@ TOOLS: tuple[Tool, ...] = (
     alpaca_eval.TOOL,
 )
 ENDINGS = (".eval", ".json", ".jsonl", ".parquet")
+MOST_FOLDERS = 2000
 MOST_FILES = 100_000
 """Files in one folder that is searched."""
 
@@ -51,7 +52,9 @@ def found_in(paths: Sequence[Path]) -> Iterator[Path]:
 
 def _inside(folder: Path) -> Iterator[Path]:
     seen = 0
-    for where, folders, files in os.walk(folder):
+    for number, (where, folders, files) in enumerate(os.walk(folder)):
+        if number > MOST_FOLDERS:
+            raise BadFile(f"{folder} has more than {MOST_FOLDERS:,} folders; name those with logs")
         folders.sort()
         if helm.is_run(Path(where)):
             yield Path(where)

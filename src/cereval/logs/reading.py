@@ -58,9 +58,16 @@ def loose_json(path: Path) -> Any:
 def loose_lines(path: Path) -> Iterator[Mapping[str, Any]]:
     """Read a JSONL file, one object a line."""
     with open_regular(path) as file:
-        for number, line in enumerate(iter(lambda: file.readline(LINE_LIMIT + 1), b""), start=1):
+        for number, line in enumerate(_lines(file, path), start=1):
             if line.strip():
                 yield _object(line, f"{path}, line {number}")
+
+
+def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    try:
+        yield from iter(lambda: file.readline(LINE_LIMIT + 1), b"")
+    except OSError as error:
+        raise BadContent(f"{path} cannot be read ({error.strerror})") from None
 
 
 def first_line(path: Path) -> Mapping[str, Any]:

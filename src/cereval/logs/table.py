@@ -154,10 +154,13 @@ def scores_of(path: str | PathLike[str]) -> tuple[ScoresTable, tuple[str, ...]]:
 
 def is_log(path: Path) -> bool:
     """Tell whether a path that stands for scores is a log or a folder of logs: any but a table with a column `item`."""
-    if path.suffix.lower() in (".eval", ".json", ".jsonl") or path.is_dir():
-        return True
-    if path.suffix.lower() != ".parquet" or not path.is_file():
-        return False
+    try:
+        if path.suffix.lower() in (".eval", ".json", ".jsonl") or path.is_dir():
+            return True
+        if path.suffix.lower() != ".parquet" or not path.is_file():
+            return False
+    except OSError:
+        return False  # no name of a file; whoever opens it says so
     from cereval.logs import lighteval
     from cereval.logs.base import Content
 
@@ -189,5 +192,7 @@ def _write(path: Path, columns: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         (parquet.write_table if path.suffix.lower() == ".parquet" else csv.write_csv)(table, partial)
         partial.replace(path)
-    except OSError as error:
-        raise BadFile(f"{shown(str(path))} cannot be written ({error.strerror or error})") from None
+    except (OSError, UnicodeError) as error:
+        raise BadFile(
+            f"{shown(str(path))} cannot be written ({getattr(error, 'strerror', None) or error})"
+        ) from None

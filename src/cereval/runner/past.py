@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cereval.datasets.base import Item
 from cereval.datasets.large import OnDisk
+from cereval.errors import StoreError
 from cereval.items.content import content_keys
 from cereval.kinds import kind_of
 from cereval.plan import PLAN_FORMAT, Plan
@@ -77,7 +78,12 @@ def past_table(plan: Plan, items: Sequence[Item], store: Store) -> NDArray[np.fl
     for data_hash in dict.fromkeys(data[run] for run in columns):
         cutoffs = {run: plan.history[run] for run in columns if data[run] == data_hash}
         past = store.past_scores(data_hash, cutoffs=cutoffs)
-        rows = places(plan, items, data_hash, store)[past.items]
+        known = places(plan, items, data_hash, store)
+        if len(past.items) and not 0 <= int(past.items.min()) <= int(past.items.max()) < len(known):
+            raise StoreError(
+                f"an earlier run drew items that its data {data_hash} does not have in the store"
+            )
+        rows = known[past.items]
         numbers = np.array([columns[run] for run in past.runs], dtype=np.int64)[past.columns]
         there = rows >= 0
         table[rows[there], numbers[there]] = past.values[there]

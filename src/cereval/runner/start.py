@@ -469,9 +469,13 @@ def _items_elsewhere(source: Mapping[str, Any], store: Store, whose: str) -> OnD
     if "versions" in source:
         hashes = source["versions"]
         return ChainedItems([items_of(one, store, whose) for one in hashes], hashes)
-    left_out = unpacked("left_out", source["left_out"], "<i8", int(source["left_out"]["shape"][0]))
     try:
+        left_out = unpacked("left_out", source["left_out"], "<i8", int(source["left_out"]["shape"][0]))
         items = read_large(source["file"], Fields(**source["fields"]), left_out=left_out).items
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise StoreError(
+            f"where the items of {whose} lie was changed in the store; start a new run"
+        ) from None
     except BadFile as error:
         raise StoreError(f"the items of {whose} are not where they were: {error}") from None
     assert isinstance(items, FileItems)
