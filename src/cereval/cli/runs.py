@@ -17,8 +17,16 @@ from cereval.cli.options import STORE
 @click.option("--data", metavar="TEXT", help="Only runs on data whose name has this text.")
 @click.option("--tag", metavar="NAME", help="Only runs with this name or tag.")
 @click.option("--since", metavar="AGE|DATE", help="Only runs changed since, such as 7d or 2026-11-01.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
-def runs(store: str | None, as_json: bool, **wanted: Any) -> int:
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 10**9),
+    default=100,
+    show_default=True,
+    help="Show the newest N runs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all of them as one JSON list.")
+def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
     """List the runs in the store, oldest first; runs of several models with their parts."""
     from cereval.cli.output import print_table
     from cereval.runner.listing import listed
@@ -30,8 +38,10 @@ def runs(store: str | None, as_json: bool, **wanted: Any) -> int:
         click.echo(json.dumps(found, allow_nan=False, ensure_ascii=False))
     elif found:
         names = ("run_id", "status", "model", "data", "goal", "answer", "calls", "cost", "changed")
-        rows = [[_shown(facts)[name] for name in names] for facts in found]
+        rows = [[_shown(facts)[name] for name in names] for facts in found[-limit:]]
         print_table(rows, names, numbers=(6, 7), names=(2, 3, 4, 5), extra=8)
+        if len(found) > limit:
+            click.echo(f"{len(found) - limit:,} older runs are not shown: -n {len(found)} shows all")
     else:
         click.echo("no runs yet")
     return 0
