@@ -26,8 +26,6 @@ MAX_RANK = 8
 SWEEPS = 8
 # More past models than this enter `relatives` as so many principal axes, which keeps the cost of a fit flat.
 MAX_RELATIVES = 100
-# From so many past models on, only the eigenvectors that are used are computed, with a few to spare.
-MANY, SPARE, SUBSPACE_SWEEPS = 400, 10, 6
 # Columns correlated beyond this count as copies, and a set of copies as one model.
 COPY = 0.9
 # Half a success and half a failure per item: finite logits for items that every past model solved, and on
@@ -120,25 +118,9 @@ def _principal_components(
 def _start(covariance: Floats, votes: Floats, rank: int) -> Floats:
     """Return the leading eigenvectors of the covariance in which each set of copies counts once."""
     root = np.sqrt(votes)
-    values, vectors = _leading(covariance * np.outer(root, root), rank)
+    values, vectors = np.linalg.eigh(covariance * np.outer(root, root))
     leading = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(0.8 * values[::-1][:rank], 1e-6))
     return np.asarray(leading / root[:, None])
-
-
-def _leading(matrix: Floats, count: int) -> tuple[Floats, Floats]:
-    """Return the largest eigenvalues, ascending, with their vectors; all of them where the matrix is small.
-
-    Of a large one by subspace iteration from a fixed start (Halko, Martinsson and Tropp, 2011): a thousand past models
-    would spend most of a run's start on vectors that nobody looks at, and nothing certified depends on the last digit.
-    """
-    if len(matrix) <= MANY:
-        values, vectors = np.linalg.eigh(matrix)
-        return values, vectors
-    basis = np.random.default_rng(0).standard_normal((len(matrix), count + SPARE))
-    for _ in range(SUBSPACE_SWEEPS):
-        basis = np.linalg.qr(matrix @ basis).Q
-    values, turned = np.linalg.eigh(basis.T @ matrix @ basis)
-    return values, basis @ turned
 
 
 def _expect(centred: Floats, seen: Floats, loadings: Floats, noise: Floats) -> tuple[Floats, Floats]:
@@ -192,7 +174,7 @@ def _relatives(deviations: Floats, counts: Floats | None) -> Floats:
     """Return the columns, or their leading principal axes: all of these would be to a ridge what the columns are."""
     if deviations.shape[1] <= MAX_RELATIVES:
         return deviations
-    _, axes = _leading(_counted(deviations, counts).T @ deviations, MAX_RELATIVES)
+    _, axes = np.linalg.eigh(_counted(deviations, counts).T @ deviations)
     return np.asarray(deviations @ axes[:, -MAX_RELATIVES:])
 
 
