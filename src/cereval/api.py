@@ -282,6 +282,7 @@ async def _carried_out(
     seal: str | Path | None = None,
 ) -> RunResult:
     work = replace(work, limits=replace(work.limits, further_calls=bounds.further_calls))
+    reuse = reuse_of(request)
     with opened_store(request.store, create=seal is None) as store:
         if seal is None:
             taught = await judged(work, store, observer)
@@ -291,12 +292,13 @@ async def _carried_out(
                 store,
                 history=request.history,
                 fresh=request.fresh,
+                max_age_s=reuse.max_age_s,
                 lessons=bounds.lessons,
                 taught=taught,
             )
         else:
             plan = sealed_plan(read_seal(Path(seal)), work.plan, work.items, store, history=request.history)
-        outcome = await carry_out(work, plan, store, observer, reuse=reuse_of(request))
+        outcome = await carry_out(work, plan, store, observer, reuse=reuse)
         gone = store.url in ("sqlite://", "sqlite:///:memory:")
         return RunResult(outcome, store.url, tuple(answers_of(outcome, store)) if gone else None)
 

@@ -142,7 +142,7 @@ def test_a_job_travels_as_json() -> None:
     import json
 
     entry = read_fleet({"models": MODELS, "data": "a", "goals": "rank", "seed": 1}).entries[0]
-    job = Job(entry, "sqlite:///x.db", "fleet:x", {"r": 3}, 5, 0.5, None, None)
+    job = Job(entry, "sqlite:///x.db", "fleet:x", 7.0, {"r": 3}, 5, 0.5, None, None)
     assert Job.from_dict(json.loads(json.dumps(job.as_dict()))) == job
 
 

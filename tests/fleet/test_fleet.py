@@ -95,6 +95,17 @@ def test_gates_and_budgets_from_the_command_line(
     assert (code, {run["stopped"] for run in facts["runs"]}) == (0, {"goal"})
 
 
+def test_a_gate_asks_what_is_served_now_and_other_goals_do_not(data: list[str], tmp_path: Path) -> None:
+    fleet = fleet_of(data[:1], goals=["run", {"goal": "gate", "min": 0.5}], models=["scripted/0.9"])
+    url = f"sqlite:///{tmp_path}/runs.db"
+    first, again = (cereval.run_fleet(fleet, store=url) for _ in range(2))
+    assert [run["decision"] for run in again.runs] == [None, "above"]
+    assert first.runs[0]["run_id"] == again.runs[0]["run_id"]
+    assert [run["asked"] > 0 for run in again.runs] == [False, True]
+    kept = cereval.run_fleet({**fleet, "fresh": False}, store=url)
+    assert [run["asked"] for run in kept.runs] == [0, 0]
+
+
 def test_goals_of_every_kind_share_their_answers(data: list[str], tmp_path: Path) -> None:
     goals = ["run", {"goal": "compare", "tie": 0.2}, {"goal": "rank", "tie": 0.2}]
     url = f"sqlite:///{tmp_path}/runs.db"

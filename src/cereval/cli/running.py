@@ -46,13 +46,22 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
     if isinstance(seal, NewSeal):
         return write_seal(work, request, seal, history=history, as_json=flags["as_json"])
     sealed = None if seal is None else read_seal(Path(seal))
+    reuse = reuse_of(request)
     with opened_store(request.store, create=sealed is None) as store:
         if sealed is None:
             taught = asyncio.run(judged(work, store, observer_for(flags["display"])))
-            plan = planned(work.plan, work.items, store, history=history, fresh=request.fresh, taught=taught)
+            plan = planned(
+                work.plan,
+                work.items,
+                store,
+                history=history,
+                fresh=request.fresh,
+                max_age_s=reuse.max_age_s,
+                taught=taught,
+            )
         else:
             plan = sealed_plan(sealed, work.plan, work.items, store, history=history)
-        return finish(work, plan, store, flags, reuse=reuse_of(request), labels=labels_of(flags))
+        return finish(work, plan, store, flags, reuse=reuse, labels=labels_of(flags))
 
 
 def labels_of(flags: Mapping[str, Any]) -> list[str]:

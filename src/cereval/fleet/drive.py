@@ -220,9 +220,11 @@ def _told(row: Row) -> str:
 def jobs(store: str, label: str, door: Door | None) -> Callable[..., Job]:
     """Make the jobs of one fleet, so that they mean the same in every folder."""
 
+    began = time.time()
+
     def made(entry: Entry, **given: Any) -> Job:
         path = Path(entry.data)
         there = replace(entry, data=str(path.absolute())) if path.is_file() else entry
-        return Job(there, store, label, door=door, **given)
+        return Job(there, store, label, began, door=door, **given)
 
     return made

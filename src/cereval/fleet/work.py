@@ -27,11 +27,13 @@ PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Say what a worker is given. further_calls, max_usd, max_minutes: its part of the fleet's budget."""
+    """Say what a worker is given. further_calls, max_usd, max_minutes: its part of the fleet's budget. began:
+    when the fleet did."""
 
     entry: Entry
     store: str = field(repr=False)
     label: str
+    began: float
     lessons: Mapping[str, int]
     further_calls: int | None = None
     max_usd: float | None = None
@@ -84,7 +86,8 @@ def _patiently(job: Job) -> RunResult:
 def _run(job: Job) -> RunResult:
     entry = job.entry
     given = {"max_usd": job.max_usd, "max_minutes": job.max_minutes}
-    settings = {**entry.settings, **{name: value for name, value in given.items() if value is not None}}
+    parts = {name: value for name, value in given.items() if value is not None}
+    settings = {**_answers_of_now(job), **entry.settings, **parts}
     several: dict[str, Any] = (
         {"models": list(entry.models)} if len(entry.models) > 1 else {"model": entry.models[0]}
     )
@@ -101,6 +104,13 @@ def _run(job: Job) -> RunResult:
         )
     finally:
         GATE.reset(gate)
+
+
+def _answers_of_now(job: Job) -> dict[str, str]:
+    """Have a gate decide by what is served now, as `cereval gate` does: by answers since the fleet began."""
+    if job.entry.goal["goal"] != "threshold" or "fresh" in job.entry.settings:
+        return {}
+    return {"max_age": f"{max(time.time() - job.began, 0.0):.3f}s"}
 
 
 def about(entry: Entry) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from cereval.runner.samples import Samples
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import CHUNK, Change, Log, Teller, replayed
 from cereval.store.base import Answer, Run, Store
+from cereval.store.schema import moment_ago
 from cereval.version import ENGINE
 
 ENDED = ("finished", "budget")
@@ -121,17 +122,20 @@ def planned(
     *,
     history: bool,
     fresh: bool = False,
+    max_age_s: float | None = None,
     lessons: Mapping[str, int] | None = None,
     taught: Mapping[str, int] | None = None,
 ) -> Plan:
     """Return the plan with what is known of its items now; an earlier run of the same request is continued.
 
-    fresh: unless that has ended, for then the question is asked anew. lessons: the earlier runs that may be learnt
-    from, and how many draws of each; None: all that the store has. taught: runs that are history in any case.
+    fresh: unless that has ended, for then the question is asked anew; max_age_s: unless it has ended and began longer
+    ago. lessons: the earlier runs that may be learnt from, and how many draws of each; None: all that the store has.
+    taught: runs that are history in any case.
     """
     kind = kind_of(plan)
     before = [one for one in earlier_runs(plan, store) if history or taught or not one.history]
-    going = [one for one in before if not (fresh and store.run(one.run_id).status in ENDED)]
+    too_old = "" if max_age_s is None else moment_ago(max_age_s)
+    going = [one for one in before if not _is_over(store.run(one.run_id), fresh, too_old)]
     if going:
         return going[0]
     if kind.learns and learns(plan):
@@ -144,6 +148,11 @@ def planned(
         cells = kind.crowds and bool(names) and plan.n_items > ALONE
         plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())), cells=cells)
     return replace(plan, attempt=len(before)) if plan.run_id in {one.run_id for one in before} else plan
+
+
+def _is_over(run: Run, fresh: bool, too_old: str) -> bool:
+    """Tell whether a run has ended and does not answer the question any more: a fresh one is wanted, or a later one."""
+    return run.status in ENDED and (fresh or run.created_at < too_old)
 
 
 def earlier_runs(plan: Plan, store: Store) -> list[Plan]:

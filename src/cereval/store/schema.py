@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import BigInteger, Column, Double, MetaData, Table, Text
 
@@ -119,4 +119,12 @@ ratings = Table(
 
 def now() -> str:
     """Return the moment as ISO 8601 in UTC, to the microsecond; sorts as it reads."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+    return moment_ago(0.0)
+
+
+def moment_ago(age_s: float) -> str:
+    """Return the moment so many seconds ago, as `now` writes it; ages beyond the calendar are its beginning."""
+    try:
+        return (datetime.now(UTC) - timedelta(seconds=age_s)).isoformat(timespec="microseconds")
+    except OverflowError:
+        return ""
