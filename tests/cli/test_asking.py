@@ -207,15 +207,15 @@ def test_a_chat_is_asked_turn_by_turn(capsys: Capture) -> None:
     write("chats.jsonl", chats)
     with served(right) as server:
         line = ["--model", "openai/m", "--base-url", server.url, "--eps", "0.01"]
-        run = asked(capsys, "chats.jsonl", *line, "--template", "{{ question }} !", "--system", "Not this.")
+        run = asked(capsys, "chats.jsonl", *line, "--template", "{{ question }} !", "--system", "Add.")
         assert run["estimate"] == 1
         sent = server.bodies[0]["messages"]
-        assert [turn["role"] for turn in sent] == ["system", "user", "assistant", "user"]
-        assert sent[0]["content"] == "Be brief."
+        assert [turn["role"] for turn in sent] == ["system", "system", "user", "assistant", "user"]
+        assert [turn["content"] for turn in sent[:2]] == ["Add.", "Be brief."]
         assert sent[-1]["content"].endswith("+ 1? !")
         asked(capsys, "chats.jsonl", *line, "--few-shot", "1")
         roles = [turn["role"] for turn in server.bodies[-1]["messages"]]
-        assert roles == ["system", *["user", "assistant"] * 3, "user"]
+        assert roles == ["system", "user", "assistant", "user", "assistant"] + roles[:3] + ["user"]
 
 
 @pytest.mark.parametrize(

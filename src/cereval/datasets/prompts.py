@@ -29,8 +29,8 @@ class Prompt:
     data's other fields, by name and as `metadata`; never the answer. Without one the question is put as is,
     with lettered choices under it. Examples go before the question as earlier turns, each with its answer.
 
-    Of a chat the template sees and rewrites the last message alone; earlier turns stay as they are, after the examples.
-    A system message of the chat itself comes first of all and stands in for `system`.
+    Of a chat the template sees and rewrites the last message alone; earlier turns, a system message of its own among
+    them, stay as they are, after `system` and the examples.
 
     >>> Prompt("Q: {{ question }}", system="Be brief.").messages(Item("a", "1+1?"))[1]
     {'role': 'user', 'content': 'Q: 1+1?'}
@@ -49,17 +49,14 @@ class Prompt:
 
     def messages(self, item: Item) -> tuple[dict[str, str], ...]:
         """Return the chat for one item."""
-        own = [] if isinstance(item.input, str) else [turn for turn in item.input if turn["role"] == "system"]
-        system = own[0]["content"] if own else self.system
-        turns = [{"role": "system", "content": system}] if system else []
+        turns = [{"role": "system", "content": self.system}] if self.system else []
         for example in self.examples:
             turns += self._asked(example)
             turns.append({"role": "assistant", "content": example.answer or ""})
         return tuple(turns + self._asked(item))
 
     def _asked(self, item: Item) -> list[dict[str, str]]:
-        before = () if isinstance(item.input, str) else item.input[:-1]
-        earlier = [dict(turn) for turn in before if turn["role"] != "system"]
+        earlier = [dict(turn) for turn in item.input[:-1]] if not isinstance(item.input, str) else []
         return [*earlier, {"role": "user", "content": self._rendered(item)}]
 
     def _rendered(self, item: Item) -> str:
