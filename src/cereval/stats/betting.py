@@ -77,8 +77,11 @@ class BettingTable:
         self.candidates = candidates
         self.accounts = accounts
         self.cap = cap
-        self.ladder = None if rungs is None else Ladder(rungs, alpha, cap)
+        self.alpha = alpha
+        step = float(np.diff(candidates).max(initial=0.0))
+        self.ladder = None if rungs is None else Ladder(rungs, alpha, cap, step)
         rest = 1.0 if rungs is None else 1.0 - rungs.share
+        self.first_share = rest * accounts[0].share
         self._needed = log(1 / alpha) + ROUNDING
         shape = (2, len(candidates))
         start = starting_capital(candidates, tilt)

@@ -15,8 +15,12 @@ R <= m, the rungs' wealth at the next of their values above m (R <= m implies R 
 supermartingale), against R >= m at the next below. The grid is divided as the window narrows, as `betting` divides
 its own, and for the same reason validly.
 
-With a tilt (see `betting`) only the other accounts are tilted: K+(b) and K-(a) of neighbouring values then start
-with at most 2 (1 - s) + 2 s together.
+Tilts (see `betting`): the other accounts and the rungs each have one of their own. Let a <= R <= b be neighbours in the
+table, and a' <= a, b' >= b the rungs' values that they count. With a tilt t the rungs' K+(b') and K-(a') start with
+2 + 2 t (b' - a') together, times the share s, divided by 1 + t (table's step + 2 steps of the rungs), which is no less
+than half of that: at most 2 s. With at most 2 (1 - s) of the others, a miss has probability 2 alpha at most.
+Before many results are in, the limit on the side where scores are rare is all that can move: at mean .05 the lower
+one is 0 for long, and the upper one has use for nearly all of alpha.
 """
 
 from __future__ import annotations
@@ -41,7 +45,8 @@ class Rungs:
 
     share: .05 costs less than 1% of the calls at the goal; .1 costs 2%, .2 up to 17%. again: a rung whose horizon has
     passed aims at so many times it. cells: of the grid at first; it is divided into `finer` parts wherever the window
-    has under 1/finer of that, down to `least`.
+    has under 1/finer of that, down to `least`. tilt: see above. cap: the largest share of a rung that one bet may lose;
+    None: that of the table.
     """
 
     horizons: tuple[float, ...] = (25.0, 50.0, 100.0, 200.0, 400.0)
@@ -52,6 +57,8 @@ class Rungs:
     least: float = 2e-5
     overshoot: float = 0.05
     patience: float = 0.03
+    tilt: float = 0.0
+    cap: float | None = None
 
 
 class Ladder:
@@ -70,15 +77,21 @@ class Ladder:
     True
     """
 
-    def __init__(self, rungs: Rungs, alpha: float, cap: float) -> None:
-        self.rungs, self.cap = rungs, cap
+    def __init__(self, rungs: Rungs, alpha: float, cap: float, step: float = 0.0) -> None:
+        self.rungs, self.cap = rungs, rungs.cap or cap
         self._level = alpha / (1 + rungs.overshoot)
         self._horizons = np.array(rungs.horizons) * LARGEST_SQUARE
         self.candidates: Floats = np.linspace(0.0, 1.0, rungs.cells + 1)
-        shape = (len(rungs.horizons), 2, len(self.candidates))
-        self._wealth = np.full(shape, log(rungs.share / len(rungs.horizons)))
-        self._total = np.full(shape[1:], log(rungs.share))
-        self._window, self._stakes = slice(0, 0), np.zeros((len(rungs.horizons), 2, 0))
+        self._total = log(rungs.share) + self._lean(step)
+        count = len(rungs.horizons)
+        self._wealth = np.repeat(self._total[None] - log(count), count, axis=0)
+        self._window, self._stakes = slice(0, 0), np.zeros((count, 2, 0))
+
+    def _lean(self, step: float) -> Floats:
+        """The log of what K+ and K- of each value start with, per unit of the share; step: the table's."""
+        tilt = self.rungs.tilt
+        lean = tilt * (1 - 2 * self.candidates)
+        return np.log(np.vstack((1 - lean, 1 + lean)) / (1 + tilt * (step + 2 * self._step)))
 
     def stake(self, prospect: Prospect, clock: Information, lower: float, upper: float) -> None:
         """Places the rungs' bets on the next increment; the table is open between `lower` and `upper`."""

@@ -37,7 +37,7 @@ from cereval.methods.certified import (
     STEP_OF_COUNTS,
 )
 from cereval.records import Interval
-from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, DeadlineBets, SideBets
+from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, SideBets
 from cereval.stats.betting import CAP, ROUNDING
 from cereval.stats.evidence import GAPS
 from cereval.stats.information import LARGEST_SQUARE
@@ -86,7 +86,8 @@ class SlowTable:
         ladder = self.tuning.ladder
         if ladder is None:
             return None
-        return SlowLadder(ladder, self._ladder_share(ladder), self.delta / 2, self.cap)
+        step = float(np.max(self.values[1:] - self.values[:-1]))
+        return SlowLadder(ladder, self._ladder_share(ladder), self.delta / 2, ladder.cap or self.cap, step)
 
     def play(self, number: int, position: BeforeResult, clock: SlowClock, low: float, high: float) -> None:
         while self.coming and self.coming[0].since <= number:
@@ -128,7 +129,7 @@ class SlowTable:
         self, wealth: Floats, spread: Floats, position: BeforeResult, ahead: float | Floats
     ) -> Floats:
         """Return the slope of the fixed-horizon test that an account of this wealth is worth."""
-        overshoot = DeadlineBets(self.delta / 2).overshoot
+        overshoot = SideBets(self.delta / 2).overshoot if self.marked else self.tuning.overshoot
         chance = np.clip(np.exp(wealth) * (self.delta / 2) / (1 + overshoot), LOWEST_CHANCE, HIGHEST_CHANCE)
         density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
         return np.asarray(density / (chance * np.sqrt(spread * ahead) * position.variance))
@@ -147,7 +148,10 @@ class SlowTable:
 
     def _needed(self, position: BeforeResult, clock: SlowClock, eps: float) -> float:
         """Return the information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
-        quantile = float(ndtri(1 - self.case.delta / 2))
+        level = self.case.delta / 2
+        if self.tuning.own_level:
+            level = self.delta / 2 * self._shares()[0] / (1 + self.tuning.overshoot)
+        quantile = float(ndtri(1 - level))
         if self.tuning.far:
             wanted = fixed_n_information(clock, self.tuning.far, quantile / eps, eps, self.graded)
         else:
@@ -155,6 +159,8 @@ class SlowTable:
                 clock.cautious_variance(self.tuning.caution, self.tuning.surprise) * (quantile / eps) ** 2
             )
         needed = (1 + self.tuning.margin) * wanted
+        if self.graded:
+            needed = max(needed, clock.total + self.tuning.graded * needed)
         if self.aim.budget is None:
             return needed
         calls = max(self.aim.budget - clock.count, 1)
@@ -229,11 +235,12 @@ def _for_the_table(case: Case) -> Sequence[AimSince]:
 class SlowLadder:
     """Hold the rungs, each replicating a fixed-horizon test, on values of their own."""
 
-    def __init__(self, ladder: Rungs, share: float, alpha: float, cap: float) -> None:
+    def __init__(self, ladder: Rungs, share: float, alpha: float, cap: float, step: float) -> None:
         self.ladder, self.alpha, self.cap = ladder, alpha, cap
         self.values = np.linspace(0.0, 1.0, ladder.cells + 1)
-        start = log(share / len(ladder.horizons))
-        self.wealth = [[np.full(ladder.cells + 1, start) for _ in range(2)] for _ in ladder.horizons]
+        even = log(share / len(ladder.horizons)) - log(1 + ladder.tilt * (step + 2 / ladder.cells))
+        starts = [even + np.log(1 + sign * ladder.tilt * (1 - 2 * self.values)) for sign in (-1, 1)]
+        self.wealth = [[start.copy() for start in starts] for _ in ladder.horizons]
 
     def play(
         self, lower: float, upper: float, position: BeforeResult, clock: SlowClock, low: float, high: float

@@ -1,10 +1,10 @@
-"""Make the certificates of the second engine, beside those of the first.
+"""Make the certificates of a later revision of the engine, beside those of the first.
 
 Run once, from the repository's root, with the code of the revision that they are of:
 
-    python -m tests.golden.make_second
+    python -m tests.golden.make_revision
 
-It writes second/NAME.json, and into second.json what each said. Later code has to say the same.
+It writes revisions/ENGINE/NAME.json, and into revisions/ENGINE.json what each said. Later code has to say the same.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from unittest.mock import patch
 from tests.golden.golden_cases import CASES
 from tests.golden.lines import HOME, carried_out, folder_with_data, headline, read
 
-SECOND = HOME / "second.json"
-FOLDER = HOME / "second"
+from cereval.version import ENGINE
+
+FOLDER = HOME / "revisions"
 CHOSEN = (
     "estimate-estimate-auto",
     "estimate-estimate-uniform",
@@ -36,24 +37,25 @@ KINDS = ("compare", "rank", "tasks", "growing")
 
 
 def chosen() -> list[str]:
-    """The cases that the second engine plays otherwise, and the first three of every other kind."""
+    """The cases that later engines play otherwise, and the first three of every other kind."""
     others = [[name for name in CASES if name.startswith(kind)][:3] for kind in KINDS]
     return [*CHOSEN, *(name for names in others for name in names)]
 
 
-def make_second() -> None:
+def make_revision() -> None:
     """Run each case in a folder of its own, and keep its certificate and what it printed."""
-    FOLDER.mkdir(exist_ok=True)
+    folder = FOLDER / str(ENGINE)
+    folder.mkdir()
     noted = {}
     for name in chosen():
         seeds = patch("cereval.sessions.base.randbits", lambda _: 0)
         with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)), seeds:
             printed = carried_out(name, CASES[name])
-            shutil.copy(f"{name}.json", FOLDER / f"{name}.json")
-            engine = read(FOLDER / f"{name}.json")["engine"]
+            shutil.copy(f"{name}.json", folder / f"{name}.json")
+            engine = read(folder / f"{name}.json")["engine"]
             noted[name] = {"code": printed.code, "engine": engine, "printed": headline(printed.facts)}
-    SECOND.write_text(json.dumps(noted, indent=1) + "\n", encoding="utf-8")
+    (FOLDER / f"{ENGINE}.json").write_text(json.dumps(noted, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    make_second()
+    make_revision()
