@@ -1,4 +1,4 @@
-"""The ladder: fair under its nulls, narrow on the way, and part of the second engine alone."""
+"""The ladder: fair under its nulls, narrow on the way, and part of the engine from the second on."""
 
 from __future__ import annotations
 
@@ -66,10 +66,24 @@ def half_widths(engine: int, mean: float, goal: object = None) -> list[float]:
     return found
 
 
+@pytest.mark.parametrize("engine", [2, 3])
 @pytest.mark.parametrize(("mean", "most"), [(0.5, 0.6), (0.8, 0.55), (0.05, 0.45)])
-def test_whoever_looks_on_the_way_sees_a_decent_interval(mean: float, most: float) -> None:
-    alone, ladder = half_widths(1, mean), half_widths(2, mean)
+def test_whoever_looks_on_the_way_sees_a_decent_interval(mean: float, most: float, engine: int) -> None:
+    alone, ladder = half_widths(1, mean), half_widths(engine, mean)
     assert all(new <= most * old for new, old in zip(ladder[:2], alone[:2], strict=True))
+
+
+def test_where_scores_are_rare_the_leaning_ladder_is_narrower() -> None:
+    leaning, even = half_widths(3, 0.03), half_widths(2, 0.03)
+    assert all(new < 0.95 * old for new, old in zip(leaning[:2], even[:2], strict=True))
+
+
+@pytest.mark.parametrize(("value", "step"), [(0.3, 0.0), (0.3, 0.05), (0.5, 0.01), (0.97, 0.2)])
+def test_the_two_games_beside_a_value_start_with_at_most_two_shares(value: float, step: float) -> None:
+    ladder = Ladder(Rungs(share=0.5, cells=16, tilt=0.9), 0.1, 0.9, step)
+    below, above = np.array([max(value - step / 2, 0.0)]), np.array([min(value + step / 2, 1.0)])
+    start = np.exp(ladder.log_wealth(above)[0, 0]) + np.exp(ladder.log_wealth(below)[1, 0])
+    assert start <= 2 * 0.5 + 1e-12
 
 
 def test_a_threshold_shows_an_interval_that_narrows() -> None:
@@ -81,13 +95,13 @@ def test_a_threshold_shows_an_interval_that_narrows() -> None:
 
 
 def test_the_engine_is_named_from_the_second_on_and_restored() -> None:
-    for engine, named in ((1, None), (2, 2)):
+    for engine, named in ((1, None), (2, 2), (3, 3)):
         session = Session(50, seed=1, engine=engine)
         session.tell(session.ask(1)[0], 1.0)
         assert (session.settings().get("engine"), session.state().get("engine")) == (named, named)
         assert Session.restore(session.state()).revision == engine
     with pytest.raises(ValueError, match="engine"):
-        Session(50, engine=3)
+        Session(50, engine=4)
 
 
 def test_bets_towards_a_horizon_begin_with_the_next_draw() -> None:

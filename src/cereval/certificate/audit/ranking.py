@@ -48,13 +48,13 @@ class RankingProof:
             self.scores[entry["model"]].append((0.0, 1.0) if score is None else (score, score))
             self.items[entry["model"]].append(entry["item"])
         self.shared = np.random.default_rng(settings["seed"]).permutation(self.n_items).tolist()
-        self._set_levels()
+        self._set_levels(settings.get("engine", 1))
         self.wins = cache(self._wins)
         self.passes = cache(self._passes)
 
-    def _set_levels(self) -> None:
+    def _set_levels(self, engine: int) -> None:
         count = len(self.names)
-        family, pairs = self.goal.family(count), len(self.goal.pairs(count)[0])
+        family, pairs = self.goal.family(count, engine), len(self.goal.pairs(count)[0])
         share = 1 - INTERVALS_SHARE - (0 if self.goal.orders_all else ORDER_SHARE)
         self.alpha = share * self.delta / family
         self.order_alpha = self.alpha if self.goal.orders_all else ORDER_SHARE * self.delta / (2 * pairs)
