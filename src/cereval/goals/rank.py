@@ -182,8 +182,8 @@ class Ties:
 class Order(Ties):
     """Put every pair further apart than `tie` in order.
 
-    From the third engine on "above" reads "at least as good as": of a pair with different means one order is wrong, of a
-    pair with equal means none, so that K(K-1)/2 nulls share the error budget. Before, it read "better than", and of a
+    From the third engine on "above" reads "at least as good as": of a pair with different means one order is wrong, of
+    a pair with equal means none, so that K(K-1)/2 nulls share the error budget. Before, it read "better than", and of a
     pair with equal means both orders were wrong: K(K-1). (With `proven` it is the same: a pair further apart than
     the tie allows one wrong event, see `sessions.claims.read`, a nearer one the wrong order alone.)
 

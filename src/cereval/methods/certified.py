@@ -79,8 +79,8 @@ class Tuning:
 
 
 LEANING = Rungs(share=0.07, tilt=0.8, cap=0.9, cells=512)
-"""The ladder of the third engine. Half-widths at mean .05 after 50, 100, 200 draws: .109, .073, .051 for the .121, .079,
-.053 of the second; at mean .5 the same, for .3% more calls at the goal."""
+"""The ladder of the third engine. Half-widths at mean .05 after 50, 100, 200 draws: .109, .073, .051 for .121,
+.079, .053 of the second; at mean .5 the same, for .3% more calls at the goal."""
 
 BESIDE_SHARE = 0.5
 """Share of the ladder in the intervals beside a threshold's test: most who read them look on the way."""
