@@ -73,8 +73,8 @@ OWN_BOLD = replace(BOLD, margin=0.04, rescue=0.01, overshoot=0.02, own_level=Tru
 """Of the third engine, whose horizons know the level of the bets, so that margin, rescue and overshoot can be less: it
 pays for a larger ladder. Without history, calls of engines 1, 2 and 3: S2 593, 595, 588, Bernoulli .1 879, 884, 878,
 Bernoulli .03 381, 381, 381, AlpacaEval with groups 231, 231, 231. With history the range limits the bets, and nothing
-is saved; nor by a forecast for each side, clipped for that side alone: 41 models of AlpacaEval at eps .02, .03, .05 took
-270, 175.3, 90.1 calls for 268.7, 172.4, 90.2, though MATH-L5 with GPT-4o .283 of the items for .289."""
+is saved; nor by a forecast for each side, clipped for that side alone: 41 models of AlpacaEval at eps .02, .03, .05
+took 270, 175.3, 90.1 calls for 268.7, 172.4, 90.2, though MATH-L5 with GPT-4o .283 of the items for .289."""
 
 
 def tuning_for(pool: Pool, engine: int) -> Tuning:
