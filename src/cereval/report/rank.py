@@ -37,8 +37,8 @@ def rank_page(story: Story) -> Additions:
         "The certified order",
         pictures={"hasse": drawn(diagram)},
         caption="A line leads from a better model down to a worse one, by comparing the two or by their intervals. "
-        "Lines that follow from others are left out: a model is certified better than all that can be reached "
-        "downwards. Models without such a path are not ordered, whatever their height.",
+        "Lines that follow from others are left out: a model is certified to be at least as good as all that can be "
+        "reached downwards. Models without such a path are not ordered, whatever their height.",
     )
     table = _table(result, diagram)
     limits = [result.intervals[row[1]] for row in table.rows]
