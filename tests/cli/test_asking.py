@@ -215,7 +215,7 @@ def test_a_chat_is_asked_turn_by_turn(capsys: Capture) -> None:
         assert sent[-1]["content"].endswith("+ 1? !")
         asked(capsys, "chats.jsonl", *line, "--few-shot", "1")
         roles = [turn["role"] for turn in server.bodies[-1]["messages"]]
-        assert roles == ["system", "user", "assistant", "user", "assistant"] + roles[:3] + ["user"]
+        assert roles == ["system", "user", "assistant", "user", "assistant", *roles[:3], "user"]
 
 
 @pytest.mark.parametrize(

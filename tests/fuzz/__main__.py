@@ -1,6 +1,6 @@
 """`python -m tests.fuzz`: run many inputs, and write a table of what came of them.
 
-python -m tests.fuzz --inputs 20000 --out benchmarks/results/fuzz-DATE.md
+python -m tests.fuzz --inputs 20000 --processes 2 --out benchmarks/results/fuzz-DATE.md
 python -m tests.fuzz --minutes 60
 python -m tests.fuzz --only 4711 --keep /tmp/here       # one of them again, with its files
 """
@@ -12,7 +12,9 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, islice
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from tests.fuzz.drive import MEMORY, SECONDS, Fuzzer, Outcome
@@ -23,7 +25,10 @@ def main() -> int:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="cereval-fuzz-", ignore_cleanup_errors=True) as folder:
         fuzzer = Fuzzer(Path(options.keep or folder), options.seed)
-        found = list(_watched(fuzzer.outcomes(_numbers(options))))
+        shares = [
+            islice(_numbers(options), share, None, options.processes) for share in range(options.processes)
+        ]
+        found = sorted(_watched(_all(fuzzer, shares)), key=lambda outcome: outcome.number)
     text = table(found, options.seed)
     print(text)
     if options.out:
@@ -39,6 +44,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="The number of the first input.")
     parser.add_argument("--minutes", type=float, help="Instead of --inputs: as many as this takes.")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1, help="How many inputs at a time.")
     parser.add_argument("--only", type=int, nargs="*", help="These inputs, with all that they said.")
     parser.add_argument("--keep", help="A folder that does not exist yet, for the files of what goes wrong.")
     parser.add_argument("--out", help="Where the table goes.")
@@ -56,6 +62,28 @@ def _numbers(options: argparse.Namespace) -> Iterator[int]:
             if time.monotonic() > end:
                 return
             yield number
+
+
+def _all(fuzzer: Fuzzer, shares: list[Iterator[int]]) -> Iterator[Outcome]:
+    """Run the inputs of each share in a process, and give what came of them as it comes."""
+    system, ends = get_context("fork"), list[Connection]()
+    for share in shares:
+        end, other = system.Pipe(duplex=False)
+        system.Process(target=_share, args=(fuzzer, share, other)).start()
+        other.close()
+        ends.append(end)
+    while ends:
+        for ready in wait(ends):
+            assert isinstance(ready, Connection)
+            try:
+                yield ready.recv()
+            except EOFError:
+                ends.remove(ready)
+
+
+def _share(fuzzer: Fuzzer, numbers: Iterator[int], told: Connection) -> None:
+    for outcome in fuzzer.outcomes(numbers):
+        told.send(outcome)
 
 
 def _watched(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:

@@ -24,6 +24,9 @@ CASES = {
     "a draw in words": "update draws set item = 'x'",
     "an endless score": "update answers set score = 9e999 where score is not null",
     "a text that is bytes": "update answers set text = x'ff'",
+    "an answer given at a word": "update answers set at = 'x'",
+    "a certificate of a word": "update certificates set number = 'x' || number",
+    "an event beyond all numbers": "update events set number = number + 9223372036854775000",
     "no events": "delete from events",
 }
 
@@ -55,6 +58,38 @@ def test_a_damaged_store_is_one_line(
     assert code in (0, 1, 3)
     assert (code == 1) == ("error: " in said)
     assert said.count("error: ") <= 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "command", "says"),
+    [
+        (
+            "update answers set at = 'x'",
+            "run questions.jsonl --model scripted/0.6 --eps 0.15",
+            "`at` holds 'x'",
+        ),
+        ("insert into labels select run_id, x'ff' from runs", "runs", "`label` holds b'\\xff'"),
+    ],
+)
+def test_a_cell_is_of_the_type_of_its_own_column(
+    statement: str,
+    command: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A time is a word in some tables, and a number in that of the answers, which a later run keeps."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(STORE.parent / "questions.jsonl", "questions.jsonl")
+    own = ["--store", "sqlite:///own.db"]
+    first = "run questions.jsonl --model scripted/0.6 --eps 0.2 --display none"
+    assert main([*first.split(), *own]) == 0
+    with closing(sqlite3.connect("own.db")) as store:
+        store.execute(statement)
+        store.commit()
+    assert main([*command.split(), *own]) == 1
+    assert says in capsys.readouterr().err
 
 
 def test_settings_that_sqlite_would_ignore_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from cereval.errors import BadFile, InvalidInput
 from cereval.goals import Estimate, Threshold
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.methods.registry import known_method
+from cereval.paths import is_file
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.sessions.base import whole
 from cereval.sessions.mean import known_target
@@ -122,7 +123,7 @@ def read_request(path: Path) -> Request:
     """Return the request in a YAML file; data and template files are looked for beside it too."""
     request = Request(**settings_from(_mapping(path), str(path)))
     beside = path.parent / request.data if request.data else path
-    return replace(request, data=str(beside)) if request.data and beside.is_file() else request
+    return replace(request, data=str(beside)) if request.data and is_file(beside) else request
 
 
 def settings_from(values: Mapping[Any, Any], source: str, also: Sequence[str] = ()) -> dict[str, Any]:
