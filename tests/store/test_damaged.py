@@ -68,6 +68,16 @@ def test_a_damaged_store_is_one_line(
             "run questions.jsonl --model scripted/0.6 --eps 0.15",
             "`at` holds 'x'",
         ),
+        (
+            "update draws set item = 1e30",
+            "run questions.jsonl --model scripted/0.7 --eps 0.2",
+            "`item` holds 1e+30",
+        ),
+        (
+            "update draws set item = 9223372036854775807 where draw = 3",
+            "run questions.jsonl --model scripted/0.7 --eps 0.2",
+            "`item` holds 9223372036854775807",
+        ),
         ("insert into labels select run_id, x'ff' from runs", "runs", "`label` holds b'\\xff'"),
     ],
 )

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, bindparam, case, func, select
 
 from cereval.errors import StoreError
 from cereval.store.base import PastScores
-from cereval.store.cells import checked, read, whole
+from cereval.store.cells import LARGEST, checked, read, whole
 from cereval.store.schema import answers, draws, runs
 
 _ANSWERED = and_(answers.c.run_id == draws.c.run_id, answers.c.draw == draws.c.draw)
@@ -63,11 +63,20 @@ def _scores(connection: Connection, run: str, cutoff: int, place: str) -> Any:
     try:
         table = np.array(rows, dtype=np.float64).reshape(-1, 2)
     except (TypeError, ValueError):
-        checked([{"item": item, "score": score} for item, score in rows], _SCORES, place)
+        _refuse_odd(rows, place)
         raise
-    if not np.isfinite(table).all():
-        checked([{"item": item, "score": score} for item, score in rows], _SCORES, place)
+    items = table[:, 0]
+    if not (
+        np.isfinite(table).all() and (np.abs(items) <= LARGEST).all() and (items == np.rint(items)).all()
+    ):
+        _refuse_odd(rows, place)
     return table
+
+
+def _refuse_odd(rows: Any, place: str) -> None:
+    checked([{"item": item, "score": score} for item, score in rows], _SCORES, place)
+    for item, _ in rows:
+        whole(item, "item", place)
 
 
 def _models(connection: Connection, data_hash: str, place: str) -> dict[str, str]:
