@@ -163,3 +163,10 @@ def test_the_command_prints_one_json_object(data: Path, tmp_path: Path) -> None:
     printed = json.loads(result.stdout)
     assert printed["figure"] == "scaling"
     assert all(Path(printed[part]).exists() for part in ("csv", "png", "svg", "note"))
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    for place in (tmp_path / "taken", tmp_path / "taken" / "below", tmp_path / ("x" * 300)):
+        with pytest.raises(BadFile, match="cannot be the folder of a figure"):
+            reproduce(Counterexample(1), place)
