@@ -116,6 +116,13 @@ class GrowingData(Kind):
             *((draw, log.results[draw.index]) for draw in draws[:count] if draw.index in log.results),
         ]
 
+    def chosen_later(self, certificate: Mapping[str, Any], plan: Plan) -> tuple[str, ...]:
+        """Compare the budget of the version with the plan's: its certificate states the last one, and no changes."""
+        *_, budget = certificate["settings"].get("budgets") or [None]
+        if budget == plan.max_calls:
+            return ()
+        return (f"max_calls was changed after the start to {budget}, sealed {plan.max_calls}",)
+
     def check_plan(self, certificate: Mapping[str, Any], equal: Callable[..., None]) -> None:
         plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]
         equal("plan.growth.sizes", list(plan.growth["sizes"]), settings["sizes"])

@@ -164,7 +164,10 @@ def _typed(source: str, key: str, value: Any, kind: Any) -> Any:
     """Refuse a value that is not what its setting is: YAML knows 1, 1.0, true and text."""
     allowed = [one for one in (bool, int, float, str) if one in (kind, *getattr(kind, "__args__", ()))]
     if isinstance(value, int) and not isinstance(value, bool) and float in allowed:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise InvalidInput(f"{key} in {source}", "a number below 1e308", value) from None
     if type(value) not in allowed and not (value is None and type(None) in getattr(kind, "__args__", ())):
         names = " or ".join(one.__name__ for one in allowed)
         raise InvalidInput(f"{key} in {source}", f"of the kind {names}", value)
