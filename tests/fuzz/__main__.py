@@ -19,6 +19,8 @@ from pathlib import Path
 
 from tests.fuzz.drive import MEMORY, SECONDS, Fuzzer, Outcome
 
+from cereval.cli.main import COMMANDS
+
 
 def main() -> int:
     """Run the inputs that were asked for; the exit code is 1 where one went wrong."""
@@ -102,8 +104,8 @@ def table(found: list[Outcome], seed: int) -> str:
     """Write what came of all inputs as a table, command by command."""
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in found:
-        groups[outcome.command[:20]].append(outcome)
-    known = [name for name, group in groups.items() if len(group) > 1 or len(found) < 100]
+        groups[outcome.command].append(outcome)
+    known = [name for name in groups if name in COMMANDS]
     rows = [_row(name, groups[name]) for name in sorted(known)]
     rest = [outcome for name, group in groups.items() if name not in known for outcome in group]
     rows += [_row("(no command)", rest)] if rest else []

@@ -60,7 +60,7 @@ class GrowingData(Kind):
 
     def before(self, plan: Mapping[str, Any]) -> str | None:
         """Return the run of the version before."""
-        after: str | None = plan["growth"]["after"]
+        after: str | None = plan.get("growth", {}).get("after")
         return after
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
