@@ -83,6 +83,18 @@ CASES: dict[str, tuple[Callable[[], Any], str, str, str]] = {
     "negative weight": (lambda: Session(2, weights=[1, -2]), "weights", ">= 0", "-2.0 at item 1"),
     "NaN weight": (lambda: Session(2, weights=[NAN, 1]), "weights", "finite", "nan at item 0"),
     "all weights zero": (lambda: Session(2, weights=[0, 0]), "weights", "not all zero", "all zero"),
+    "a weight of no digits": (
+        lambda: Session(2, weights=[1, 1e-320]),
+        "weights",
+        "at least 1e-300 of a finite sum",
+        "at item 1",
+    ),
+    "an endless sum of weights": (
+        lambda: Session(3, weights=[1e308, 1e308, 1]),
+        "weights",
+        "a finite sum",
+        "sum inf",
+    ),
     "weighted without weights": (lambda: Session(2, target="weighted"), "weights", "given", "None"),
     "population with weights": (
         lambda: Session(2, target="population", weights=[1, 2]),

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from cereval.errors import InvalidInput, Misuse, shown
+from cereval.paths import is_file
 from cereval.text import did_you_mean
 
 
@@ -119,7 +120,7 @@ def _look_in(folder: Path) -> None:
 
 
 def _file_module(field: str, path: Path) -> ModuleType:
-    if not path.is_file():
+    if not is_file(path):
         raise InvalidInput(field, "an existing Python file", str(path))
     _look_in(path.parent.resolve())
     spec = importlib.util.spec_from_file_location(path.stem, path)

@@ -213,3 +213,11 @@ def test_a_full_disk_loses_nothing_committed(
         monkey.undo()
     assert "disk is full" in line
     assert main(["run", *flags]) == 0
+
+
+def test_a_number_beyond_all_floats_in_a_task_file_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "task.yaml").write_text(f"data: d.jsonl\nmodel: scripted/0.5\nmax_usd: {10**400}\n")
+    assert main(["run", str(tmp_path / "task.yaml")]) == 1
+    assert "must be a number below 1e308" in capsys.readouterr().err

@@ -96,3 +96,13 @@ def test_ctrl_c_leaves_no_traceback(
     monkeypatch.setattr(COMMANDS["plan"].load(), "callback", interrupted)
     assert main(["plan", "--items", "10"]) == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_name_that_is_no_unicode_can_be_printed() -> None:
+    code = (
+        "import click; from cereval.cli.main import cli, main;"
+        "cli.get_command = lambda *_: click.Command('say', callback=lambda: click.echo('wrote \\udcff'));"
+        "main(['runs'])"
+    )
+    done = subprocess.run([sys.executable, "-X", "utf8", "-c", code], capture_output=True, check=False)
+    assert done.stdout.decode().strip() == "wrote \\udcff", done.stderr

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from cereval.cli.reproduce import reproduce as command
-from cereval.errors import BadFile
+from cereval.errors import BadFile, Misuse
 from cereval.experiments.base import Figure, RowFile, Rows, Task, reproduce
 from cereval.experiments.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, model_size
 from cereval.experiments.populations import bernoulli
@@ -163,3 +163,21 @@ def test_the_command_prints_one_json_object(data: Path, tmp_path: Path) -> None:
     printed = json.loads(result.stdout)
     assert printed["figure"] == "scaling"
     assert all(Path(printed[part]).exists() for part in ("csv", "png", "svg", "note"))
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    for place in (tmp_path / "taken", tmp_path / "taken" / "below", tmp_path / ("x" * 300)):
+        with pytest.raises(BadFile, match="cannot be the folder of a figure"):
+            reproduce(Counterexample(1), place)
+
+
+def test_a_ray_that_does_not_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="pip install 'cereval[ray]'")
+
+    def refuse(**_: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(Misuse, match="Ray cannot be reached or started here"):
+        reproduce(Counterexample(1), tmp_path, on="ray")

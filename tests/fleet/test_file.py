@@ -144,3 +144,8 @@ def test_a_file_is_not_trusted_as_typed(tmp_path: Path) -> None:
     file.write_text("- 1\n")
     with pytest.raises(CerevalError, match="must hold a fleet"):
         read_fleet(file)
+
+
+def test_data_whose_name_no_file_can_have_is_no_file_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text(f"models: scripted/0.6\ndata: {'x' * 5000}\neps: 0.2\n")
+    assert [entry.data for entry in read_fleet(tmp_path / "fleet.yaml").entries] == ["x" * 5000]

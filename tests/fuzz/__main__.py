@@ -1,6 +1,6 @@
 """`python -m tests.fuzz`: run many inputs, and write a table of what came of them.
 
-python -m tests.fuzz --inputs 20000 --out benchmarks/results/fuzz-DATE.md
+python -m tests.fuzz --inputs 20000 --processes 2 --out benchmarks/results/fuzz-DATE.md
 python -m tests.fuzz --minutes 60
 python -m tests.fuzz --only 4711 --keep /tmp/here       # one of them again, with its files
 """
@@ -12,10 +12,14 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, islice
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from tests.fuzz.drive import MEMORY, SECONDS, Fuzzer, Outcome
+
+from cereval.cli.main import COMMANDS
 
 
 def main() -> int:
@@ -23,7 +27,10 @@ def main() -> int:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="cereval-fuzz-", ignore_cleanup_errors=True) as folder:
         fuzzer = Fuzzer(Path(options.keep or folder), options.seed)
-        found = list(_watched(fuzzer.outcomes(_numbers(options))))
+        shares = [
+            islice(_numbers(options), share, None, options.processes) for share in range(options.processes)
+        ]
+        found = sorted(_watched(_all(fuzzer, shares)), key=lambda outcome: outcome.number)
     text = table(found, options.seed)
     print(text)
     if options.out:
@@ -39,6 +46,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="The number of the first input.")
     parser.add_argument("--minutes", type=float, help="Instead of --inputs: as many as this takes.")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1, help="How many inputs at a time.")
     parser.add_argument("--only", type=int, nargs="*", help="These inputs, with all that they said.")
     parser.add_argument("--keep", help="A folder that does not exist yet, for the files of what goes wrong.")
     parser.add_argument("--out", help="Where the table goes.")
@@ -58,6 +66,28 @@ def _numbers(options: argparse.Namespace) -> Iterator[int]:
             yield number
 
 
+def _all(fuzzer: Fuzzer, shares: list[Iterator[int]]) -> Iterator[Outcome]:
+    """Run the inputs of each share in a process, and give what came of them as it comes."""
+    system, ends = get_context("fork"), list[Connection]()
+    for share in shares:
+        end, other = system.Pipe(duplex=False)
+        system.Process(target=_share, args=(fuzzer, share, other)).start()
+        other.close()
+        ends.append(end)
+    while ends:
+        for ready in wait(ends):
+            assert isinstance(ready, Connection)
+            try:
+                yield ready.recv()
+            except EOFError:
+                ends.remove(ready)
+
+
+def _share(fuzzer: Fuzzer, numbers: Iterator[int], told: Connection) -> None:
+    for outcome in fuzzer.outcomes(numbers):
+        told.send(outcome)
+
+
 def _watched(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
     """Show what goes wrong as it happens, and how far it is."""
     for done, outcome in enumerate(outcomes, 1):
@@ -74,8 +104,8 @@ def table(found: list[Outcome], seed: int) -> str:
     """Write what came of all inputs as a table, command by command."""
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in found:
-        groups[outcome.command[:20]].append(outcome)
-    known = [name for name, group in groups.items() if len(group) > 1 or len(found) < 100]
+        groups[outcome.command].append(outcome)
+    known = [name for name in groups if name in COMMANDS]
     rows = [_row(name, groups[name]) for name in sorted(known)]
     rest = [outcome for name, group in groups.items() if name not in known for outcome in group]
     rows += [_row("(no command)", rest)] if rest else []

@@ -261,9 +261,11 @@ def changed_yaml(path: Path, rng: random.Random) -> None:
         return
     value = mutated(yaml.safe_load(path.read_text()), rng)
     # JSON is YAML, and has room for all that Python can hold.
-    path.write_bytes(
-        written_json(value, rng) if rng.random() < 0.5 else yaml.safe_dump(value).encode("utf-8", "replace")
-    )
+    content = written_json(value, rng) if rng.random() < 0.5 else b""
+    if not content:
+        with suppress(RecursionError):  # what is nested too deeply for YAML's writer is an empty file
+            content = yaml.safe_dump(value).encode("utf-8", "replace")
+    path.write_bytes(content)
 
 
 def changed_template(path: Path, rng: random.Random) -> None:

@@ -139,7 +139,7 @@ def _nudge(holder: Any, key: Any, rng: random.Random) -> None:
     old = holder[key]
     if isinstance(old, bool) or not isinstance(old, int | float):
         holder[key] = rng.choice(("", 0, old * 2 if isinstance(old, str | list) else None))
-    elif not math.isfinite(old):
+    elif not (math.isfinite(old) if isinstance(old, float) else abs(old) < 1e308):
         holder[key] = 0
     else:
         holder[key] = rng.choice((old + 1, -old, old / 2, old * 10**6, int(old), float(min(old, 1e300))))

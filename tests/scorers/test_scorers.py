@@ -226,6 +226,7 @@ def test_a_spec_rebuilds_its_scorer(spec: str) -> None:
         ("exat", "did you mean 'exact'"),
         ("regex", "regex:PATTERN"),
         ("regex:(", "regular expression"),
+        ("regex:" + "(" * 3000, "fewer groups"),
         ("f1:3", "without an argument"),
         ("numeric:wide", "tolerance must be"),
         ("numeric:2", "tolerance must be"),

@@ -17,6 +17,8 @@ CASES = {
     "a plan that is no JSON": "update runs set plan = '[[['",
     "a plan that is a list": "update runs set plan = '[]'",
     "NaN in a plan": "update runs set plan = replace(plan, '\"confidence\":0.95', '\"confidence\":NaN')",
+    "a plan without a goal": "update runs set plan = replace(plan, '\"goal\":{', '\"goals\":{')",
+    "a goal in words": 'update runs set plan = replace(plan, \'"goal":{\', \'"goal":"x","goals":{\')',
     "a seed in words": 'update runs set plan = replace(plan, \'"seed":\', \'"seed":"x","more":\')',
     "an item without answers": 'update items set content = \'{"id": "a", "input": "b"}\'',
     "an item of numbers": "update items set content = replace(content, '\"choices\":[]', '\"choices\":5')",
@@ -24,6 +26,9 @@ CASES = {
     "a draw in words": "update draws set item = 'x'",
     "an endless score": "update answers set score = 9e999 where score is not null",
     "a text that is bytes": "update answers set text = x'ff'",
+    "an answer given at a word": "update answers set at = 'x'",
+    "a certificate of a word": "update certificates set number = 'x' || number",
+    "an event beyond all numbers": "update events set number = number + 9223372036854775000",
     "no events": "delete from events",
 }
 
@@ -55,6 +60,48 @@ def test_a_damaged_store_is_one_line(
     assert code in (0, 1, 3)
     assert (code == 1) == ("error: " in said)
     assert said.count("error: ") <= 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "command", "says"),
+    [
+        (
+            "update answers set at = 'x'",
+            "run questions.jsonl --model scripted/0.6 --eps 0.15",
+            "`at` holds 'x'",
+        ),
+        (
+            "update draws set item = 1e30",
+            "run questions.jsonl --model scripted/0.7 --eps 0.2",
+            "`item` holds 1e+30",
+        ),
+        (
+            "update draws set item = 9223372036854775807 where draw = 3",
+            "run questions.jsonl --model scripted/0.7 --eps 0.2",
+            "`item` holds 9223372036854775807",
+        ),
+        ("insert into labels select run_id, x'ff' from runs", "runs", "`label` holds b'\\xff'"),
+    ],
+)
+def test_a_cell_is_of_the_type_of_its_own_column(
+    statement: str,
+    command: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A time is a word in some tables, and a number in that of the answers, which a later run keeps."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(STORE.parent / "questions.jsonl", "questions.jsonl")
+    own = ["--store", "sqlite:///own.db"]
+    first = "run questions.jsonl --model scripted/0.6 --eps 0.2 --display none"
+    assert main([*first.split(), *own]) == 0
+    with closing(sqlite3.connect("own.db")) as store:
+        store.execute(statement)
+        store.commit()
+    assert main([*command.split(), *own]) == 1
+    assert says in capsys.readouterr().err
 
 
 def test_settings_that_sqlite_would_ignore_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

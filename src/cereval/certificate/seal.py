@@ -220,7 +220,8 @@ def certificate_departures(seal: Seal, certificate: Mapping[str, Any]) -> tuple[
         return ("plan: this is no certificate of a run, and only runs are sealed",)
     plan = Plan.from_dict(certificate["plan"])
     changes = tuple(Change(**change) for change in certificate.get("changes", ()))
-    return departures(seal, plan, known_of(certificate), certificate.get("engine"), changes)
+    followed = departures(seal, plan, known_of(certificate), certificate.get("engine"), changes)
+    return (*followed, *kind_of(plan).chosen_later(certificate, plan))
 
 
 # -- where a run's seed and answers came from -------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from io import TextIOWrapper
 
 import click
 
@@ -105,6 +106,9 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; errors made by users are one line on stderr."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # As stderr does of itself: the name of a file may be no Unicode.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(args=typed, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+HIGHEST_PRICE = 1e100
+"""Of one call: a price times all calls is still a number."""
+
 
 @click.command()
 @click.option(
@@ -67,8 +70,8 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     """
     from cereval.datasets.weighting import mix_notes
 
-    if price is not None and not 0 <= price < float("inf"):
-        raise InvalidInput("--price", "a number >= 0", price)
+    if price is not None and not 0 <= price <= HIGHEST_PRICE:
+        raise InvalidInput("--price", f"a number >= 0 and at most {HIGHEST_PRICE:g}", price)
     mix = flags.pop("mix")
     size, shares = _pool(flags.pop("items"), flags.pop("weights"), mix)
     outlook, shift = _outlook(size, **flags), None

@@ -53,10 +53,11 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
     """Return the runs on one data set that came to a number of one model."""
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
+    from cereval.paths import is_file
     from cereval.runner.listing import is_of_one_model
 
     runs = [run for run in store.runs() if is_of_one_model(run)]
-    if Path(data).is_file():
+    if is_file(Path(data)):
         content = read_dataset(data, Fields(**fields), on_disk=True).content_hash
         return [run for run in runs if run.data_hash == content]
     return [run for run in runs if data in (run.plan["data_name"], run.data_hash)]

@@ -19,7 +19,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, Protocol
 
-from cereval.errors import BadFile
+from cereval.errors import BadFile, shown
 from cereval.experiments.places import ONE_THREAD, ray_results
 
 Row = Mapping[str, Any]
@@ -74,13 +74,20 @@ def reproduce(
     """Run what is not yet in `out`/NAME.csv, then write the plot and the note."""
     from cereval.experiments.summaries import save
 
-    out.mkdir(parents=True, exist_ok=True)
+    _make(out)
     memory = out / f"{figure.name}.csv"
     rows = run_tasks(figure.tasks(), memory, jobs=jobs, title=figure.name, quiet=quiet, on=on)
     png, svg = save(figure, rows, out)
     note = out / f"{figure.name}.md"
     note.write_text(figure.note(rows), encoding="utf-8")
     return Reproduced(memory, png, svg, note, rows)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadFile(f"{shown(str(folder))} cannot be the folder of a figure ({error.strerror})") from None
 
 
 def run_tasks(

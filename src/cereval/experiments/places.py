@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from cereval.errors import Misuse, shown
 from cereval.imports import optional
 
 Value = TypeVar("Value")
@@ -25,9 +26,15 @@ def cluster(cores: int | None = None) -> Iterator[Any]:
     if mine:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         started: dict[str, Any] = {"include_dashboard": False, "num_cpus": cores}
-        ray.init(
-            log_to_driver=False, logging_level="ERROR", **({} if os.environ.get("RAY_ADDRESS") else started)
-        )
+        try:
+            ray.init(
+                log_to_driver=False,
+                logging_level="ERROR",
+                **({} if os.environ.get("RAY_ADDRESS") else started),
+            )
+        except Exception as error:  # Ray's own, of no class in particular
+            ray.shutdown()
+            raise Misuse(f"Ray cannot be reached or started here: {shown(str(error), 300)}") from None
     try:
         yield ray
     finally:

@@ -16,6 +16,7 @@ from cereval.fleet.file import Entry, Fleet
 from cereval.fleet.limits import Door
 from cereval.fleet.plan import Step
 from cereval.fleet.work import Job, about
+from cereval.paths import is_file
 from cereval.text import money
 
 Row = dict[str, Any]
@@ -224,7 +225,7 @@ def jobs(store: str, label: str, door: Door | None) -> Callable[..., Job]:
 
     def made(entry: Entry, **given: Any) -> Job:
         path = Path(entry.data)
-        there = replace(entry, data=str(path.absolute())) if path.is_file() else entry
+        there = replace(entry, data=str(path.absolute())) if is_file(path) else entry
         return Job(there, store, label, began, door=door, **given)
 
     return made

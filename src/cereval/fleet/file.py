@@ -15,6 +15,7 @@ from cereval.datasets.reading import read_yaml
 from cereval.errors import BadFile, InvalidInput
 from cereval.fleet.limits import ServerLimits
 from cereval.goals import COMPARE, GOALS, MEAN, RANK, goal_from_spec
+from cereval.paths import is_file
 from cereval.text import did_you_mean
 
 WORDS = {"run": "estimate", "gate": "threshold", "compare": "sign", "rank": "order", "tasks": "macro"}
@@ -157,7 +158,7 @@ def _part(value: Any, kind: str, source: str, folder: Path | None = None) -> _Pa
     name, priority = own.pop(kind, None), _priority(own.pop("priority", 0), source)
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"{kind} in {source}", "a name, or settings with one under `" + kind + "`", value)
-    if folder is not None and (folder / name).is_file():
+    if folder is not None and is_file(folder / name):
         name = str(folder / name)
     for taken in ("model", "data", "store", "seed"):
         if taken in own:

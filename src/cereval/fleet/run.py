@@ -18,6 +18,7 @@ from cereval.fleet.file import Entry, Fleet, read_fleet
 from cereval.fleet.limits import kept
 from cereval.fleet.plan import Outlook, Pool, Step, scheduled
 from cereval.fleet.result import FleetResult
+from cereval.paths import is_file
 from cereval.store.base import DEFAULT_URL, Run, Store, opened_store, sqlite_file
 
 PLACES = ("local", "ray")
@@ -68,7 +69,7 @@ def planned(fleet: Fleet, url: str) -> tuple[tuple[Step, ...], Earlier]:
     """Return the order of work, with what the store knows now."""
     pools = {name: _pool(entry) for name, entry in {one.data: one for one in fleet.entries}.items()}
     file = sqlite_file(url)
-    if file is not None and not file.exists():
+    if file is not None and not is_file(file):
         return scheduled(fleet, Outlook({name: pool for name, (pool, _) in pools.items()})), Earlier()
     with opened_store(url) as store:
         runs = [run for run in store.runs() if run.status == "finished" and "estimate" in run.summary]

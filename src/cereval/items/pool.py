@@ -13,6 +13,9 @@ from cereval.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 
+SMALLEST_SHARE = 1e-300
+"""Of the weights: below it a float has no digits left to divide by."""
+
 SORTED_AT_ONCE = 1 << 18
 
 
@@ -117,11 +120,18 @@ def _weights(values: ArrayLike, size: int) -> Floats | None:
         raise InvalidInput(
             "weights", "finite and >= 0", f"{weights[bad][0]} at item {int(np.flatnonzero(bad)[0])}"
         )
-    if weights.sum() <= 0:
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if total <= 0:
         raise InvalidInput("weights", "not all zero", "all zero")
     if np.all(weights == weights[0]):
         return None
-    normalised: Floats = weights / weights.sum()
+    normalised: Floats = weights / total
+    tiny = (weights > 0) & (normalised < SMALLEST_SHARE)
+    if tiny.any():
+        place = int(np.flatnonzero(tiny)[0])
+        allowed = f"0, or at least {SMALLEST_SHARE:g} of a finite sum"
+        raise InvalidInput("weights", allowed, f"{weights[place]} at item {place}, sum {total:g}")
     return normalised
 
 

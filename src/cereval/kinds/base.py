@@ -109,6 +109,10 @@ class Kind(ABC):
         """Return why a run of this kind cannot be resumed by itself; None: it can."""
         return None
 
+    def chosen_later(self, certificate: Mapping[str, Any], plan: Plan) -> tuple[str, ...]:  # noqa: ARG002
+        """Name what a certificate shows of choices on the way, beside the changes that it lists."""
+        return ()
+
     def kept(
         self,
         certificate: Mapping[str, Any],  # noqa: ARG002

@@ -60,7 +60,7 @@ class GrowingData(Kind):
 
     def before(self, plan: Mapping[str, Any]) -> str | None:
         """Return the run of the version before."""
-        after: str | None = plan["growth"]["after"]
+        after: str | None = plan.get("growth", {}).get("after")
         return after
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
@@ -115,6 +115,13 @@ class GrowingData(Kind):
             *before,
             *((draw, log.results[draw.index]) for draw in draws[:count] if draw.index in log.results),
         ]
+
+    def chosen_later(self, certificate: Mapping[str, Any], plan: Plan) -> tuple[str, ...]:
+        """Compare the budget of the version with the plan's: its certificate states the last one, and no changes."""
+        *_, budget = certificate["settings"].get("budgets") or [None]
+        if budget == plan.max_calls:
+            return ()
+        return (f"max_calls was changed after the start to {budget}, sealed {plan.max_calls}",)
 
     def check_plan(self, certificate: Mapping[str, Any], equal: Callable[..., None]) -> None:
         plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]

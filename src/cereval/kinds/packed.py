@@ -23,7 +23,7 @@ class PackedPair(EstimateMean):
     goals: ClassVar[tuple[type, ...]] = COMPARE
 
     def claims(self, plan: Mapping[str, Any]) -> bool:
-        return "second" in plan["model"]
+        return "second" in plan.get("model", {})
 
     def models(self, plan: Plan) -> tuple[Mapping[str, Any], ...]:
         return plan.model["first"], plan.model["second"]

@@ -84,7 +84,7 @@ class Part(Kind):
     learns: ClassVar[bool] = False
 
     def claims(self, plan: Mapping[str, Any]) -> bool:
-        return plan["goal"].get("goal") in GOALS
+        return plan.get("goal", {}).get("goal") in GOALS
 
     def session(self, plan: Plan, known: Known, earlier: Earlier) -> PartSession:  # noqa: ARG002
         return PartSession(plan, earlier(plan.run_id)[2])

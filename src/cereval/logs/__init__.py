@@ -9,6 +9,7 @@ from pathlib import Path
 from cereval.errors import BadContent, BadFile, shown
 from cereval.logs import alpaca_eval, helm, inspect_ai, lighteval, lm_eval, promptfoo
 from cereval.logs.base import Content, Log, Tool
+from cereval.paths import is_folder
 
 TOOLS: tuple[Tool, ...] = (
     inspect_ai.TOOL,
@@ -44,7 +45,7 @@ def read_log(path: Path, metric: str | None = None) -> Log:
 def found_in(paths: Sequence[Path]) -> Iterator[Path]:
     """List the files that may be logs: those named, and those in the folders named, in a fixed order."""
     for path in paths:
-        if path.is_dir() and not helm.is_run(path):
+        if is_folder(path) and not helm.is_run(path):
             yield from _inside(path)
         else:
             yield path

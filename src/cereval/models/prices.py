@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from cereval.errors import BadFile, InvalidInput, shown
+from cereval.paths import is_file
 from cereval.writing import settings_folder
 
 OWN = "prices.yaml"
@@ -58,7 +59,7 @@ def own_price(model: str) -> Price | None:
     """Look up a model in the user's own table, which counts at every address; None: it does not have it."""
     folder = settings_folder()
     path = None if folder is None else folder / OWN
-    if path is None or not path.is_file():
+    if path is None or not is_file(path):
         return None
     table = _parsed(path.read_bytes()[: LARGEST + 1], str(path))
     prices = table.get("prices", table) if isinstance(table, Mapping) else table

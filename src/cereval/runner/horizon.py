@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cereval.methods.certified import CertifiedMethod
-from cereval.runner.limits import Limits, Spending
+from cereval.runner.limits import UNLIMITED, Limits, Spending
 from cereval.runner.progress import calls_to_goal
 from cereval.sessions.base import AskTell, MethodSession
 
@@ -39,6 +39,8 @@ def affordable(spending: Spending, limits: Limits, pace: Pace) -> float | None:
     200.0
     >>> affordable(Spending(calls=80), Limits(max_minutes=2.0), Pace(30, 30.0))
     230.0
+    >>> affordable(Spending(calls=80), Limits(max_minutes=1e308), Pace(30, 30.0)) == UNLIMITED
+    True
     """
     found = []
     if limits.max_usd is not None and spending.cost_usd:
@@ -46,7 +48,7 @@ def affordable(spending: Spending, limits: Limits, pace: Pace) -> float | None:
     fresh = spending.calls - pace.before
     if limits.max_minutes is not None and fresh and pace.elapsed_s > 0:
         found.append(pace.before + fresh * 60 * limits.max_minutes / pace.elapsed_s)
-    return min(found, default=None)
+    return min([*found, UNLIMITED]) if found else None
 
 
 def foreseen(session: AskTell, spending: Spending, limits: Limits, pace: Pace) -> int | None:

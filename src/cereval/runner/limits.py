@@ -56,6 +56,8 @@ class Spending:
 
         >>> Spending(calls=10, cost_usd=1.0, highest_usd=0.1).room(1.5, pending=4)
         1
+        >>> Spending(calls=10, cost_usd=1.0, highest_usd=0.1).room(1e308, pending=4) == UNLIMITED - 4
+        True
         """
         if max_usd is None:
             return UNLIMITED
@@ -68,4 +70,5 @@ class Spending:
         if not self.highest_usd:
             # Nothing but free failures tells no price either.
             return UNLIMITED if self.calls > self.failures else int(not pending)
-        return max(int((max_usd - self.cost_usd) / self.highest_usd + 1e-9) - pending, 0)
+        affordable = (max_usd - self.cost_usd) / self.highest_usd + 1e-9
+        return max(int(min(affordable, UNLIMITED)) - pending, 0)

@@ -13,6 +13,7 @@ from cereval.errors import BadFile, InvalidInput
 from cereval.goals import Estimate, Threshold
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.methods.registry import known_method
+from cereval.paths import is_file
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.sessions.base import whole
 from cereval.sessions.mean import known_target
@@ -122,7 +123,7 @@ def read_request(path: Path) -> Request:
     """Return the request in a YAML file; data and template files are looked for beside it too."""
     request = Request(**settings_from(_mapping(path), str(path)))
     beside = path.parent / request.data if request.data else path
-    return replace(request, data=str(beside)) if request.data and beside.is_file() else request
+    return replace(request, data=str(beside)) if request.data and is_file(beside) else request
 
 
 def settings_from(values: Mapping[Any, Any], source: str, also: Sequence[str] = ()) -> dict[str, Any]:
@@ -163,7 +164,10 @@ def _typed(source: str, key: str, value: Any, kind: Any) -> Any:
     """Refuse a value that is not what its setting is: YAML knows 1, 1.0, true and text."""
     allowed = [one for one in (bool, int, float, str) if one in (kind, *getattr(kind, "__args__", ()))]
     if isinstance(value, int) and not isinstance(value, bool) and float in allowed:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise InvalidInput(f"{key} in {source}", "a number below 1e308", value) from None
     if type(value) not in allowed and not (value is None and type(None) in getattr(kind, "__args__", ())):
         names = " or ".join(one.__name__ for one in allowed)
         raise InvalidInput(f"{key} in {source}", f"of the kind {names}", value)

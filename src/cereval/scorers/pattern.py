@@ -32,6 +32,8 @@ class Regex:
             regex.compile(self.pattern)
         except (regex.error, TypeError) as error:
             raise InvalidInput("pattern", f"a regular expression ({error})", self.pattern) from error
+        except RecursionError:
+            raise InvalidInput("pattern", "a regular expression with fewer groups", self.pattern) from None
 
     async def score(self, question: Question, answer: str) -> Score:
         # In a thread and without the interpreter's lock: a slow pattern must not hold up the other calls.

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import BadFile, InvalidInput, StoreError
+from cereval.paths import is_file, is_folder
 from cereval.records import Draw
 
 DEFAULT_URL = "sqlite:///cereval.db"
@@ -238,9 +239,9 @@ def opened_store(url: str | None, *, create: bool = False, reading: bool = False
     """Open a store and close it again; one that is not there is made only where `create` says so."""
     wanted = url or DEFAULT_URL
     file = sqlite_file(wanted)
-    if file is not None and create and not file.parent.is_dir():
+    if file is not None and create and not is_folder(file.parent):
         raise BadFile(f"there is no folder {file.parent} for the database; create it, or use another --store")
-    if file is not None and not create and not file.is_file():
+    if file is not None and not create and not is_file(file):
         raise StoreError(f"there is no database {file}; name the one that the run was made in with --store")
     store = open_store(wanted, reading=reading)
     try:

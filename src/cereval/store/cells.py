@@ -8,41 +8,48 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from sqlalchemy import BigInteger, Double
+from sqlalchemy import BigInteger, Connection, Double, Select, Text
 
 from cereval.errors import StoreError, shown
-from cereval.store.schema import metadata
 
 _MAY_BE_EMPTY = frozenset({"engine", "score", "failure", "cost_usd"})
-_OF_COLUMN: Mapping[type, tuple[type, ...]] = {BigInteger: (int,), Double: (float, int)}
-_COLUMNS = [column for table in metadata.tables.values() for column in table.columns]
-_ALLOWED = {
-    name: frozenset(
-        kind for one in _COLUMNS if one.name == name for kind in _OF_COLUMN.get(type(one.type), (str,))
-    )
-    | (frozenset({type(None)}) if name in _MAY_BE_EMPTY else frozenset())
-    for name in {column.name for column in _COLUMNS}
-}
-"""The types of the values in columns of a name; `at` is a text in some tables and a number in others."""
+_OF_COLUMN: Mapping[type, tuple[type, ...]] = {BigInteger: (int,), Double: (float, int), Text: (str,)}
+
+LARGEST = 2**53
+"""Of what is counted: drawn, told, appended."""
 
 
-def checked(rows: Sequence[Mapping[Any, Any]], place: str) -> Sequence[Mapping[Any, Any]]:
-    """Give rows back whose cells are of their columns' types; anything else is a damaged store."""
-    for name in rows[0] if rows else ():
-        allowed = _ALLOWED.get(str(name))
+def read(connection: Connection, query: Select[Any], place: str) -> Sequence[Mapping[Any, Any]]:
+    """Fetch the rows of a query, whose cells are of their columns' types."""
+    return checked(connection.execute(query).mappings().all(), query, place)
+
+
+def checked(rows: Sequence[Mapping[Any, Any]], query: Select[Any], place: str) -> Sequence[Mapping[Any, Any]]:
+    """Give the rows of a query back if their cells are of their columns' types; else the store is damaged."""
+    for name, allowed in _allowed(query).items() if rows else ():
         values = [row[name] for row in rows]
         # A column at a time: a run may have a hundred thousand answers.
-        if allowed is not None and not set(map(type, values)) <= allowed:
-            _refuse(str(name), next(value for value in values if type(value) not in allowed), place)
+        if not set(map(type, values)) <= allowed:
+            _refuse(name, next(value for value in values if type(value) not in allowed), place)
         endless = [value for value in values if type(value) is float and not isfinite(value)]
         if endless:
-            _refuse(str(name), endless[0], place)
+            _refuse(name, endless[0], place)
     return rows
 
 
+def _allowed(query: Select[Any]) -> dict[str, frozenset[type]]:
+    """Give the types that each column of a query may hold, where its own type is known."""
+    return {
+        str(column.key): frozenset(_OF_COLUMN[type(column.type)])
+        | (frozenset({type(None)}) if column.key in _MAY_BE_EMPTY else frozenset())
+        for column in query.selected_columns
+        if type(column.type) in _OF_COLUMN
+    }
+
+
 def whole(value: Any, name: str, place: str) -> int:
-    """Give a number back that a query computed, if it is a whole one."""
-    if type(value) is not int:
+    """Give a number back that a query computed, if it is a whole one that can be counted on from."""
+    if type(value) is not int or abs(value) > LARGEST:
         _refuse(name, value, place)
     return int(value)
 

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, create_engine, event, exc, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
+from cereval import paths
 from cereval.errors import InvalidInput, Misuse, StoreError
 
 LARGEST_COPY = 2**30
@@ -82,7 +83,7 @@ def made_private(url: URL) -> None:
 def is_read_only(url: URL) -> bool:
     """Tell whether a database is there and cannot be written to, itself or for want of room for a log beside it."""
     file = file_of(url)
-    if file is None or not file.is_file():
+    if file is None or not paths.is_file(file):
         return False
     return not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK))
 
@@ -90,7 +91,7 @@ def is_read_only(url: URL) -> bool:
 def is_file(url: URL) -> bool:
     """Tell whether a database is a file that is there."""
     file = file_of(url)
-    return file is not None and file.is_file()
+    return file is not None and paths.is_file(file)
 
 
 def reading_uri(file: Path) -> str:
@@ -99,9 +100,9 @@ def reading_uri(file: Path) -> str:
     SQLite reads a write-ahead log only together with an index beside it, which it would have to make.
     """
     log, index = (Path(f"{file}{end}") for end in ("-wal", "-shm"))
-    if not log.is_file() or log.stat().st_size == 0:
+    if not paths.is_file(log) or log.stat().st_size == 0:
         return f"{file.absolute().as_uri()}?mode=ro&immutable=1"
-    if index.is_file() or os.access(file.absolute().parent, os.W_OK):
+    if paths.is_file(index) or os.access(file.absolute().parent, os.W_OK):
         return f"{file.absolute().as_uri()}?mode=ro"
     raise StoreError(
         f"{file} may not be written to, and a part of it is still in {log.name}; copy both to a folder of your own"

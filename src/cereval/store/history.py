@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, bindparam, case, func, select
 
 from cereval.errors import StoreError
 from cereval.store.base import PastScores
-from cereval.store.cells import checked, whole
+from cereval.store.cells import LARGEST, checked, read, whole
 from cereval.store.schema import answers, draws, runs
 
 _ANSWERED = and_(answers.c.run_id == draws.c.run_id, answers.c.draw == draws.c.draw)
@@ -32,7 +32,7 @@ def past_scores(
     place: str,
 ) -> PastScores:
     """Read the scores of all draws before each run's cutoff; runs without any are left out, unless asked for."""
-    models = _models(connection, data_hash)
+    models = _models(connection, data_hash, place)
     if cutoffs is None:
         used = first_open(connection, data_hash, place)
         kept = [run for run in models if run in used and (wanted is None or run in wanted)]
@@ -63,17 +63,26 @@ def _scores(connection: Connection, run: str, cutoff: int, place: str) -> Any:
     try:
         table = np.array(rows, dtype=np.float64).reshape(-1, 2)
     except (TypeError, ValueError):
-        checked([{"item": item, "score": score} for item, score in rows], place)
+        _refuse_odd(rows, place)
         raise
-    if not np.isfinite(table).all():
-        checked([{"item": item, "score": score} for item, score in rows], place)
+    items = table[:, 0]
+    if not (
+        np.isfinite(table).all() and (np.abs(items) <= LARGEST).all() and (items == np.rint(items)).all()
+    ):
+        _refuse_odd(rows, place)
     return table
 
 
-def _models(connection: Connection, data_hash: str) -> dict[str, str]:
+def _refuse_odd(rows: Any, place: str) -> None:
+    checked([{"item": item, "score": score} for item, score in rows], _SCORES, place)
+    for item, _ in rows:
+        whole(item, "item", place)
+
+
+def _models(connection: Connection, data_hash: str, place: str) -> dict[str, str]:
     query = select(runs.c.run_id, runs.c.model).where(runs.c.data_hash == data_hash)
-    rows = connection.execute(query.order_by(runs.c.created_at, runs.c.run_id))
-    return {row.run_id: row.model for row in rows}
+    rows = read(connection, query.order_by(runs.c.created_at, runs.c.run_id), place)
+    return {row["run_id"]: row["model"] for row in rows}
 
 
 def first_open(connection: Connection, data_hash: str, place: str) -> dict[str, int]:

@@ -14,6 +14,8 @@ from sqlalchemy import and_, delete, exists, func, insert, select
 from cereval.errors import InvalidInput, Misuse
 from cereval.store import schema
 from cereval.store.base import Answer
+from cereval.store.cells import mapping, read
+from cereval.store.faults import place
 from cereval.store.sql import SqlStore, storable
 
 UNDO_S = 6.0
@@ -86,10 +88,16 @@ class Labels:
             .where(replies.c.run_id.in_(list(run_ids)), ~scored)
             .order_by(replies.c.draw, replies.c.run_id)
         )
+        where = place(self.store.address)
         with self.store.reading() as connection:
-            rows = connection.execute(query).mappings().all()
+            rows = read(connection, query, where)
         return [
-            Waiting(row["run_id"], row["draw"], json.loads(row["item"]), json.loads(row["content"])["text"])
+            Waiting(
+                row["run_id"],
+                row["draw"],
+                mapping(row["item"], "content", where),
+                str(mapping(row["content"], "content", where).get("text", "")),
+            )
             for row in rows
         ]
 
@@ -98,7 +106,7 @@ class Labels:
         table = schema.ratings
         query = select(table).where(table.c.run_id.in_(list(run_ids))).order_by(table.c.at)
         with self.store.reading() as connection:
-            return [Rating(**row) for row in connection.execute(query).mappings()]
+            return [Rating(**row) for row in read(connection, query, place(self.store.address))]
 
     def rate(self, run_id: str, draw: int, rater: str, score: float, at: float | None = None) -> None:
         """Record what somebody thinks of a reply; whoever has rated it before changes their mind, while they can."""

@@ -20,7 +20,7 @@ from cereval.items.content import content_keys
 from cereval.records import Draw
 from cereval.store import schema
 from cereval.store.base import Answer, KeptAnswer, PastScores, Run
-from cereval.store.cells import checked, mapping
+from cereval.store.cells import checked, mapping, read, whole
 from cereval.store.engine import connected, connected_reading, is_file, is_read_only, made_private, parsed
 from cereval.store.faults import place, translated
 from cereval.store.history import first_open, past_scores
@@ -99,7 +99,7 @@ class SqlStore:
             )
             if there is None:
                 connection.execute(insert(schema.runs).values(**row, created_at=now(), engine=engine))
-                _append(connection, schema.events, run_id, status="created", detail="{}")
+                self._append(connection, schema.events, run_id, status="created", detail="{}")
             elif any(there[name] != value for name, value in row.items()):
                 raise StoreError(f"{place(self.address)} holds another plan under the run id {run_id}")
         return self.run(run_id)
@@ -107,8 +107,8 @@ class SqlStore:
     @patiently
     def run(self, run_id: str) -> Run:
         with self.reading() as connection:
-            rows = connection.execute(select(schema.runs.c.run_id)).mappings().all()
-            ids = [row["run_id"] for row in checked(rows, place(self.address))]
+            rows = read(connection, select(schema.runs.c.run_id), place(self.address))
+            ids = [row["run_id"] for row in rows]
             found = [known for known in ids if known == run_id] or [k for k in ids if k.startswith(run_id)]
             if len(found) != 1 or not run_id:
                 hint = did_you_mean(run_id, found or ids)
@@ -146,7 +146,7 @@ class SqlStore:
     @patiently
     def mark(self, run_id: str, status: str, detail: Mapping[str, Any] | None = None) -> None:
         with self.writing(run_id) as connection:
-            _append(connection, schema.events, run_id, status=status, detail=_json(detail or {}))
+            self._append(connection, schema.events, run_id, status=status, detail=_json(detail or {}))
 
     def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
         rows = self._all(
@@ -165,8 +165,8 @@ class SqlStore:
         summary: Mapping[str, Any] | None = None,
     ) -> None:
         with self.writing(run_id) as connection:
-            _append(connection, schema.certificates, run_id, content=_json(certificate))
-            _append(connection, schema.events, run_id, status=status, detail=_json(summary or {}))
+            self._append(connection, schema.certificates, run_id, content=_json(certificate))
+            self._append(connection, schema.events, run_id, status=status, detail=_json(summary or {}))
 
     @patiently
     def label(self, run_id: str, labels: Sequence[str]) -> None:
@@ -207,9 +207,10 @@ class SqlStore:
             .order_by(drawn.c.draw)
         )
         with self.reading() as connection:
-            for row in connection.execution_options(yield_per=1000).execute(query).mappings():
-                checked([row], place(self.address))
-                yield Draw(row["draw"], row["item"], row["probability"]), answer_from(row), row["at"]
+            found = connection.execution_options(yield_per=1000).execute(query).mappings()
+            for rows in found.partitions():
+                for row in checked(rows, query, place(self.address)):
+                    yield Draw(row["draw"], row["item"], row["probability"]), answer_from(row), row["at"]
 
     def certificates(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
         table = schema.certificates
@@ -358,18 +359,29 @@ class SqlStore:
                     made = _NEW[connection.dialect.name](table).on_conflict_do_nothing()
                 connection.execute(made, rows)
 
+    def _append(self, connection: Connection, table: Table, run_id: str, **values: str) -> None:
+        newest = select(func.coalesce(func.max(table.c.number), 0)).where(table.c.run_id == run_id)
+        number = whole(connection.execute(newest).scalar_one(), "number", place(self.address))
+        if AGAIN.get():
+            there = select(table).where(table.c.run_id == run_id, table.c.number == number)
+            row = connection.execute(there).mappings().first()
+            if row is not None and all(row[name] == value for name, value in values.items()):
+                return  # it was committed just before the connection was lost
+        connection.execute(insert(table).values(run_id=run_id, number=number + 1, at=now(), **values))
+
     @patiently
     def _all(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
         with self.reading() as connection:
-            return checked(connection.execute(query).mappings().all(), place(self.address))
+            return read(connection, query, place(self.address))
 
     def _mapping(self, row: Mapping[Any, Any], name: str) -> dict[str, Any]:
         return mapping(row[name], name, place(self.address))
 
     def _runs(self, connection: Connection, query: Select[Any]) -> tuple[Run, ...]:
-        rows = checked(connection.execute(query).mappings().all(), place(self.address))
+        where = place(self.address)
+        rows = read(connection, query, where)
         uncounted = [row["run_id"] for row in rows if f'"{COUNTS[0]}"' not in row["detail"]]
-        counts, labels = _counted(connection, uncounted), _labelled(connection)
+        counts, labels = _counted(connection, uncounted), _labelled(connection, where)
         found = [
             replace(self._run(row), **counts.get(row["run_id"], {}), labels=labels.get(row["run_id"], ()))
             for row in rows
@@ -474,10 +486,10 @@ def _counted(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[s
     return found
 
 
-def _labelled(connection: Connection) -> dict[str, tuple[str, ...]]:
+def _labelled(connection: Connection, where: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     query = select(schema.labels).order_by(schema.labels.c.run_id, schema.labels.c.label)
-    for row in connection.execute(query).mappings():
+    for row in read(connection, query, where):
         found[row["run_id"]] = (*found.get(row["run_id"], ()), row["label"])
     return found
 
@@ -487,17 +499,6 @@ def _cost() -> Any:
     cost = schema.answers.c.cost_usd
     known = func.count() == func.count(cost)
     return case((known, func.coalesce(func.sum(cost), 0.0)), else_=None)
-
-
-def _append(connection: Connection, table: Table, run_id: str, **values: str) -> None:
-    newest = select(func.coalesce(func.max(table.c.number), 0)).where(table.c.run_id == run_id)
-    number = connection.execute(newest).scalar_one()
-    if AGAIN.get():
-        there = select(table).where(table.c.run_id == run_id, table.c.number == number)
-        row = connection.execute(there).mappings().first()
-        if row is not None and all(row[name] == value for name, value in values.items()):
-            return  # it was committed just before the connection was lost
-    connection.execute(insert(table).values(run_id=run_id, number=number + 1, at=now(), **values))
 
 
 def _json(value: Any) -> str:
