@@ -110,6 +110,23 @@ def test_epochs_of_the_command_line_are_one_result(run: Any) -> None:
     assert "one --epochs-reducer" in refused.error.message
 
 
+def test_the_log_is_written_as_often_as_for_a_fixed_data_set(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from inspect_ai._eval.task.log import TaskLogger
+
+    kept, asked = TaskLogger.buffer_config, []
+
+    def noted(self: Any, log_buffer: int | None = None, log_shared: int | None = None) -> Any:
+        asked.append(log_buffer)
+        return kept(self, log_buffer, log_shared)
+
+    monkeypatch.setattr(TaskLogger, "buffer_config", noted)
+    run(certify(quiz(n=N), eps=0.2, seed=1), limit=12, log_buffer=None)
+    run(certify(quiz(n=N), eps=0.2, seed=1), limit=12, log_buffer=2)  # somebody's own choice stands
+    assert asked == [4]
+
+
 def test_limit_is_a_budget(run: Any) -> None:
     log = run(certify(quiz(n=N), eps=0.02, seed=1), limit=30)
     result = certificate_of(log)["result"]

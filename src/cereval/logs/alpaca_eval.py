@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cereval.logs.base import Content, Log, Sample, Tool, as_score, whole_text
+from cereval.logs.base import Content, Log, Sample, Tool, as_score, chosen, whole_text
 
 DRAW, DRAW_TOO = 0, 1.5
 """Preferences that say that neither is better; 1 is the baseline, 2 the model."""
@@ -18,18 +18,19 @@ def _claims(content: Content) -> bool:
     return isinstance(first, dict) and {"instruction", "generator_2", "preference"} <= set(first)
 
 
-def _read(content: Content, wanted: str | None) -> Log:  # noqa: ARG001
+def _read(content: Content, wanted: str | None) -> Log:
+    metric = chosen(["preference"], wanted, str(content.path))
     rows = [row for row in content.value if isinstance(row, dict)]
     samples = [
         Sample(
             model=whole_text(row.get("generator_2")),
             task=whole_text(row.get("dataset") or "alpaca_eval"),
             text=whole_text(row.get("instruction")),
-            score=as_score(_preferred(row), str(content.path), "preference"),
+            score=as_score(_preferred(row), str(content.path), metric),
         )
         for row in rows
     ]
-    return Log("AlpacaEval", "preference", samples)
+    return Log("AlpacaEval", metric, samples)
 
 
 def _preferred(row: Mapping[str, Any]) -> object:

@@ -32,18 +32,17 @@ def _read(content: Content, wanted: str | None) -> Log:
     adapter = spec.get("adapter_spec")
     adapter = adapter if isinstance(adapter, dict) else {}
     asked = _asked(_object(loose_json(folder / STATE), folder / STATE))
-    rows = [row for row in _objects(stats) if not row.get("perturbation")]
-    copies = len(_objects(stats)) - len(rows)
-    metric = chosen((name for row in rows for name, _ in _values(row)), wanted, str(folder), PREFERRED)
-    task = re.sub(r",?model=[^,]*", "", str(spec.get("name", "helm")))
+    rows, copies = _scored(stats)
+    metric = chosen((name for row in rows.values() for name in row), wanted, str(folder), PREFERRED)
+    task = re.sub(r",?model=[^,]*", "", str(spec.get("name", "helm"))).rstrip(":")
     model, choosing = (
         str(adapter.get("model", "unknown")),
         str(adapter.get("method", "")).startswith("multiple"),
     )
     samples = [
-        _sample(asked[key], model, task, choosing, dict(_values(row)).get(metric), folder, metric)
-        for row in rows
-        if (key := str(row.get("instance_id"))) in asked
+        _sample(asked[instance], model, task, choosing, row.get(metric), folder, metric)
+        for (instance, _), row in rows.items()
+        if instance in asked
     ]
     if not samples:
         raise BadContent(f"{folder}: no instance of {STATS} has a text in {STATE}")
@@ -62,42 +61,66 @@ def _sample(
     metric: str,
 ) -> Sample:
     instance = _object(state.get("instance"), folder / STATE)
-    references = [str(_inner(one, "output", "text")) for one in _objects(instance.get("references"))]
-    failed = _inner(state, "result", "success") is False
+    references = [_text(one.get("output")) for one in _objects(instance.get("references"))]
     return Sample(
         model=whole_text(model),
         task=whole_text(task),
-        text=whole_text(_inner(instance, "input", "text") or ""),
-        score=None if failed else as_score(value, str(folder), metric),
+        text=whole_text(_text(instance.get("input"))),
+        score=None if state.get("failed") else as_score(value, str(folder), metric),
         choices=tuple(map(whole_text, references)) if choosing else (),
         mark=digest(references),
     )
 
 
-def _asked(state: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Find the first request of every instance, without the perturbed ones. Ids hold inside one run only."""
-    found: dict[str, Mapping[str, Any]] = {}
+def _asked(state: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Find the instances by their ids, without the perturbed ones. Ids hold inside one run only.
+
+    A question may be several requests, one for each of its choices: when any of them failed, HELM went on with an empty
+    answer, and what it scored is no score.
+    """
+    found: dict[str, dict[str, Any]] = {}
     for one in _objects(state.get("request_states")):
-        instance = one.get("instance")
+        instance, result = one.get("instance"), one.get("result")
         if isinstance(instance, dict) and not instance.get("perturbation"):
-            found.setdefault(str(instance.get("id")), one)
+            known = found.setdefault(str(instance.get("id")), {"instance": instance, "failed": False})
+            known["failed"] |= isinstance(result, dict) and result.get("success") is False
     return found
 
 
+def _text(value: Any) -> str:
+    """Return the text of an input or output: a plain text before 0.2, else its `text`, its messages or its media."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        return ""
+    if value.get("text"):
+        return str(value["text"])
+    said = [str(one.get("content")) for one in _objects(value.get("messages"))]
+    media = value.get("multimedia_content")
+    shown = _objects(media.get("media_objects")) if isinstance(media, dict) else []
+    said += [str(one.get("text") or one.get("location") or "") for one in shown]
+    return "\n".join(said)
+
+
+def _scored(stats: Any) -> tuple[dict[tuple[str, str], dict[str, Any]], int]:
+    """Gather the means of every instance and trial: each metric of a run writes its rows. Count perturbed copies."""
+    found: defaultdict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
+    copies = set()
+    for row in _objects(stats):
+        key = str(row.get("instance_id")), str(row.get("train_trial_index"))
+        if row.get("perturbation"):
+            copies.add((*key, digest(row["perturbation"])))
+        else:
+            found[key] = {**dict(_values(row)), **found[key]}
+    return found, len(copies)
+
+
 def _values(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """List the means of an instance's metrics; several trials are averaged by the table."""
-    seen: defaultdict[str, int] = defaultdict(int)
-    for stat in _objects(row.get("stats")):
+    """List the means of the metrics in one row."""
+    for stat in reversed(_objects(row.get("stats"))):
         name = stat.get("name")
-        if isinstance(name, dict) and not name.get("perturbation") and not seen[str(name.get("name"))]:
-            seen[str(name.get("name"))] += 1
+        if isinstance(name, dict) and not name.get("perturbation"):
             yield str(name.get("name")), stat.get("mean")
-
-
-def _inner(value: Any, *way: str) -> Any:
-    for name in way:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
 
 
 def _objects(values: Any) -> list[Mapping[str, Any]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cereval.datasets.base import canonical
-from cereval.errors import BadContent
-from cereval.logs.base import Content, Log, Sample, Tool, as_score, digest, question_in, whole_text
+from cereval.logs.base import Content, Log, Sample, Tool, as_score, chosen, digest, question_in, whole_text
 from cereval.logs.reading import loose_lines
 
 ERROR = 2
@@ -32,31 +32,64 @@ def _results(value: Any) -> Sequence[Mapping[str, Any]]:
 
 def _read(content: Content, wanted: str | None) -> Log:
     rows = list(loose_lines(content.path)) if content.is_file(".jsonl") else _results(content.value)
-    prompts = {row.get("promptIdx", 0) for row in rows}
-    samples = [_sample(row, len(prompts) > 1, str(content.path), wanted) for row in rows]
-    notes = (f"{len(prompts)} prompts: the same provider with another prompt is another model",)
-    return Log("promptfoo", wanted or "score", samples, notes if len(prompts) > 1 else ())
+    metric = chosen((name for row in rows for name in _scores(row)), wanted, str(content.path), ("score",))
+    models = _models(rows)
+    samples = [_sample(row, models[_asked(row)], str(content.path), metric) for row in rows]
+    several = len(models) - len({model for model, _ in models})
+    note = f"{several + 1} prompts: the same provider with another prompt is another model"
+    return Log("promptfoo", metric, samples, (note,) if several else ())
 
 
-def _sample(row: Mapping[str, Any], several: bool, place: str, wanted: str | None) -> Sample:
+def _models(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
+    """Name the models: the provider, and where one was asked with several prompts, the number of its prompt.
+
+    `promptIdx` counts columns, which are prompts of providers: two providers with one prompt have 0 and 1.
+    """
+    prompts: defaultdict[str, list[str]] = defaultdict(list)
+    for model, prompt in sorted({_asked(row) for row in rows}):
+        prompts[model].append(prompt)
+    return {
+        (model, prompt): model + (f" (prompt {number})" if len(of) > 1 else "")
+        for model, of in prompts.items()
+        for number, prompt in enumerate(of)
+    }
+
+
+def _asked(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Tell who was asked, and with which prompt; versions before 0.97 have no index, but the prompt's text."""
+    if not row.get("vars"):
+        return _model(row), ""  # the prompt is the question
+    if isinstance(row.get("promptIdx"), int):
+        return _model(row), f"{row['promptIdx']:09}"
+    prompt = row.get("prompt")
+    return _model(row), str(prompt.get("display") or prompt.get("label")) if isinstance(prompt, dict) else ""
+
+
+def _sample(row: Mapping[str, Any], model: str, place: str, metric: str) -> Sample:
     values = row.get("vars")
     values = values if isinstance(values, dict) else {}
     test = row.get("testCase")
-    asserted = test.get("assert") if isinstance(test, dict) else None
+    test = test if isinstance(test, dict) else {}
+    text, choices = _question(row, values)
+    return Sample(
+        model=model,
+        task=whole_text(test.get("description") or row.get("description") or "promptfoo"),
+        text=whole_text(text),
+        score=None if _failed(row) else as_score(_scores(row).get(metric), place, metric),
+        choices=tuple(map(whole_text, choices)),
+        mark=digest([values, test.get("assert")]),
+    )
+
+
+def _question(row: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Find the question among the variables; of several that have no known name all, of none the prompt as sent."""
     texts = [value for value in values.values() if isinstance(value, str)]
-    found = question_in(values) or (
+    prompt = row.get("prompt")
+    if not values and isinstance(prompt, dict):
+        return str(prompt.get("raw")), ()
+    return question_in(values) or (
         texts[0] if len(values) == len(texts) == 1 else canonical(values).decode(),
         (),
-    )
-    return Sample(
-        model=_model(row) + (f" (prompt {row.get('promptIdx', 0)})" if several else ""),
-        task=whole_text((test or {}).get("description") or "promptfoo")
-        if isinstance(test, dict)
-        else "promptfoo",
-        text=whole_text(found[0]),
-        score=None if _failed(row) else as_score(_value(row, wanted, place), place, wanted or "score"),
-        choices=tuple(map(whole_text, found[1])),
-        mark=digest([values, asserted]),
     )
 
 
@@ -74,13 +107,14 @@ def _failed(row: Mapping[str, Any]) -> bool:
     return bool(row.get("error")) and not row.get("gradingResult")
 
 
-def _value(row: Mapping[str, Any], wanted: str | None, place: str) -> object:
-    if wanted is None:
-        return row.get("score", row.get("success"))
+def _scores(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """List the scores of a result: the whole one, whether it passed, and those of assertions with a `metric`."""
     named = row.get("namedScores")
-    if not isinstance(named, dict) or wanted not in named:
-        raise BadContent(f"{place} has no metric {wanted!r} for one of its results")
-    return named[wanted]
+    return {
+        **(named if isinstance(named, dict) else {}),
+        "success": row.get("success"),
+        "score": row.get("score", row.get("success")),
+    }
 
 
 TOOL = Tool("promptfoo", _claims, _read)

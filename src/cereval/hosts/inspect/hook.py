@@ -13,6 +13,9 @@ from cereval.hosts.inspect.metric import LIVE, NOTE
 from cereval.hosts.inspect.source import CertifiedSource
 from cereval.text import printable
 
+MOST_UNWRITTEN = 10
+"""Samples that Inspect keeps before it writes them to the log, unless a data set is small."""
+
 
 @hooks(name="cereval_certificate", description="certified tasks: the interval and its certificate in the log")
 class Certificate(Hooks):
@@ -26,6 +29,8 @@ class Certificate(Hooks):
         if source is not None:
             connections = data.plan.config.max_connections or data.spec.model_generate_config.max_connections
             source.begin(data.spec, connections)
+            if source.refusal is None:
+                _write_less_often(data.spec, len(source.pool.samples))
 
     async def on_task_end(self, data: TaskEnd) -> None:
         source = live(data.log.eval.metadata)
@@ -45,6 +50,24 @@ class Certificate(Hooks):
         print(printable(headline), file=sys.stderr)
         if data.log.status == "success":
             del LIVE[data.log.eval.metadata[NOTE]["key"]]
+
+
+def _write_less_often(spec: Any, samples: int) -> None:
+    """Write the log as often as Inspect does for a data set of this size, where --log-buffer does not say otherwise.
+
+    Of a source it counts no samples beforehand, and would write after each: each time it reads the list of all that the
+    log holds. Versions without the control of a running task go on doing so.
+    """
+    try:
+        from inspect_ai._control.eval_state import get_eval_state
+    except ImportError:
+        return
+    state = get_eval_state(spec.eval_id)
+    asked = samples if spec.config.limit is None else min(samples, spec.config.limit)
+    if spec.config.log_buffer is None and state is not None and state.live is not None:
+        state.live.buffer_config(
+            log_buffer=max(1, min(asked * (spec.config.epochs or 1) // 3, MOST_UNWRITTEN))
+        )
 
 
 def live(metadata: dict[str, Any] | None) -> CertifiedSource | None:
