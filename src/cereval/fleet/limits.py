@@ -59,7 +59,7 @@ class ServerLimits:
 
     @property
     def turn_s(self) -> float:
-        """How long a leave is good for: for one call where calls are counted."""
+        """Return how long a leave is good for: for one call where calls are counted."""
         counted = self.requests_per_minute is not None or self.tokens_per_minute is not None
         return 0.0 if counted else TURN_S
 
