@@ -24,7 +24,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
 
 from benchmarks.postgres import Cluster, cluster, server_binaries
 from cereval.certificate.verify import verify
@@ -50,12 +51,18 @@ class Logging(Handler):
     def __init__(self, models: Mapping[str, ScriptedModel]) -> None:
         super().__init__(next(iter(models.values())))
         self.models = models
-        self.log: list[tuple[float, str, str]] = []
+        self.log: list[list[Any]] = []
+
+    async def _completion(self, request: dict[str, Any], messages: Messages) -> bytes | None:
+        came = time.time()
+        entry = [came, came, str(request["model"]), last_text(messages)]
+        self.log.append(entry)
+        answer = await super()._completion(request, messages)
+        entry[1] = time.time()
+        return answer
 
     async def _turn(self, request: dict[str, Any], messages: Messages) -> Turn:
-        name = str(request["model"])
-        self.log.append((time.time(), name, last_text(messages)))
-        return self.models[name].turn(messages)
+        return self.models[str(request["model"])].turn(messages)
 
 
 def serve(folder: Path, port: int) -> None:
@@ -134,6 +141,15 @@ def written(folder: Path, size: Size) -> dict[str, Any]:
     }
 
 
+class Asked(NamedTuple):
+    """One request: when it came, when it was answered, which model was asked what."""
+
+    came: float
+    answered: float
+    model: str
+    text: str
+
+
 @dataclass(frozen=True)
 class Played:
     """What came of one fleet: certificates by run, when each answer was stored, and what the server saw."""
@@ -141,7 +157,7 @@ class Played:
     certificates: Mapping[str, Any]
     stored: Mapping[tuple[str, str], float]
     invalid: int
-    log: tuple[tuple[float, str, str], ...]
+    log: tuple[Asked, ...]
     wall_s: float
     kills: int = 0
     restarts: int = 0
@@ -149,17 +165,31 @@ class Played:
     @property
     def asked_again(self) -> int:
         """Requests for answers that were in the store already."""
-        return sum(at > self.stored.get((name, text), float("inf")) + SLACK_S for at, name, text in self.log)
+        never = float("inf")
+        return sum(one.came > self.stored.get((one.model, one.text), never) + SLACK_S for one in self.log)
 
     @property
     def lost(self) -> int:
         """Requests beyond one for each answer: in flight when their worker was killed."""
         return len(self.log) - len(self.stored)
 
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first request to the last answer."""
+        return max(one.answered for one in self.log) - self.log[0].came
+
+    @property
+    def service_s(self) -> float:
+        """Seconds that the server itself took for a request, on average: its delay and its own work."""
+        return fmean(one.answered - one.came for one in self.log)
+
     def busy(self, connections: int) -> float:
-        """Share of the server's limit that was used, from the first request to the last."""
-        span = self.log[-1][0] - self.log[0][0] + DELAY_S
-        return len(self.log) * DELAY_S / (connections * span)
+        """Share of the connections' time that the server was at work, from the first request to the last answer."""
+        return len(self.log) * self.service_s / (connections * self.span_s)
+
+    def nominal(self, connections: int) -> float:
+        """The same, of a server that takes no time beyond its delay."""
+        return len(self.log) * DELAY_S / (connections * self.span_s)
 
 
 def free_port() -> int:
@@ -184,7 +214,7 @@ def played(
                 trouble.end()
     wall = time.monotonic() - began
     assert done.exit_code == 0, done.as_dict()
-    log = tuple((at, name, text) for at, name, text in json.loads((folder / "log.json").read_text()))
+    log = tuple(Asked(*entry) for entry in json.loads((folder / "log.json").read_text()))
     stored: dict[tuple[str, str], float] = {}
     invalid = 0
     with opened_store(url) as store:
@@ -266,6 +296,8 @@ def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played
     if binaries is None:
         raise SystemExit("no PostgreSQL server is installed (pg_ctl not found)")
     os.environ.setdefault("OPENAI_API_KEY", "none")
+    # A worker that compiles all that it imports takes seconds to begin, every time that one was killed.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as name, cluster(binaries) as database:
         folder = Path(name)
         fleet, port = written(folder, size), free_port()
@@ -289,10 +321,16 @@ def table(size: Size, calm: Played, storm: Played) -> str:
         ("requests beyond one for each answer", calm.lost, storm.lost),
         ("requests for answers that were stored", calm.asked_again, storm.asked_again),
         ("seconds", f"{calm.wall_s:.0f}", f"{storm.wall_s:.0f}"),
+        ("ms that a request took the server", f"{calm.service_s * 1e3:.1f}", f"{storm.service_s * 1e3:.1f}"),
         (
             "share of the server's limit",
             f"{calm.busy(size.connections):.0%}",
             f"{storm.busy(size.connections):.0%}",
+        ),
+        (
+            "the same, had it taken 20.0 ms",
+            f"{calm.nominal(size.connections):.0%}",
+            f"{storm.nominal(size.connections):.0%}",
         ),
     ]
     head = "| | undisturbed, one after the other | Ray, disturbed |\n|---|---|---|\n"

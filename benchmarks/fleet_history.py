@@ -5,6 +5,9 @@ nothing of the others (`history: false`), once they go one after the other: in t
 fleet orders models that its store knows, those first whose scores vary most.
 
     python -m benchmarks.fleet_history --out benchmarks/results/fleet-history-DATE.md
+    python -m benchmarks.fleet_history --sessions 3      # the sessions alone, without server and store, over 3 seeds
+
+With `--sessions` other orders are tried, and what history could save at most: each run knows all scores of all others.
 """
 
 from __future__ import annotations
@@ -15,19 +18,24 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cereval.datasets.tables import read_items, read_scores
 from cereval.fleet.result import FleetResult
 from cereval.fleet.run import run_fleet
+from cereval.goals import Estimate
 from cereval.models.base import Messages, last_text
 from cereval.models.scripted import ScriptedModel, Turn
 from cereval.models.server import Handler, serving
+from cereval.sessions.mean import Session
+
+Floats = NDArray[np.float64]
 
 RIGHT, WRONG = "right", "wrong"
 
@@ -129,6 +137,54 @@ def measured(data: Path, most: int, eps: float, seed: int) -> list[tuple[str, in
     return rows
 
 
+def observed(scores: Floats, history: Floats | None, eps: float, seed: int) -> Floats:
+    """What a run to its goal has seen of a model's scores; NaN where it did not ask."""
+    session, seen = (
+        Session(len(scores), goal=Estimate(eps), history=history, seed=seed),
+        np.full(len(scores), np.nan),
+    )
+    while not session.done:
+        for draw in session.ask(8):
+            seen[draw.item] = scores[draw.item]
+            session.tell(draw, float(scores[draw.item]))
+    return seen
+
+
+def one_after_the_other(table: Floats, order: Sequence[int], eps: float, seed: int) -> int:
+    """Calls of runs that each know what those before them have seen."""
+    seen: list[Floats] = []
+    for model in order:
+        seen.append(observed(table[model], np.array(seen).T if seen else None, eps, 1000 * seed + model))
+    return int(np.count_nonzero(~np.isnan(seen)))
+
+
+def knowing(table: Floats, eps: float, seed: int, *, others: bool) -> int:
+    """Calls of runs that know all scores of all others, or nothing."""
+    calls = 0
+    for model, scores in enumerate(table):
+        history = np.delete(table, model, axis=0).T if others else None
+        calls += int(np.count_nonzero(~np.isnan(observed(scores, history, eps, 1000 * seed + model))))
+    return calls
+
+
+def sessions(data: Path, most: int, eps: float, seeds: int) -> list[tuple[str, list[int]]]:
+    """The name of each way and its calls, seed by seed."""
+    models = complete_models(data, most)
+    table = np.array([list(scores.values()) for scores in models.values()])
+    means = table.mean(axis=1)
+    orders = {
+        "one after the other, in the order of the table": list(range(len(table))),
+        "one after the other, strongest first": np.argsort(-means, kind="stable").tolist(),
+        "one after the other, weakest first": np.argsort(means, kind="stable").tolist(),
+    }
+    rows = [("each by itself", [knowing(table, eps, seed, others=False) for seed in range(seeds)])]
+    for way, order in orders.items():
+        rows.append((way, [one_after_the_other(table, order, eps, seed) for seed in range(seeds)]))
+        print(rows[-1], flush=True)
+    bound = [knowing(table, eps, seed, others=True) for seed in range(seeds)]
+    return [*rows, ("knowing all scores of all others beforehand", bound)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -137,8 +193,21 @@ def main() -> int:
     parser.add_argument("--models", type=int, default=40)
     parser.add_argument("--eps", type=float, default=0.03)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--sessions", type=int, metavar="SEEDS", help="play the sessions alone, over so many seeds"
+    )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if options.sessions is not None:
+        found = sessions(options.data, options.models, options.eps, options.sessions)
+        bare = np.array(found[0][1])
+        print("| runs | calls, mean of the seeds | fewer | fewer, seed by seed |\n|---|---|---|---|")
+        for way, calls in found:
+            fewer = [f"{share:.1%}" for share in 1 - np.array(calls) / bare]
+            print(
+                f"| {way} | {np.mean(calls):,.0f} | {1 - np.sum(calls) / bare.sum():.1%} | {', '.join(fewer)} |"
+            )
+        return 0
     rows = measured(options.data, options.models, options.eps, options.seed)
     alone = rows[0][1]
     body = "".join(

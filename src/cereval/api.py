@@ -264,13 +264,13 @@ def _work(request: Request, asked: Sequence[str], goal: Any, *, on_disk: bool) -
             raise InvalidInput("goal", "a comparison's or a ranking's where several models are asked", goal)
         return prepared(request, on_disk=on_disk)
     if isinstance(goal, TASKS):
-        return divided(request, [str(request.data)], goal)
+        return divided(request, [str(request.data)], goal, on_disk=on_disk)
     if isinstance(goal, COMPARE):
         if len(asked) != 2:
             raise InvalidInput("models", "two different models for a comparison", asked)
-        return against(request, asked, goal)
+        return against(request, asked, goal, on_disk=on_disk)
     if isinstance(goal, RANK):
-        return ranked(request, asked, goal)
+        return ranked(request, asked, goal, on_disk=on_disk)
     raise InvalidInput("goal", "a goal of cereval", goal)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cereval.fleet.limits import MINUTE_S, Door, ServerLimits, Turnstile, Visitor, kept
+from cereval.fleet.limits import MINUTE_S, TURN_S, Door, ServerLimits, Turnstile, Visitor, kept
 from cereval.models.retries import FaultError
 
 
@@ -100,6 +100,58 @@ def test_many_visitors_share_the_connections() -> None:
         assert door is not None
         visit(all_calls(door))
     assert 1 < most <= 3
+
+
+def test_a_run_passes_its_leave_on_for_a_turn_and_no_longer() -> None:
+    """With one connection and one run that always has a next call, another run still gets its turn."""
+
+    async def greedy(visitor: Visitor, over: asyncio.Event) -> int:
+        calls = 0
+        while not over.is_set():
+            leave = await visitor.enter("s", 1)
+            assert leave is not None
+            await asyncio.sleep(0.002)
+            visitor.answered(leave)
+            await visitor.leave(leave, 1)
+            calls += 1
+        return calls
+
+    async def all_calls(door: Door) -> tuple[int, float]:
+        over, first, second = asyncio.Event(), Visitor(door), Visitor(door)
+        tasks = [asyncio.create_task(greedy(first, over)) for _ in range(3)]
+        await asyncio.sleep(2 * TURN_S)
+        began = asyncio.get_running_loop().time()
+        assert await second.enter("s", 1) is not None
+        waited = asyncio.get_running_loop().time() - began
+        over.set()
+        (await second._writer()).transport.abort()
+        return sum(await asyncio.gather(*tasks)), waited
+
+    with kept({"s": ServerLimits(connections=1)}) as door:
+        assert door is not None
+        calls, waited = visit(all_calls(door))
+    assert calls > 10
+    assert waited < 20 * TURN_S
+
+
+def test_where_calls_are_counted_a_leave_is_good_for_one() -> None:
+    assert ServerLimits(connections=4).turn_s == TURN_S
+    assert ServerLimits(4, requests_per_minute=60).turn_s == 0
+    assert ServerLimits(4, tokens_per_minute=60).turn_s == 0
+
+    async def many(door: Door) -> None:
+        visitor = Visitor(door)
+        leaves = [await visitor.enter("s", 1) for _ in range(3)]
+        for leave in leaves:
+            assert leave is not None
+            visitor.answered(leave)
+            await visitor.leave(leave, 1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(visitor.enter("s", 1), 0.2)
+
+    with kept({"s": ServerLimits(requests_per_minute=3)}) as door:
+        assert door is not None
+        visit(many(door))
 
 
 def test_whoever_is_killed_gives_its_leaves_back() -> None:

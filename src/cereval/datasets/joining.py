@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.base import DataSet, Item
-from cereval.datasets.large import ChainedItems, FileItems, OnDisk, hash_of
+from cereval.datasets.large import ChainedItems, FileItems, OnDisk, categories_of, hash_of
 from cereval.errors import BadFile, InvalidInput, shown
 
 BY_CONTENT = re.compile(r"[0-9a-f]{16}(-[0-9]+)?")
@@ -21,7 +21,7 @@ BY_CONTENT = re.compile(r"[0-9a-f]{16}(-[0-9]+)?")
 def joined(parts: Sequence[DataSet]) -> DataSet:
     """Return one data set whose categories are the tasks; of several, each item is named by its file too."""
     if len(parts) == 1:
-        if not any(item.category for item in parts[0].items):
+        if not any(categories_of(parts[0].items)):
             raise InvalidInput(
                 "--by", "the field that names each question's task: no category is there", None
             )

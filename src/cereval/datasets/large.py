@@ -217,6 +217,14 @@ def first_of(items: Sequence[Item]) -> Sequence[Item]:
     return items[:HEAD] if isinstance(items, OnDisk) else items
 
 
+def categories_of(items: Sequence[Item]) -> Sequence[str | None]:
+    """Return the items' categories; of a large file each that there is once."""
+    if not isinstance(items, FileItems):
+        return [item.category for item in items]
+    names, codes = items.groups
+    return [names[code] for code in np.unique(codes)]
+
+
 # -- opening ----------------------------------------------------------------------------------------------------------
 
 

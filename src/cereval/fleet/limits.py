@@ -2,7 +2,8 @@
 
 The driver keeps one turnstile for each server, and every run asks there before each attempt at a call. Leaves belong to
 the connection over which they were given: a worker that is killed gives them back with its last breath. No more than
-the limit is sent in any sixty seconds, whatever has been saved up before.
+the limit is sent in any sixty seconds, whatever has been saved up before. Where only connections are limited a leave is
+good for a turn: the run makes one call after the other with it, without asking between them, as long as it has any.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from cereval.models.retries import Fault, FaultError
 from cereval.text import did_you_mean
 
 MINUTE_S = 60.0
+TURN_S = 0.25
+"""How long a leave may be passed on from call to call within a run, while other runs wait for theirs."""
+
 ALL = "*"
 """In place of a server's address: each server that has no limits of its own."""
 
@@ -52,6 +56,12 @@ class ServerLimits:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InvalidInput(f"{name} of {source}", "a whole number >= 1", value)
         return cls(**values)
+
+    @property
+    def turn_s(self) -> float:
+        """Return how long a leave is good for: for one call where calls are counted."""
+        counted = self.requests_per_minute is not None or self.tokens_per_minute is not None
+        return 0.0 if counted else TURN_S
 
 
 class Turnstile:
@@ -182,7 +192,7 @@ class Keeper:
         queue = self.queue(str(asked["server"]))
         record = await queue.enter(float(asked["tokens"]))
         given[asked["enter"]] = queue, record
-        writer.write(b"%d\n" % asked["enter"])
+        writer.write(json.dumps([asked["enter"], queue.turnstile.limits.turn_s]).encode() + b"\n")
 
 
 @contextmanager
@@ -216,13 +226,75 @@ async def _closed(server: asyncio.Server) -> None:
 # -- a run's side -----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Hold one leave of the driver: its number there, and until when it may be passed on."""
+
+    number: int
+    until: float
+
+
+class Desk:
+    """Hand the leaves for one server to the calls of a run, first come, first served."""
+
+    def __init__(self, ask: Callable[[int], None], give_back: Callable[[int, int | None], None]) -> None:
+        self._ask, self._give_back = ask, give_back
+        self._waiting: deque[asyncio.Future[Leave]] = deque()
+        self._asked = 0
+
+    async def enter(self, tokens: int) -> Leave:
+        """Wait for a leave, of the driver or of a call that has ended."""
+        told: asyncio.Future[Leave] = asyncio.get_running_loop().create_future()
+        self._waiting.append(told)
+        if self._asked < len(self._waiting):
+            self._asked += 1
+            self._ask(tokens)
+        try:
+            return await told
+        except asyncio.CancelledError:
+            # It may have been given in this very moment.
+            if told.done() and not told.cancelled() and told.exception() is None:
+                self.passed_on(told.result(), tokens=0)
+            raise
+
+    def given(self, leave: Leave) -> None:
+        """Take a leave that the driver gives."""
+        self._asked -= 1
+        self._use(leave, tokens=0)
+
+    def passed_on(self, leave: Leave, tokens: int | None) -> None:
+        """Take a leave back from a call: for the next one, as long as its turn lasts, else for the driver."""
+        if time.monotonic() < leave.until:
+            self._use(leave, tokens)
+        else:
+            self._give_back(leave.number, tokens)
+
+    def _use(self, leave: Leave, tokens: int | None) -> None:
+        while self._waiting:
+            told = self._waiting.popleft()
+            if not told.done():
+                told.set_result(leave)
+                return
+        self._give_back(leave.number, tokens)
+
+    def close(self) -> None:
+        """Tell all who wait that the fleet has ended; nothing that was asked for will come."""
+        self._asked = 0
+        while self._waiting:
+            told = self._waiting.popleft()
+            if not told.done():
+                told.set_exception(FaultError(GONE))
+
+
 class Visitor:
     """Ask at the driver's door: a `Gate`."""
 
     def __init__(self, door: Door) -> None:
         self.door = door
         self._next = 0
-        self._awaited: dict[int, asyncio.Future[None]] = {}
+        self._desks: dict[str, Desk] = {}
+        self._asked: dict[int, Desk] = {}
+        self._inside: dict[int, tuple[Desk, Leave]] = {}
         self._streams: asyncio.Future[asyncio.StreamWriter] | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -230,22 +302,41 @@ class Visitor:
         server = server.rstrip("/")
         if server not in self.door.servers and ALL not in self.door.servers:
             return None
-        writer = await self._writer()
+        desk = self._desk(server, await self._writer())
+        leave = await desk.enter(tokens)
         self._next += 1
-        number, told = self._next, asyncio.get_running_loop().create_future()
-        self._awaited[number] = told
-        self._send(writer, {"enter": number, "server": server, "tokens": tokens})
-        try:
-            await told
-        except asyncio.CancelledError:
-            # It may have been given in this very moment.
-            self._awaited.pop(number, None)
-            told.cancel()
-            raise
-        return number
+        self._inside[self._next] = desk, leave
+        return self._next
+
+    def answered(self, leave: int) -> None:
+        if self._inside[leave][1].until:
+            self._passed_on(leave, None)
 
     async def leave(self, leave: int, tokens: int | None) -> None:
-        self._send(await self._writer(), {"leave": leave, "tokens": tokens})
+        if leave in self._inside:
+            self._passed_on(leave, tokens)
+
+    def _passed_on(self, leave: int, tokens: int | None) -> None:
+        desk, held = self._inside.pop(leave)
+        desk.passed_on(held, tokens)
+
+    def _desk(self, server: str, writer: asyncio.StreamWriter) -> Desk:
+        if server not in self._desks:
+
+            def ask(tokens: int) -> None:
+                self._next += 1
+                self._asked[self._next] = desk
+                if writer.is_closing():
+                    raise FaultError(GONE)
+                _send(writer, {"enter": self._next, "server": server, "tokens": tokens})
+
+            def give_back(number: int, tokens: int | None) -> None:
+                # Where the driver is gone its leaves are, and an answer that has come must not be lost.
+                if not writer.is_closing():
+                    _send(writer, {"leave": number, "tokens": tokens})
+
+            desk = self._desks[server] = Desk(ask, give_back)
+        return self._desks[server]
 
     async def _writer(self) -> asyncio.StreamWriter:
         """Return the connection of this run, made once."""
@@ -261,28 +352,20 @@ class Visitor:
                 self._streams.set_result(writer)
         return await asyncio.shield(self._streams)
 
-    def _send(self, writer: asyncio.StreamWriter, message: Mapping[str, Any]) -> None:
-        if writer.is_closing():
-            raise FaultError(GONE)
-        writer.write(json.dumps(message).encode() + b"\n")
-
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Hear which calls may pass, until the driver hangs up or the run's event loop ends."""
         try:
             while line := await reader.readline():
-                self._told(int(line), writer)
+                number, turn_s = json.loads(line)
+                until = time.monotonic() + turn_s if turn_s else 0.0
+                self._asked.pop(number).given(Leave(number, until))
         except ConnectionError:
             pass  # the driver is gone, as below
         finally:
             writer.close()
-            for told in self._awaited.values():
-                if not told.done():
-                    told.set_exception(FaultError(GONE))
-            self._awaited.clear()
+            for desk in self._desks.values():
+                desk.close()
 
-    def _told(self, number: int, writer: asyncio.StreamWriter) -> None:
-        told = self._awaited.pop(number, None)
-        if told is not None and not told.done():
-            told.set_result(None)
-        else:  # whoever asked has been cancelled
-            self._send(writer, {"leave": number, "tokens": 0})
+
+def _send(writer: asyncio.StreamWriter, message: Mapping[str, Any]) -> None:
+    writer.write(json.dumps(message).encode() + b"\n")

@@ -88,7 +88,9 @@ def label_of(fleet: Fleet) -> str:
 def _pool(entry: Entry) -> tuple[Pool, str]:
     parts = ("input", "answer", "choices", "category", "id")
     fields = Fields(**{part: entry.settings.get(part) for part in parts})
-    data = read_dataset(entry.data, fields)
+    # As the runs will read it: their hash of the data must be the same.
+    weighed = entry.settings.get("weights") is not None or entry.settings.get("mix") is not None
+    data = read_dataset(entry.data, fields, on_disk=not weighed)
     letters = fmean(len(item.text) for item in data.items[:1000])
     return Pool(len(data.items) - int(entry.settings.get("few_shot") or 0), letters), data.content_hash
 

@@ -9,12 +9,15 @@ printing) is written once, above, and knows kinds through this class alone. A ne
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
 from cereval.goals import goal_from_spec, in_words
-from cereval.plan import Known, Plan, groups_of
+from cereval.plan import Known, Plan, groups_of, tell_apart
 from cereval.records import Certified, Draw, Scored
 from cereval.sessions.base import AskTell
 from cereval.sessions.log import Log, Teller, replayed
@@ -90,6 +93,10 @@ class Kind(ABC):
     def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> Any:  # noqa: ARG002
         """Return what the categories of the items tell the session; None: nothing."""
         return groups_of(categories)
+
+    def coded_groups(self, plan: Plan, names: Sequence[str], codes: NDArray[np.int64]) -> Any:  # noqa: ARG002
+        """Return the same for items whose categories are numbered already."""
+        return codes if tell_apart(len(names), len(codes)) else None
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
         """Return lines for whoever watches a run begin."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import TASKS
@@ -50,6 +51,10 @@ class Tasks(Kind):
         if names != plan.tasks:
             raise Misuse("the items have other tasks than their plan")
         return codes
+
+    def coded_groups(self, plan: Plan, names: Sequence[str], codes: NDArray[np.int64]) -> Any:
+        used, places = np.unique(codes, return_inverse=True)
+        return self.groups(plan, tuple(names[code] for code in used))[places]
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
         return (f"progress shows the macro mean of {len(plan.tasks):,} tasks",)

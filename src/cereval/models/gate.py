@@ -3,6 +3,7 @@ once."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -21,6 +22,9 @@ class Gate(Protocol):
     async def enter(self, server: str, tokens: int) -> int | None:
         """Wait for leave to send a call of so many tokens; return its number, None where no leave is needed."""
 
+    def answered(self, leave: int) -> None:
+        """Tell that the answer has been read: the connection is free, though its tokens are not yet known."""
+
     async def leave(self, leave: int, tokens: int | None) -> None:
         """Tell that the call has ended, and the tokens that it took, where that is known."""
 
@@ -32,19 +36,59 @@ GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
 class Passing:
     """Hold one call on its way; `tokens` is what it took, once that is known."""
 
-    tokens: int | None = None
+    def __init__(self, gate: Gate | None, server: str, expected: int, timeout_s: float) -> None:
+        self.gate, self.server, self.expected, self.timeout_s = gate, server, expected, timeout_s
+        self.tokens: int | None = None
+        self._leave: int | None = None
+
+    async def enter(self) -> None:
+        """Wait for leave; a call that is sent once more asks once more."""
+        await self.leave()
+        if self.gate is not None:
+            self._leave = await self.gate.enter(self.server, self.expected)
+
+    def answered(self) -> None:
+        if self.gate is not None and self._leave is not None:
+            self.gate.answered(self._leave)
+
+    async def leave(self) -> None:
+        leave, self._leave = self._leave, None
+        if self.gate is not None and leave is not None:
+            await self.gate.leave(leave, self.tokens)
+
+
+CALL: ContextVar[Passing | None] = ContextVar("call", default=None)
+"""The call that is being made here."""
 
 
 @asynccontextmanager
-async def passing(server: str, request: dict[str, Any]) -> AsyncIterator[Passing]:
-    """Hold the leave of one call while the context is open."""
-    gate, call = GATE.get(), Passing()
-    leave = None if gate is None else await gate.enter(server, expected_tokens(request))
+async def passing(server: str, request: dict[str, Any], timeout_s: float) -> AsyncIterator[Passing]:
+    """Make a call while the context is open: it passes the gate where it is sent (`on_the_wire`)."""
+    call = Passing(GATE.get(), server, expected_tokens(request), timeout_s)
+    mark = CALL.set(call)
     try:
         yield call
     finally:
-        if gate is not None and leave is not None:
-            await gate.leave(leave, call.tokens)
+        CALL.reset(mark)
+        await call.leave()
+
+
+@asynccontextmanager
+async def on_the_wire() -> AsyncIterator[None]:
+    """Hold the leave of the call that is made here, from its first byte to the last of its answer, and its time.
+
+    What is prepared before and read out of the answer afterwards keeps no other call waiting.
+    """
+    call = CALL.get()
+    if call is None:
+        yield
+        return
+    await call.enter()
+    try:
+        async with asyncio.timeout(call.timeout_s):
+            yield
+    finally:
+        call.answered()
 
 
 def expected_tokens(request: dict[str, Any]) -> int:

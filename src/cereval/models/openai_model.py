@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -82,10 +81,9 @@ class OpenAIModel:
         await self.client.close()
 
     async def _attempt(self, request: dict[str, Any]) -> Reply:
-        async with passing(self.endpoint, request) as call:
-            # The SDK's own timeout restarts with every byte received; a trickling server needs this one.
-            async with asyncio.timeout(self.timeout_s):
-                body = await self.client.post("/chat/completions", body=request, cast_to=object)
+        # The SDK's own timeout restarts with every byte received; a trickling server needs this one.
+        async with passing(self.endpoint, request, self.timeout_s) as call:
+            body = await self.client.post("/chat/completions", body=request, cast_to=object)
             reply = reply_from(body, self.price)
             call.tokens = reply.input_tokens + reply.output_tokens
         self.contact.answers()

@@ -145,7 +145,7 @@ def fault_of(error: Exception, endpoint: str = "the model", key: str | None = No
     for known_error in (error, error.__cause__):
         if isinstance(known_error, FaultError):
             return known_error.fault
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
         return _late(endpoint)
     # Where the SDK was never imported the error cannot be its own.
     known = _sdk_fault(error, endpoint, key) if "openai" in sys.modules else None

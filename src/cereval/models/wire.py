@@ -11,6 +11,7 @@ from typing import Any
 import openai
 
 from cereval.errors import CallError, InvalidInput
+from cereval.models.gate import on_the_wire
 from cereval.models.retries import HIDDEN, Fault, FaultError
 
 MIB = 2**20
@@ -84,6 +85,10 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
 
     async def send(self, request: Any, **options: Any) -> Any:
         """Send a request and read its answer; follow redirects on the same host only."""
+        async with on_the_wire():
+            return await self._answer(request, options)
+
+    async def _answer(self, request: Any, options: dict[str, Any]) -> Any:
         options |= {"stream": True, "follow_redirects": False}
         for _ in range(MOST_REDIRECTS):
             response = await super().send(request, **options)

@@ -13,7 +13,7 @@ from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
 from cereval.datasets.joining import grown_by, joined, named
-from cereval.datasets.large import HEAD, FileItems, OnDisk, first_of, hash_of
+from cereval.datasets.large import HEAD, FileItems, OnDisk, categories_of, first_of, hash_of
 from cereval.datasets.prompts import Prompt, split_examples, split_large
 from cereval.datasets.read import read_dataset
 from cereval.datasets.reading import read_text
@@ -91,17 +91,17 @@ def prepared(request: Request, *, on_disk: bool = True) -> Prepared:
     return opened(plan, items, circumstances_of(request))
 
 
-def against(request: Request, models: Sequence[str], goal: Goal) -> Prepared:
+def against(request: Request, models: Sequence[str], goal: Goal, *, on_disk: bool = True) -> Prepared:
     """Return two models on the same items."""
     _left_out(request, "method", "target", *SAMPLING)
-    plan, items = _several(request, models, " against ")
+    plan, items = _several(request, models, " against ", on_disk=on_disk)
     return opened(replace(plan, kind="compare", goal=goal.spec()), items, circumstances_of(request))
 
 
-def ranked(request: Request, models: Sequence[str], goal: Any) -> Prepared:
+def ranked(request: Request, models: Sequence[str], goal: Any, *, on_disk: bool = True) -> Prepared:
     """Return many models on the same items."""
     _left_out(request, "method", "target", "weights", "mix", *SAMPLING)
-    plan, items = _several(request, models, ", ")
+    plan, items = _several(request, models, ", ", on_disk=on_disk)
     ranking = replace(plan, kind="rank", goal=goal.spec(), method="pairs", target="benchmark")
     return opened(ranking, items, circumstances_of(request))
 
@@ -115,12 +115,14 @@ def _left_out(request: Request, *names: str) -> None:
             raise InvalidInput(flag, "left out for this kind of question", getattr(request, name))
 
 
-def _several(request: Request, models: Sequence[str], between: str) -> tuple[Plan, Sequence[Item]]:
+def _several(
+    request: Request, models: Sequence[str], between: str, *, on_disk: bool
+) -> tuple[Plan, Sequence[Item]]:
     # Several models are always typed: a task file names one.
     addresses = [_own_address(request, name) for name in models]
     for name, address in zip(models, addresses, strict=True):
         remember(named_by_model(name, address))
-    plan, items = _plan(request, *read_data(request))
+    plan, items = _plan(request, *read_data(request, on_disk=on_disk))
     specs = [
         {**plan.model, "name": name, "base_url": address}
         for name, address in zip(models, addresses, strict=True)
@@ -133,19 +135,26 @@ def _own_address(request: Request, model: str) -> str | None:
     return None if provider_of(model) else address_of(replace(request, model=model))
 
 
-def divided(request: Request, files: Sequence[str], goal: Any) -> Prepared:
-    """Return one run on many tasks: the categories of one data set, or one task for each of several."""
+def divided(request: Request, files: Sequence[str], goal: Any, *, on_disk: bool = True) -> Prepared:
+    """Return one run on many tasks: the categories of one data set, or one task for each of several.
+
+    on_disk: the questions of one large file may stay where they are; several files are read whole.
+    """
     _left_out(request, "method", "target", "weights", "mix", *SAMPLING)
     if len(files) > 1 and request.few_shot:
         raise InvalidInput("--few-shot", "left out where each of several files is a task", request.few_shot)
-    parts = [read_data(replace(request, data=file), combined=len(files) > 1) for file in files]
+    several = len(files) > 1
+    parts = [
+        read_data(replace(request, data=file), combined=several, on_disk=on_disk and not several)
+        for file in files
+    ]
     data = joined([part for part, _ in parts])
-    if request.scorer is None and len({bool(item.choices) for item in data.items}) > 1:
+    if request.scorer is None and len({bool(item.choices) for item in first_of(data.items)}) > 1:
         raise InvalidInput("--scorer", "given where some questions have choices and some have none", None)
     plan, items = _plan(request, data, parts[0][1])
     for part, _ in parts:
         _need_answers(plan, part.items, named(part.source))
-    names, _ = named_groups([item.category or UNNAMED for item in items])
+    names, _ = named_groups([category or UNNAMED for category in categories_of(items)])
     many = replace(plan, goal=goal.spec(), tasks=names, data_name=", ".join(map(named, files)))
     return opened(many, items, circumstances_of(request))
 

@@ -21,7 +21,7 @@ from cereval.goals import in_words
 from cereval.items.cells import ALONE
 from cereval.kinds import kind_of
 from cereval.kinds.base import Earlier, Kind
-from cereval.plan import PLAN_FORMAT, Known, Plan, tell_apart
+from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.limits import Spending
 from cereval.runner.past import keys_of, past_of, past_table
@@ -184,8 +184,7 @@ def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:
 
 def _groups(kind: Kind, plan: Plan, items: Sequence[Item]) -> Any:
     if isinstance(items, FileItems):
-        names, codes = items.groups
-        return codes if tell_apart(len(names), len(items)) else None
+        return kind.coded_groups(plan, *items.groups)
     return kind.groups(plan, tuple(item.category for item in items))
 
 
@@ -386,7 +385,12 @@ def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[st
 
 
 def _duplicates(items: Sequence[Item]) -> tuple[str, ...]:
-    """Warn of questions that the data has more than once: each copy counts."""
+    """Warn of questions that the data has more than once: each copy counts.
+
+    Files of millions are not read through for it.
+    """
+    if isinstance(items, OnDisk):
+        return ()
     copies = sum("-" in key for key in keys_of(items))
     if not copies:
         return ()

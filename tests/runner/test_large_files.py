@@ -1,0 +1,79 @@
+"""The questions of a large file stay on disk, whatever is asked about them: only those that are drawn are read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cereval
+from cereval.certificate.verify import verify
+from cereval.datasets import large
+from cereval.goals.compare import Sign
+from cereval.goals.rank import Order
+from cereval.goals.tasks import Macro
+from cereval.runner.start import evidence
+from cereval.store.base import opened_store
+
+ITEMS = 3000
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Take note of every row that is read; files are large from a hundred questions on."""
+    rows: list[int] = []
+    before = large.JsonlRows.row
+
+    def row(self: large.JsonlRows, number: int) -> Any:
+        rows.append(number)
+        return before(self, number)
+
+    monkeypatch.setattr(large, "LARGE", 100)
+    monkeypatch.setattr(large, "HEAD", 20)
+    monkeypatch.setattr(large.JsonlRows, "row", row)
+    return rows
+
+
+def questions(folder: Path) -> str:
+    topics = ("", "sums", "!first")
+    lines = [
+        {"id": f"q{row}", "question": f"{row} + 1", "answer": str(row + 1), "category": topics[row % 3]}
+        for row in range(ITEMS)
+    ]
+    file = folder / "large.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return str(file)
+
+
+WAYS = {
+    "run": {"model": "scripted/0.9", "eps": 0.1},
+    "compare": {"models": ["scripted/0.9", "scripted/0.4"], "goal": Sign()},
+    "rank": {"models": ["scripted/0.9", "scripted/0.5", "scripted/0.1"], "goal": Order()},
+    "tasks": {"model": "scripted/0.9", "goal": Macro(0.1)},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_only_what_is_drawn_is_read(way: str, tmp_path: Path, read: list[int]) -> None:
+    store = f"sqlite:///{tmp_path}/runs.db"
+    done = cereval.run(questions(tmp_path), scorer="contains", seed=1, store=store, **WAYS[way])
+    assert done.result.stopped == "goal"
+    assert len(set(read)) < ITEMS / 2
+    with opened_store(store) as kept:
+        assert not kept.items(done.outcome.plan.data_hash), "the questions are not copied into the store"
+        assert verify(done.certificate, evidence(done.certificate, kept)).status == "valid"
+
+
+def test_tasks_of_a_large_file_are_those_of_a_small_one(tmp_path: Path, read: list[int]) -> None:
+    del read
+    done = cereval.run_tasks(
+        questions(tmp_path),
+        model="scripted/0.9",
+        goal=Macro(0.2),
+        scorer="contains",
+        seed=1,
+        store="sqlite://",
+    )
+    assert done.outcome.plan.tasks == ("!first", "(none)", "sums")
