@@ -218,11 +218,16 @@ def test_files_that_are_no_logs_get_one_line(
     assert "does not exist" in said.err
 
 
-def test_what_makes_no_sense_is_refused(run: Any) -> None:
+def test_what_makes_no_sense_is_refused(run: Any, tmp_path: Path) -> None:
     picked = run(certify(quiz(n=N), eps=0.1), sample_id="q3")
     assert picked.status == "error"
     assert "--sample-id leaves samples out" in picked.error.message
-    for log in inspect_eval(certify(quiz(n=N), eps=0.2), model=["mockllm/a", "mockllm/b"], display="none"):
+    for log in inspect_eval(
+        certify(quiz(n=N), eps=0.2),
+        model=["mockllm/a", "mockllm/b"],
+        display="none",
+        log_dir=str(tmp_path / "two"),
+    ):
         assert log.status == "error"
         assert "call certify() once for each model" in log.error.message
     with pytest.raises(InvalidInput, match="at_least must be left out where eps is given"):
