@@ -295,7 +295,7 @@ class Visitor:
         self._desks: dict[str, Desk] = {}
         self._asked: dict[int, Desk] = {}
         self._inside: dict[int, tuple[Desk, Leave]] = {}
-        self._streams: asyncio.Future[asyncio.StreamWriter] | None = None
+        self._streams: asyncio.Task[asyncio.StreamWriter] | None = None
         self._reading: asyncio.Task[None] | None = None
 
     async def enter(self, server: str, tokens: int) -> int | None:
@@ -341,16 +341,18 @@ class Visitor:
     async def _writer(self) -> asyncio.StreamWriter:
         """Return the connection of this run, made once."""
         if self._streams is None:
-            self._streams = asyncio.get_running_loop().create_future()
-            try:
-                reader, writer = await asyncio.open_connection(self.door.host, self.door.port)
-            except OSError:
-                self._streams.set_exception(FaultError(GONE))
-            else:
-                writer.write(f"{self.door.key}\n".encode())
-                self._reading = asyncio.create_task(self._read(reader, writer))
-                self._streams.set_result(writer)
+            # A task of its own: whoever came first may be cancelled, and the others wait for it too.
+            self._streams = asyncio.create_task(self._connected())
         return await asyncio.shield(self._streams)
+
+    async def _connected(self) -> asyncio.StreamWriter:
+        try:
+            reader, writer = await asyncio.open_connection(self.door.host, self.door.port)
+        except OSError:
+            raise FaultError(GONE) from None
+        writer.write(f"{self.door.key}\n".encode())
+        self._reading = asyncio.create_task(self._read(reader, writer))
+        return writer
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Hear which calls may pass, until the driver hangs up or the run's event loop ends."""

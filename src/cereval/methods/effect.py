@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.methods.base import Target
-from cereval.stats.planning import deadline_draws
+from cereval.stats.planning import FIRST, deadline_draws
 from cereval.stats.scenario import Scenario
 from cereval.stats.shift import weighted_calls
 
@@ -38,7 +38,7 @@ def uniform_calls(
     mean = np.average(scores, weights=importance)
     variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)
     scenario = Scenario(size, 1 - delta, target, variance=variance)
-    draws = deadline_draws(variance, scenario.skew, half_width, delta)
+    draws = deadline_draws(variance, scenario.skew, half_width, delta, FIRST)
     if weights is not None and target == "benchmark":
         return weighted_calls(weights, draws)
     return scenario.calls(draws)

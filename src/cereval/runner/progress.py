@@ -13,7 +13,7 @@ from cereval.goals import Estimate, Threshold
 from cereval.methods.certified import CertifiedMethod
 from cereval.records import Certified, Step
 from cereval.sessions.base import AskTell, MethodSession
-from cereval.stats.planning import SHARE
+from cereval.stats.planning import NOW
 
 SMALLEST_GAP = 0.005
 
@@ -118,4 +118,4 @@ def _information_needed(goal: Estimate | Threshold, delta: float, method: Certif
     if isinstance(goal, Threshold):
         gap = max(abs(method.clock.mean - goal.value), SMALLEST_GAP)
         return 2 * variance * log(1 / delta) / gap**2
-    return float(SHARE * variance * (ndtri(1 - delta / 2) / goal.eps) ** 2)
+    return float(NOW.share * variance * (ndtri(1 - delta / 2) / goal.eps) ** 2)
