@@ -45,7 +45,7 @@ class Command:
         """Run the command here and now; return its exit code and the lines it printed on stdout."""
         arguments = shlex.split(self.line, comments=True)
         assert arguments[0] == "cereval", self.line
-        # How many calls are out when a goal is reached depends on the clock, and their answers are kept and are history.
+        # How many calls are out when a goal is reached depends on the clock; their answers are kept, and are history.
         if "-j" not in arguments and ("resume" in arguments or any("scripted/" in part for part in arguments)):
             arguments += ["-j", "1"]
         text = io.StringIO()
