@@ -46,7 +46,9 @@ class Command:
         arguments = shlex.split(self.line, comments=True)
         assert arguments[0] == "cereval", self.line
         # How many calls are out when a goal is reached depends on the clock; their answers are kept, and are history.
-        if "-j" not in arguments and ("resume" in arguments or any("scripted/" in part for part in arguments)):
+        if "-j" not in arguments and (
+            "resume" in arguments or any("scripted/" in part for part in arguments)
+        ):
             arguments += ["-j", "1"]
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
