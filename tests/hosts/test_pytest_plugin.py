@@ -327,7 +327,7 @@ def test_the_fixture_asks_several_cases_at_a_time(pytester: pytest.Pytester) -> 
             names = set()
             def plain(case):
                 names.add(threading.current_thread().name)
-                time.sleep(0.001)
+                time.sleep(0.03)  # long enough for all four to begin, however busy the machine is
                 return 1.0
             certify(range(2000), plain, min=0.8, max_connections=4)
             assert len(names) == 4
