@@ -8,6 +8,7 @@ import pytest
 from tests.golden.golden_cases import CASES
 from tests.golden.lines import alike, called, carried_out, folder_with_data, headline, read
 from tests.golden.make_revision import FOLDER, chosen
+from tests.golden.make_traces import TRACES, traced
 
 from cereval.version import ENGINES
 
@@ -38,3 +39,8 @@ def test_the_same_commands_decide_the_same_log(
         printed = carried_out(name, CASES[name])
         assert (printed.code, alike(headline(printed.facts), noted["printed"])) == (noted["code"], True)
         assert alike(read(tmp_path / f"{name}.json")["log"], kept["log"], near=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_intervals_narrow_as_they_did(engine: int) -> None:
+    assert alike(traced(engine), read(TRACES)[str(engine)], near=1e-9)

@@ -211,7 +211,7 @@ class CertifiedMethod(Method):
         """Return the information at which a fixed-n test would have width 2 eps; less if the budget ends before."""
         quantile = float(ndtri(1 - self._replicated_level))
         needed = (1 + self.tuning.margin) * self._fixed_n_information(quantile, eps)
-        if self._graded:
+        if self._graded and self.tuning.graded:
             needed = max(needed, self.clock.total + self.tuning.graded * needed)
         budget = self._bets_aim.budget
         if budget is None:

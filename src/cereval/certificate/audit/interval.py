@@ -159,7 +159,7 @@ class SlowTable:
                 clock.cautious_variance(self.tuning.caution, self.tuning.surprise) * (quantile / eps) ** 2
             )
         needed = (1 + self.tuning.margin) * wanted
-        if self.graded:
+        if self.graded and self.tuning.graded:
             needed = max(needed, clock.total + self.tuning.graded * needed)
         if self.aim.budget is None:
             return needed
