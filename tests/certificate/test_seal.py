@@ -13,14 +13,15 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from benchmarks.seals import repaired
 
 from cereval.arrays import packed
-from cereval.certificate.base import chained, digest, issue, schema
+from cereval.certificate.base import digest, issue, schema
 from cereval.certificate.seal import Seal, commitment, differences, fingerprint, provenance, seal_of
 from cereval.certificate.verify import Verdict, verify
 from cereval.errors import InvalidInput, Misuse
 from cereval.kinds import kind_of
-from cereval.plan import Known, Plan, digest_of
+from cereval.plan import Known, Plan
 from cereval.sessions.base import tell
 from cereval.sessions.log import Change
 
@@ -127,15 +128,6 @@ def honest(kind: str) -> tuple[Seal, dict[str, Any]]:
     """A seal, and the certificate of the run that followed it."""
     plan, world = plan_for(kind), World.of(0, kind)
     return seal_of(plan, world.known), carried_out(plan, world, kept={"c" * 12: 2}, most=WHOLE)
-
-
-def repaired(certificate: dict[str, Any]) -> dict[str, Any]:
-    """The certificate with all its hashes made to fit again."""
-    start = kind_of(certificate["plan"]).begins_with
-    certificate["run_id"] = Plan.from_dict(certificate["plan"]).run_id
-    certificate["chain"] = chained(digest_of(certificate[start]), certificate["log"])
-    certificate["digest"] = digest(certificate)
-    return certificate
 
 
 # -- a seal by itself -------------------------------------------------------------------------------------------------

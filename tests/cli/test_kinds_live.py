@@ -302,9 +302,9 @@ def test_a_forger_who_repairs_the_hashes_is_found(question: Question, capsys: Ca
     for number in range(12):
         forged = content(facts)
         where = forge(forged, random.Random(number), only=question.forged[number % len(question.forged)])
-        # Of a comparison 41 calls are as many pairs as 40, so that one more says the same.
-        if where == "changes.0.max_calls":
-            forged["changes"][0]["max_calls"] = 47
+        if question.kind == "compare" and where == "changes.0.max_calls":
+            # 41 calls are as many pairs as 40, and say the same: an even number is another budget.
+            forged["changes"][0]["max_calls"] = random.Random(number).choice((38, 42, 48))
         assert verify(repaired(forged)).status == "invalid", where
 
 

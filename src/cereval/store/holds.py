@@ -69,8 +69,7 @@ def held(connection: Connection, run_ids: Iterable[str]) -> frozenset[str]:
 
 
 class Lease:
-    """Hold a run held on a server: an advisory lock, which ends with its connection, and the holder's name in a
-    table.
+    """Hold a run on a server: by an advisory lock, which ends with its connection, and the holder's name in a table.
 
     The lock tells others at once that a holder died. Where the connection is lost under a holder that lives, the name
     tells it whether another has taken the run over: whatever it writes for the run is written under its name or not
