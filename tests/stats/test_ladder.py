@@ -95,7 +95,7 @@ def test_a_threshold_shows_an_interval_that_narrows() -> None:
 
 
 def test_the_engine_is_named_from_the_second_on_and_restored() -> None:
-    for engine, named in ((1, None), (2, 2), (3, 3)):
+    for engine, named in ((1, None), (2, 2), (3, 3), (4, 4)):
         session = Session(50, seed=1, engine=engine)
         session.tell(session.ask(1)[0], 1.0)
         assert (session.settings().get("engine"), session.state().get("engine")) == (named, named)

@@ -29,6 +29,9 @@ GRID_STEPS_PER_EPS = 50
 NEARLY = 20.0
 """Width of the interval, in units of eps, from which on the grid is at its finest."""
 DEFAULT_EPS = 0.02
+ALIKE = 1e-6
+CELLS, FINER = 1024, 4
+"""Values of the grid at first, from the fourth engine on; it is divided when the window has a FINER-th of them left."""
 SMALLEST_GRID_STEP = 2e-5
 LOGICAL_SLACK = 1e-12
 """Limits that cross by less than this, or than the sums may be off (`sum_slack`), do not contradict one another."""
@@ -51,7 +54,8 @@ class Tuning:
     graded: patience with scores between 0 and 1, whose variance is less well known. own_level: whether the horizon
     is that of the test which the bets replicate, whose level is their share of alpha over 1 + overshoot, or that of a
     test of level alpha. ladder: earlier horizons, for whoever looks or stops on the way (see `stats.ladder`). beside:
-    whether a threshold's test has intervals beside it from the start.
+    whether a threshold's test has intervals beside it from the start. cells: how many values the grid has at first,
+    which is divided as the interval narrows; 0: as many as eps asks for. quick: bets by `stats.bets.quick_slope`.
     """
 
     margin: float = 0.1
@@ -69,18 +73,27 @@ class Tuning:
     own_level: bool = False
     ladder: Rungs | None = None
     beside: bool = False
+    cells: int = 0
+    quick: bool = False
 
     def of_engine(self, engine: int) -> Tuning:
         """Return the same for a revision of the engine: from the second on there is a ladder, and intervals beside
         threshold tests."""
         if engine == 1:
             return self
-        return replace(self, ladder=Rungs() if engine == 2 else LEANING, beside=True)
+        if engine < 4:
+            return replace(self, ladder=Rungs() if engine == 2 else LEANING, beside=True)
+        return replace(self, ladder=MERGING, beside=True, cells=CELLS, quick=True)
 
 
 LEANING = Rungs(share=0.07, tilt=0.8, cap=0.9, cells=512)
 """The ladder of the third engine. Half-widths at mean .05 after 50, 100, 200 draws: .114, .076, .054 for .123, .080,
 .055 of the second, at mean .5 the same (`benchmarks.ladder`)."""
+
+MERGING = replace(LEANING, quick=True, merging=True)
+"""That of the fourth. At mean .5 after 50, 100, 200, 400, 800 draws .239, .166, .117, .082, .058 for .236, .164, .115,
+.082, .069 of the third, at mean .05 the same within 2%, in half the time (two rungs play at a time instead of five). A
+share of .09 shortens them by 2% and costs .5% of the calls at mean .5."""
 
 BESIDE_SHARE = 0.5
 """Share of the ladder in the intervals beside a threshold's test: most who read them look on the way."""
@@ -197,7 +210,7 @@ class CertifiedMethod(Method):
     def _turn_to_new_aims(self, index: int) -> None:
         while self._aims and self._aims[0][0] <= index:
             self._bets_aim = self._aims.pop(0)[1]
-            if self._table is not None and self._bets_aim.eps is not None:
+            if self._table is not None and self._bets_aim.eps is not None and not self.tuning.cells:
                 self._table.refine(self._grid_step())
 
     def _working_eps(self) -> float:
@@ -265,26 +278,42 @@ class CertifiedMethod(Method):
         return self._new_table(RESERVE * self.setting.delta) if self._beside else None
 
     def _new_table(self, delta: float) -> BettingTable:
-        candidates, accounts, tuning = grid(self._grid_step()), self._accounts(delta / 2), self.tuning
+        accounts, tuning = self._accounts(delta / 2), self.tuning
         if self._bets_aim.marks:
-            candidates = np.union1d(candidates, self._bets_aim.marks)
+            candidates = np.union1d(grid(self._grid_step()), self._bets_aim.marks)
             return BettingTable(candidates, delta / 2, accounts, tuning.side_cap)
+        candidates = grid(self._first_step() if tuning.cells else self._grid_step())
         rungs = None if self.hedged else tuning.ladder
-        if rungs is not None and self._beside:
-            rungs = replace(rungs, share=BESIDE_SHARE)
+        if rungs is not None:
+            draws = (float(ndtri(1 - delta / 2)) / self._working_eps()) ** 2 / LARGEST_SQUARE
+            rungs = replace(rungs.towards(draws), share=BESIDE_SHARE if self._beside else rungs.share)
         return BettingTable(candidates, delta / 2, accounts, tuning.cap, tuning.tilt, rungs)
 
     def _grid_step(self, steps: int = GRID_STEPS_PER_EPS) -> float:
         return max(self._working_eps() / steps, SMALLEST_GRID_STEP)
 
+    def _first_step(self) -> float:
+        """Return the finest step, or as many times FINER of it as leave `cells` values: so that the finest still
+        divides eps."""
+        step = self._grid_step(self.tuning.finest)
+        while FINER * step * self.tuning.cells <= 1:
+            step *= FINER
+        return step
+
     def _refine_when_near(self, table: BettingTable) -> None:
         """Make the grid finer as the interval narrows: a coarse one is quick while it is wide, a fine one loses less
         when it is narrow.
         """
-        eps = self._bets_aim.eps
-        if eps is None or self.setting.aim.marks or eps == self._refined_for:
+        eps, width = self._bets_aim.eps, table.upper - table.lower
+        if self.setting.aim.marks:
             return
-        if table.upper - table.lower <= NEARLY * eps:
+        if self.tuning.cells:
+            finest = (1 + ALIKE) * self._grid_step(self.tuning.finest)
+            while (
+                table.step > finest and FINER * (table.upper - table.lower) < self.tuning.cells * table.step
+            ):
+                table.refine(max(finest, table.step / FINER))
+        elif eps is not None and eps != self._refined_for and width <= NEARLY * eps:
             self._refined_for = eps
             table.refine(self._grid_step(self.tuning.finest))
 
@@ -294,8 +323,10 @@ class CertifiedMethod(Method):
             return (Account(1.0, HedgedBets(alpha)),)
         if self._bets_aim.marks:
             gaps = [Account((1 - SIDE_SHARE) / len(SIDE_GAPS), GapBets(gap)) for gap in SIDE_GAPS]
-            return (Account(SIDE_SHARE, SideBets(alpha)), *gaps)
-        rule: BetRule = DeadlineBets(alpha, self.tuning.overshoot, self.tuning.patience)
+            return (Account(SIDE_SHARE, SideBets(alpha, quick=self.tuning.quick)), *gaps)
+        rule: BetRule = DeadlineBets(
+            alpha, self.tuning.overshoot, self.tuning.patience, quick=self.tuning.quick
+        )
         return (Account(1 - rescue, rule), Account(rescue, KellyBets()))
 
     def _replayed_table(self) -> BettingTable:

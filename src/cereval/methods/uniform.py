@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +26,9 @@ SHARPER = Tuning(
 patience, overshoot and rescue are safe. Bets that replicate the tail of counts exactly (finite differences, a term for
 their skewness, binomial tails over the last 64 draws) took the same calls to .7% with the same constants: not kept."""
 
+FINEST = replace(SHARPER, finest=100)
+"""Of the fourth engine: .1 to .3% fewer calls."""
+
 
 class Uniform(CertifiedMethod):
     """Use no side information: the constant forecast, which cancels out of the increments.
@@ -43,8 +47,8 @@ class Uniform(CertifiedMethod):
 
     @classmethod
     def usual_tuning(cls, setting: Setting) -> Tuning:
-        earlier = {1: cls.default_tuning, 2: SHARP}
-        return earlier.get(setting.engine, SHARPER).of_engine(setting.engine)
+        earlier = {1: cls.default_tuning, 2: SHARP, 3: SHARPER}
+        return earlier.get(setting.engine, FINEST).of_engine(setting.engine)
 
     def next_draw(self) -> Draw | None:
         if self._drawn == len(self._order):

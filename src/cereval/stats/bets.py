@@ -26,6 +26,10 @@ ROOT_TWO_PI = sqrt(2 * pi)
 LOWEST_CHANCE = 1e-30
 HIGHEST_CHANCE = 1 - 1e-6
 
+LEAST_SQUARE, MOST_SQUARE = -2 * log(HIGHEST_CHANCE), -2 * log(LOWEST_CHANCE)
+SLOPE_ABOVE, SLOPE_BELOW = (2.0708, 19.168, 3.5342), (15.832, 18.654, 3.5734)
+"""Coefficients of the quick slope above and below the line, fitted to a largest relative error of .0008."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Position:
@@ -60,17 +64,18 @@ class DeadlineBets:
     If the variance were known and the horizon right, the account would reach 1/alpha exactly when the fixed-n
     test of level alpha rejects (Voracek and Orabona 2025, STaR-Bets, for the idea). `overshoot` aims a little above
     1/alpha, so that an account about to win gets there before the last moment; `patience` is the least
-    share of the total information that the horizon stays ahead.
+    share of the total information that the horizon stays ahead. `quick`: with the slope of `quick_slope`.
     """
 
     alpha: float
     overshoot: float = 0.05
     patience: float = 0.03
+    quick: bool = False
 
     def stakes(self, position: Position) -> Stakes:
         goal = position.information_needed
         ahead = max(goal - position.clock.total, self.patience * goal)
-        return replicating(position, self.alpha / (1 + self.overshoot), ahead)
+        return replicating(position, self.alpha / (1 + self.overshoot), ahead, quick=self.quick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,7 @@ class SideBets:
     margin: float = 0.1
     caution: float = 1.2
     surprise: float = 0.2
+    quick: bool = False
 
     def stakes(self, position: Position) -> Stakes:
         clock = position.clock
@@ -98,17 +104,42 @@ class SideBets:
         variance = clock.cautious_variance(self.caution, self.surprise)
         needed = (1 + self.margin) * variance * (ndtri(1 - self.alpha) / gaps) ** 2
         ahead = np.maximum(needed - clock.total, self.patience * needed)
-        return replicating(position, self.alpha / (1 + self.overshoot), ahead)
+        return replicating(position, self.alpha / (1 + self.overshoot), ahead, quick=self.quick)
 
 
-def replicating(position: Position, level: float, ahead: float | Floats) -> Stakes:
+def replicating(position: Position, level: float, ahead: float | Floats, *, quick: bool = False) -> Stakes:
     """The slope of the fixed-horizon test that each account is worth, `ahead` of it in information."""
-    chance = np.exp(position.log_wealth + log(level))
-    np.clip(chance, LOWEST_CHANCE, HIGHEST_CHANCE, out=chance)
-    quantile = ndtri(chance)
-    slope = np.exp(-0.5 * quantile * quantile) / (ROOT_TWO_PI * chance)
+    log_chance = position.log_wealth + log(level)
+    slope = quick_slope(log_chance) if quick else exact_slope(log_chance)
     stakes: Stakes = slope / (np.sqrt(position.null_variance * ahead) * position.prospect.variance)
     return stakes
+
+
+def exact_slope(log_chance: Floats) -> Floats:
+    """phi(z)/p with z = Phi^-1(p), of the logarithm of p."""
+    chance = np.exp(log_chance)
+    np.clip(chance, LOWEST_CHANCE, HIGHEST_CHANCE, out=chance)
+    quantile = ndtri(chance)
+    slope: Floats = np.exp(-0.5 * quantile * quantile) / (ROOT_TWO_PI * chance)
+    return slope
+
+
+def quick_slope(log_chance: Floats) -> Floats:
+    """The same to one part in a thousand, without a quantile: a ratio of polynomials in t = sqrt(-2 ln p).
+
+    As p goes to 0 the slope goes to -z, which goes to t; as p goes to 1 it falls like t^2. The quantile took two
+    thirds of the time of a long run, and any bet that depends on the past alone is valid: this is the bet.
+
+    >>> quick_slope(np.log([1e-9, 0.025, 0.5, 0.99])).round(3).tolist()
+    [6.156, 2.338, 0.798, 0.027]
+    >>> exact_slope(np.log([1e-9, 0.025, 0.5, 0.99])).round(3).tolist()
+    [6.156, 2.338, 0.798, 0.027]
+    """
+    square = np.minimum(np.maximum(-2 * log_chance, LEAST_SQUARE), MOST_SQUARE)
+    root = np.sqrt(square)
+    (a, b, c), (d, e, f) = SLOPE_ABOVE, SLOPE_BELOW
+    slope: Floats = square * (a + root * (b + root * c)) / (1 + root * (d + root * (e + root * f)))
+    return slope
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +189,7 @@ def null_variance(candidates: Floats, prospect: Prospect, clock: Information) ->
     by mu(1 - mu) over its value at the estimate.
     """
     seen = np.array([[prospect.seen_low], [prospect.seen_high]])
-    means = np.clip((candidates - seen) / prospect.unseen, 1e-4, 1 - 1e-4)
+    means = np.minimum(np.maximum((candidates - seen) / prospect.unseen, 1e-4), 1 - 1e-4)
     middle = (prospect.seen_low + prospect.seen_high) / 2
     least = 0.5 / (clock.count + 1)
     at_estimate = min(max((clock.mean - middle) / prospect.unseen, least), 1 - least)

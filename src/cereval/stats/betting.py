@@ -78,8 +78,8 @@ class BettingTable:
         self.accounts = accounts
         self.cap = cap
         self.alpha = alpha
-        step = float(np.diff(candidates).max(initial=0.0))
-        self.ladder = None if rungs is None else Ladder(rungs, alpha, cap, step)
+        self.step = float(np.diff(candidates).max(initial=0.0))
+        self.ladder = None if rungs is None else Ladder(rungs, alpha, cap, self.step)
         rest = 1.0 if rungs is None else 1.0 - rungs.share
         self.first_share = rest * accounts[0].share
         self._needed = log(1 / alpha) + ROUNDING
@@ -87,19 +87,18 @@ class BettingTable:
         start = starting_capital(candidates, tilt)
         self._wealth = [np.log(rest * account.share * start) for account in accounts]
         self._rejected = np.zeros(shape, dtype=bool)
-        self._first = 0
-        self._last = len(candidates)
+        self._first, self._last = 0, len(candidates)
+        self._open = candidates
         self._stakes: list[Floats] = []
 
     def stake(self, prospect: Prospect, clock: Information, information_needed: float, eps: float) -> None:
         """Places every bet on the next increment, before its score is known."""
-        window = self._window
-        candidates = self.candidates[window]
+        window, candidates = self._window, self._open
         if not len(candidates):
             self._stakes = []
             return
         variance = null_variance(candidates, prospect, clock)
-        room = np.vstack((candidates - prospect.floor, prospect.ceiling - candidates))
+        room = np.array((candidates - prospect.floor, prospect.ceiling - candidates))
         most = self.cap / np.maximum(room, 1e-12)
         self._stakes = [
             np.minimum(
@@ -119,9 +118,8 @@ class BettingTable:
         """Pays out the bets placed by `stake` and closes what has been rejected."""
         if not self._stakes:
             return
-        window = self._window
-        candidates = self.candidates[window]
-        gain = np.vstack((increment.low - candidates, candidates - increment.high))
+        window, candidates = self._window, self._open
+        gain = np.array((increment.low - candidates, candidates - increment.high))
         for wealth, stakes in zip(self._wealth, self._stakes, strict=True):
             wealth[:, window] += np.log1p(stakes * gain)
         parts = [wealth[:, window] for wealth in self._wealth]
@@ -141,10 +139,13 @@ class BettingTable:
     def _close(self) -> None:
         """Moves the window's ends past the contiguous rejections from below (K+) and from above (K-)."""
         below, above = self._rejected
+        window = self._window
         while self._first < len(below) and below[self._first]:
             self._first += 1
         while self._last > 0 and above[self._last - 1]:
             self._last -= 1
+        if self._window != window:
+            self._open = self.candidates[self._window]
 
     def refine(self, step: float) -> None:
         """Divides the grid until its step is at most `step`; the old values stay on it.
@@ -154,7 +155,7 @@ class BettingTable:
         some m'; now it is some m <= m' with the wealth of m': one supermartingale under R <= m throughout, so
         the corollary still holds, even if when and how finely to divide depends on the past.
         """
-        parts = int(np.ceil(float(np.diff(self.candidates).max()) / step - 1e-9))
+        parts = int(np.ceil(self.step / step - 1e-9))
         if parts <= 1:
             return
         spots = np.arange((len(self.candidates) - 1) * parts + 1)
@@ -162,9 +163,11 @@ class BettingTable:
         finer = np.interp(spots / parts, np.arange(len(self.candidates)), self.candidates)
         finer[::parts] = self.candidates
         self.candidates = finer
+        self.step = float(np.diff(finer).max())
         self._wealth = [np.vstack((wealth[0, above], wealth[1, below])) for wealth in self._wealth]
         self._rejected = np.vstack((self._rejected[0, above], self._rejected[1, below]))
         self._first, self._last, self._stakes = 0, len(finer), []
+        self._open = finer
         self._close()
 
     @property

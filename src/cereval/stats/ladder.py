@@ -15,6 +15,9 @@ R <= m, the rungs' wealth at the next of their values above m (R <= m implies R 
 supermartingale), against R >= m at the next below. The grid is divided as the window narrows, as `betting` divides
 its own, and for the same reason validly.
 
+Rungs whose horizons have become the same may be put together (`merging`): capital moved from one account to another
+by a rule of the past leaves the sum what it was. One account then plays for the level of all.
+
 Tilts (see `betting`): the other accounts and the rungs each have one of their own. Let a <= R <= b be neighbours in the
 table, and a' <= a, b' >= b the rungs' values that they count. With a tilt t the rungs' K+(b') and K-(a') start with
 2 + 2 t (b' - a') together, times the share s, divided by 1 + t (table's step + 2 steps of the rungs), which is no less
@@ -25,8 +28,8 @@ one is 0 for long, and the upper one has use for nearly all of alpha.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import log
+from dataclasses import dataclass, replace
+from math import log, log2
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +49,8 @@ class Rungs:
     share: .05 costs less than 1% of the calls at the goal; .1 costs 2%, .2 up to 17%. again: a rung whose horizon has
     passed aims at so many times it. cells: of the grid at first; it is divided into `finer` parts wherever the window
     has under 1/finer of that, down to `least`. tilt: see above. cap: the largest share of a rung that one bet may lose;
-    None: that of the table.
+    None: that of the table. quick: bets by `stats.bets.quick_slope`. merging: rungs of the same horizon are put
+    together, and there is one for every doubling up to half of what the goal takes (`towards`).
     """
 
     horizons: tuple[float, ...] = (25.0, 50.0, 100.0, 200.0, 400.0)
@@ -59,6 +63,19 @@ class Rungs:
     patience: float = 0.03
     tilt: float = 0.0
     cap: float | None = None
+    quick: bool = False
+    merging: bool = False
+
+    def towards(self, draws: float) -> Rungs:
+        """The rungs on the way to a goal that takes so many draws at worst: each has twice the horizon of the last.
+
+        >>> Rungs(merging=True).towards(2401).horizons
+        (25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
+        """
+        if not self.merging:
+            return self
+        doublings = max(int(log2(draws / 2 / self.horizons[0])), 0)
+        return replace(self, horizons=tuple(self.horizons[0] * 2.0**power for power in range(doublings + 1)))
 
 
 class Ladder:
@@ -86,6 +103,7 @@ class Ladder:
         count = len(rungs.horizons)
         self._wealth = np.repeat(self._total[None] - log(count), count, axis=0)
         self._window, self._stakes = slice(0, 0), np.zeros((count, 2, 0))
+        self._spots: tuple[Floats, Floats, Places, Places] | None = None
 
     def _lean(self, step: float) -> Floats:
         """The log of what K+ and K- of each value start with, per unit of the share; step: the table's."""
@@ -95,7 +113,8 @@ class Ladder:
 
     def stake(self, prospect: Prospect, clock: Information, lower: float, upper: float) -> None:
         """Places the rungs' bets on the next increment; the table is open between `lower` and `upper`."""
-        window = self._fitted(lower, upper)
+        ahead = self.ahead(clock.total)[:, None, None]
+        self._window = window = self._fitted(lower, upper)
         candidates = self.candidates[window]
         position = Position(
             candidates=candidates,
@@ -106,25 +125,34 @@ class Ladder:
             information_needed=0.0,
             eps=0.0,
         )
-        room = np.vstack((candidates - prospect.floor, prospect.ceiling - candidates))
-        ahead = self.ahead(clock.total)[:, None, None]
+        room = np.array((candidates - prospect.floor, prospect.ceiling - candidates))
         self._stakes = np.minimum(
-            replicating(position, self._level, ahead), self.cap / np.maximum(room, 1e-12)
+            replicating(position, self._level, ahead, quick=self.rungs.quick),
+            self.cap / np.maximum(room, 1e-12),
         )
-        self._window = window
 
     def ahead(self, total: float) -> Floats:
         """The information until each rung's horizon, which moves on once it has passed."""
         while (passed := self._horizons <= total).any():
             self._horizons[passed] *= self.rungs.again
+            if self.rungs.merging:
+                self._merge()
         found: Floats = np.maximum(self._horizons - total, self.rungs.patience * self._horizons)
         return found
+
+    def _merge(self) -> None:
+        """Puts rungs of the same horizon together."""
+        horizons, places = np.unique(self._horizons, return_inverse=True)
+        merged = np.full((len(horizons), *self._total.shape), -np.inf)
+        for place, wealth in zip(places, self._wealth, strict=True):
+            merged[place] = np.logaddexp(merged[place], wealth)
+        self._horizons, self._wealth = horizons, merged
 
     def settle(self, increment: Increment) -> None:
         """Pays out the bets placed by `stake`."""
         window = self._window
         candidates = self.candidates[window]
-        gain = np.vstack((increment.low - candidates, candidates - increment.high))
+        gain = np.array((increment.low - candidates, candidates - increment.high))
         wealth = self._wealth[:, :, window]
         wealth += np.log1p(self._stakes * gain)
         most = wealth.max(axis=0)
@@ -132,9 +160,16 @@ class Ladder:
 
     def log_wealth(self, values: Floats) -> Floats:
         """What the rungs have together against R <= m and against R >= m, for values m in [0, 1]."""
-        above = np.searchsorted(self.candidates, values)
-        below = np.searchsorted(self.candidates, values, side="right") - 1
-        return np.vstack((self._total[0, above], self._total[1, below]))
+        above, below = self._neighbours(values)
+        return np.array((self._total[0, above], self._total[1, below]))
+
+    def _neighbours(self, values: Floats) -> tuple[Places, Places]:
+        """The next of the rungs' values above and below each; found anew when one of the grids has changed."""
+        if self._spots is None or self._spots[0] is not values or self._spots[1] is not self.candidates:
+            above = np.searchsorted(self.candidates, values)
+            below = np.searchsorted(self.candidates, values, side="right") - 1
+            self._spots = values, self.candidates, above, below
+        return self._spots[2:]
 
     # -- the grid -------------------------------------------------------------------------------------------------
 

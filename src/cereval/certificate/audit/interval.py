@@ -25,8 +25,10 @@ from scipy.special import ndtri
 from cereval.certificate.audit.book import AimSince, BeforeResult, Book, Case, Floats, SlowClock
 from cereval.certificate.audit.crowds import book_of
 from cereval.methods.certified import (
+    ALIKE,
     BESIDE_SHARE,
     DEFAULT_EPS,
+    FINER,
     GRID_STEPS_PER_EPS,
     LOGICAL_SLACK,
     NEARLY,
@@ -37,7 +39,7 @@ from cereval.methods.certified import (
     STEP_OF_COUNTS,
 )
 from cereval.records import Interval
-from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, SideBets
+from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, SLOPE_ABOVE, SLOPE_BELOW, SideBets
 from cereval.stats.betting import CAP, ROUNDING
 from cereval.stats.evidence import GAPS
 from cereval.stats.information import LARGEST_SQUARE
@@ -56,9 +58,10 @@ class SlowTable:
         self.aim = AimSince(0, DEFAULT_EPS, None, first.budget) if replayed else first
         self.coming = list(_for_the_table(case))
         self.drawable = int(np.count_nonzero(case.shares > 0))
-        steps = int(np.ceil(1.0 / self._step(0.5)))
         self.marked = bool(self.aim.marks)
+        steps = int(np.ceil(1.0 / self._first_step()))
         self.values = np.unique([*np.linspace(0.0, 1.0, steps + 1), *self.aim.marks])
+        self.widest = float(np.max(self.values[1:] - self.values[:-1]))
         self.cap = self.tuning.side_cap if self.marked else self.tuning.cap
         self.wealth = [[log(share) + start for start in self._starts()] for share in self._shares()]
         self.rungs = None if self.marked else self._rungs()
@@ -87,12 +90,19 @@ class SlowTable:
         if ladder is None:
             return None
         step = float(np.max(self.values[1:] - self.values[:-1]))
-        return SlowLadder(ladder, self._ladder_share(ladder), self.delta / 2, ladder.cap or self.cap, step)
+        horizons = list(ladder.horizons)
+        if ladder.merging:
+            draws = (float(ndtri(1 - self.delta / 2)) / self._eps(0.5)) ** 2 / LARGEST_SQUARE
+            horizons = horizons[:1]
+            while 4 * horizons[-1] <= draws:
+                horizons.append(2 * horizons[-1])
+        share, cap = self._ladder_share(ladder), ladder.cap or self.cap
+        return SlowLadder(ladder, horizons, share, self.delta / 2, cap, step)
 
     def play(self, number: int, position: BeforeResult, clock: SlowClock, low: float, high: float) -> None:
         while self.coming and self.coming[0].since <= number:
             self.aim = self.coming.pop(0)
-            if self.aim.eps is not None:
+            if self.aim.eps is not None and not self.tuning.cells:
                 self._refine(self._step(clock.mean))
         still = slice(self.first, max(self.first, self.last))
         values = self.values[still]
@@ -130,9 +140,8 @@ class SlowTable:
     ) -> Floats:
         """Return the slope of the fixed-horizon test that an account of this wealth is worth."""
         overshoot = SideBets(self.delta / 2).overshoot if self.marked else self.tuning.overshoot
-        chance = np.clip(np.exp(wealth) * (self.delta / 2) / (1 + overshoot), LOWEST_CHANCE, HIGHEST_CHANCE)
-        density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
-        return np.asarray(density / (chance * np.sqrt(spread * ahead) * position.variance))
+        slope = slope_of(wealth, self.delta / 2 / (1 + overshoot), self.tuning.quick)
+        return np.asarray(slope / (np.sqrt(spread * ahead) * position.variance))
 
     def _ahead(self, values: Floats, position: BeforeResult, clock: SlowClock, eps: float) -> float | Floats:
         """Return the information until the horizon: one for an estimate; with marks, each value's own."""
@@ -180,17 +189,36 @@ class SlowTable:
     def _step(self, mean: float, steps: int = GRID_STEPS_PER_EPS) -> float:
         return max(self._eps(mean) / steps, SMALLEST_GRID_STEP)
 
+    def _first_step(self) -> float:
+        """Return the step of the grid at first: the finest times a power of FINER, if there are `cells` at first."""
+        if self.marked or not self.tuning.cells:
+            return self._step(0.5)
+        step = self._step(0.5, self.tuning.finest)
+        while 1 / (FINER * step) >= self.tuning.cells:
+            step *= FINER
+        return step
+
     def _refine_when_near(self) -> None:
         eps, interval = self.aim.eps, self.interval
-        if eps is None or self.marked or eps == self.refined_for:
+        if self.marked:
             return
-        if interval.upper - interval.lower <= NEARLY * eps:
+        if self.tuning.cells:
+            self._divide_when_few()
+        elif eps is not None and eps != self.refined_for and interval.upper - interval.lower <= NEARLY * eps:
             self.refined_for = eps
             self._refine(self._step(0.5, self.tuning.finest))
 
+    def _divide_when_few(self) -> None:
+        finest = self._step(0.5, self.tuning.finest) * (1 + ALIKE)
+        while self.widest > finest:
+            interval = self.interval
+            if FINER * (interval.upper - interval.lower) >= self.tuning.cells * self.widest:
+                return
+            self._refine(max(finest, self.widest / FINER))
+
     def _refine(self, step: float) -> None:
         """Put new values between the old ones: K+ goes on with the account of the next value above, K- below."""
-        parts = int(np.ceil(float(np.diff(self.values).max()) / step - 1e-9))
+        parts = int(np.ceil(self.widest / step - 1e-9))
         if parts <= 1:
             return
         steps = (len(self.values) - 1) * parts
@@ -204,6 +232,7 @@ class SlowTable:
             np.interp(np.arange(steps + 1) / parts, np.arange(len(self.values)), self.values),
         )
         self.values[::parts] = old
+        self.widest = float(np.max(self.values[1:] - self.values[:-1]))
         self.first, self.last = 0, steps + 1
         self._close()
 
@@ -235,37 +264,49 @@ def _for_the_table(case: Case) -> Sequence[AimSince]:
 class SlowLadder:
     """Hold the rungs, each replicating a fixed-horizon test, on values of their own."""
 
-    def __init__(self, ladder: Rungs, share: float, alpha: float, cap: float, step: float) -> None:
+    def __init__(
+        self, ladder: Rungs, horizons: Sequence[float], share: float, alpha: float, cap: float, step: float
+    ) -> None:
         self.ladder, self.alpha, self.cap = ladder, alpha, cap
         self.values = np.linspace(0.0, 1.0, ladder.cells + 1)
-        even = log(share / len(ladder.horizons)) - log(1 + ladder.tilt * (step + 2 / ladder.cells))
+        even = log(share / len(horizons)) - log(1 + ladder.tilt * (step + 2 / ladder.cells))
         starts = [even + np.log(1 + sign * ladder.tilt * (1 - 2 * self.values)) for sign in (-1, 1)]
-        self.wealth = [[start.copy() for start in starts] for _ in ladder.horizons]
+        self.horizons = [draws * LARGEST_SQUARE for draws in horizons]
+        self.wealth = [[start.copy() for start in starts] for _ in horizons]
 
     def play(
         self, lower: float, upper: float, position: BeforeResult, clock: SlowClock, low: float, high: float
     ) -> None:
         """Bet and pay on the values from the last at most `lower` to the first at least `upper`."""
+        self._move_on(clock.total)
         inside = self._divided(lower, upper)
         values = self.values[inside]
         for side, gain in enumerate((low - values, values - high)):
             spread = null_variance(values, position, clock, side)
             room = values - position.floor if side == 0 else position.ceiling - values
             most = self.cap / np.maximum(room, 1e-12)
-            for draws, rung in zip(self.ladder.horizons, self.wealth, strict=True):
-                chance = np.exp(rung[side][inside]) * self.alpha / (1 + self.ladder.overshoot)
-                chance = np.clip(chance, LOWEST_CHANCE, HIGHEST_CHANCE)
-                density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
-                ahead = self._ahead(draws, clock.total)
-                stake = density / (chance * np.sqrt(spread * ahead) * position.variance)
+            for horizon, rung in zip(self.horizons, self.wealth, strict=True):
+                slope = slope_of(
+                    rung[side][inside], self.alpha / (1 + self.ladder.overshoot), self.ladder.quick
+                )
+                ahead = max(horizon - clock.total, self.ladder.patience * horizon)
+                stake = slope / (np.sqrt(spread * ahead) * position.variance)
                 rung[side][inside] += np.log1p(np.minimum(stake, most) * gain)
 
-    def _ahead(self, draws: float, total: float) -> float:
-        """Information to the horizon, which goes on to `again` times it whenever it has passed."""
-        horizon = draws * LARGEST_SQUARE
-        while horizon <= total:
-            horizon *= self.ladder.again
-        return max(horizon - total, self.ladder.patience * horizon)
+    def _move_on(self, total: float) -> None:
+        """Aim rungs whose horizon has passed at `again` times it; where they merge, join those of one horizon."""
+        if min(self.horizons) > total:
+            return
+        for number in range(len(self.horizons)):
+            while self.horizons[number] <= total:
+                self.horizons[number] *= self.ladder.again
+        if not self.ladder.merging:
+            return
+        joined: dict[float, list[Floats]] = {}
+        for horizon, rung in zip(self.horizons, self.wealth, strict=True):
+            other = joined.get(horizon)
+            joined[horizon] = rung if other is None else [*map(np.logaddexp, other, rung)]
+        self.horizons, self.wealth = list(joined), list(joined.values())
 
     def on(self, values: Floats, side: int) -> Floats:
         """Return the rungs' wealth at the next of their values that a null implies: above for R <= m, else below."""
@@ -286,6 +327,16 @@ class SlowLadder:
             below = [spot // parts for spot in range(steps + 1)]
             self.values = np.linspace(0.0, 1.0, steps + 1)
             self.wealth = [[rung[0][above], rung[1][below]] for rung in self.wealth]
+
+
+def slope_of(wealth: Floats, level: float, quick: bool) -> Floats:
+    """Return phi(z)/p for the chance p = wealth x level and its quantile z; if quick, the stated ratio in its place."""
+    if not quick:
+        chance = np.clip(np.exp(wealth) * level, LOWEST_CHANCE, HIGHEST_CHANCE)
+        return np.asarray(np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi) / chance)
+    root = np.sqrt(np.clip(-2 * (wealth + log(level)), -2 * log(HIGHEST_CHANCE), -2 * log(LOWEST_CHANCE)))
+    above, below = np.polyval(SLOPE_ABOVE[::-1], root), np.polyval([*SLOPE_BELOW[::-1], 1], root)
+    return np.asarray(root * root * above / below)
 
 
 def fixed_n_information(clock: SlowClock, far: float, precision: float, eps: float, graded: bool) -> float:
