@@ -7,11 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cereval.stats.bets import BetRule, DeadlineBets, HedgedBets, KellyBets, Position, null_variance
+from cereval.stats.bets import (
+    BetRule,
+    DeadlineBets,
+    HedgedBets,
+    KellyBets,
+    Position,
+    SideBets,
+    exact_slope,
+    null_variance,
+    quick_slope,
+)
 from cereval.stats.increments import Prospect
 from cereval.stats.information import Information
 
-RULES: list[BetRule] = [DeadlineBets(0.025), KellyBets(), HedgedBets(0.025)]
+RULES: list[BetRule] = [
+    DeadlineBets(0.025),
+    DeadlineBets(0.025, quick=True),
+    SideBets(0.025, quick=True),
+    KellyBets(),
+    HedgedBets(0.025),
+]
 CANDIDATES = np.linspace(0, 1, 11)
 
 
@@ -59,3 +75,15 @@ def test_the_null_variance_scales_as_a_bernoulli_with_the_mean_that_the_unseen_w
     expected = unseen_means * (1 - unseen_means)
     scaled = here.null_variance[0, 2:8]
     assert scaled / scaled[0] == pytest.approx(expected / expected[0])
+
+
+def test_the_quick_slope_is_the_exact_one_to_a_thousandth() -> None:
+    log_chance = -np.geomspace(0.01, 69, 2_000)
+    assert np.allclose(quick_slope(log_chance), exact_slope(log_chance), rtol=1e-3, atol=0)
+
+
+def test_an_account_that_has_won_or_is_ruined_bets_as_at_the_last_chance_that_counts() -> None:
+    beyond = np.array([5.0, 0.0, -1e-9, -80.0, -1e4])
+    won, ruined = quick_slope(beyond)[:3], quick_slope(beyond)[3:]
+    assert (won < 1e-4).all()
+    assert np.allclose(ruined, exact_slope(beyond)[3:], rtol=1e-3)

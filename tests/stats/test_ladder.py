@@ -19,9 +19,13 @@ from cereval.stats.ladder import Ladder, Rungs
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=4, max_size=4)
 
 
-def wealth_at(scores: tuple[float, ...], draws: int, value: float) -> np.ndarray:
+FEW = Rungs(horizons=(2.0, 5.0), share=1.0, cells=4)
+MERGING = Rungs(horizons=(0.5, 1.0, 2.0), share=1.0, cells=4, merging=True, quick=True)
+
+
+def wealth_at(scores: tuple[float, ...], draws: int, value: float, rungs: Rungs) -> np.ndarray:
     """What the rungs have against both nulls of one value, after the first draws of an order."""
-    ladder, clock = Ladder(Rungs(horizons=(2.0, 5.0), share=1.0, cells=4), 0.1, 0.9), Information()
+    ladder, clock = Ladder(rungs, 0.1, 0.9), Information()
     tally = Tally(np.full(len(scores), 1 / len(scores)), replacement=False)
     for item in range(draws):
         prospect = tally.prospect()
@@ -32,12 +36,31 @@ def wealth_at(scores: tuple[float, ...], draws: int, value: float) -> np.ndarray
     return np.exp(ladder.log_wealth(np.array([value]))[:, 0])
 
 
-@given(scores=SCORES, draws=st.integers(1, 4))
-@settings(max_examples=25, deadline=None)
-def test_over_all_orders_the_rungs_do_not_gain_under_their_null(scores: list[float], draws: int) -> None:
+@given(scores=SCORES, draws=st.integers(1, 4), rungs=st.sampled_from([FEW, MERGING]))
+@settings(max_examples=40, deadline=None)
+def test_over_all_orders_the_rungs_do_not_gain_under_their_null(
+    scores: list[float], draws: int, rungs: Rungs
+) -> None:
     mean = float(np.mean(scores))
-    wealth = np.mean([wealth_at(order, draws, mean) for order in permutations(scores)], axis=0)
+    wealth = np.mean([wealth_at(order, draws, mean, rungs) for order in permutations(scores)], axis=0)
     assert (wealth <= 1 + 1e-9).all()
+
+
+def test_rungs_that_come_to_the_same_horizon_are_put_together_with_all_that_they_have() -> None:
+    ladder = Ladder(Rungs(horizons=(25.0, 50.0, 100.0), share=0.5, cells=4, merging=True), 0.1, 0.9)
+    ladder._wealth = ladder._wealth + np.arange(3)[:, None, None]
+    before = np.exp(ladder._wealth).sum(axis=0)
+    assert len(ladder.ahead(4 * 30.0)) == 2
+    assert np.allclose(np.exp(ladder._wealth).sum(axis=0), before)
+    assert len(ladder.ahead(4 * 1_000.0)) == 2
+
+
+def test_there_is_a_rung_for_every_doubling_on_the_way_to_the_goal() -> None:
+    rungs = Rungs(merging=True)
+    assert rungs.towards(96).horizons == (25.0,)
+    assert rungs.towards(400).horizons == (25.0, 50.0, 100.0, 200.0)
+    assert len(rungs.towards(960_000).horizons) == 15
+    assert Rungs().towards(960_000) == Rungs()
 
 
 def test_a_value_between_two_of_the_grid_counts_the_one_that_its_null_implies() -> None:
@@ -54,19 +77,22 @@ def test_dividing_the_grid_gives_no_value_more_than_its_neighbours_had() -> None
     assert (ladder.log_wealth(np.linspace(0, 1, 17)) == before).all()
 
 
-def half_widths(engine: int, mean: float, goal: object = None) -> list[float]:
-    ones = (np.arange(3000) < 3000 * mean).astype(float)
-    session = Session(3000, goal=goal or Estimate(0.02), seed=5, engine=engine)
+def half_widths(
+    engine: int, mean: float, goal: object = None, looks: tuple[int, ...] = (50, 100, 200, 400)
+) -> list[float]:
+    size = max(3000, 4 * looks[-1])
+    ones = (np.arange(size) < size * mean).astype(float)
+    session = Session(size, goal=goal or Estimate(0.02), seed=5, engine=engine)
     found = []
-    while session.n_evaluated < 400 and not session.done:
+    while session.n_evaluated < looks[-1] and not session.done:
         for draw in session.ask(1):
             session.tell(draw, float(ones[draw.item]))
-        if session.n_evaluated in (50, 100, 200, 400):
+        if session.n_evaluated in looks:
             found.append(session.interval.half_width)
     return found
 
 
-@pytest.mark.parametrize("engine", [2, 3])
+@pytest.mark.parametrize("engine", [2, 3, 4])
 @pytest.mark.parametrize(("mean", "most"), [(0.5, 0.6), (0.8, 0.55), (0.05, 0.45)])
 def test_whoever_looks_on_the_way_sees_a_decent_interval(mean: float, most: float, engine: int) -> None:
     alone, ladder = half_widths(1, mean), half_widths(engine, mean)
@@ -76,6 +102,11 @@ def test_whoever_looks_on_the_way_sees_a_decent_interval(mean: float, most: floa
 def test_where_scores_are_rare_the_leaning_ladder_is_narrower() -> None:
     leaning, even = half_widths(3, 0.03), half_widths(2, 0.03)
     assert all(new < 0.95 * old for new, old in zip(leaning[:2], even[:2], strict=True))
+
+
+def test_rungs_reach_as_far_as_a_distant_goal() -> None:
+    third, fourth = (half_widths(engine, 0.5, Estimate(0.004), (800, 1600)) for engine in (3, 4))
+    assert all(new < 0.85 * old for new, old in zip(fourth, third, strict=True))
 
 
 @pytest.mark.parametrize(("value", "step"), [(0.3, 0.0), (0.3, 0.05), (0.5, 0.01), (0.97, 0.2)])
@@ -101,7 +132,7 @@ def test_the_engine_is_named_from_the_second_on_and_restored() -> None:
         assert (session.settings().get("engine"), session.state().get("engine")) == (named, named)
         assert Session.restore(session.state()).revision == engine
     with pytest.raises(ValueError, match="engine"):
-        Session(50, engine=4)
+        Session(50, engine=5)
 
 
 def test_bets_towards_a_horizon_begin_with_the_next_draw() -> None:
