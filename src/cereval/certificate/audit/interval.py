@@ -271,54 +271,55 @@ class SlowLadder:
         self.values = np.linspace(0.0, 1.0, ladder.cells + 1)
         even = log(share / len(horizons)) - log(1 + ladder.tilt * (step + 2 / ladder.cells))
         starts = [even + np.log(1 + sign * ladder.tilt * (1 - 2 * self.values)) for sign in (-1, 1)]
-        self.horizons = [draws * LARGEST_SQUARE for draws in horizons]
-        self.wealth = [[start.copy() for start in starts] for _ in horizons]
+        self.horizons = np.array(horizons) * LARGEST_SQUARE
+        self.wealth = [np.array([start] * len(horizons)) for start in starts]
+        self.inside = slice(0, 0)
 
     def play(
         self, lower: float, upper: float, position: BeforeResult, clock: SlowClock, low: float, high: float
     ) -> None:
         """Bet and pay on the values from the last at most `lower` to the first at least `upper`."""
         self._move_on(clock.total)
-        inside = self._divided(lower, upper)
+        self.inside = inside = self._divided(lower, upper)
         values = self.values[inside]
+        ahead = np.maximum(self.horizons - clock.total, self.ladder.patience * self.horizons)
+        level = self.alpha / (1 + self.ladder.overshoot)
         for side, gain in enumerate((low - values, values - high)):
             spread = null_variance(values, position, clock, side)
             room = values - position.floor if side == 0 else position.ceiling - values
             most = self.cap / np.maximum(room, 1e-12)
-            for horizon, rung in zip(self.horizons, self.wealth, strict=True):
-                slope = slope_of(
-                    rung[side][inside], self.alpha / (1 + self.ladder.overshoot), self.ladder.quick
-                )
-                ahead = max(horizon - clock.total, self.ladder.patience * horizon)
-                stake = slope / (np.sqrt(spread * ahead) * position.variance)
-                rung[side][inside] += np.log1p(np.minimum(stake, most) * gain)
+            slope = slope_of(self.wealth[side][:, inside], level, self.ladder.quick)
+            stake = slope / (np.sqrt(spread * ahead[:, None]) * position.variance)
+            self.wealth[side][:, inside] += np.log1p(np.minimum(stake, most) * gain)
 
     def _move_on(self, total: float) -> None:
         """Aim rungs whose horizon has passed at `again` times it; where they merge, join those of one horizon."""
-        if min(self.horizons) > total:
+        if self.horizons.min() > total:
             return
-        for number in range(len(self.horizons)):
-            while self.horizons[number] <= total:
-                self.horizons[number] *= self.ladder.again
-        if not self.ladder.merging:
-            return
-        joined: dict[float, list[Floats]] = {}
-        for horizon, rung in zip(self.horizons, self.wealth, strict=True):
-            other = joined.get(horizon)
-            joined[horizon] = rung if other is None else [*map(np.logaddexp, other, rung)]
-        self.horizons, self.wealth = list(joined), list(joined.values())
+        while (passed := self.horizons <= total).any():
+            self.horizons[passed] *= self.ladder.again
+        if self.ladder.merging:
+            alike = [self.horizons == horizon for horizon in sorted(set(self.horizons))]
+            self.wealth = [
+                np.array([np.logaddexp.reduce(side[same]) for same in alike]) for side in self.wealth
+            ]
+            self.horizons = np.array(sorted(set(self.horizons)))
 
     def on(self, values: Floats, side: int) -> Floats:
-        """Return the rungs' wealth at the next of their values that a null implies: above for R <= m, else below."""
-        together = np.logaddexp.reduce([rung[side] for rung in self.wealth])
-        if side == 0:
-            return np.asarray(together[np.searchsorted(self.values, values)])
-        return np.asarray(together[np.searchsorted(self.values, values, side="right") - 1])
+        """Return the rungs' wealth at the next of their values that a null implies: above for R <= m, else below.
+
+        The values lie between those that the last bets were placed for.
+        """
+        near = self.values[self.inside]
+        spots = (
+            np.searchsorted(near, values) if side == 0 else np.searchsorted(near, values, side="right") - 1
+        )
+        return np.asarray(np.logaddexp.reduce(self.wealth[side][:, self.inside])[spots])
 
     def _divided(self, lower: float, upper: float) -> slice:
         while True:
-            first = max(int(np.count_nonzero(self.values <= lower)) - 1, 0)
-            last = int(np.count_nonzero(self.values < upper)) + 1
+            first = max(int(np.searchsorted(self.values, lower, side="right")) - 1, 0)
+            last = int(np.searchsorted(self.values, upper)) + 1
             enough = (last - first) * self.ladder.finer >= self.ladder.cells
             if enough or 1 / (len(self.values) - 1) <= self.ladder.least:
                 return slice(first, last)
@@ -326,7 +327,7 @@ class SlowLadder:
             above = [-(-spot // parts) for spot in range(steps + 1)]
             below = [spot // parts for spot in range(steps + 1)]
             self.values = np.linspace(0.0, 1.0, steps + 1)
-            self.wealth = [[rung[0][above], rung[1][below]] for rung in self.wealth]
+            self.wealth = [self.wealth[0][:, above], self.wealth[1][:, below]]
 
 
 def slope_of(wealth: Floats, level: float, quick: bool) -> Floats:
@@ -334,9 +335,10 @@ def slope_of(wealth: Floats, level: float, quick: bool) -> Floats:
     if not quick:
         chance = np.clip(np.exp(wealth) * level, LOWEST_CHANCE, HIGHEST_CHANCE)
         return np.asarray(np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi) / chance)
-    root = np.sqrt(np.clip(-2 * (wealth + log(level)), -2 * log(HIGHEST_CHANCE), -2 * log(LOWEST_CHANCE)))
-    above, below = np.polyval(SLOPE_ABOVE[::-1], root), np.polyval([*SLOPE_BELOW[::-1], 1], root)
-    return np.asarray(root * root * above / below)
+    t = np.sqrt(np.clip(-2 * (wealth + log(level)), -2 * log(HIGHEST_CHANCE), -2 * log(LOWEST_CHANCE)))
+    (a, b, c), (d, e, f) = SLOPE_ABOVE, SLOPE_BELOW
+    square = t * t
+    return np.asarray(square * (a + b * t + c * square) / (1 + d * t + (e + f * t) * square))
 
 
 def fixed_n_information(clock: SlowClock, far: float, precision: float, eps: float, graded: bool) -> float:
