@@ -187,7 +187,8 @@ class _Checks:
         """Check that the fields are those of its format, and no others."""
         kind, there = self.kind, set(self.certificate)
         fields = ALWAYS | kind.fields | (kind.run_fields if self.is_run else frozenset())
-        odd = sorted(map(str, (there - (OPTIONAL if self.is_run else {"engine"})) ^ fields))
+        may_be = kind.optional | (OPTIONAL if self.is_run else {"engine"})
+        odd = sorted(map(str, (there - may_be) ^ fields))
         if odd:
             raise WrongError(f"it has other fields than a certificate: {', '.join(odd)}")
         engine = self.certificate.get("engine", 0)

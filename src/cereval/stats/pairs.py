@@ -119,16 +119,30 @@ class PairGames:
         square = (self.squares[which] + PRIOR_SQUARE) / (time + 1)
         error = np.sqrt(square * left / np.maximum(time, 1))
         lead = self.total[:, which] / np.maximum(time, 1) - self.nulls
+        return self._aimed(time, wealth, lead, error, square, time / left, left)
+
+    def _aimed(
+        self,
+        time: Ints,
+        wealth: Floats,
+        lead: Floats,
+        error: Floats,
+        square: Floats,
+        information: Floats,
+        unit: Floats,
+    ) -> Floats:
+        """Both kinds of bets, for a lead and its error; unit: what divides them, `left` for bets on D and the next
+        increment's variance / square for bets on X."""
         least = np.maximum(self.tuning.opening * np.exp(-time / self.tuning.fade), self.floor)
         gap = np.maximum(lead - self.tuning.caution * error, least)
         needed = square * (self._quantile / gap) ** 2
-        ahead = np.maximum(needed - time / left, self.tuning.patience * needed)
+        ahead = np.maximum(needed - information, self.tuning.patience * needed)
         chance = np.exp(wealth + log(self.alpha / (1 + self.tuning.overshoot)))
         quantile = ndtri(np.clip(chance, 1e-30, 1 - 1e-6, out=chance))
         slope = np.exp(-0.5 * quantile * quantile) / (ROOT_TWO_PI * chance)
         stakes = np.empty((1 + len(self._gaps), *wealth.shape))
-        stakes[0] = slope / (np.sqrt(square * ahead) * left)
-        stakes[1:] = (self._gaps[:, None] / (square * left))[:, None, None]
+        stakes[0] = slope / (np.sqrt(square * ahead) * unit)
+        stakes[1:] = (self._gaps[:, None] / (square * unit))[:, None, None]
         return stakes
 
     def _weigh(self, which: Ints, wealth: Floats) -> None:
