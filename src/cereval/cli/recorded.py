@@ -349,9 +349,7 @@ def read_models(
         notes.append(f"left out for missing scores: {', '.join(left_out)}; name it with --model to rank it")
     if not kept.all():
         notes.append(f"{int((~kept).sum()):,} items that one of the models lacks are not part of the ranking")
-    return ScoredModels(
-        tuple(names), columns[kept], tuple(notes), None if history is None else history[kept]
-    )
+    return ScoredModels(tuple(names), columns[kept], tuple(notes), None if history is None else history[kept])
 
 
 def _wrong_top(result: Ranking, means: Mapping[str, float]) -> dict[str, Any]:

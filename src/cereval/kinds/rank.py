@@ -37,10 +37,10 @@ class Rank(Kind):
     def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
         return False
 
-    def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> None:  # noqa: ARG002
+    def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> None:
         """Return nothing: the shared order does not look at categories."""
 
-    def coded_groups(self, plan: Plan, names: Sequence[str], codes: NDArray[np.int64]) -> None:  # noqa: ARG002
+    def coded_groups(self, plan: Plan, names: Sequence[str], codes: NDArray[np.int64]) -> None:
         """Return nothing, as `groups`."""
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> RankSession:  # noqa: ARG002

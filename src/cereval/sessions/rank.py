@@ -284,7 +284,9 @@ class RankSession(AskTell):
         self._take_engine(engine)
         self.pool = Pool.build(self.n_items, history=history)
         if history is not None and self.revision < FIRST_WITH_HISTORY:
-            raise InvalidInput("history", f"given from engine {FIRST_WITH_HISTORY} on", f"engine {self.revision}")
+            raise InvalidInput(
+                "history", f"given from engine {FIRST_WITH_HISTORY} on", f"engine {self.revision}"
+            )
         self.models = _checked_models(models)
         self.goal: RankGoal = Order() if goal is None else goal
         self.confidence = in_open_unit_interval("confidence", confidence)
@@ -507,7 +509,8 @@ def rank(
 ) -> Ranking:
     """Rank the columns of `scores` (items x models, in [0, 1]), asking only for the scores it needs.
 
-    history: items x past models, none of those ranked; items on which they disagree are asked sooner. `batch` draws are in flight at a time; the result does not depend on it.
+    history: items x past models, none of those ranked; items on which they disagree are asked sooner. `batch` draws are
+    in flight at a time; the result does not depend on it.
 
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.uniform(size=(500, 4)) < [0.8, 0.5, 0.5, 0.2]

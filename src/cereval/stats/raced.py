@@ -48,9 +48,7 @@ class RacedPairGames(PairGames):
         floor: float,
         tuning: PairTuning | None = None,
     ) -> None:
-        super().__init__(
-            len(race.order), pairs=pairs, nulls=nulls, alpha=alpha, floor=floor, tuning=tuning
-        )
+        super().__init__(len(race.order), pairs=pairs, nulls=nulls, alpha=alpha, floor=floor, tuning=tuning)
         self._race = race
         self._weighed = np.zeros(pairs)
 
@@ -121,7 +119,9 @@ class RacedMeanGames(MeanGames):
         known = self.total[:, which] / items + forecast * left
         room = np.stack((forecast * reach - known[0], (1 - forecast) * reach + known[1]))[..., None]
         turned = np.stack((self.grid, -self.grid))[:, None]
-        stakes = np.minimum((self._stakes(which, time) / left)[:, None], CAP / np.maximum(room + turned, SLACK))
+        stakes = np.minimum(
+            (self._stakes(which, time) / left)[:, None], CAP / np.maximum(room + turned, SLACK)
+        )
         increments = known + np.stack((low - forecast, high - forecast)) * factor
         gain = np.stack((increments[0], -increments[1]))[..., None] - turned
         self._wealth[:, which] += np.log1p(np.maximum(stakes * gain, -1 + SLACK))
