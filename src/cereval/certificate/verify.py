@@ -275,6 +275,9 @@ class _Checks:
         for number, (draw, entry) in enumerate(zip(draws, entries, strict=False)):
             self._same(number, draw, entry)
         equal("consumed results", len(self.kind.log(self.session)), len(entries))
+        if certificate.get("engine") in ENGINES:
+            # Two engines may decide the same draws: the one that is named has to be the one that was played.
+            equal("engine", certificate["engine"], self.session.revision)
         if "settings" in certificate:
             about = certificate["settings"].get("about", {"data": certificate["settings"].get("data")})
             same("settings", certificate["settings"], ordered(self.kind.settings(self.session, about)))

@@ -114,4 +114,6 @@ class Rank(Kind):
 def _history(certificate: Mapping[str, Any]) -> NDArray[np.float64] | None:
     """Return the past models' scores that a certificate holds."""
     side = certificate.get("side_information", {})
+    if set(side) - {"history"}:
+        raise InvalidInput("side_information of a ranking", "made of history alone", sorted(side))
     return Known.from_dict(side, certificate["settings"]["n_items"]).history
