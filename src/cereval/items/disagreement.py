@@ -3,7 +3,9 @@
 What an item says of a pair is its difference, so the best chances to draw it are in proportion to the root of the
 pair's mean square there (Neyman 1934), and past models say what squares to expect. Few of them say little of one item:
 PRIOR imagined ones that disagree as on the average item are added to those that scored it. EVEN is added to all
-squares, because the pairs that matter most are close and disagree elsewhere than the average pair does.
+squares, because the pairs that matter most are close and disagree elsewhere than the average pair does: AlpacaEval,
+four runs, takes 48.2, 49.0 and 50.6% of the calls with .5, 1 and 2 (54.8 with equal chances), GSM8K's halves 45.1, 44.9
+and 46.1 (46.3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One shared order of the items in which some are likelier to come soon, and the fairest bets along it.
+"""One shared order of the items in which some are likelier to come soon, and fair bets along it.
 
 Let w > 0 be weights of the N items, known before the first score. The order is an exponential race: item i finishes
 at Exp/w_i, the first to finish is asked first. Given the first t items of the order, the next is the unseen item i with
@@ -17,9 +17,11 @@ have this form; b_i = q_i (1 - L (m - seen)) are the increments of `stats.increm
 Which b: what an item that nobody expects can lose, L/(N q_i), limits the stakes of those increments: an item half as
 likely loses twice as much. So b_i = max(k q_i, L/(N SAFE)): unlikely items get what they need in order not to
 lose all, and the others share the rest, k = min_j (1 - L (m - seen) - L u_j/(N SAFE)) / (1 - W_j/W) over the sets of
-the j lowest weights (u_j items, of weight W_j): at the right j the sum is as it must be, and at any other it is larger.
-Weights come in a few levels, so that the minimum is over a handful of sets. Under equal weights e is that of
-`stats.pairs`.
+the j lowest weights (u_j items, of weight W_j): of every set, sum_U b is at least k (1 - W_j/W) + L u_j/(N SAFE), with
+equality for the set that is raised. Weights come in a few levels, so that the minimum is over a handful of sets.
+Under equal weights e is that of `stats.pairs`. What it buys: AlpacaEval, 50 models and 66 past ones, four runs, takes
+54.8% of the calls with equal chances; 53.0, 55.1 and 58.4% with increments and weights of which 60, 40 and 20% are
+equal; 48.2% so.
 
 A score that is not known counts as the lowest possible: e and `seen` only fall.
 """
@@ -39,7 +41,7 @@ Ints = NDArray[np.int64]
 SAFE = 0.95
 """The largest share of its own part b that an unlikely item may lose."""
 CARE = 0.15
-"""How far the stakes mind the likeliest loss of all: 0, all items alike; 1, as if every b were in proportion to q. At
+"""How far the stakes mind the largest loss of all: 0, all items alike; 1, as if every b were in proportion to q. At
 the stop, AlpacaEval (50 models, 66 past) and GSM8K (21 and 22), six runs: 48.7 and 44.4% of the calls for 0, 48.8 and
 43.6, 49.4 and 43.4 for .3; 55.2 and 48.2 with equal chances."""
 TINY = 1e-12
