@@ -5,7 +5,9 @@ pair's mean square there (Neyman 1934), and past models say what squares to expe
 PRIOR imagined ones that disagree as on the average item are added to those that scored it. EVEN is added to all
 squares, because the pairs that matter most are close and disagree elsewhere than the average pair does: AlpacaEval,
 four runs, takes 48.2, 49.0 and 50.6% of the calls with .5, 1 and 2 (54.8 with equal chances), GSM8K's halves 45.1, 44.9
-and 46.1 (46.3).
+and 46.1 (46.3). With 2, 3, 6 and 12 past models at random, four runs, AlpacaEval takes 52.1, 50.9, 49.1 and 47.9%
+(55.2 with none), GSM8K's half 48.2, 45.7, 44.5 and 42.5 (47.2). A past that has nothing to do with the items, theirs
+shuffled, takes 56.8 and 53.8: it costs calls and is never wrong.
 """
 
 from __future__ import annotations
