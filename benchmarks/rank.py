@@ -5,8 +5,10 @@
 Quick: 5 runs of each; full: 200. "Ordered": the share of all model x item calls at the moment when every pair that is
 truly further apart than the tie is in certified order, which only a replay can know. "Stopped": the share at which the
 session stops by itself, because what is left unordered is unlikely to be further apart. Uniform: all models are asked
-every item until the same holds; a tenth of the runs. Floor: the same sessions with claims by a z-test of the same level
-that looks after every item for free. That is not valid; what it needs is a limit for methods that are.
+every item until the same holds; a tenth of the runs. Past: with the scores of models that are not ranked (AlpacaEval's
+others; of GSM8K one half is ranked and the other past), and without, the same models and seeds. Floor: the same
+sessions with claims by a z-test of the same level that looks after every item for free. That is not valid; what it
+needs is a limit for methods that are.
 """
 
 from __future__ import annotations
@@ -65,9 +67,23 @@ class Run:
     short: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Items x models: those ranked, and those that are past."""
+
+    ranked: Floats
+    past: Floats | None = None
+
+    @classmethod
+    def split(cls, scores: Floats, ranked: int) -> Table:
+        """So many models drawn with seed 0 are ranked, the others are past."""
+        drawn = np.random.default_rng(0).permutation(scores.shape[1])
+        return cls(scores[:, np.sort(drawn[:ranked])], scores[:, np.sort(drawn[ranked:])])
+
+
 @lru_cache(maxsize=1)
-def tables() -> dict[str, Floats]:
-    """Items x models, complete columns; of AlpacaEval 50 drawn with seed 0."""
+def tables() -> dict[str, Table]:
+    """Complete columns; of AlpacaEval 50 are ranked."""
     found = {}
     for name, folder in (
         ("GSM8K", "zeroeval_gsm8k"),
@@ -76,15 +92,15 @@ def tables() -> dict[str, Floats]:
     ):
         columns = read_scores(DATA / folder / "scores.parquet").models.values()
         found[name] = np.column_stack([column for column in columns if not np.isnan(column).any()])
-    chosen = np.random.default_rng(0).permutation(found["AlpacaEval"].shape[1])[:ALPACA_MODELS]
-    found["AlpacaEval"] = found["AlpacaEval"][:, np.sort(chosen)]
-    return found
+    whole = {name: Table(scores) for name, scores in found.items() if name != "AlpacaEval"}
+    half = Table.split(found["GSM8K"], found["GSM8K"].shape[1] // 2)
+    return {**whole, "AlpacaEval": Table.split(found["AlpacaEval"], ALPACA_MODELS), "GSM8K, half": half}
 
 
-def run(scores: Floats, goal: RankGoal, seed: int) -> Run:
+def run(scores: Floats, goal: RankGoal, seed: int, past: Floats | None = None) -> Run:
     """One session, and the moment at which every pair further apart than the tie was in order."""
     names = [str(i) for i in range(scores.shape[1])]
-    session = RankSession(len(scores), names, goal=goal, confidence=1 - DELTA, seed=seed)
+    session = RankSession(len(scores), names, goal=goal, confidence=1 - DELTA, history=past, seed=seed)
     means = scores.mean(axis=0)
     apart = means[:, None] - means[None, :] > TIE
     ordered, before = float("nan"), None
@@ -100,23 +116,24 @@ def run(scores: Floats, goal: RankGoal, seed: int) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run; peek: with claims that cost nothing to look at."""
+    """One run; peek: with claims that cost nothing to look at; past: with history."""
 
     data: str
     goal: RankGoal
     seed: int
     peek: bool = False
+    past: bool = False
 
 
 def play(job: Job) -> Run:
+    table = tables()[job.data]
     with peeking() if job.peek else nullcontext():
-        return run(tables()[job.data], job.goal, job.seed)
+        return run(table.ranked, job.goal, job.seed, table.past if job.past else None)
 
 
-def runs_of(name: str, goal: RankGoal, count: int, peek: bool = False) -> list[Run]:
-    return run_all(
-        play, [Job(name, goal, seed, peek) for seed in range(count)], f"{name}, {goal.spec()['goal']}"
-    )
+def runs_of(name: str, goal: RankGoal, count: int, *, peek: bool = False, past: bool = False) -> list[Run]:
+    jobs = [Job(name, goal, seed, peek, past) for seed in range(count)]
+    return run_all(play, jobs, f"{name}, {goal.spec()['goal']}")
 
 
 def judged(result: Ranking, means: Floats, ordered: float, apart: Bools) -> Run:
@@ -167,7 +184,7 @@ def order_rows(name: str, runs: int) -> list[list[object]]:
 
 def doubt_rows(name: str, runs: int) -> list[list[object]]:
     """What giving pairs up earlier saves, and what it leaves unordered."""
-    means = tables()[name].mean(axis=0)
+    means = tables()[name].ranked.mean(axis=0)
     apart = int((means[:, None] - means[None, :] > TIE).sum())
     rows: list[list[object]] = []
     for doubt in DOUBTS:
@@ -185,6 +202,23 @@ def doubt_rows(name: str, runs: int) -> list[list[object]]:
     return rows
 
 
+def past_rows(name: str, runs: int) -> list[list[object]]:
+    """What past models' scores save."""
+    rows: list[list[object]] = []
+    for way, past in (("without", False), ("with", True)):
+        found = runs_of(name, Order(TIE), runs, past=past)
+        complete = [one.ordered for one in found if one.missing == 0]
+        wrong = np.mean([one.wrong > 0 for one in found])
+        rows += [
+            [name, f"{way} past: calls at the stop", _share([one.stopped for one in found]), ""],
+            [name, f"{way} past: calls when all pairs further apart were ordered", _share(complete), ""],
+            [name, f"{way} past: pairs left, mean", f"{np.mean([one.missing for one in found]):.2f}", ""],
+            [name, f"{way} past: runs with a wrong order", f"{wrong:.1%}", "5%"],
+            [name, f"{way} past: runs with an interval that misses", _missed(found), "5%"],
+        ]
+    return rows
+
+
 def floor_rows(name: str, runs: int) -> list[list[object]]:
     """What claims that cost nothing to look at would need, with the same schedule."""
     found = runs_of(name, Order(TIE), max(runs // 10, 2), peek=True)
@@ -195,6 +229,10 @@ def floor_rows(name: str, runs: int) -> list[list[object]]:
         [name, "floor (not valid): calls at the stop", _share([one.stopped for one in found]), ""],
         [name, "floor (not valid): pairs further apart left unordered, mean", f"{missing:.2f}", ""],
     ]
+
+
+def _missed(found: list[Run]) -> str:
+    return f"{np.mean([one.missed > 0 for one in found]):.1%}"
 
 
 def _ratio(mine: list[Run], every: list[Run]) -> float:
@@ -241,7 +279,9 @@ def alone(work: Callable[..., list[list[object]]], *arguments: Any) -> list[list
         return pool.submit(work, *arguments).result()
 
 
-PARTS = ("size", "families", "top", "order", "floor", "doubt")
+PARTS = ("size", "families", "top", "order", "past", "floor", "doubt")
+DATA_OF = {"top": ("GSM8K", "AlpacaEval", "MATH-L5"), "past": ("GSM8K, half", "AlpacaEval")}
+"""Where a part is played on other data than GSM8K and AlpacaEval."""
 
 
 def measured(part: str, runs: int) -> list[list[object]]:
@@ -250,9 +290,14 @@ def measured(part: str, runs: int) -> list[list[object]]:
         return alone(large)
     if part == "families":
         return family_rows(2 * runs)
-    rows = {"top": top_rows, "order": order_rows, "floor": floor_rows, "doubt": doubt_rows}[part]
-    chosen = [name for name in tables() if part == "top" or name != "MATH-L5"]
-    return [row for name in chosen for row in rows(name, runs)]
+    rows = {
+        "top": top_rows,
+        "order": order_rows,
+        "past": past_rows,
+        "floor": floor_rows,
+        "doubt": doubt_rows,
+    }[part]
+    return [row for name in DATA_OF.get(part, ("GSM8K", "AlpacaEval")) for row in rows(name, runs)]
 
 
 @click.command(help=__doc__)

@@ -1,4 +1,4 @@
-"""Models made to deceive a ranking: equal means, rare scores, copies, heavy tails."""
+"""Models made to deceive a ranking: equal means, rare scores, copies, heavy tails; and pasts made to mislead it."""
 
 from __future__ import annotations
 
@@ -49,14 +49,34 @@ FAMILIES: dict[str, Callable[[np.random.Generator], Floats]] = {
 }
 
 
-def wrong_claims(family: str, runs: int, first_seed: int = 0, delta: float = DELTA) -> int:
+def misleading(scores: Floats, rng: np.random.Generator) -> Floats:
+    """Six past models that disagree where the first half of the models beat the second, and agree where they lose.
+
+    So the items on which the first half wins come sooner; a few entries are missing.
+    """
+    half = scores.shape[1] // 2
+    ahead = scores[:, :half].mean(axis=1) > scores[:, half:].mean(axis=1)
+    past = np.where(ahead[:, None], rng.integers(0, 2, size=(len(scores), 6)), 1).astype(float)
+    return np.where(rng.uniform(size=past.shape) < 0.1, np.nan, past)
+
+
+def wrong_claims(
+    family: str, runs: int, first_seed: int = 0, delta: float = DELTA, *, past: bool = False
+) -> int:
     """Runs to the end of a tiny tie, with any wrong claim: a reversed order, or any order of equal means."""
     wrong = 0
     for seed in range(first_seed, first_seed + runs):
-        scores = FAMILIES[family](np.random.default_rng(10_000 + seed))
+        rng = np.random.default_rng(10_000 + seed)
+        scores = FAMILIES[family](rng)
         names = [str(i) for i in range(scores.shape[1])]
         session = RankSession(
-            len(scores), names, goal=Order(0.002), confidence=1 - delta, seed=seed, budget=1440
+            len(scores),
+            names,
+            goal=Order(0.002),
+            confidence=1 - delta,
+            history=misleading(scores, rng) if past else None,
+            seed=seed,
+            budget=1440,
         )
         while not session.done:
             for draw in session.ask(4096):
@@ -75,6 +95,7 @@ def allowed(runs: int, delta: float = DELTA) -> int:
 def family_rows(runs: int) -> list[list[object]]:
     rows: list[list[object]] = []
     for family in FAMILIES:
-        wrong = wrong_claims(family, runs)
-        rows.append([family, f"wrong runs of {runs}", wrong, f"<= {allowed(runs)}"])
+        for what, past in (("", False), (", misled by the past", True)):
+            wrong = wrong_claims(family, runs, past=past)
+            rows.append([f"{family}{what}", f"wrong runs of {runs}", wrong, f"<= {allowed(runs)}"])
     return rows

@@ -226,6 +226,9 @@ def _asked_for(
     for name in ("eps", "at_least"):
         if goal is not None and settings.get(name) is not None:
             raise InvalidInput(name, "left out where `goal` is given", settings[name])
+    if isinstance(goal, RANK):
+        # Only where it is asked for: another past is another order of the items, and fewer answers would be shared.
+        settings = {"history": False} | settings
     if isinstance(goal, MEAN):
         settings |= {"eps": goal.eps} if isinstance(goal, Estimate) else {"at_least": goal.value}
     with _on_disk(data) as path:
@@ -239,7 +242,10 @@ def run_compare(data: Any, models: Sequence[str], *, goal: Any = None, **setting
 
 
 def run_rank(data: Any, models: Sequence[str], *, goal: Any = None, **settings: Any) -> RunResult:
-    """Put many models in a certified order: `run` with `Order()`, `Top(k)` or `Beats(baseline=...)`."""
+    """Put many models in a certified order: `run` with `Order()`, `Top(k)` or `Beats(baseline=...)`.
+
+    history=True asks items sooner on which other models in the store disagreed.
+    """
     return run(data, models=models, goal=Order() if goal is None else goal, **settings)
 
 

@@ -13,5 +13,5 @@ ENGINES = (1, 2, 3, 4)
 """The revisions that can be played. 2 has a ladder of earlier horizons, a nearer horizon for uniform draws, and shows
 an interval beside every threshold test. 3 has horizons that know the level which the bets play at, nearer ones for
 uniform draws, and a ladder that leans to the side where scores are rare. 4 finds its bets without quantiles, on a grid
-that grows finer as the interval narrows, and has a rung for every doubling of the draws. What was begun under one of
-them goes on, and is checked, under it."""
+that grows finer as the interval narrows, has a rung for every doubling of the draws, and ranks with history: items on
+which past models disagreed are asked sooner. What was begun under one of them goes on, and is checked, under it."""

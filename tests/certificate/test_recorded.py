@@ -86,10 +86,11 @@ def grown(target: str, eps: float, failing: float, parts: tuple[int, ...]) -> di
     return issued("growing", session.last, Known(), model="<m>", data="d")
 
 
-def ranked(goal: Any, budget: int | None = None) -> dict[str, Any]:
-    """120 items, four models; every 29th call fails."""
+def ranked(goal: Any, budget: int | None = None, past: int = 0) -> dict[str, Any]:
+    """120 items, four models; every 29th call fails. past: so many past models, each asked four items of five."""
     table = np.random.default_rng(1).uniform(size=(120, 4)) < (0.95, 0.7, 0.68, 0.3)
-    session = RankSession(120, ("a", "b", "c", "d"), goal=goal, budget=budget, seed=4)
+    known = np.random.default_rng(2).choice([0.0, 0.4, 1.0, 1.0, np.nan], size=(120, past)) if past else None
+    session = RankSession(120, ("a", "b", "c", "d"), goal=goal, budget=budget, seed=4, history=known)
     while not session.done:
         for draw in session.ask(16):
             failed = draw.index % 29 == 28
@@ -133,6 +134,10 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
         for goal in (Order(0.1), Order(0.1, proven=True), Top(1, 0.05), Top(2, 0.1), Beats(0.1, baseline=1))
     },
     "rank, budget within a round": partial(ranked, Order(0.02), 101),
+    **{
+        f"rank, past, {goal.spec()}": partial(ranked, goal, past=5)
+        for goal in (Order(0.1), Order(0.1, proven=True), Top(1, 0.05), Beats(0.1, baseline=1))
+    },
 }
 
 

@@ -37,7 +37,9 @@ def test_every_format_has_a_schema_that_knows_every_field() -> None:
         published = schema(kind.format)
         jsonschema.Draft202012Validator.check_schema(published)
         assert set(published["required"]) == ALWAYS | kind.fields
-        assert set(published["properties"]) == ALWAYS | kind.fields | kind.run_fields | OPTIONAL
+        assert (
+            set(published["properties"]) == ALWAYS | kind.fields | kind.optional | kind.run_fields | OPTIONAL
+        )
         assert published["properties"]["format"] == {"const": kind.format}
 
 

@@ -125,3 +125,46 @@ def test_flags_that_do_not_fit_are_refused(data: Path, capsys: pytest.CaptureFix
     code, found = run(capsys, table, ["a", "b"], "--max-tokens", "5")
     assert code == 1
     assert "--max-tokens" in found["error"]
+
+
+def test_history_orders_the_items_and_is_part_of_the_run(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in ("scripted/0.5", "scripted/0.7", "scripted/0.3"):
+        assert main(["run", str(data), "--model", model, "--eps", "0.1", "--display", "none"]) == 0
+    capsys.readouterr()
+    run(capsys, data, MODELS, "-o", "plain.json", "--tie", "0.3")
+    code, found = run(capsys, data, MODELS, "--history", "store", "-o", "past.json")
+    assert (code, found["stopped"]) == (0, "goal")
+    certificates = {name: json.loads(Path(f"{name}.json").read_text("utf-8")) for name in ("plain", "past")}
+    assert "side_information" not in certificates["plain"]
+    assert len(certificates["past"]["plan"]["history"]) == 3
+    assert certificates["past"]["plan"]["side_information"] == ["history"]
+    assert main(["verify", "past.json", "--store", "sqlite:///cereval.db"]) == 0
+    assert found["kept"] > 0, "what both orders ask was paid for once"
+    capsys.readouterr()
+    _, again = run(capsys, data, MODELS, "--history", "store", "-o", "past.json")
+    assert (settled(again), again["asked"]) == (settled(found), 0)
+    _, other_goal = run(capsys, data, MODELS, "--history", "store", "--doubt", "0.4")
+    assert other_goal["asked"] == 0, "another goal shares the order, and so the answers"
+
+
+def test_a_sealed_ranking_keeps_the_history_it_was_sealed_with(data: Path) -> None:
+    earlier = ["--eps", "0.1", "--display", "none"]
+    for model in ("scripted/0.5", "scripted/0.7"):
+        assert main(["run", str(data), "--model", model, *earlier]) == 0
+    named = [part for model in MODELS for part in ("--model", model)]
+    ranking = ["rank", str(data), *named, "--tie", "0.2", "--history", "store"]
+    assert main(["seal", *ranking, "-o", "seal.json"]) == 0
+    assert main(["run", str(data), "--model", "scripted/0.3", *earlier]) == 0
+    assert main([*ranking, "--seal", "seal.json", "-o", "sealed.json", "--display", "none"]) == 0
+    assert len(json.loads(Path("sealed.json").read_text("utf-8"))["plan"]["history"]) == 2
+    assert main(["verify", "sealed.json", "--seal", "seal.json"]) == 0
+
+
+def test_histories_of_recorded_scores_are_refused_where_models_are_asked(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = run(capsys, data, MODELS, "--history", "others")
+    assert code == 1
+    assert "`store` or `none` (the default) where models are asked" in found["error"]

@@ -55,6 +55,7 @@ def issue(
     }
     wanted = kind.fields | (kind.run_fields if plan is not None else frozenset())
     body = {name: make() for name, make in found.items() if name in wanted}
+    body |= {name: value for name in kind.optional if (value := found[name]())}
     if provenance is not None:
         body["provenance"] = ordered(provenance)
     return sealed(

@@ -333,14 +333,14 @@ def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
             raise InvalidInput(name, "given only where models are asked", flags[name])
 
 
-def refuse_recorded(flags: Mapping[str, Any], *names: str) -> None:
-    """Refuse options that only recorded scores have, and histories that only they know."""
+def refuse_recorded(flags: Mapping[str, Any], *names: str, usual: str = "store") -> None:
+    """Refuse options that only recorded scores have, and histories that only they know; usual: the one unasked."""
     for name in names:
         if flags[name] is not None:
             raise InvalidInput(f"--{name}", "left out where models are asked", flags[name])
     if set(flags.get("history") or ()) - {"store", "none"}:
-        wanted = "`store` (the default) or `none` where models are asked"
-        raise InvalidInput("--history", wanted, flags["history"][0])
+        known = " or ".join(f"`{one}`{' (the default)' * (one == usual)}" for one in ("store", "none"))
+        raise InvalidInput("--history", f"{known} where models are asked", flags["history"][0])
 
 
 def are_asked(data: str, models: Iterable[str]) -> bool:

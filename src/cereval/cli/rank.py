@@ -19,6 +19,7 @@ from cereval.cli.options import (
     are_asked,
     asking_flags,
     refuse_asking,
+    refuse_recorded,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +59,13 @@ if TYPE_CHECKING:
     help="With --top: each is less than this below the K-th best.  [default: 0.02]",
 )
 @click.option("--baseline", metavar="COLUMN", help="Instead: which models beat this one?")
+@click.option(
+    "--history",
+    multiple=True,
+    metavar="others|COLUMNS|FILE|store|none",
+    help="Scores of past models, as for `replay`: questions on which they disagreed are asked sooner. The ranked ones "
+    "are never among them. May be repeated. Where models are asked: `store` or `none`.  [default: none]",
+)
 @click.option(
     "--confidence", type=float, help="Probability with which the answer holds, at least.  [default: 0.95]"
 )
@@ -115,13 +123,14 @@ def _live(data: str, models: Sequence[str], flags: dict[str, Any]) -> int:
     from cereval.runner.prepare import ranked
     from cereval.runner.request import request_from
 
+    refuse_recorded(flags, usual="none")
     baseline = flags["baseline"]
     names = tuple(dict.fromkeys([*models, *([baseline] if baseline is not None else [])]))
     if len(names) < 2:
         raise InvalidInput("--model", "given twice or more", ", ".join(names))
     request = request_from(data, None, {**asking_flags(flags), "model": names[0]})
     work = ranked(request, names, goal_of(flags, names))
-    return run_live(work, request, flags, history=False)
+    return run_live(work, request, flags, history="store" in flags["history"])
 
 
 def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> int:
@@ -131,12 +140,13 @@ def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> in
     from cereval.sessions.rank import RankSession
     from cereval.sessions.replay import drive
 
-    table = read_models(scores, models, flags["baseline"])
+    table = read_models(scores, models, flags["baseline"], flags["history"], flags["store"])
     session = RankSession(
         len(table.scores),
         table.names,
         goal=goal_of(flags, table.names),
         confidence=0.95 if flags["confidence"] is None else flags["confidence"],
+        history=table.history,
         budget=flags["max_calls"],
         seed=flags["seed"],
     )
@@ -145,7 +155,7 @@ def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> in
     return finish_recorded(
         "rank",
         session,
-        Known(),
+        Known(None, table.history),
         flags,
         about={"data": Path(scores).name},
         extra=truth,

@@ -89,29 +89,29 @@ def past_scores(
     model: str,
     wanted: Sequence[str],
     store: str | None = None,
-    rival: str | None = None,
+    rivals: Sequence[str] = (),
     items: str | None = None,
 ) -> tuple[NDArray[np.float64] | None, list[str]]:
     """Return items x past models from `others`, columns, other tables or the store; notes on what is unused.
 
-    rival: a second model that is evaluated, and whose scores are not known beforehand either. items: a table with the
+    rivals: other models that are evaluated, and whose scores are not known beforehand either. items: a table with the
     items' texts, by which the store's are found.
     """
     if store is not None and "store" not in wanted:
         raise InvalidInput("--store", "given with --history store", store)
+    evaluated = (model, *rivals)
     parts: list[NDArray[np.float64]] = []
     notes: list[str] = []
     for name in _split(table, wanted):
         if name == "others" and name not in table.models:
-            parts.append(table.history([name for name in table.others(model) if name != rival]))
+            parts.append(table.history([name for name in table.others(model) if name not in rivals]))
         elif name == "store" and name not in table.models:
-            evaluated = [one for one in (model, rival) if one is not None]
             found = stored_scores(store, item_names(table.items, items), evaluated)
             parts.append(found.scores)
             notes.extend(found.notes)
         elif name not in table.models and _is_file(name):
-            parts.append(_from_file(name, table.items, (model, rival), notes))
-        elif name in (model, rival):
+            parts.append(_from_file(name, table.items, evaluated, notes))
+        elif name in evaluated:
             raise InvalidInput("--history", "columns other than the model's own", name)
         else:
             parts.append(table.history([name]))
@@ -134,7 +134,7 @@ def _split(table: ScoresTable, wanted: Sequence[str]) -> list[str]:
 
 
 def _from_file(
-    path: str, items: Sequence[str], evaluated: Sequence[str | None], notes: list[str]
+    path: str, items: Sequence[str], evaluated: Sequence[str], notes: list[str]
 ) -> NDArray[np.float64]:
     """Return the models of another table on our items, NaN where it lacks one; never those evaluated."""
     past, read = scores_of(path)
@@ -272,7 +272,7 @@ def read_pair(scores: str, models: Sequence[str], flags: Mapping[str, Any]) -> S
     if not len(both):
         raise InvalidInput("--model", "two models with scores on the same items", ", ".join(models))
     history, notes = past_scores(
-        table, models[0], flags["history"], flags["store"], models[1], flags["items"]
+        table, models[0], flags["history"], flags["store"], models[1:], flags["items"]
     )
     missing = len(first) - len(both)
     if missing:
@@ -300,6 +300,7 @@ class ScoredModels:
     names: tuple[str, ...]
     scores: Floats
     notes: tuple[str, ...] = ()
+    history: Floats | None = None
 
     def truth(self, result: Ranking) -> dict[str, Any]:
         """Return every model's mean over all items, certified pairs that contradict them, and intervals that miss."""
@@ -320,8 +321,17 @@ class ScoredModels:
         }
 
 
-def read_models(path: str, wanted: Sequence[str], baseline: str | None = None) -> ScoredModels:
-    """Return the named columns, or all that are complete; items that one of them lacks are left out."""
+def read_models(
+    path: str,
+    wanted: Sequence[str],
+    baseline: str | None = None,
+    past: Sequence[str] = (),
+    store: str | None = None,
+) -> ScoredModels:
+    """Return the named columns, or all that are complete; items that one of them lacks are left out.
+
+    past: where the scores of past models are, as `past_scores` takes it.
+    """
     table = read_scores(path)
     complete = [name for name, column in table.models.items() if not np.isnan(column).any()]
     names = list(dict.fromkeys(wanted or complete))
@@ -333,13 +343,13 @@ def read_models(path: str, wanted: Sequence[str], baseline: str | None = None) -
     kept = ~np.isnan(columns).any(axis=1)
     if not kept.any():
         raise InvalidInput("--model", "models with scores on the same items", ", ".join(names))
-    notes = []
+    history, notes = past_scores(table, names[0], past, store, names[1:])
     left_out = [name for name in table.models if name not in names]
     if left_out and not wanted:
         notes.append(f"left out for missing scores: {', '.join(left_out)}; name it with --model to rank it")
     if not kept.all():
         notes.append(f"{int((~kept).sum()):,} items that one of the models lacks are not part of the ranking")
-    return ScoredModels(tuple(names), columns[kept], tuple(notes))
+    return ScoredModels(tuple(names), columns[kept], tuple(notes), None if history is None else history[kept])
 
 
 def _wrong_top(result: Ranking, means: Mapping[str, float]) -> dict[str, Any]:

@@ -188,7 +188,11 @@ class Order(Ties):
     the tie allows one wrong event, see `sessions.claims.read`, a nearer one the wrong order alone.)
 
     Giving the parts of settled pairs to open ones (Holm 1979) would not be valid: the null that is true of a settled
-    pair has had its chance by then, whether or not it is looked at any further.
+    pair has had its chance by then, whether or not it is looked at any further. What is valid, and does not pay: parts
+    that fall with the distance of two models in the true order (over all pairs of one order they sum to delta), so
+    that a claim about two models with few others possible between them needs less evidence. With parts in proportion
+    to 1/d, flat up to 8 or 12 and then steep, or exponential, GSM8K and AlpacaEval took 53.1 to 54.2% and 55.0 to 57.2%
+    of the calls, for 53.2 and 54.8 (four runs): too many models are possible between two that are 5 points apart.
 
     >>> Order(0.05).family(43), Order(0.05).family(43, engine=3)
     (1806, 903)

@@ -39,6 +39,8 @@ class Kind(ABC):
     """The field of a certificate that the hash chain of its log begins with."""
     fields: ClassVar[frozenset[str]] = frozenset({"settings", "side_information"})
     """What a certificate of this kind has beside the fields of all."""
+    optional: ClassVar[frozenset[str]] = frozenset()
+    """What only some certificates of this kind have: left out where empty."""
     run_fields: ClassVar[frozenset[str]] = STORED_FIELDS
     """What the certificate of a run in the store has beside."""
     audited: ClassVar[str] = "nothing recomputed by an audit"

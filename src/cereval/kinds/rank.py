@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.arrays import packed
 from cereval.errors import InvalidInput
 from cereval.goals import RANK
 from cereval.kinds.base import Earlier, Kind
@@ -14,6 +18,8 @@ from cereval.records import Draw, Scored
 from cereval.sessions.base import AskTell
 from cereval.sessions.rank import RankSession
 
+LATER = frozenset(("engine", "side_information"))
+"""Settings that the first version did not have; the second only where there was history."""
 SETTINGS = frozenset(("models", "n_items", "goal", "confidence", "budget", "seed", "data"))
 
 
@@ -26,10 +32,16 @@ class Rank(Kind):
     audited: ClassVar[str] = "order, answer and intervals recomputed by the audit"
     audit: ClassVar[str] = "cereval.certificate.audit.ranking:RankAudit"
     page: ClassVar[str] = "cereval.report.rank:rank_page"
-    learns: ClassVar[bool] = False
+    optional: ClassVar[frozenset[str]] = frozenset({"side_information"})
 
     def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
         return False
+
+    def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> None:
+        """Return nothing: the shared order does not look at categories."""
+
+    def coded_groups(self, plan: Plan, names: Sequence[str], codes: NDArray[np.int64]) -> None:
+        """Return nothing, as `groups`."""
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> RankSession:  # noqa: ARG002
         return RankSession(
@@ -37,24 +49,21 @@ class Rank(Kind):
             self.names(plan),
             goal=self.goal(plan.goal, *RANK),
             confidence=plan.confidence,
+            history=known.history,
             budget=plan.max_calls,
             seed=plan.seed,
             engine=plan.revision,
         )
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
-        """Return a run of each model along the order of the items, which the seed decides.
+        """Return a run of each model along the order of the items, which the seed and the history decide.
 
         Neither the other models nor the goal nor the engine are part of it: a ranking with another goal or one more
         model asks nothing again that was paid for.
         """
         bare = Plan(goal={"goal": "ranked"}, data_hash="", n_items=1, model={})
-        kept = {
-            name: getattr(bare, name) for name in ("goal", "confidence", "max_calls", "history", "weights")
-        }
-        alone = replace(
-            plan, kind="", method="pairs", target="benchmark", side_information=(), engine=0, **kept
-        )
+        kept = {name: getattr(bare, name) for name in ("goal", "confidence", "max_calls", "weights")}
+        alone = replace(plan, kind="", method="pairs", target="benchmark", engine=0, **kept)
         return tuple(replace(alone, model=model) for model in self.models(plan))
 
     def about(self, plan: Plan) -> dict[str, Any]:
@@ -66,14 +75,20 @@ class Rank(Kind):
     def entry(self, draw: Draw, scores: Scored) -> dict[str, Any]:
         return {"model": draw.model, "item": draw.item, "score": scores[0]}
 
+    def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:  # noqa: ARG002
+        assert isinstance(session, RankSession)
+        history = session.pool.history
+        return {} if history is None else {"history": packed(history)}
+
     def reopened(self, certificate: Mapping[str, Any]) -> RankSession:
         settings = certificate["settings"]
-        if set(settings) - {"engine"} != SETTINGS:
+        if set(settings) - LATER != SETTINGS:
             raise InvalidInput("settings", "the fields of a ranking", sorted(settings))
         return RankSession(
             settings["n_items"],
             settings["models"],
             goal=self.goal(settings["goal"], *RANK),
+            history=_history(certificate),
             engine=settings.get("engine", 1),
             **{name: settings[name] for name in ("confidence", "budget", "seed")},
         )
@@ -91,4 +106,14 @@ class Rank(Kind):
     def check_plan(self, certificate: Mapping[str, Any], equal: Callable[..., None]) -> None:
         plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]
         equal("plan.method, plan.target", (plan.method, plan.target), ("pairs", "benchmark"))
-        equal("settings of the plan", settings, self.settings(self.session(plan, Known()), self.about(plan)))
+        known = Known(None, _history(certificate))
+        equal("plan.side_information", list(plan.side_information), list(known.names))
+        equal("settings of the plan", settings, self.settings(self.session(plan, known), self.about(plan)))
+
+
+def _history(certificate: Mapping[str, Any]) -> NDArray[np.float64] | None:
+    """Return the past models' scores that a certificate holds."""
+    side = certificate.get("side_information", {})
+    if set(side) - {"history"}:
+        raise InvalidInput("side_information of a ranking", "made of history alone", sorted(side))
+    return Known.from_dict(side, certificate["settings"]["n_items"]).history

@@ -169,7 +169,7 @@ def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
 
 def learns(plan: Plan) -> bool:
     """Tell whether the method looks at side information: for the others none is gathered."""
-    return plan.method in ("active", "partition", "oracle", "cer-eval") or (
+    return plan.method in ("active", "partition", "oracle", "cer-eval", "pairs") or (
         plan.method == "auto" and plan.target != "population"
     )
 

@@ -7,6 +7,11 @@ Ville's inequality and the union bound no claim is ever wrong with probability >
 transitivity is then right as well. The rest of delta covers the models' intervals and, for a top k, the order listed
 beside the answer, for which both nulls of every pair count: of two equal models neither is above.
 
+The order is uniform, or, with past models' scores on the items (`history`, from the fourth engine on), a race in which
+items on which they disagreed come sooner (`items.disagreement`, `stats.race`). It depends on the seed and the history
+alone, so that the games are those of `stats.raced` and all of the above holds. Whether the past is like the present
+decides what it saves, never what is true. AlpacaEval, 50 models and 66 past ones: 48.8% of the calls for 55.2%.
+
 Calls are asked in rounds, and a round is planned when all results of the one before are in. So the draws depend on the
 seed and the scores alone, never on timing. A model matters while one of its pairs is open for the goal and it is not
 ahead of the other model of that pair.
@@ -26,6 +31,8 @@ from cereval.arrays import Draws
 from cereval.errors import InvalidInput
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.goals.rank import Order, RankGoal
+from cereval.items.disagreement import NOISE, expected_squares, race_weights
+from cereval.items.pool import Pool
 from cereval.pictures import Part
 from cereval.records import Certified, Draw, Stopped, Table
 from cereval.sessions.base import AskTell, naming_engine, whole
@@ -34,6 +41,8 @@ from cereval.sessions.order import Diagram
 from cereval.sessions.replay import drive
 from cereval.stats.means import MeanGames
 from cereval.stats.pairs import PairGames, PairTuning
+from cereval.stats.race import Race
+from cereval.stats.raced import RacedMeanGames, RacedPairGames
 from cereval.text import interval
 
 Pair = tuple[str, str]
@@ -157,6 +166,7 @@ def bar(limits: ModelInterval, width: int = 16) -> str:
     return "".join(marks)
 
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FIRST_CHECKPOINT = 8
@@ -180,8 +190,11 @@ class Rounds:
     (16, [0, 1, 0, 1], 1)
     """
 
-    def __init__(self, items: int, models: int, seed: int, share: int = ROUND_SHARE) -> None:
-        self.order = np.random.default_rng(seed).permutation(items)
+    def __init__(
+        self, items: int, models: int, seed: int, share: int = ROUND_SHARE, race: Race | None = None
+    ) -> None:
+        self.order = np.random.default_rng(seed).permutation(items) if race is None else race.order
+        self.chances = 1 / np.arange(items, 0, -1) if race is None else race.chances
         self.prefix = np.zeros(models, dtype=np.int64)
         self.low, self.high = np.zeros((items, models)), np.zeros((items, models))
         self._places = np.argsort(self.order)
@@ -198,7 +211,7 @@ class Rounds:
             (place, int(model)) for model in asked for place in range(self.prefix[model], self._next(model))
         )
         return [
-            Draw(first + number, int(self.order[place]), 1 / (len(self.order) - place), (model,))
+            Draw(first + number, int(self.order[place]), float(self.chances[place]), (model,))
             for number, (place, model) in enumerate(calls[:most])
         ]
 
@@ -233,6 +246,8 @@ ORDER_SHARE = 0.05
 """Of delta. Both are cheap: evidence is counted in logarithms, and ln(1/.9) is little beside ln(K/delta)."""
 
 ROUNDING = 1e-9
+FIRST_WITH_HISTORY = 4
+"""The engine from which on past models may order the items."""
 
 
 class RankSession(AskTell):
@@ -258,19 +273,27 @@ class RankSession(AskTell):
         *,
         goal: RankGoal | None = None,
         confidence: float = 0.95,
+        history: ArrayLike | None = None,
         budget: int | None = None,
         seed: int | None = None,
         engine: int | None = None,
     ) -> None:
+        """Open a session; history: items x past models, none of those ranked, NaN where one was not asked."""
         self.n_items = whole("n_items", n_items, 1)
         self._take_seed(seed)
         self._take_engine(engine)
+        self.pool = Pool.build(self.n_items, history=history)
+        if history is not None and self.revision < FIRST_WITH_HISTORY:
+            raise InvalidInput(
+                "history", f"given from engine {FIRST_WITH_HISTORY} on", f"engine {self.revision}"
+            )
         self.models = _checked_models(models)
         self.goal: RankGoal = Order() if goal is None else goal
         self.confidence = in_open_unit_interval("confidence", confidence)
         super().__init__(Draws(None), None if budget is None else whole("budget", budget, 1))
         round_share = FIRST_ROUND_SHARE if self.revision < 3 else ROUND_SHARE
-        self._rounds = Rounds(self.n_items, len(self.models), self.seed, round_share)
+        self._race = _race(self.pool.history, self.seed)
+        self._rounds = Rounds(self.n_items, len(self.models), self.seed, round_share, self._race)
         self._round: Iterator[Draw] = iter(())
         self._planned, self._first_budget = 0, self.budget
         self._ends = self._rounds.prefix.copy()
@@ -287,15 +310,19 @@ class RankSession(AskTell):
         own = alpha if whole_order else ORDER_SHARE * delta / (2 * len(self._pairs.first))
         self._order_needed = log(1 / own) + ROUNDING
         margin = self.goal.margin
-        self._games = PairGames(
-            self.n_items,
-            pairs=len(self._pairs.first),
-            nulls=(0.0,) if margin is None else (0.0, -margin),
-            alpha=alpha,
-            floor=self.goal.floor,
-            tuning=PairTuning(cap=self.goal.cap),
-        )
-        self._means = MeanGames(self.n_items, models=count, alpha=INTERVALS_SHARE * delta / count / 2)
+        playing: dict[str, Any] = {
+            "pairs": len(self._pairs.first),
+            "nulls": (0.0,) if margin is None else (0.0, -margin),
+            "alpha": alpha,
+            "floor": self.goal.floor,
+            "tuning": PairTuning(cap=self.goal.cap),
+        }
+        means: dict[str, Any] = {"models": count, "alpha": INTERVALS_SHARE * delta / count / 2}
+        if self._race is None:
+            self._games, self._means = PairGames(self.n_items, **playing), MeanGames(self.n_items, **means)
+        else:
+            self._games = RacedPairGames(self._race, **playing)
+            self._means = RacedMeanGames(self._race, **means)
 
     # -- rounds -------------------------------------------------------------------------------------------------------
 
@@ -363,7 +390,7 @@ class RankSession(AskTell):
         reached = {} if self.done else {int(model): int(self._ends[model]) for model in wanted}
         draws: list[Draw] = []
         for place in range(min(reached.values(), default=self.n_items), self.n_items):
-            chance = 1 / (self.n_items - place)
+            chance = float(self._rounds.chances[place])
             draws += [
                 Draw(-1, int(self._rounds.order[place]), chance, (model,))
                 for model, first in reached.items()
@@ -391,6 +418,7 @@ class RankSession(AskTell):
             "budget": self._first_budget,
             "seed": self.seed,
             **naming_engine(self.revision),
+            **({} if self.pool.history is None else {"side_information": self.pool.fingerprint()}),
         }
 
     def result(self) -> Ranking:
@@ -453,14 +481,19 @@ class RankSession(AskTell):
         }
 
 
+def _race(history: Floats | None, seed: int) -> Race | None:
+    """Return the order that past models ask for; None: the uniform one."""
+    squares = expected_squares(history)
+    if squares is None:
+        return None
+    return Race.drawn(race_weights(squares), NOISE + (1 - NOISE) * squares, seed)
+
+
 def _checked_models(models: Sequence[str]) -> tuple[str, ...]:
     names = tuple(models) if not isinstance(models, str) else (models,)
     if len(names) < 2 or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         raise InvalidInput("models", "two or more different names", models)
     return names
-
-
-Floats = NDArray[np.float64]
 
 
 def rank(
@@ -469,13 +502,15 @@ def rank(
     goal: RankGoal | None = None,
     models: Sequence[str] | None = None,
     confidence: float = 0.95,
+    history: ArrayLike | None = None,
     budget: int | None = None,
     batch: int = 64,
     seed: int | None = None,
 ) -> Ranking:
     """Rank the columns of `scores` (items x models, in [0, 1]), asking only for the scores it needs.
 
-    `batch` draws are in flight at a time; the result does not depend on it.
+    history: items x past models, none of those ranked; items on which they disagree are asked sooner. `batch` draws are
+    in flight at a time; the result does not depend on it.
 
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.uniform(size=(500, 4)) < [0.8, 0.5, 0.5, 0.2]
@@ -488,7 +523,9 @@ def rank(
     names = [f"model {i}" for i in range(values.shape[1])] if models is None else list(models)
     if len(names) != values.shape[1]:
         raise InvalidInput("models", f"one name for each of the {values.shape[1]} columns", names)
-    session = RankSession(len(values), names, goal=goal, confidence=confidence, budget=budget, seed=seed)
+    session = RankSession(
+        len(values), names, goal=goal, confidence=confidence, history=history, budget=budget, seed=seed
+    )
     ranking: Ranking = drive(session, values, batch)
     return ranking
 

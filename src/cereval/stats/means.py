@@ -62,8 +62,11 @@ class MeanGames:
         self.squares[which] += middle**2
 
     def _stakes(self, which: Ints, time: Ints) -> Floats:
-        mean = (self.total[:, which].sum(axis=0) / 2 + 0.5) / (time + 1)
-        variance = np.maximum((self.squares[which] + 0.5) / (time + 1) - mean**2, 1e-4)
+        return self._plugged(time, self.total[:, which].sum(axis=0) / 2, self.squares[which])
+
+    def _plugged(self, time: Ints, total: Floats, squares: Floats) -> Floats:
+        mean = (total + 0.5) / (time + 1)
+        variance = np.maximum((squares + 0.5) / (time + 1) - mean**2, 1e-4)
         found: Floats = np.sqrt(2 * log(1 / self._alpha) / (variance * (time + 1) * np.log(time + 2)))
         return found
 

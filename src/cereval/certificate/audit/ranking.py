@@ -2,7 +2,8 @@
 
 It shares no code with `stats.pairs`, `stats.means` and `rank.claims`: the games are played in the increments
 X = S/N + (1 - t/N) D of the pair's mean difference, as `stats.increments` derives them, and with the standard library's
-normal distribution. A pair's evidence may be taken over all items that both models answered: the session may have
+normal distribution. With history, the order and the bets along it are made again from the scores of the past models
+(`audit.race`). A pair's evidence may be taken over all items that both models answered: the session may have
 stopped looking earlier, and more of a game can only show more.
 """
 
@@ -17,7 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.arrays import unpacked
 from cereval.certificate.audit.base import Audit, Equal
+from cereval.certificate.audit.race import SlowRace
 from cereval.goals import goal_from_spec
 from cereval.goals.rank import RankGoal, Top
 from cereval.sessions.base import AskTell
@@ -47,10 +50,18 @@ class RankingProof:
             score = entry["score"]
             self.scores[entry["model"]].append((0.0, 1.0) if score is None else (score, score))
             self.items[entry["model"]].append(entry["item"])
-        self.shared = np.random.default_rng(settings["seed"]).permutation(self.n_items).tolist()
+        self.race = self._race(certificate.get("side_information", {}), settings["seed"])
+        uniform = np.random.default_rng(settings["seed"]).permutation(self.n_items)
+        self.shared = uniform.tolist() if self.race is None else self.race.order
         self._set_levels(settings.get("engine", 1))
         self.wins = cache(self._wins)
         self.passes = cache(self._passes)
+
+    def _race(self, known: Mapping[str, Any], seed: int) -> SlowRace | None:
+        if "history" not in known:
+            return None
+        history = unpacked("history", known["history"], "<f8", self.n_items, 2)
+        return SlowRace.of(history.tolist(), seed)
 
     def _set_levels(self, engine: int) -> None:
         count = len(self.names)
@@ -160,14 +171,15 @@ class RankingProof:
 
     def _evidence(self, one: int, other: int, null: float, alpha: float) -> bool:
         tuning = PairTuning(cap=self.goal.cap)
-        game = SlowGame(self.n_items, null, self.alpha, self.goal.floor, tuning)
+        bets = null, self.alpha, self.goal.floor, tuning
+        game = SlowGame(self.n_items, *bets) if self.race is None else SlowRacedGame(self.race, *bets)
         needed = log(1 / alpha) - TOLERANCE
         return any(game.play(low, middle) >= needed for low, middle in self._differences(one, other))
 
     # -- intervals ------------------------------------------------------------------------------------------------
 
     def _object_to_intervals(self, order: set[tuple[int, int]]) -> str | None:
-        limits = [mean_limits(scores, self.n_items, self.mean_alpha) for scores in self.scores]
+        limits = [mean_limits(scores, self.n_items, self.mean_alpha, self.race) for scores in self.scores]
         for index, name in enumerate(self.names):
             lower = max([limits[index][0], *(limits[j][0] for i, j in order if i == index)])
             upper = min([limits[index][1], *(limits[i][1] for i, j in order if j == index)])
@@ -195,7 +207,10 @@ class SlowGame:
         for account, stake in enumerate(self._stakes(left)):
             stake = min(stake, self.tuning.cap / max(reach, left * 1e-12))
             self.wealth[account] += log1p(max(stake * (increment - self.null), -1 + 1e-12))
-        self.time, self.total, self.squares = self.time + 1, self.total + low, self.squares + middle**2
+        return self._booked(low, middle**2)
+
+    def _booked(self, low: float, square: float) -> float:
+        self.time, self.total, self.squares = self.time + 1, self.total + low, self.squares + square
         if self.total - (self.n_items - self.time) > self.n_items * self.null + 1e-9:
             return inf
         most = max(self.wealth)
@@ -206,21 +221,57 @@ class SlowGame:
         square = (self.squares + PRIOR_SQUARE) / (self.time + 1)
         error = sqrt(square * left / count)
         lead = self.total / count - self.null - tuning.caution * error
+        return self._aimed(lead, square, self.time / left, left**2)
+
+    def _aimed(self, lead: float, square: float, information: float, variance: float) -> list[float]:
+        tuning = self.tuning
         gap = max(lead, tuning.opening * exp(-self.time / tuning.fade), self.floor)
         needed = square * (NORMAL.inv_cdf(self.alpha) / gap) ** 2
-        ahead = max(needed - self.time / left, tuning.patience * needed)
+        ahead = max(needed - information, tuning.patience * needed)
         chance = exp(min(self.wealth[0] + log(self.alpha / (1 + tuning.overshoot)), 0.0))
         chance = min(max(chance, 1e-30), 1 - 1e-6)
         slope = NORMAL.pdf(NORMAL.inv_cdf(chance)) / chance
-        deadline = slope / sqrt(square * ahead) / left**2
-        return [deadline, *(gap / square / left**2 for gap in self.gaps)]
+        deadline = slope / sqrt(square * ahead) / variance
+        return [deadline, *(gap / square / variance for gap in self.gaps)]
 
 
-def mean_limits(scores: Scores, n_items: int, alpha: float) -> tuple[float, float]:
+class SlowRacedGame(SlowGame):
+    """Play the same along a race: the accounts of `stats.raced.RacedPairGames`."""
+
+    def __init__(self, race: SlowRace, null: float, alpha: float, floor: float, tuning: PairTuning) -> None:
+        super().__init__(len(race.order), null, alpha, floor, tuning)
+        self.race, self.weighed, self.middle = race, 0.0, 0.0
+
+    def play(self, low: float, middle: float) -> float:
+        race, time = self.race, self.time
+        owed = self.null - self.total / self.n_items
+        most = race.largest(time, owed, self.tuning.cap)
+        for account, stake in enumerate(self._stakes(0.0)):
+            found = race.payoff(time, min(stake, most), owed, low)
+            self.wealth[account] += log(max(found, 1e-12))
+        factor, variance = race.factor(time), race.variances[time]
+        self.weighed += (self.middle / self.n_items + factor * middle) / variance
+        self.middle += middle
+        return self._booked(low, (factor * middle) ** 2 / variance)
+
+    def _stakes(self, left: float) -> list[float]:  # noqa: ARG002
+        square = (self.squares + PRIOR_SQUARE) / (self.time + 1)
+        information = self.race.information[self.time]
+        error = sqrt(square / max(information, 1.0))
+        lead = self.weighed / max(information, 1e-12) - self.null - self.tuning.caution * error
+        return self._aimed(lead, square, information, self.race.variances[self.time])
+
+
+def mean_limits(
+    scores: Scores, n_items: int, alpha: float, race: SlowRace | None = None
+) -> tuple[float, float]:
     """Return one model's interval: the games of `stats.means.MeanGames`, one model at a time, in increments."""
+    lows, highs = [low for low, _ in scores], [1 - high for _, high in scores]
+    middles = [sum(score) / 2 for score in scores]
+    turned = [1 - middle for middle in middles]
     sides = [
-        (_rejected([low for low, _ in scores], [sum(s) / 2 for s in scores], n_items, alpha), False),
-        (_rejected([1 - high for _, high in scores], [1 - sum(s) / 2 for s in scores], n_items, alpha), True),
+        (_rejected(lows, middles, n_items, alpha, race), False),
+        (_rejected(highs, turned, n_items, alpha, race), True),
     ]
     ends = []
     for prefix, flipped in sides:
@@ -232,8 +283,13 @@ def mean_limits(scores: Scores, n_items: int, alpha: float) -> tuple[float, floa
     return (lowest, 1 - least) if crossed else (lower, 1 - under)
 
 
-def _rejected(lows: list[float], middles: list[float], n_items: int, alpha: float) -> int:
-    """Return how many grid values from 0 up are rejected as too low; scores turned over give the other side."""
+def _rejected(
+    lows: list[float], middles: list[float], n_items: int, alpha: float, race: SlowRace | None
+) -> int:
+    """Return how many grid values from 0 up are rejected as too low; scores turned over give the other side.
+
+    Without a race all chances are alike, and the forecast g falls out of the increments.
+    """
     grid: NDArray[np.float64] = np.linspace(0.0, 1.0, CELLS + 1)
     wealth, best = np.zeros(CELLS + 1), np.zeros(CELLS + 1)
     total = spread = squares = 0.0
@@ -241,11 +297,15 @@ def _rejected(lows: list[float], middles: list[float], n_items: int, alpha: floa
         left = 1 - time / n_items
         mean = (spread + 0.5) / (time + 1)
         variance = max((squares + 0.5) / (time + 1) - mean**2, 1e-4)
+        forecast = min(max(mean, 0.0), 1.0)
+        factor, reach = (left, left) if race is None else (race.factor(time), race.reach(time))
+        known = total / n_items + forecast * left
         bet = sqrt(2 * log(1 / alpha) / (variance * (time + 1) * log(time + 2))) / left
-        stake = np.minimum(bet, CAP / np.maximum(grid - total / n_items, 1e-12 * left))
-        wealth += np.log1p(np.maximum(stake * (total / n_items + left * low - grid), -1 + 1e-12))
+        stake = np.minimum(bet, CAP / np.maximum(grid - known + forecast * reach, 1e-12 * left))
+        wealth += np.log1p(np.maximum(stake * (known + factor * (low - forecast) - grid), -1 + 1e-12))
         best = np.maximum(best, wealth)
-        total, spread, squares = total + low, spread + middle, squares + middle**2
+        score = forecast + (middle - forecast) * factor / left
+        total, spread, squares = total + low, spread + score, squares + score**2
     refused = best >= log(1 / alpha) + 1e-9
     return int(np.argmin(refused)) if not refused.all() else CELLS + 1
 
