@@ -110,7 +110,7 @@ def table(found: list[Outcome], seed: int) -> str:
     rest = [outcome for name, group in groups.items() if name not in known for outcome in group]
     rows += [_row("(no command)", rest)] if rest else []
     rows.append(_row("all", found))
-    head = "| command | inputs | code 0 | 1 | 2 | 3 | longest, s | most, MB | wrong |\n" + "|---" * 9 + "|"
+    head = "| command | inputs | code 0 | 1 | 2 | 3 | most, s | most, MB | wrong |\n" + "|---" * 9 + "|"
     about = (
         f"{len(found):,} inputs of seed {seed}, each in a process of its own with at most {SECONDS} s of the processor "
         f"and {MEMORY // 2**20:,} MB. `wrong`: a traceback, a warning, another exit code than 0 to 3, no or several "
