@@ -54,13 +54,15 @@ BROKEN, NO_INPUT = 70, 71
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one input came to, with the seconds of the processor; `wrong` is empty where it is as it should be."""
+    """What one input came to, with the seconds of the processor and those by the clock; `wrong` is empty where it is as
+    it should be."""
 
     number: int
     words: tuple[str, ...]
     spoilt: str
     code: int
     seconds: float
+    clock: float
     megabytes: float
     wrong: str
     errors: str
@@ -98,6 +100,7 @@ class Fuzzer:
         """Make one input, run it, and say what is wrong with what came of it."""
         place = self.folder / str(number)
         place.mkdir()
+        started = time.monotonic()
         process = os.fork()
         if process == 0:
             os.setpgid(0, 0)
@@ -120,6 +123,7 @@ class Fuzzer:
             facts.get("spoilt", ""),
             code,
             used.ru_utime + used.ru_stime,
+            time.monotonic() - started,
             used.ru_maxrss / 1024,
             wrong,
             errors[-3000:],
