@@ -239,9 +239,11 @@ def is_large(path: Path) -> bool:
         # A line of JSON with a question has more than a dozen bytes: small files need not be counted.
         if os.fstat(file.fileno()).st_size < 12 * LARGE:
             return False
-        lines = 0
-        while lines <= LARGE and (block := file.read(BLOCK)):
-            lines += block.count(b"\n")
+        # Without an end of line for longer than a line may be it is no JSONL, and the usual reader says so.
+        lines = without = 0
+        while lines <= LARGE and without <= LINE_LIMIT and (block := file.read(BLOCK)):
+            found = block.count(b"\n")
+            lines, without = lines + found, 0 if found else without + len(block)
         return lines > LARGE
 
 
