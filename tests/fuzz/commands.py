@@ -10,6 +10,7 @@ import click
 
 LIVE = "--model scripted/0.7 --max-calls 200 --store sqlite:///new.db --display none"
 PAIR = "--model scripted/0.8 --model scripted/0.5 --max-calls 200 --store sqlite:///new.db --display none"
+SERVED = "--base-url http://127.0.0.1:PORT/v1 --max-calls 40 --store sqlite:///new.db --display none --eps 0.2 -j 4"
 KEPT = "--store sqlite:///store.db"
 
 SCENES: tuple[tuple[float, str], ...] = (
@@ -49,6 +50,13 @@ SCENES: tuple[tuple[float, str], ...] = (
         f"run questions.jsonl {LIVE} --scorer grade --judge python:golden_models:steady --judge-template @judge.txt",
     ),
     (1, f"gate questions.jsonl {LIVE} --min 0.5"),
+    (4, f"run questions.jsonl --model openai/m {SERVED}"),
+    (1, f"run questions.jsonl --model openai/m {SERVED} --price-in 1 --price-out 1"),
+    (
+        1,
+        f"run questions.jsonl --model openai/m {SERVED} --scorer grade --judge openai/j --samples 2 --temperature 1",
+    ),
+    (1, f"compare questions.jsonl --model openai/m --model openai/n {SERVED}"),
     (2, f"compare questions.jsonl {PAIR} --eps 0.2"),
     (2, f"rank questions.jsonl {PAIR} --tie 0.3"),
     (2, f"tasks questions.jsonl {LIVE} --eps 0.3"),
@@ -91,7 +99,8 @@ SCENES: tuple[tuple[float, str], ...] = (
     (0.3, "reproduce team --data tables --quick --replications 1 --models 2 --jobs 1 --eps 0.2"),
 )
 """Weight and command line. RUN:NAME: the id of a run in the workshop's store; CERTIFICATE: one of the golden ones or
-of the workshop's; RUN.json: one of the workshop's that its store knows; LOG: a log of another tool."""
+of the workshop's; RUN.json: one of the workshop's that its store knows; LOG: a log of another tool;
+PORT: that of a server that answers badly."""
 
 LOGS: Mapping[str, str] = {
     "log.eval": "data/sums.eval",

@@ -137,9 +137,12 @@ class Fuzzer:
         except Exception:
             traceback.print_exc()
             return NO_INPUT
-        _limited()
         if words[0] == "view":
             _without_waiting_for_browsers()
+        if any(":PORT" in word for word in words):
+            port = _served_badly(rng)
+            words = [word.replace(":PORT", f":{port}") for word in words]
+        _limited()
         from cereval.cli.main import main
 
         return main(words)
@@ -157,11 +160,13 @@ class Fuzzer:
         files = sorted(path for path in place.rglob("*.*") if path.is_file() and path.suffix != ".py")
         files = [path for path in files if not path.is_fifo()]
         spoilt = ""
-        if files and rng.random() < 0.65:
+        if files and rng.random() < (0.1 if "PORT" in scene else 0.65):
             path = rng.choice(files)
             spoilt = path.name
             spoil(path, rng)
-        return argument(scene, rng, (0, 0, 0, 1) if spoilt else (0, 1, 1, 1, 2, 3)), spoilt
+        # What was spoilt, be it a file or the server, is mostly reached by a line that works.
+        changes = (0, 0, 0, 1) if spoilt or "PORT" in scene else (0, 1, 1, 1, 2, 3)
+        return argument(scene, rng, changes), spoilt
 
     def _named(self, scene: str, place: Path, rng: random.Random) -> str:
         for name in (*self.ids, "ANY"):
@@ -245,6 +250,13 @@ def _without_waiting_for_browsers() -> None:
     import cereval.view.app
 
     cereval.view.app.serve = visit
+
+
+def _served_badly(rng: random.Random) -> int:
+    from tests.fuzz.servers import answering, impatient
+
+    impatient()
+    return answering(rng)
 
 
 def _attempt(work: object) -> int:
