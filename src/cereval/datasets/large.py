@@ -44,13 +44,13 @@ from cereval.datasets.items import item_of_row
 from cereval.datasets.letters import is_number
 from cereval.datasets.reading import MIB, open_regular
 from cereval.errors import BadContent, BadFile, shown
+from cereval.plan import MOST_ITEMS
 
 LARGE = 500_000
 """Questions up to which a file is read whole, as before: about a gigabyte, and half a minute."""
 
 FILE_LIMIT = 2**40
-MOST_ROWS = 100_000_000
-"""Questions of one file: 3 GB of numbers to keep of them."""
+MOST_ROWS = MOST_ITEMS
 
 BLOCK = 16 * MIB
 PIECE = 1024
