@@ -24,6 +24,9 @@ RUN_ID = re.compile("[0-9a-f]{6,64}")
 DRAWN = "drawn"
 LARGEST_TYPED = 2**32
 """Seeds up to this are taken for chosen, not drawn: of 53 random bits, one in two million is as small."""
+MOST_ITEMS = 100_000_000
+"""Items of one evaluation: 3 GB of numbers to keep of them."""
+
 MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""

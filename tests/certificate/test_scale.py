@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,11 @@ import pytest
 
 from cereval.certificate.audit import book
 from cereval.certificate.audit.book import AimSince, Book, Case, ForecastSince, Seen, Unseen
-from cereval.certificate.base import issue
+from cereval.certificate.base import chained, digest, issue
 from cereval.certificate.verify import verify
-from cereval.kinds import kind_of
+from cereval.kinds import formats, kind_of
 from cereval.methods.certified import Tuning
-from cereval.plan import Known, Plan
+from cereval.plan import Known, Plan, digest_of
 from cereval.sessions.base import tell
 
 
@@ -109,3 +111,45 @@ def test_verify_takes_time_in_proportion_to_the_answers() -> None:
     small, large = certificate(500), certificate(2_000)
     cpu_seconds(small)
     assert min(cpu_seconds(large) for _ in range(2)) <= 8 * max(cpu_seconds(small) for _ in range(3))
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "certificates"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "compare-difference-recorded",
+        "estimate-estimate-uniform",
+        "growing-benchmark-recorded",
+        "rank-order-recorded",
+        "tasks-macro-recorded",
+    ],
+)
+def test_a_certificate_about_more_items_than_there_can_be_takes_no_memory(name: str) -> None:
+    content = json.loads((GOLDEN / f"{name}.json").read_text())
+    claims = content.get("settings", content.get("plan"))
+    if "sizes" in claims:
+        claims["sizes"][-1] = 10**12
+    else:
+        claims["n_items"] = 10**12
+    assert verify(content).reasons == ("the digest does not fit the content: something was changed",)
+    if "run_id" in content:
+        content["run_id"] = Plan.from_dict(content["plan"]).run_id
+    start = formats()[content["format"]][0].begins_with
+    content["chain"] = chained(digest_of(content[start]), content["log"])
+    content["digest"] = digest(content)
+    forged = verify(content)
+    assert forged.status == "unchecked"
+    assert forged.reasons == ("it is about 1000000000000 items; at most 100,000,000 are checked",)
+
+
+def test_too_little_memory_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise MemoryError
+
+    one = certificate(50)
+    monkeypatch.setattr("cereval.kinds.estimate.EstimateMean.retold", full)
+    found = verify(one)
+    assert (found.status, found.valid) == ("unchecked", False)
+    assert "about 100 items" in found.reasons[0]

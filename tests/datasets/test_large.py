@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,18 @@ def test_only_large_files_stay_on_disk(tmp_path: Path, write: Writer) -> None:
     assert not is_large(write(tmp_path / "small", questions(60)))
     assert is_large(write(tmp_path / "large", questions(200)))
     assert not isinstance(read_dataset(write(tmp_path / "again", questions())).items, FileItems)
+
+
+def test_zeros_without_end_are_not_counted_to_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "zeros.jsonl"
+    with path.open("wb") as file:
+        file.truncate(2**36)  # sparse: it takes no room
+    before = process_time()
+    assert main(["run", str(path), "--model", "scripted/0.5"]) == 1
+    assert process_time() - before < 5
+    assert "zeros.jsonl is larger than 1,024 MiB" in capsys.readouterr().err
 
 
 @WRITERS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 
 from cereval.cli.reproduce import reproduce as command
 from cereval.errors import BadFile, Misuse
-from cereval.experiments.base import Figure, RowFile, Rows, Task, reproduce
+from cereval.experiments.base import Figure, RowFile, Rows, Task, reproduce, run_tasks
 from cereval.experiments.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, model_size
 from cereval.experiments.populations import bernoulli
 from cereval.experiments.recorded import folders, load
@@ -122,6 +123,12 @@ def test_an_interruption_keeps_what_was_finished(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         reproduce(Interrupted(), tmp_path, jobs=0, quiet=True)
     assert RowFile(tmp_path / "counting.csv").finished() == {"task 0", "task 1"}
+
+
+def test_a_process_that_dies_at_its_work_is_one_line(tmp_path: Path) -> None:
+    dies = Task("dies", os._exit, {"status": 3})
+    with pytest.raises(Misuse, match="fewer --jobs"):
+        run_tasks([dies], tmp_path / "rows.csv", jobs=1, title="dying", quiet=True)
 
 
 def test_a_foreign_csv_is_not_touched(tmp_path: Path) -> None:

@@ -30,6 +30,13 @@ def test_every_varying_model_once_in_an_order_of_chance(folder: Path) -> None:
     assert [row["model"] for row in rows[: len(other)]] != [row["model"] for row in other]
 
 
+def test_a_model_without_scores_has_no_turn(tmp_path: Path) -> None:
+    scores = alike(60, 3)
+    scores[:, 1] = np.nan
+    rows = evaluate_in_turn(write_benchmark(tmp_path / "gap", scores), 0, 0.3)
+    assert {row["model"] for row in rows} == {"m0", "m2"}
+
+
 def test_the_first_model_has_no_history_and_full_history_is_the_best(folder: Path) -> None:
     rows = [row for order in range(2) for row in evaluate_in_turn(folder, order, 0.07)]
     first = {row["way"]: row["calls"] for row in rows if row["position"] == 1 and row["order"] == 0}

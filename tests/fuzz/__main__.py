@@ -91,8 +91,12 @@ def _share(fuzzer: Fuzzer, numbers: Iterator[int], told: Connection) -> None:
 def _watched(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
     """Show what goes wrong as it happens, and how far it is."""
     for done, outcome in enumerate(outcomes, 1):
+        line = " ".join(word[:80] for word in outcome.words).encode("ascii", "backslashreplace").decode()
+        if outcome.clock > SECONDS:
+            print(
+                f"{outcome.number}: {outcome.seconds:.1f} s took {outcome.clock:.0f} s by the clock\n    {line}"
+            )
         if outcome.wrong:
-            line = " ".join(word[:80] for word in outcome.words).encode("ascii", "backslashreplace").decode()
             print(f"{outcome.number}: {outcome.wrong}\n    {line}\n    spoilt: {outcome.spoilt}", flush=True)
             print("    " + "\n    ".join(outcome.errors.splitlines()[-6:]), flush=True)
         if done % 1000 == 0:
@@ -110,18 +114,23 @@ def table(found: list[Outcome], seed: int) -> str:
     rest = [outcome for name, group in groups.items() if name not in known for outcome in group]
     rows += [_row("(no command)", rest)] if rest else []
     rows.append(_row("all", found))
-    head = "| command | inputs | code 0 | 1 | 2 | 3 | longest, s | most, MB | wrong |\n" + "|---" * 9 + "|"
+    head = (
+        "| command | inputs | code 0 | 1 | 2 | 3 | most, s | clock, s | most, MB | wrong |\n"
+        + "|---" * 10
+        + "|"
+    )
     about = (
         f"{len(found):,} inputs of seed {seed}, each in a process of its own with at most {SECONDS} s of the processor "
         f"and {MEMORY // 2**20:,} MB. `wrong`: a traceback, a warning, another exit code than 0 to 3, no or several "
-        "lines of error, output that is not JSON where JSON was asked for, an escape sequence, too long, too large."
+        "lines of error, output that is not JSON where JSON was asked for, an escape sequence, too long, too large. "
+        "`clock`: the longest by the clock, beside other programs."
     )
     return f"# Fuzzing every command\n\n{about}\n\n{head}\n" + "\n".join(rows) + "\n"
 
 
 def _row(name: str, group: list[Outcome]) -> str:
     codes = Counter(outcome.code for outcome in group)
-    longest = max(outcome.seconds for outcome in group)
+    longest, clock = max(outcome.seconds for outcome in group), max(outcome.clock for outcome in group)
     most = max(outcome.megabytes for outcome in group)
     wrong = sum(bool(outcome.wrong) for outcome in group)
     cells = [
@@ -129,6 +138,7 @@ def _row(name: str, group: list[Outcome]) -> str:
         f"{len(group):,}",
         *(f"{codes[code]:,}" for code in range(4)),
         f"{longest:.1f}",
+        f"{clock:.0f}",
         f"{most:.0f}",
         wrong,
     ]

@@ -10,6 +10,7 @@ import click
 
 LIVE = "--model scripted/0.7 --max-calls 200 --store sqlite:///new.db --display none"
 PAIR = "--model scripted/0.8 --model scripted/0.5 --max-calls 200 --store sqlite:///new.db --display none"
+SERVED = "--base-url http://127.0.0.1:PORT/v1 --max-calls 40 --store sqlite:///new.db --display none --eps 0.2 -j 4"
 KEPT = "--store sqlite:///store.db"
 
 SCENES: tuple[tuple[float, str], ...] = (
@@ -49,6 +50,13 @@ SCENES: tuple[tuple[float, str], ...] = (
         f"run questions.jsonl {LIVE} --scorer grade --judge python:golden_models:steady --judge-template @judge.txt",
     ),
     (1, f"gate questions.jsonl {LIVE} --min 0.5"),
+    (4, f"run questions.jsonl --model openai/m {SERVED}"),
+    (1, f"run questions.jsonl --model openai/m {SERVED} --price-in 1 --price-out 1"),
+    (
+        1,
+        f"run questions.jsonl --model openai/m {SERVED} --scorer grade --judge openai/j --samples 2 --temperature 1",
+    ),
+    (1, f"compare questions.jsonl --model openai/m --model openai/n {SERVED}"),
     (2, f"compare questions.jsonl {PAIR} --eps 0.2"),
     (2, f"rank questions.jsonl {PAIR} --tie 0.3"),
     (2, f"tasks questions.jsonl {LIVE} --eps 0.3"),
@@ -75,15 +83,37 @@ SCENES: tuple[tuple[float, str], ...] = (
     (14, "verify CERTIFICATE"),
     (3, f"verify RUN.json {KEPT}"),
     (4, f"verify sealed.json --seal plan.seal.json {KEPT}"),
-    (3, "import log.eval samples_sums.jsonl -o imported.csv"),
+    (0.5, "verify certified.eval"),
+    (1, "seal run questions.jsonl --model scripted/0.6 --eps 0.2 --sign key.pem --store sqlite:///new.db"),
+    (2, f"verify sealed.json --seal plan.seal.json --public-key key.pub {KEPT}"),
+    (1, f"export RUN:ANY {KEPT} --format every-eval-ever -o results.json"),
+    (1, f"export RUN:ANY {KEPT} --format hf --dataset org/name -o results.yaml"),
+    (1, f"export RUN:ANY {KEPT} --format markdown"),
+    (6, "import LOG LOG -o imported.csv --items-output imported.items.csv"),
     (3, "fleet fleet.yaml --plan --store sqlite:///new.db"),
+    (0.5, "fleet fleet.yaml --store sqlite:///new.db --display none"),
+    (2, f"view {KEPT} --no-browser"),
     (0.2, "example new-folder"),
     (0.3, "reproduce partition --items 50 --dimensions 3"),
     (0.1, "reproduce hubness --quick --replications 1 --jobs 1"),
     (0.3, "reproduce team --data tables --quick --replications 1 --models 2 --jobs 1 --eps 0.2"),
 )
 """Weight and command line. RUN:NAME: the id of a run in the workshop's store; CERTIFICATE: one of the golden ones or
-of the workshop's; RUN.json: one of the workshop's that its store knows."""
+of the workshop's; RUN.json: one of the workshop's that its store knows; LOG: a log of another tool;
+PORT: that of a server that answers badly."""
+
+LOGS: Mapping[str, str] = {
+    "log.eval": "data/sums.eval",
+    "inspect.json": "data/sums.json",
+    "samples_sums.jsonl": "data/lm_eval/dummy/samples_sums_*.jsonl",
+    "helm": "others/helm-0.5/picks",
+    "promptfoo.json": "others/promptfoo-0.121/out.json",
+    "promptfoo.jsonl": "others/promptfoo-0.121/out.jsonl",
+    "details_old.parquet": "others/lighteval-0.6/details/*/*/*/details_*sums*.parquet",
+    "details_new.parquet": "others/lighteval-0.13/details/*/*/*/details_*sums*.parquet",
+    "annotations.json": "others/alpaca_eval-0.6/annotations.json",
+}
+"""Logs by their names in the workshop, with where they are in `tests/logs`."""
 
 KINDS = ("estimate", "compare", "rank", "tasks", "growing")
 
@@ -341,7 +371,7 @@ def argument(scene: str, rng: random.Random, changes: Sequence[int]) -> list[str
     words = scene.split(" ")
     for _ in range(rng.choice(changes)):
         words = _changed(words, rng)
-    if rng.random() < 0.4:
+    if rng.random() < 0.4 and words[0] != "view":
         words.append("--json")
     return words
 

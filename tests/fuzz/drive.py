@@ -21,12 +21,15 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
-from tests.fuzz.commands import KINDS, SCENES, argument
+from tests.fuzz.commands import KINDS, LOGS, SCENES, argument
 from tests.fuzz.files import spoil
 from tests.fuzz.workshop import GOLDEN, build
 
 SECONDS = 20
-"""Of the processor, for one input. The clock on the wall may show three times as many: other programs are at work."""
+"""Of the processor, for one input."""
+WAIT = 10
+"""The clock on the wall may show so many times as many before an input counts as one without an answer: other
+programs are at work, and this one may be the last in the queue."""
 MEMORY = 2**30
 HEADROOM = 3 * 2**29
 """Of address space, over what the program has when it starts: libraries reserve what they never use."""
@@ -51,13 +54,15 @@ BROKEN, NO_INPUT = 70, 71
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one input came to; `wrong` is empty where it is as it should be."""
+    """What one input came to, with the seconds of the processor and those by the clock; `wrong` is empty where it is as
+    it should be."""
 
     number: int
     words: tuple[str, ...]
     spoilt: str
     code: int
     seconds: float
+    clock: float
     megabytes: float
     wrong: str
     errors: str
@@ -101,16 +106,15 @@ class Fuzzer:
             os.setpgid(0, 0)
             _isolated(place)
             os._exit(_attempt(lambda: self._child(number, place)))
-        timed_out = not _ended(process, 3 * SECONDS)
+        timed_out = not _ended(process, WAIT * SECONDS)
         if timed_out:
             _kill(process)
         _, status, used = os.wait4(process, 0)
         _kill(process)
         facts = json.loads((place / "input.json").read_text()) if (place / "input.json").exists() else {}
         code = os.waitstatus_to_exitcode(status)
-        seconds = time.monotonic() - started
         errors = (place / "stderr").read_text(errors="replace")
-        wrong = f"no answer in {3 * SECONDS} s" if timed_out else _wrong(code, facts, place, errors)
+        wrong = f"no answer in {WAIT * SECONDS} s" if timed_out else _wrong(code, facts, place, errors)
         if not wrong and used.ru_maxrss * 1024 > MEMORY:
             wrong = f"{used.ru_maxrss / 1024:,.0f} MB"
         return Outcome(
@@ -118,7 +122,8 @@ class Fuzzer:
             tuple(facts.get("words", ["?"])),
             facts.get("spoilt", ""),
             code,
-            seconds,
+            used.ru_utime + used.ru_stime,
+            time.monotonic() - started,
             used.ru_maxrss / 1024,
             wrong,
             errors[-3000:],
@@ -132,6 +137,11 @@ class Fuzzer:
         except Exception:
             traceback.print_exc()
             return NO_INPUT
+        if words[0] == "view":
+            _without_waiting_for_browsers()
+        if any(":PORT" in word for word in words):
+            port = _served_badly(rng)
+            words = [word.replace(":PORT", f":{port}") for word in words]
         _limited()
         from cereval.cli.main import main
 
@@ -147,14 +157,16 @@ class Fuzzer:
         os.mkfifo(place / "fifo")
         if scene.startswith("run") and "plan.seal.json" in scene:
             shutil.copy(self.workshop / "before.db", place / "store.db")
-        files = sorted(path for path in place.glob("*.*") if path.is_file() and path.suffix != ".py")
+        files = sorted(path for path in place.rglob("*.*") if path.is_file() and path.suffix != ".py")
         files = [path for path in files if not path.is_fifo()]
         spoilt = ""
-        if files and rng.random() < 0.65:
+        if files and rng.random() < (0.1 if "PORT" in scene else 0.65):
             path = rng.choice(files)
             spoilt = path.name
             spoil(path, rng)
-        return argument(scene, rng, (0, 0, 0, 1) if spoilt else (0, 1, 1, 1, 2, 3)), spoilt
+        # What was spoilt, be it a file or the server, is mostly reached by a line that works.
+        changes = (0, 0, 0, 1) if spoilt or "PORT" in scene else (0, 1, 1, 1, 2, 3)
+        return argument(scene, rng, changes), spoilt
 
     def _named(self, scene: str, place: Path, rng: random.Random) -> str:
         for name in (*self.ids, "ANY"):
@@ -165,12 +177,14 @@ class Fuzzer:
             path = rng.choice(golden if rng.random() < 0.4 else mine)
             shutil.copy(path, place / path.name)
             scene = scene.replace("CERTIFICATE", path.name)
+        while "LOG" in scene:
+            scene = scene.replace("LOG", rng.choice(list(LOGS)), 1)
         return scene.replace("RUN.json", f"{rng.choice(KINDS)}.json")
 
     def _copy(self, name: str, place: Path) -> None:
         source = self.workshop / name
         if source.is_dir() and name not in (".", "/", ""):
-            shutil.copytree(source, place / name)
+            shutil.copytree(source, place / name, dirs_exist_ok=True)
         elif source.is_file():
             shutil.copy(source, place / name)
             if name in ("task.yaml", "fleet.yaml"):
@@ -230,6 +244,21 @@ def _limited() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def _without_waiting_for_browsers() -> None:
+    from tests.fuzz.pages import visit
+
+    import cereval.view.app
+
+    cereval.view.app.serve = visit
+
+
+def _served_badly(rng: random.Random) -> int:
+    from tests.fuzz.servers import answering, impatient
+
+    impatient()
+    return answering(rng)
+
+
 def _attempt(work: object) -> int:
     try:
         code = work()  # type: ignore[operator]
@@ -282,7 +311,9 @@ def _badly_said(code: int, facts: dict[str, object], place: Path, errors: str) -
     helped = {"-h", "--help", "--version"} & set(words)
     if "\x1b" in errors + said and not helped:
         return "an escape sequence reached the terminal"
-    if code == 1 and words[0] != "verify" and len(told) != 1 and "Usage:" not in errors:
+    # Verdicts, and the table of a fleet with a run that could not run, have their place on stdout.
+    answered = bool(said) and words[0] in ("verify", "fleet") and not told
+    if code == 1 and not answered and len(told) != 1 and "Usage:" not in errors:
         return f"{len(told)} lines of error"
     if code != 1 and told:
         return f"an error line with exit code {code}"

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import sqlite3
+import zipfile
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -311,6 +312,40 @@ TEMPLATES = (
 )
 
 
+# -- logs of other tools ----------------------------------------------------------------------------------------------
+
+
+def unpacked(path: Path) -> dict[str, Any]:
+    """The JSON values inside a log of Inspect."""
+    from cereval.logs.reading import Archive
+
+    with Archive(path) as archive:
+        return {name: archive.json(name) for name in sorted(archive.names)}
+
+
+def packed(path: Path, parts: dict[str, bytes]) -> None:
+    """Write a log of Inspect."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+
+
+def changed_log(path: Path, rng: random.Random) -> None:
+    """Change parts of a log of Inspect, leave one out, or name one otherwise."""
+    parts = {name: json.dumps(value).encode() for name, value in unpacked(path).items()}
+    for _ in range(rng.choice((1, 1, 3))):
+        name = rng.choice([*parts, "header.json"]) if "header.json" in parts else rng.choice(list(parts))
+        kind = rng.random()
+        if kind < 0.8:
+            with suppress(ValueError):
+                parts[name] = written_json(mutated(json.loads(parts[name]), rng), rng)
+        elif kind < 0.9:
+            parts[rng.choice((*parts, "../x.json", "samples/x.json", "\x1b[31m"))] = parts.pop(name)
+        else:
+            parts[name] = rng.choice((b"", b"[" * 5000, b"\xff", b" " * 2**25))
+    packed(path, parts)
+
+
 # -- stores -----------------------------------------------------------------------------------------------------------
 
 
@@ -384,4 +419,5 @@ BY_SUFFIX: dict[str, Change] = {
     ".yaml": changed_yaml,
     ".txt": changed_template,
     ".db": changed_store,
+    ".eval": changed_log,
 }

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import json
 import os
 import shutil
 import sys
 from pathlib import Path
 
-from tests.fuzz.commands import KINDS
+from tests.fuzz.commands import KINDS, LOGS
+from tests.fuzz.files import packed, resealed, unpacked
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-LOGS = GOLDEN.parent / "logs" / "data"
 ITEMS = 40
 QUIET = ["--store", "sqlite:///store.db", "--display", "none", "--json"]
 TASK = {
@@ -56,7 +58,9 @@ def build(folder: Path) -> None:
         size = ITEMS + (1 if path.suffix == ".csv" else 0) + (8 if name == "more.jsonl" else 0)
         path.write_text("\n".join(path.read_text().splitlines()[:size]) + "\n")
     _other_formats()
+    _keys()
     _runs()
+    _certified_log()
 
 
 def _other_formats() -> None:
@@ -82,17 +86,41 @@ def _other_formats() -> None:
     Path("fleet.yaml").write_text(
         "models: [scripted/0.7, scripted/0.2]\ndata: questions.jsonl\nscorer: exact\neps: 0.3\n"
     )
-    shutil.copy(LOGS / "sums.eval", "log.eval")
-    shutil.copy(next((LOGS / "lm_eval").rglob("samples_*.jsonl")), "samples_sums.jsonl")
+    for name, pattern in LOGS.items():
+        path = next((GOLDEN.parent / "logs").glob(pattern))
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, name)
     Path("template.txt").write_text("Answer with a number.\n{{ question }}")
     Path("judge.txt").write_text("{question} {answer} {reference} {criteria} [[5]]")
     os.mkfifo("fifo")
 
 
-def _runs() -> None:
-    import contextlib
-    import io
+def _keys() -> None:
+    """Make a pair of keys, where the library for it is there."""
+    with contextlib.suppress(ImportError):
+        from cryptography.hazmat.primitives import serialization as kinds
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+        key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+        pem, plain = kinds.Encoding.PEM, kinds.NoEncryption()
+        Path("key.pem").write_bytes(key.private_bytes(pem, kinds.PrivateFormat.PKCS8, plain))
+        Path("key.pub").write_bytes(
+            key.public_key().public_bytes(pem, kinds.PublicFormat.SubjectPublicKeyInfo)
+        )
+
+
+def _certified_log() -> None:
+    """Put a certificate into a log of Inspect, and the draws that it is about into its samples."""
+    parts, certificate = unpacked(Path("log.eval")), json.loads(Path("estimate.json").read_text())
+    certificate["plan"]["scorer"] = {"name": "includes"}
+    parts["header.json"]["eval"]["metadata"] = {"cereval_certificate": resealed(certificate)}
+    samples = [part for name, part in parts.items() if name.startswith("samples/")]
+    for number, (sample, entry) in enumerate(zip(samples, certificate["log"], strict=False)):
+        sample["metadata"]["cereval"] = {"draw": number, "item": entry["item"]}
+        sample["scores"] = {"includes": {"value": entry["score"]}}
+    packed(Path("certified.eval"), {name: json.dumps(part).encode() for name, part in parts.items()})
+
+
+def _runs() -> None:
     from cereval.cli.main import main
 
     def said(*words: str) -> dict[str, object]:
@@ -111,7 +139,8 @@ def _runs() -> None:
         ids[name] = said(*line.split(), *extra, "--seed", "5", *QUIET)["run_id"]
     Path("ids.json").write_text(json.dumps(ids))
     run = ["run", "questions.jsonl", "--model", "scripted/0.6", "--eps", "0.2"]
-    said("seal", *run, "-o", "plan.seal.json", "--store", "sqlite:///store.db", "--json")
+    signed = ["--sign", "key.pem"] if Path("key.pem").exists() else []
+    said("seal", *run, *signed, "-o", "plan.seal.json", "--store", "sqlite:///store.db", "--json")
     shutil.copy("store.db", "before.db")
     said(*run, "--seal", "plan.seal.json", "-o", "sealed.json", *QUIET)
     said(

@@ -218,6 +218,44 @@ def test_files_that_are_no_logs_get_one_line(
     assert "does not exist" in said.err
 
 
+def test_samples_that_no_certified_run_wrote_get_one_line(
+    run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from inspect_ai.log import write_eval_log
+
+    log = run(certify(quiz(n=20), eps=0.4, seed=1))
+    whole = Path(log.location).read_bytes()
+    path, place = tmp_path / "changed.eval", whole.rindex(b"PK\x01\x02")
+    path.write_bytes(whole[:place] + b"?" + whole[place + 1 :])
+    assert main(["verify", str(path)]) == 2
+
+    def without_item(log: Any) -> None:
+        del log.samples[0].metadata["cereval"]["item"]
+
+    def draw_without_end(log: Any) -> None:
+        log.samples[0].metadata["cereval"]["draw"] = 1e400
+
+    def another_reducer(log: Any) -> None:
+        log.eval.config.epochs_reducer = ["nothing"]
+
+    def escape_sequence(log: Any) -> None:
+        first = min(
+            log.samples, key=lambda one: (one.scores["includes"].value, one.metadata["cereval"]["draw"])
+        )
+        first.scores["includes"].value = "\x1b[31mC"
+
+    for change in (without_item, draw_without_end, another_reducer, escape_sequence):
+        changed = read_eval_log(log.location)
+        change(changed)
+        write_eval_log(changed, str(path))
+        capsys.readouterr()
+        assert main(["verify", str(path)]) == 2, change.__name__
+        said = capsys.readouterr()
+        assert said.out.startswith("invalid: "), change.__name__
+        assert "\x1b" not in said.out + said.err
+        assert said.err == ""
+
+
 def test_what_makes_no_sense_is_refused(run: Any, tmp_path: Path) -> None:
     picked = run(certify(quiz(n=N), eps=0.1), sample_id="q3")
     assert picked.status == "error"

@@ -49,6 +49,14 @@ GOALS: list[RankGoal] = [
 ]
 
 
+def test_a_doubt_that_rounds_away_leaves_ties_to_the_whole_table() -> None:
+    table = np.tile(scores(items=40)[:, :1], (1, 3))
+    ranking = cereval.rank(table, goal=Order(0.1, doubt=1e-300), models=NAMES[:3], seed=0)
+    assert ranking.order == ()
+    assert len(ranking.ties) == 3
+    assert ranking.stopped == "goal"
+
+
 @pytest.mark.parametrize("goal", GOALS, ids=str)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_claims_are_true_and_the_answer_is_right(goal: RankGoal, seed: int) -> None:

@@ -53,6 +53,13 @@ def test_a_run_is_found_by_the_beginning_of_its_id(store: SqlStore) -> None:
     assert client(store).get(f"/runs/{run}").status_code == 200
 
 
+def test_an_answer_that_cannot_be_is_not_there(store: SqlStore) -> None:
+    run = made(store, questions())
+    assert client(store).get(f"/runs/{run}/answers/0").status_code == 200
+    for draw in ("999999", "9" * 5000, str(2**63), "-1", "x", "1.5"):
+        assert client(store).get(f"/runs/{run}/answers/{draw}").status_code == 404
+
+
 def test_the_charts_say_what_the_certificate_says(store: SqlStore) -> None:
     run = made(store, questions())
     charts = client(store).get(f"/runs/{run}/charts").text

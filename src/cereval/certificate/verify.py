@@ -18,7 +18,7 @@ from cereval.certificate.seal import Seal, certificate_departures, known_of, pro
 from cereval.errors import CerevalError, shown
 from cereval.kinds import formats
 from cereval.kinds.base import ALWAYS, Kind
-from cereval.plan import Known, Plan, digest_of
+from cereval.plan import MOST_ITEMS, Known, Plan, digest_of
 from cereval.records import Draw, Scored, plain
 from cereval.sessions.base import AskTell
 from cereval.sessions.log import Change, Log
@@ -78,7 +78,11 @@ def verify(
     if refused is not None:
         return refused
     checks = _Checks(_kind(certificate), certificate, stored)
-    verdict = checks.conclude(explain=explain)
+    try:
+        verdict = checks.conclude(explain=explain)
+    except MemoryError:
+        items = f"{_claimed_items(certificate):,} items"
+        return Verdict("unchecked", (f"there is not enough memory to check a certificate about {items}",))
     return verdict if seal is None or verdict.status == "invalid" else _held_to(seal, certificate, verdict)
 
 
@@ -96,21 +100,36 @@ def _held_to(seal: Seal, certificate: Mapping[str, Any], verdict: Verdict) -> Ve
 
 
 def refused_at_sight(content: Any) -> Verdict | None:
-    """Return the verdict on what is no certificate, or one of a format that only a later version knows."""
+    """Return the verdict on what is no certificate, one of a format that only a later version knows, or one about
+    more items than there can be in memory."""
     kind = content.get("format") if isinstance(content, Mapping) else None
-    if isinstance(kind, str) and kind in formats():
+    known = isinstance(kind, str) and kind in formats()
+    if known and _claimed_items(content) <= MOST_ITEMS:
         return None
     if isinstance(kind, str) and kind.startswith(OURS):
         # Every format has the same digest, also one that is still to come: so a changed `format` is found.
         wrong, _ = _outcome(lambda: _check_digest(content)) if "digest" in content else (None, None)
         if wrong is not None:
             return Verdict("invalid", (wrong,))
+        if known:
+            claimed = shown(_claimed_items(content))
+            return Verdict("unchecked", (f"it is about {claimed} items; at most {MOST_ITEMS:,} are checked",))
         advice = "check it with the version that made it"
         return Verdict(
             "unchecked", (f"cereval {__version__} does not know the format {shown(kind)}: {advice}",)
         )
     reason = "it names no format" if kind is None else f"its format is {shown(kind)}"
     return Verdict("invalid", (f"this is no certificate of cereval: {reason}",))
+
+
+def _claimed_items(certificate: Mapping[str, Any]) -> int:
+    """Return the number of items that a certificate says it is about, before anything of it is believed."""
+    parts = [part for name in ("plan", "settings") if isinstance(part := certificate.get(name), Mapping)]
+    sizes = [part.get("sizes") for part in parts]
+    counts = [part.get("n_items") for part in parts] + [
+        one for size in sizes if type(size) is list for one in size
+    ]
+    return max((count for count in counts if type(count) is int), default=0)
 
 
 def _kind(certificate: Mapping[str, Any]) -> Kind:

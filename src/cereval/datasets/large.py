@@ -44,13 +44,13 @@ from cereval.datasets.items import item_of_row
 from cereval.datasets.letters import is_number
 from cereval.datasets.reading import MIB, open_regular
 from cereval.errors import BadContent, BadFile, shown
+from cereval.plan import MOST_ITEMS
 
 LARGE = 500_000
 """Questions up to which a file is read whole, as before: about a gigabyte, and half a minute."""
 
 FILE_LIMIT = 2**40
-MOST_ROWS = 100_000_000
-"""Questions of one file: 3 GB of numbers to keep of them."""
+MOST_ROWS = MOST_ITEMS
 
 BLOCK = 16 * MIB
 PIECE = 1024
@@ -239,9 +239,11 @@ def is_large(path: Path) -> bool:
         # A line of JSON with a question has more than a dozen bytes: small files need not be counted.
         if os.fstat(file.fileno()).st_size < 12 * LARGE:
             return False
-        lines = 0
-        while lines <= LARGE and (block := file.read(BLOCK)):
-            lines += block.count(b"\n")
+        # Without an end of line for longer than a line may be it is no JSONL, and the usual reader says so.
+        lines = without = 0
+        while lines <= LARGE and without <= LINE_LIMIT and (block := file.read(BLOCK)):
+            found = block.count(b"\n")
+            lines, without = lines + found, 0 if found else without + len(block)
         return lines > LARGE
 
 

@@ -13,13 +13,14 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, Protocol
 
-from cereval.errors import BadFile, shown
+from cereval.errors import BadFile, Misuse, shown
 from cereval.experiments.places import ONE_THREAD, ray_results
 
 Row = Mapping[str, Any]
@@ -197,6 +198,9 @@ def _results(
         try:
             for done in as_completed(running):
                 yield running[done], done.result()
+        except BrokenProcessPool:
+            said = "a process died at its work, perhaps for want of memory; take fewer --jobs"
+            raise Misuse(f"{said}: repeating the command goes on with what is left") from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             # Whoever is impatient interrupts twice: nobody is left to wait for, and no worker outlives the command.

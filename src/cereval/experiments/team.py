@@ -86,7 +86,8 @@ def _evaluate(scores: Floats, history: Floats | None, eps: float, seed: int) -> 
 
 def _order(benchmark: Benchmark, order: int) -> NDArray[np.int64]:
     """Shuffle the columns whose scores vary."""
-    varying = np.flatnonzero(np.nanstd(benchmark.scores, axis=0) > 0)
+    scored = np.flatnonzero(~np.isnan(benchmark.scores).all(axis=0))
+    varying = scored[np.nanstd(benchmark.scores[:, scored], axis=0) > 0]
     return np.random.default_rng([order, 5]).permutation(varying)
 
 

@@ -159,7 +159,9 @@ class Ties:
         """Return the pairs whose chance to be further apart than the tie is below `doubt`; never one that was not
         played.
         """
-        reach = float(ndtri(1 - doubt)) * claims.error
+        # The first form is that of all certificates so far; it has no finite value where 1 - doubt rounds to 1.
+        quantile = float(ndtri(1 - doubt) if doubt > np.finfo(float).eps else -ndtri(doubt))
+        reach = quantile * claims.error
         found: Bools = (np.abs(claims.gap) + reach < self.tie) & (claims.error < 1)
         return found
 

@@ -80,7 +80,7 @@ def make_app(store: SqlStore, url: str, *, host: str = "127.0.0.1", token: str) 
         Route("/runs/{run}/charts", pages.run_charts),
         Route("/runs/{run}/events", pages.run_events),
         Route("/runs/{run}/answers", pages.answers),
-        Route("/runs/{run}/answers/{draw:int}", pages.answer),
+        Route("/runs/{run}/answers/{draw}", pages.answer),
         Route("/runs/{run}/certificate.json", pages.certificate),
         Route("/runs/{run}/report.html", pages.report),
         Route("/runs/{run}/verify", pages.verify, methods=["POST"]),
@@ -231,7 +231,8 @@ class Pages:
     def answer(self, request: Request) -> Response:
         """Show one answer whole."""
         shown, part = self._shown(request), request.query_params.get("part", "")
-        row = run_page.one_answer(self.view.browser, shown, part, request.path_params["draw"])
+        draw = request.path_params["draw"]
+        row = run_page.one_answer(self.view.browser, shown, part, int(draw)) if _is_whole(draw) else None
         if row is None:
             raise HTTPException(404, "there is no such answer")
         return self.view.page(request, "answer.html", shown=shown, part=part, row=row)
@@ -364,7 +365,11 @@ async def form_of(request: Request) -> dict[str, str]:
 
 
 def _whole(text: str | None) -> int:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return int(text) if text is not None and _is_whole(text) else 0
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _stream(changes: AsyncIterator[tuple[str, str]]) -> Response:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import zipfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +34,33 @@ def certificate_of(log: EvalLog | str | Path) -> dict[str, Any]:
 
 def read_log(path: str | Path, *, header_only: bool) -> EvalLog:
     """Read a log; whatever is wrong with the file is one line."""
-    _check_sizes(path)
+    with open_regular(path):
+        pass  # what is missing, or no file at all, says so itself
     try:
-        return read_eval_log(str(path), header_only=header_only)
+        _check_sizes(path)
+        with _quiet():
+            return read_eval_log(str(path), header_only=header_only)
+    except BadContent:
+        raise
     except Exception as error:
         said = f"{type(error).__name__}: {shown(str(error))}"
         raise BadContent(f"{path} cannot be read as a log of Inspect ({said})") from None
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Inspect from repeating, on the terminal and as it stands, what a log says."""
+    logger = logging.getLogger("inspect_ai")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 def _check_sizes(path: str | Path) -> None:
-    """Refuse what is no regular file, and a small file that would unpack to a huge one."""
+    """Refuse a small file that would unpack to a huge one."""
     with open_regular(path) as file:
         members = zipfile.ZipFile(file).infolist() if zipfile.is_zipfile(file) else []
     largest = max((one.file_size for one in members), default=0)
@@ -55,9 +74,16 @@ def departures_of(path: str | Path, certificate: dict[str, Any]) -> list[str]:
     """Say where the samples of a log are not what its certificate says, such as after they were scored anew."""
     scorer = certificate["plan"]["scorer"]
     log = read_log(path, header_only=False)
-    if not any(str(scorer["name"]) in (one.scores or {}) for one in log.samples or []):
-        return [f"no sample of the log was scored by {scorer['name']}, which the certificate is about"]
-    told = told_in(log, scorer)
+    name = str(scorer.get("name"))
+    if not any(name in (one.scores or {}) for one in log.samples or []):
+        return [f"no sample of the log was scored by {name}, which the certificate is about"]
+    try:
+        with _quiet():
+            told = told_in(log, scorer)
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+        # The certificate holds, and the samples are a stranger's: a list where a number should be, and so on.
+        said = f"{type(error).__name__}: {shown(str(error))}"
+        return [f"the samples of the log are not those of a certified run ({said})"]
     return [
         f"draw {number}: the log's sample has item {item} with score {score}, "
         f"the certificate item {entry['item']} with score {entry['score']}"
