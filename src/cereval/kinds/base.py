@@ -37,6 +37,8 @@ class Kind(ABC):
     format: ClassVar[str]
     begins_with: ClassVar[str] = "settings"
     """The field of a certificate that the hash chain of its log begins with."""
+    without_history: ClassVar[str] = "--no-history"
+    """What is typed for a run that knows nothing of earlier ones."""
     fields: ClassVar[frozenset[str]] = frozenset({"settings", "side_information"})
     """What a certificate of this kind has beside the fields of all."""
     optional: ClassVar[frozenset[str]] = frozenset()

@@ -24,6 +24,7 @@ class Compare(Kind):
 
     name: ClassVar[str] = "compare"
     format: ClassVar[str] = "cereval-comparison/1"
+    without_history: ClassVar[str] = "--history none"
     audited: ClassVar[str] = "interval and decision recomputed by the audit"
     audit: ClassVar[str] = "cereval.certificate.audit.compare:CompareAudit"
     page: ClassVar[str] = "cereval.report.compare:compare_page"

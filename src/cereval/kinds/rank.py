@@ -28,6 +28,7 @@ class Rank(Kind):
 
     name: ClassVar[str] = "rank"
     format: ClassVar[str] = "cereval-ranking/1"
+    without_history: ClassVar[str] = "--history none"
     fields: ClassVar[frozenset[str]] = frozenset({"settings"})
     audited: ClassVar[str] = "order, answer and intervals recomputed by the audit"
     audit: ClassVar[str] = "cereval.certificate.audit.ranking:RankAudit"

@@ -411,7 +411,8 @@ def _history_note(plan: Plan, store: Store) -> str:
         )
     runs = f"{len(plan.history)} earlier runs" if many else "an earlier run"
     helps = "help" if many else "helps"
-    return f"history: {runs} {where} {helps} to choose questions (--no-history to do without)"
+    without = kind_of(plan).without_history
+    return f"history: {runs} {where} {helps} to choose questions ({without} to do without)"
 
 
 # -- what the store can say of a run ----------------------------------------------------------------------------------
