@@ -115,7 +115,7 @@ def test_the_fast_games_are_the_slow_ones(
 ) -> None:
     past = (np.random.default_rng(seed).uniform(size=(60, 4)) < 0.7).astype(float)
     squares = disagreement.expected_squares(past)
-    slowly = SlowRace.of(past.tolist(), seed)
+    slowly = SlowRace.of(past.tolist(), (seed,))
     if squares is None or slowly is None:
         pytest.fail("past models that differ tell items apart")
     noise = disagreement.NOISE

@@ -292,7 +292,7 @@ class RankSession(AskTell):
         self.confidence = in_open_unit_interval("confidence", confidence)
         super().__init__(Draws(None), None if budget is None else whole("budget", budget, 1))
         round_share = FIRST_ROUND_SHARE if self.revision < 3 else ROUND_SHARE
-        self._race = _race(self.pool.history, self.seed)
+        self._race = _race(self.pool, self.seed)
         self._rounds = Rounds(self.n_items, len(self.models), self.seed, round_share, self._race)
         self._round: Iterator[Draw] = iter(())
         self._planned, self._first_budget = 0, self.budget
@@ -481,12 +481,17 @@ class RankSession(AskTell):
         }
 
 
-def _race(history: Floats | None, seed: int) -> Race | None:
-    """Return the order that past models ask for; None: the uniform one."""
-    squares = expected_squares(history)
+def _race(pool: Pool, seed: int) -> Race | None:
+    """Return the order that past models ask for; None: the uniform one.
+
+    Other histories, other clocks: an earlier ranking with the same seed would have asked by the same clocks, and which
+    of its answers are in the history would say which items come next (see `methods.active.entropy`).
+    """
+    squares = expected_squares(pool.history)
     if squares is None:
         return None
-    return Race.drawn(race_weights(squares), NOISE + (1 - NOISE) * squares, seed)
+    entropy = [seed, int(pool.fingerprint()[:16], 16)]
+    return Race.drawn(race_weights(squares), NOISE + (1 - NOISE) * squares, entropy)
 
 
 def _checked_models(models: Sequence[str]) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ A score that is not known counts as the lowest possible: e and `seen` only fall.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,7 +72,7 @@ class Race:
     rest: Floats
 
     @classmethod
-    def drawn(cls, weights: Floats, expected: Floats, seed: int) -> Race:
+    def drawn(cls, weights: Floats, expected: Floats, seed: int | Sequence[int]) -> Race:
         """Draw the order of items with these weights; expected: of each item the square of a difference, in any
         unit."""
         finish = np.random.default_rng(seed).exponential(size=len(weights)) / weights

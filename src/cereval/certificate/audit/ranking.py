@@ -50,18 +50,18 @@ class RankingProof:
             score = entry["score"]
             self.scores[entry["model"]].append((0.0, 1.0) if score is None else (score, score))
             self.items[entry["model"]].append(entry["item"])
-        self.race = self._race(certificate.get("side_information", {}), settings["seed"])
+        self.race = self._race(certificate.get("side_information", {}), settings)
         uniform = np.random.default_rng(settings["seed"]).permutation(self.n_items)
         self.shared = uniform.tolist() if self.race is None else self.race.order
         self._set_levels(settings.get("engine", 1))
         self.wins = cache(self._wins)
         self.passes = cache(self._passes)
 
-    def _race(self, known: Mapping[str, Any], seed: int) -> SlowRace | None:
+    def _race(self, known: Mapping[str, Any], settings: Mapping[str, Any]) -> SlowRace | None:
         if "history" not in known:
             return None
         history = unpacked("history", known["history"], "<f8", self.n_items, 2)
-        return SlowRace.of(history.tolist(), seed)
+        return SlowRace.of(history.tolist(), (settings["seed"], int(settings["side_information"][:16], 16)))
 
     def _set_levels(self, engine: int) -> None:
         count = len(self.names)
