@@ -76,9 +76,7 @@ def test_items_on_which_the_past_disagreed_come_sooner() -> None:
 def test_another_past_means_other_clocks_even_where_the_weights_are_the_same() -> None:
     """Else an earlier ranking with this seed, now part of the past, would have been asked by the same clocks."""
     _, past = world(2)
-    orders = [
-        RankSession(400, NAMES, history=known, seed=1)._rounds.order for known in (past, past[:, ::-1])
-    ]
+    orders = [RankSession(400, NAMES, history=known, seed=1)._rounds.order for known in (past, past[:, ::-1])]
     same = float(np.corrcoef(np.argsort(orders[0]), np.argsort(orders[1]))[0, 1])
     assert same < 0.4
 
