@@ -337,7 +337,7 @@ def changed_log(path: Path, rng: random.Random) -> None:
         name = rng.choice([*parts, "header.json"]) if "header.json" in parts else rng.choice(list(parts))
         kind = rng.random()
         if kind < 0.8:
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 parts[name] = written_json(mutated(json.loads(parts[name]), rng), rng)
         elif kind < 0.9:
             parts[rng.choice((*parts, "../x.json", "samples/x.json", "\x1b[31m"))] = parts.pop(name)
