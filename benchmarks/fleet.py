@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 from benchmarks.postgres import Cluster, cluster, server_binaries
 from cereval.certificate.verify import verify
@@ -39,6 +40,7 @@ from cereval.runner.start import evidence
 from cereval.store.base import opened_store
 
 DELAY_S = 0.02
+BARE_S = 15.0
 SLACK_S = 0.05
 """Between the moment that an answer is stamped with and its commit."""
 
@@ -104,6 +106,31 @@ def server(folder: Path, port: int, slots: int) -> Iterator[str]:
         process.terminate()
         process.wait()
         process.stdout.close()
+
+
+def bare_share(folder: Path, port: int, slots: int) -> float:
+    """Share of the limit that a client reaches which does nothing but ask, one after the other on each connection.
+
+    What keeps it from all of it is the machine: other jobs, and the way between two processes.
+    """
+
+    async def ask(address: SplitResult, until: float) -> None:
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        body = json.dumps({"model": "m0", "messages": [{"role": "user", "content": "0: 1 + 1 ="}]}).encode()
+        head = f"POST {address.path}/chat/completions HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n"
+        while time.monotonic() < until:
+            writer.write(head.encode() + body)
+            fields = (await reader.readuntil(b"\r\n\r\n")).lower()
+            await reader.readexactly(int(fields.partition(b"content-length:")[2].split(b"\r\n")[0]))
+        writer.close()
+
+    async def all_connections(url: str) -> None:
+        until = time.monotonic() + BARE_S
+        await asyncio.gather(*(ask(urlsplit(url), until) for _ in range(slots)))
+
+    with server(folder, port, slots) as url:
+        asyncio.run(all_connections(url))
+    return Played({}, {}, 0, logged(folder), BARE_S).busy(slots)
 
 
 # -- what is played ---------------------------------------------------------------------------------------------------
@@ -198,6 +225,11 @@ class Played:
         return len(self.log) * DELAY_S / (slots * self.span_s)
 
 
+def logged(folder: Path) -> tuple[Asked, ...]:
+    """The requests that a server has logged."""
+    return tuple(Asked(*entry) for entry in json.loads((folder / "log.json").read_text(encoding="utf-8")))
+
+
 def free_port() -> int:
     """A port that nobody listens at: both servers use it, for the address is part of every plan."""
     with socket.socket() as probe:
@@ -226,7 +258,7 @@ def played(
                 trouble.end()
     wall = time.monotonic() - began
     assert done.exit_code == 0, done.as_dict()
-    log = tuple(Asked(*entry) for entry in json.loads((folder / "log.json").read_text()))
+    log = logged(folder)
     stored: dict[tuple[str, str], float] = {}
     invalid = 0
     with opened_store(url) as store:
@@ -302,8 +334,8 @@ def busy_workers() -> list[int]:
     return sorted(ages, key=lambda pid: -ages[pid])
 
 
-def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played, Played]:
-    """The undisturbed fleet and the disturbed one."""
+def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played, Played, list[float]]:
+    """The undisturbed fleet, the disturbed one, and what a bare client reached before and after that."""
     binaries = server_binaries()
     if binaries is None:
         raise SystemExit("no PostgreSQL server is installed (pg_ctl not found)")
@@ -318,11 +350,13 @@ def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played
             url = database.database()
             trouble = Trouble(database, url, every_s, restart_after_s)
             many = {**fleet, "workers": size.workers}
+            bare = [bare_share(folder, port, size.slots)]
             storm = played(folder, port, size.slots, many, "ray", url, trouble)
-    return calm, storm
+            bare.append(bare_share(folder, port, size.slots))
+    return calm, storm, bare
 
 
-def table(size: Size, calm: Played, storm: Played) -> str:
+def table(size: Size, calm: Played, storm: Played, bare: list[float]) -> str:
     """The figures as markdown."""
     same = sum(calm.certificates.get(name) == one for name, one in storm.certificates.items())
     rows = [
@@ -345,6 +379,8 @@ def table(size: Size, calm: Played, storm: Played) -> str:
             f"{calm.nominal(size.slots):.1%}",
             f"{storm.nominal(size.slots):.1%}",
         ),
+        ("share that a bare client reached before, after", "", ", ".join(f"{one:.1%}" for one in bare)),
+        ("share of what a bare client reached", "", f"{storm.busy(size.slots) / fmean(bare):.1%}"),
     ]
     head = "| | undisturbed, one after the other | Ray, disturbed |\n|---|---|---|\n"
     return head + "".join(f"| {name} | {left} | {right} |\n" for name, left, right in rows)
@@ -381,8 +417,8 @@ def main() -> int:
         return 0
     slots = options.slots or options.connections
     size = Size(options.models, options.sets, options.items, options.eps, options.connections, slots)
-    calm, storm = measured(size, options.every, options.restart_after)
-    text = table(size, calm, storm)
+    calm, storm, bare = measured(size, options.every, options.restart_after)
+    text = table(size, calm, storm, bare)
     print(text)
     if options.out is not None:
         title = (
