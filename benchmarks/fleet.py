@@ -2,9 +2,10 @@
 
 8 models x 5 data sets behind a scripted server of 20 ms, limited to a few connections. Once undisturbed, one run after
 the other; once on a local Ray cluster with a worker killed every 5 s and PostgreSQL restarted once. The certificates
-must be the same, no answer that was stored may be asked for again, and the server's connections must be busy.
+must be the same, no answer that was stored may be asked for again, and the server must be busy.
 
     python -m benchmarks.fleet --out benchmarks/results/fleet-DATE.md
+    python -m benchmarks.fleet --slots 2 --connections 6    # a server that works on two at a time and has others wait
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 from benchmarks.postgres import Cluster, cluster, server_binaries
 from cereval.certificate.verify import verify
@@ -38,6 +40,7 @@ from cereval.runner.start import evidence
 from cereval.store.base import opened_store
 
 DELAY_S = 0.02
+BARE_S = 15.0
 SLACK_S = 0.05
 """Between the moment that an answer is stamped with and its commit."""
 
@@ -48,24 +51,26 @@ SLACK_S = 0.05
 class Logging(Handler):
     """Plays several models, by the names that are asked for, and keeps a log of all requests."""
 
-    def __init__(self, models: Mapping[str, ScriptedModel]) -> None:
+    def __init__(self, models: Mapping[str, ScriptedModel], slots: int) -> None:
         super().__init__(next(iter(models.values())))
         self.models = models
         self.log: list[list[Any]] = []
+        self._slots = asyncio.Semaphore(slots)
 
     async def _completion(self, request: dict[str, Any], messages: Messages) -> bytes | None:
-        came = time.time()
-        entry = [came, came, str(request["model"]), last_text(messages)]
-        self.log.append(entry)
-        answer = await super()._completion(request, messages)
-        entry[1] = time.time()
-        return answer
+        async with self._slots:
+            came = time.time()
+            entry = [came, came, str(request["model"]), last_text(messages)]
+            self.log.append(entry)
+            answer = await super()._completion(request, messages)
+            entry[1] = time.time()
+            return answer
 
     async def _turn(self, request: dict[str, Any], messages: Messages) -> Turn:
         return self.models[str(request["model"])].turn(messages)
 
 
-def serve(folder: Path, port: int) -> None:
+def serve(folder: Path, port: int, slots: int) -> None:
     """Serve until SIGTERM, then write the log."""
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
     accuracies = json.loads((folder / "models.json").read_text(encoding="utf-8"))
@@ -73,7 +78,8 @@ def serve(folder: Path, port: int) -> None:
         {
             name: ScriptedModel(key, accuracy, seed=number, delay_s=DELAY_S)
             for number, (name, accuracy) in enumerate(accuracies.items())
-        }
+        },
+        slots,
     )
 
     async def until_told() -> None:
@@ -88,9 +94,10 @@ def serve(folder: Path, port: int) -> None:
 
 
 @contextmanager
-def server(folder: Path, port: int) -> Iterator[str]:
+def server(folder: Path, port: int, slots: int) -> Iterator[str]:
     """The server in a process of its own; its log is in `folder`/log.json once the context is left."""
-    command = [sys.executable, "-m", "benchmarks.fleet", "--serve", str(folder), "--port", str(port)]
+    own = ["--serve", str(folder), "--port", str(port), "--slots", str(slots)]
+    command = [sys.executable, "-m", "benchmarks.fleet", *own]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -101,18 +108,44 @@ def server(folder: Path, port: int) -> Iterator[str]:
         process.stdout.close()
 
 
+def bare_share(folder: Path, port: int, slots: int) -> float:
+    """Share of the limit that a client reaches which does nothing but ask, one after the other on each connection.
+
+    What keeps it from all of it is the machine: other jobs, and the way between two processes.
+    """
+
+    async def ask(address: SplitResult, until: float) -> None:
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        body = json.dumps({"model": "m0", "messages": [{"role": "user", "content": "0: 1 + 1 ="}]}).encode()
+        head = f"POST {address.path}/chat/completions HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n"
+        while time.monotonic() < until:
+            writer.write(head.encode() + body)
+            fields = (await reader.readuntil(b"\r\n\r\n")).lower()
+            await reader.readexactly(int(fields.partition(b"content-length:")[2].split(b"\r\n")[0]))
+        writer.close()
+
+    async def all_connections(url: str) -> None:
+        until = time.monotonic() + BARE_S
+        await asyncio.gather(*(ask(urlsplit(url), until) for _ in range(slots)))
+
+    with server(folder, port, slots) as url:
+        asyncio.run(all_connections(url))
+    return Played({}, {}, 0, logged(folder), BARE_S).busy(slots)
+
+
 # -- what is played ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a fleet is played."""
+    """How large a fleet is played. connections: of the fleet's limit. slots: requests that the server works on."""
 
     models: int = 8
     sets: int = 5
-    items: int = 400
-    eps: float = 0.08
+    items: int = 1000
+    eps: float = 0.05
     connections: int = 2
+    slots: int = 2
     workers: int = 5
 
 
@@ -137,12 +170,11 @@ def written(folder: Path, size: Size) -> dict[str, Any]:
         "eps": size.eps,
         "seed": 1,
         "limits": {"connections": size.connections},
-        "connections": 2 * size.connections,
     }
 
 
 class Asked(NamedTuple):
-    """One request: when it came, when it was answered, which model was asked what."""
+    """One request: when it came to a slot, when it was answered, which model was asked what."""
 
     came: float
     answered: float
@@ -183,13 +215,18 @@ class Played:
         """Seconds that the server itself took for a request, on average: its delay and its own work."""
         return fmean(one.answered - one.came for one in self.log)
 
-    def busy(self, connections: int) -> float:
-        """Share of the connections' time that the server was at work, from the first request to the last answer."""
-        return len(self.log) * self.service_s / (connections * self.span_s)
+    def busy(self, slots: int) -> float:
+        """Share of the slots' time that the server was at work, from the first request to the last answer."""
+        return len(self.log) * self.service_s / (slots * self.span_s)
 
-    def nominal(self, connections: int) -> float:
+    def nominal(self, slots: int) -> float:
         """The same, of a server that takes no time beyond its delay."""
-        return len(self.log) * DELAY_S / (connections * self.span_s)
+        return len(self.log) * DELAY_S / (slots * self.span_s)
+
+
+def logged(folder: Path) -> tuple[Asked, ...]:
+    """The requests that a server has logged."""
+    return tuple(Asked(*entry) for entry in json.loads((folder / "log.json").read_text(encoding="utf-8")))
 
 
 def free_port() -> int:
@@ -200,11 +237,17 @@ def free_port() -> int:
 
 
 def played(
-    folder: Path, port: int, fleet: dict[str, Any], on: str, url: str, trouble: Trouble | None = None
+    folder: Path,
+    port: int,
+    slots: int,
+    fleet: dict[str, Any],
+    on: str,
+    url: str,
+    trouble: Trouble | None = None,
 ) -> Played:
     """Carry out a fleet, with trouble or without."""
     began = time.monotonic()
-    with server(folder, port) as address:
+    with server(folder, port, slots) as address:
         if trouble is not None:
             trouble.start()
         try:
@@ -214,7 +257,7 @@ def played(
                 trouble.end()
     wall = time.monotonic() - began
     assert done.exit_code == 0, done.as_dict()
-    log = tuple(Asked(*entry) for entry in json.loads((folder / "log.json").read_text()))
+    log = logged(folder)
     stored: dict[tuple[str, str], float] = {}
     invalid = 0
     with opened_store(url) as store:
@@ -290,8 +333,8 @@ def busy_workers() -> list[int]:
     return sorted(ages, key=lambda pid: -ages[pid])
 
 
-def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played, Played]:
-    """The undisturbed fleet and the disturbed one."""
+def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played, Played, list[float]]:
+    """The undisturbed fleet, the disturbed one, and what a bare client reached before and after that."""
     binaries = server_binaries()
     if binaries is None:
         raise SystemExit("no PostgreSQL server is installed (pg_ctl not found)")
@@ -302,14 +345,17 @@ def measured(size: Size, every_s: float, restart_after_s: float) -> tuple[Played
         folder = Path(name)
         fleet, port = written(folder, size), free_port()
         with started(2):
-            calm = played(folder, port, {**fleet, "workers": 1}, "local", database.database())
+            calm = played(folder, port, size.slots, {**fleet, "workers": 1}, "local", database.database())
             url = database.database()
             trouble = Trouble(database, url, every_s, restart_after_s)
-            storm = played(folder, port, {**fleet, "workers": size.workers}, "ray", url, trouble)
-    return calm, storm
+            many = {**fleet, "workers": size.workers}
+            bare = [bare_share(folder, port, size.slots)]
+            storm = played(folder, port, size.slots, many, "ray", url, trouble)
+            bare.append(bare_share(folder, port, size.slots))
+    return calm, storm, bare
 
 
-def table(size: Size, calm: Played, storm: Played) -> str:
+def table(size: Size, calm: Played, storm: Played, bare: list[float]) -> str:
     """The figures as markdown."""
     same = sum(calm.certificates.get(name) == one for name, one in storm.certificates.items())
     rows = [
@@ -324,14 +370,16 @@ def table(size: Size, calm: Played, storm: Played) -> str:
         ("ms that a request took the server", f"{calm.service_s * 1e3:.1f}", f"{storm.service_s * 1e3:.1f}"),
         (
             "share of the server's limit",
-            f"{calm.busy(size.connections):.0%}",
-            f"{storm.busy(size.connections):.0%}",
+            f"{calm.busy(size.slots):.1%}",
+            f"{storm.busy(size.slots):.1%}",
         ),
         (
             "the same, had it taken 20.0 ms",
-            f"{calm.nominal(size.connections):.0%}",
-            f"{storm.nominal(size.connections):.0%}",
+            f"{calm.nominal(size.slots):.1%}",
+            f"{storm.nominal(size.slots):.1%}",
         ),
+        ("share that a bare client reached before, after", "", ", ".join(f"{one:.1%}" for one in bare)),
+        ("share of what a bare client reached", "", f"{storm.busy(size.slots) / fmean(bare):.1%}"),
     ]
     head = "| | undisturbed, one after the other | Ray, disturbed |\n|---|---|---|\n"
     return head + "".join(f"| {name} | {left} | {right} |\n" for name, left, right in rows)
@@ -340,7 +388,7 @@ def table(size: Size, calm: Played, storm: Played) -> str:
 def met(size: Size, calm: Played, storm: Played) -> bool:
     """Whether all that the benchmark demands holds."""
     same = storm.certificates == calm.certificates and not storm.invalid
-    return same and not storm.asked_again and storm.busy(size.connections) >= 0.9
+    return same and not storm.asked_again and storm.busy(size.slots) >= 0.9
 
 
 def main() -> int:
@@ -355,22 +403,29 @@ def main() -> int:
     )
     parser.add_argument("--models", type=int, default=8)
     parser.add_argument("--sets", type=int, default=5)
-    parser.add_argument("--connections", type=int, default=2, help="the server's limit")
+    parser.add_argument("--items", type=int, default=1000, help="questions of a data set")
+    parser.add_argument("--eps", type=float, default=0.05)
+    parser.add_argument("--connections", type=int, default=2, help="the fleet's limit for the server")
+    parser.add_argument(
+        "--slots", type=int, help="requests that the server works on at a time; by default as many"
+    )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.serve is not None:
-        serve(options.serve, options.port)
+        serve(options.serve, options.port, options.slots)
         return 0
-    size = Size(options.models, options.sets, connections=options.connections)
-    calm, storm = measured(size, options.every, options.restart_after)
-    text = table(size, calm, storm)
+    slots = options.slots or options.connections
+    size = Size(options.models, options.sets, options.items, options.eps, options.connections, slots)
+    calm, storm, bare = measured(size, options.every, options.restart_after)
+    text = table(size, calm, storm, bare)
     print(text)
     if options.out is not None:
         title = (
             "# A fleet on Ray, disturbed\n\n"
-            f"`python -m benchmarks.fleet --models {size.models} --sets {size.sets}`: {size.models} models x "
-            f"{size.sets} data sets, a server of 20 ms limited to "
-            f"{size.connections} connections, a worker killed every {options.every:g} s.\n\n"
+            f"`python -m benchmarks.fleet --connections {size.connections} --slots {size.slots}`: {size.models} models "
+            f"x {size.sets} data sets of {size.items:,} questions, eps {size.eps:g}; a server of 20 ms that works on "
+            f"{size.slots} at a time, and a fleet limited to {size.connections} connections; a worker killed every "
+            f"{options.every:g} s.\n\n"
         )
         options.out.write_text(title + text, encoding="utf-8")
     return 0 if met(size, calm, storm) else 1

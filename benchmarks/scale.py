@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -194,6 +195,28 @@ def extend_cost(small: str, more: str, store: str) -> Cost:
     return Cost("`extend` by 10^6 new items, whole", NEW, wall, cpu, peak_mb())
 
 
+WHOLE: dict[str, list[str]] = {
+    "run --eps 0.1": ["--model", "scripted/0.7"],
+    "run --eps 0.1 --mix 'topic 1=0.6,topic 2=0.4'": ["--model", "scripted/0.7"],
+    "compare": ["--model", "scripted/0.8", "--model", "scripted/0.5"],
+    "rank": [flag for share in ("0.9", "0.5", "0.1") for flag in ("--model", f"scripted/{share}")],
+    "tasks --by category --eps 0.1": ["--model", "scripted/0.7"],
+}
+"""Commands that are run to their end, and the models that they ask."""
+
+
+def whole_cost(command: str, path: str, size: int, store: str) -> Cost:
+    """Carry a command out, from its first line to its certificate."""
+    from cereval.cli.main import main
+
+    name, *flags = shlex.split(command)
+    more = [path, *flags, *WHOLE[command], "--store", store, "--seed", "1", "--scorer", "contains"]
+    watch = Watch()
+    with redirect_stdout(StringIO()):
+        assert main([name, *more]) == 0, command
+    return Cost(f"`{command}`, {Path(path).suffix[1:]}, whole", size, *watch.read(), peak_mb())
+
+
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -232,6 +255,12 @@ def file_costs(most: int) -> list[Cost]:
                 found.append(alone(first_call_cost, str(large), size, store))
                 large.unlink()
         if most >= NEW:
+            lines = Path(folder) / "large.jsonl"
+            alone(write_jsonl, lines, NEW)
+            for number, command in enumerate(WHOLE):
+                url = f"sqlite:///{folder}/whole-{number}.db"
+                found.append(alone(whole_cost, command, str(lines), NEW, url))
+            lines.unlink()
             alone(write_parquet, Path(small), 10_000)
             alone(write_parquet, Path(more), NEW, 10_000)
             found.append(alone(extend_cost, small, more, f"sqlite:///{folder}/grown.db"))

@@ -42,7 +42,7 @@ from cereval.runner.run import Outcome as Outcome
 from cereval.runner.run import run as run_loop
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
-from cereval.runner.start import Start, changed, held, planned, start
+from cereval.runner.start import Start, changed, held, planned, start, stored_items
 from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, Store, opened_store
 
@@ -324,9 +324,10 @@ async def carry_out(
 
     reuse: which answers that the store has already may be taken instead of asking.
     """
-    if kind_of(plan) is not kind_of(work.plan):
+    if kind_of(plan) is not kind_of(work.plan) or plan.data_hash != work.plan.data_hash:
         await work.close()
-        work = opened(plan, work.items, work.circumstances)
+        same = plan.data_hash == work.plan.data_hash
+        work = opened(plan, work.items if same else stored_items(plan, store), work.circumstances)
     try:
         with held(plan, store):
             begun = _begun(start(plan, work.items, store), store, change)

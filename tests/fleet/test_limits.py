@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from cereval.fleet.limits import MINUTE_S, TURN_S, Door, ServerLimits, Turnstile, Visitor, kept
+from cereval.models import gate
+from cereval.models.base import Messages, last_text
+from cereval.models.openai_model import OpenAIModel, open_openai
 from cereval.models.retries import FaultError
+from cereval.models.scripted import ScriptedModel
+from cereval.models.server import Handler, serving
 
 
 class Clock:
@@ -134,6 +139,33 @@ def test_a_run_passes_its_leave_on_for_a_turn_and_no_longer() -> None:
         calls, waited = visit(all_calls(door))
     assert calls > 10
     assert waited < 20 * TURN_S
+
+
+def test_the_next_call_goes_out_before_an_answer_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "STAND_BACK_S", 0.2)
+    happened: list[str] = []
+
+    class Noting(Handler):
+        async def _completion(self, request: dict[str, Any], messages: Messages) -> bytes | None:
+            happened.append(f"asked {last_text(messages)}")
+            return await super()._completion(request, messages)
+
+    async def ask(model: OpenAIModel, question: str) -> None:
+        await model.answer([{"role": "user", "content": question}])
+        happened.append(f"read {question}")
+
+    async def both(door: Door) -> None:
+        mark = gate.GATE.set(Visitor(door))
+        async with serving(Noting(ScriptedModel({"1": "1", "2": "2"}))) as url:
+            model = open_openai("m", base_url=url)
+            await asyncio.gather(ask(model, "1"), ask(model, "2"))
+            await model.close()
+        gate.GATE.reset(mark)
+
+    with kept({"*": ServerLimits(connections=1)}) as door:
+        assert door is not None
+        visit(both(door))
+    assert [one.split()[0] for one in happened] == ["asked", "asked", "read", "read"]
 
 
 def test_where_calls_are_counted_a_leave_is_good_for_one() -> None:

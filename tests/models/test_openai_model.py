@@ -6,7 +6,6 @@ import asyncio
 import socket
 import traceback
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 
@@ -15,7 +14,7 @@ from cereval.models.base import EndpointError, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url, open_openai
 from cereval.models.prices import Price
-from cereval.models.retries import Retries, fault_of
+from cereval.models.retries import Broken, Retries, fault_of
 from cereval.models.scripted import FaultKind, Faults, ScriptedModel
 from cereval.models.server import Handler, _response, serving
 
@@ -123,12 +122,10 @@ def test_a_web_page_is_no_model() -> None:
 
 @pytest.mark.parametrize("cause", ["ConnectTimeout", "ReadTimeout"])
 def test_no_connection_in_time_is_told_from_no_answer_in_time(cause: str) -> None:
-    import openai
+    import httpx2
 
-    # httpx, or whatever the SDK of the day sends its requests with.
-    transport = import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
-    error = openai.APITimeoutError(request=transport.Request("POST", "http://x"))
-    error.__cause__ = getattr(transport, cause)("")
+    error = Broken()
+    error.__cause__ = getattr(httpx2, cause)("")
     fault = fault_of(error, "http://x")
     assert fault.absent == (cause == "ConnectTimeout")
     assert ("cannot reach" in fault.message) == fault.absent
@@ -237,3 +234,20 @@ def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     assert open_openai("gpt-4o").price is None
     assert open_openai("gpt-4o").endpoint == "http://127.0.0.1:9/v1"
+
+
+def test_requests_carry_the_key_and_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.delenv("OPENAI_PROJECT_ID", raising=False)
+    seen: dict[str, str] = {}
+
+    class Noting(Handler):
+        async def _response(self, line: str, headers: dict[str, str], body: bytes) -> bytes | None:
+            seen.update(headers)
+            return await super()._response(line, headers, body)
+
+    assert asyncio.run(answers(Noting(ScriptedModel(KEY, 1.0)), ["1+1"])) == ["2"]
+    assert (seen["authorization"], seen["openai-organization"]) == (f"Bearer {SECRET}", "org-1")
+    assert "openai-project" not in seen
+    assert seen["user-agent"].startswith("cereval/")

@@ -6,14 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import cereval
+from cereval.api import Bounds
 from cereval.certificate.verify import verify
 from cereval.datasets import large
+from cereval.errors import InvalidInput
 from cereval.goals.compare import Sign
 from cereval.goals.rank import Order
 from cereval.goals.tasks import Macro
+from cereval.runner.prepare import read_data
+from cereval.runner.request import Request
 from cereval.runner.start import evidence
 from cereval.store.base import opened_store
 
@@ -77,3 +83,91 @@ def test_tasks_of_a_large_file_are_those_of_a_small_one(tmp_path: Path, read: li
         store="sqlite://",
     )
     assert done.outcome.plan.tasks == ("!first", "(none)", "sums")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_begun_with_all_questions_in_memory_goes_on(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions read large files whole, and knew the questions by another hash."""
+    asked: dict[str, Any] = {"scorer": "contains", "store": f"sqlite:///{tmp_path}/runs.db", **WAYS[way]}
+    begun = cereval.run(questions(tmp_path), bounds=Bounds(None, 20), **asked).outcome
+    monkeypatch.setattr(large, "LARGE", 100)
+    repeated = cereval.run(questions(tmp_path), **asked).outcome
+    assert (repeated.run_id, begun.calls) == (begun.run_id, 20)
+    assert repeated.kept == 20
+    with opened_store(asked["store"]) as kept:
+        assert verify(repeated.certificate, evidence(repeated.certificate, kept)).status == "valid"
+    anew = cereval.run(questions(tmp_path), fresh=True, **asked).outcome
+    assert anew.run_id != begun.run_id
+    assert cereval.run(questions(tmp_path), **asked).outcome.run_id == anew.run_id
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_repeated_command_goes_on_with_its_run(way: str, tmp_path: Path, read: list[int]) -> None:
+    asked: dict[str, Any] = {"scorer": "contains", "store": f"sqlite:///{tmp_path}/runs.db", **WAYS[way]}
+    begun = cereval.run(questions(tmp_path), bounds=Bounds(None, 20), **asked).outcome
+    repeated = cereval.run(questions(tmp_path), **asked).outcome
+    assert (repeated.run_id, repeated.kept) == (begun.run_id, 20)
+    assert len(set(read)) < ITEMS / 2
+
+
+def weighed(folder: Path, suffix: str) -> str:
+    """Questions with a category and a weight, with a blank line where there can be one."""
+    rows = [
+        {
+            "id": f"q{row}",
+            "question": f"{row} + 1",
+            "answer": str(row + 1),
+            "category": ("sums", "law")[row % 3 == 0],
+            "asked": row % 7 + 1,
+        }
+        for row in range(600)
+    ]
+    file = folder / f"weighed{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    else:
+        lines = [json.dumps(row) for row in rows]
+        file.write_text("\n".join([*lines[:50], "", *lines[50:]]), encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("target", [{"weights": "asked"}, {"mix": "law=0.7,sums=0.3"}])
+def test_weights_of_a_large_file_are_those_of_a_small_one(
+    suffix: str, target: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {"model": "scripted/0.9", "eps": 0.1, "scorer": "contains", "seed": 1, **target}
+    file = weighed(tmp_path, suffix)
+    small = cereval.run(file, store="sqlite://", **asked).outcome
+    monkeypatch.setattr(large, "LARGE", 100)
+    store = f"sqlite:///{tmp_path}/runs.db"
+    big = cereval.run(file, store=store, **asked).outcome
+    assert big.plan.data_hash != small.plan.data_hash, "it stayed on disk"
+    assert big.plan.weights == small.plan.weights
+    with opened_store(store) as kept:
+        assert verify(big.certificate, evidence(big.certificate, kept)).status == "valid"
+
+
+@pytest.mark.parametrize(
+    ("weights", "says"), [("askd", "asked"), ("id", "a field of the data"), ("note", "q7")]
+)
+def test_weights_that_are_none(weights: str, says: str, tmp_path: Path, read: list[int]) -> None:
+    del read
+    file = tmp_path / "large.jsonl"
+    rows = [
+        {"id": f"q{n}", "question": f"{n}?", "answer": "1", "asked": 1, "note": "x" if n == 7 else 2}
+        for n in range(200)
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(InvalidInput, match=says):
+        cereval.run(str(file), model="scripted/0.9", scorer="contains", store="sqlite://", weights=weights)
+
+
+def test_worked_examples_have_no_weight(tmp_path: Path, read: list[int]) -> None:
+    del read
+    data, examples = read_data(Request(data=weighed(tmp_path, ".jsonl"), few_shot=3), on_disk=True)
+    left = [row for row in range(600) if f"q{row}" not in {example.id for example in examples}]
+    assert isinstance(data.items, large.FileItems)
+    assert list(data.items.column("asked")) == [row % 7 + 1 for row in left]

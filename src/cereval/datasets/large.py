@@ -69,6 +69,9 @@ class RowReader(Protocol):
     def batches(self, parts: Fields) -> Iterator[Any]:
         """Yield Arrow tables with the columns of the parts, in the order of the rows."""
 
+    def column(self, name: str) -> Iterator[Any]:
+        """Yield the values of one column, in the order of the rows; the file must have been gone through."""
+
     def row(self, number: int) -> Row: ...
 
     def place(self, number: int) -> str:
@@ -118,6 +121,16 @@ class FileItems(Sequence[Item]):
         if hashes is None or not len(self._left_out):
             return hashes
         return np.delete(hashes, self._left_out)
+
+    @property
+    def metadata(self) -> list[str]:
+        """Return the names of the fields that have no part."""
+        return [name for name in self._rows.names if name not in self.parts.used()]
+
+    def column(self, name: str) -> Iterator[Any]:
+        """Yield what the items have under a field, in their order; None where one has nothing."""
+        left_out = set(self._left_out.tolist())
+        return (value for row, value in enumerate(self._rows.column(name)) if row not in left_out)
 
     def without(self, items: Sequence[int] | Integers) -> FileItems:
         """Return the others."""
@@ -492,6 +505,10 @@ class ParquetRows:
     def _read_piece(self, number: int) -> Any:
         return self._pieces.get_batch(number)
 
+    def column(self, name: str) -> Iterator[Any]:
+        for number in range(self._pieces.num_record_batches):
+            yield from column_values(self.path, name, self._pieces.get_batch(number).column(name))
+
     def row(self, number: int) -> Row:
         piece, place = divmod(number, PIECE)
         one = self._piece(piece).slice(place, 1)
@@ -559,24 +576,33 @@ class JsonlRows:
         self.names = list(dict.fromkeys(name for row in head for name in row))
 
     def batches(self, parts: Fields) -> Iterator[Any]:
-        wanted = [name for name in self.names if name in parts.used()]
-        schema = self._schema(wanted)
-        begun, lines = [], 0
+        begun = []
+        for table, starts, filled, lines in self._tables(
+            [name for name in self.names if name in parts.used()]
+        ):
+            begun.append(starts[filled])
+            self._blank = np.concatenate((self._blank, lines + np.flatnonzero(~filled)))
+            yield table
+        self._starts = np.concatenate(begun)
+
+    def column(self, name: str) -> Iterator[Any]:
+        for table, *_ in self._tables([name]):
+            yield from column_values(self.path, name, table.column(name))
+
+    def _tables(self, wanted: Sequence[str]) -> Iterator[tuple[Any, Integers, NDArray[np.bool_], int]]:
+        """Yield columns block by block, with where its lines begin, which are not blank, and how many came before."""
+        schema, lines = self._schema(wanted), 0
         self._file.seek(0)
         for start, block in self._blocks():
             ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
             starts = np.concatenate(([0], ends + 1))
             starts = starts[starts < len(block)]
+            filled = np.ones(len(starts), dtype=bool)
             table = None if schema is None else _parsed(block, schema)
             if table is None or table.num_rows != len(starts):
                 table, filled = self._parsed_slowly(block, starts, lines, wanted)
-                self._blank = np.concatenate((self._blank, lines + np.flatnonzero(~filled)))
-                begun.append(start + starts[filled])
-            else:
-                begun.append(start + starts)
+            yield table, start + starts, filled, lines
             lines += len(starts)
-            yield table
-        self._starts = np.concatenate(begun)
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Yield whole lines, about sixteen megabytes at a time, with where they begin."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,28 +31,36 @@ def is_table(value: str) -> bool:
     return Path(value).suffix.lower() in TABLES
 
 
-def weights_of_items(value: str, ids: Sequence[str], column: Callable[[str], Sequence[Any]]) -> Floats:
+def may_stay_on_disk(weights: str | None) -> bool:
+    """Tell whether the questions of a large file may stay where they are: not where a table has their weights.
+
+    It names them by their ids, which are not all in memory there.
+    """
+    return weights is None or not is_table(weights)
+
+
+def weights_of_items(value: str, ids: Sequence[str], column: Callable[[str], Iterable[Any]]) -> Floats:
     """Return weights from a file (`item`, `weight`) or from a column, which `column` looks up."""
     from cereval.datasets.tables import read_column
 
-    values = read_column(value, WEIGHTS, ids) if is_table(value) else list(column(value))
-    return numbers(values, value, ids)
+    values = read_column(value, WEIGHTS, ids) if is_table(value) else column(value)
+    return numbers(values, value, lambda row: ids[row])
 
 
-def numbers(values: Sequence[Any], source: str, ids: Sequence[str]) -> Floats:
+def numbers(values: Iterable[Any], source: str, id_of: Callable[[int], str]) -> Floats:
     """Return the values as floats; the first that is no weight is named with its item."""
     import numpy as np
 
-    found = []
-    for row, value in enumerate(values):
+    def number(row: int, value: Any) -> float:
         try:
-            number = float(value)
+            found = float(value)
         except (TypeError, ValueError, OverflowError):
-            number = float("nan")
-        if not 0 <= number < float("inf"):
-            raise InvalidInput("--weights", f"numbers >= 0 in {source}", f"{value!r} for item {ids[row]}")
-        found.append(number)
-    return np.array(found)
+            found = float("nan")
+        if not 0 <= found < float("inf"):
+            raise InvalidInput("--weights", f"numbers >= 0 in {source}", f"{value!r} for item {id_of(row)}")
+        return found
+
+    return np.fromiter((number(row, value) for row, value in enumerate(values)), dtype=np.float64)
 
 
 def mix_of(value: str) -> dict[str, float]:
@@ -85,3 +93,12 @@ def mixed(value: str, categories: Sequence[str | None] | None) -> Floats:
     if categories is None or not any(categories):
         raise InvalidInput("--mix", "given for items that have a category", value)
     return mix_weights([category or "" for category in categories], mix_of(value))
+
+
+def mixed_codes(value: str, names: Sequence[str], codes: NDArray[np.int64]) -> Floats:
+    """Return the weights of a mix, where each item's category is the number of its name."""
+    from cereval.items.mix import shared_weights
+
+    if not any(names):
+        raise InvalidInput("--mix", "given for items that have a category", value)
+    return shared_weights(names, codes, mix_of(value))

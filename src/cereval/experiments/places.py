@@ -17,6 +17,9 @@ RETRIES = 5
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """One thread in each process is fastest where there are as many processes as cores."""
 
+SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_worker_niceness": "0"}
+"""Of a cluster that is started here: its workers are as urgent as whoever started it, and not less than all else."""
+
 
 @contextmanager
 def cluster(cores: int | None = None) -> Iterator[Any]:
@@ -24,7 +27,8 @@ def cluster(cores: int | None = None) -> Iterator[Any]:
     ray = optional("ray", "ray")
     mine = not ray.is_initialized()
     if mine:
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        for name, value in SETTINGS.items():
+            os.environ.setdefault(name, value)
         started: dict[str, Any] = {"include_dashboard": False, "num_cpus": cores}
         try:
             ray.init(

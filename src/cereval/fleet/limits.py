@@ -262,20 +262,24 @@ class Desk:
         self._asked -= 1
         self._use(leave, tokens=0)
 
-    def passed_on(self, leave: Leave, tokens: int | None) -> None:
-        """Take a leave back from a call: for the next one, as long as its turn lasts, else for the driver."""
-        if time.monotonic() < leave.until:
-            self._use(leave, tokens)
-        else:
-            self._give_back(leave.number, tokens)
+    def passed_on(self, leave: Leave, tokens: int | None) -> bool:
+        """Take a leave back from a call: for the next one, as long as its turn lasts, else for the driver.
 
-    def _use(self, leave: Leave, tokens: int | None) -> None:
+        Return whether there was a next one.
+        """
+        if time.monotonic() < leave.until:
+            return self._use(leave, tokens)
+        self._give_back(leave.number, tokens)
+        return False
+
+    def _use(self, leave: Leave, tokens: int | None) -> bool:
         while self._waiting:
             told = self._waiting.popleft()
             if not told.done():
                 told.set_result(leave)
-                return
+                return True
         self._give_back(leave.number, tokens)
+        return False
 
     def close(self) -> None:
         """Tell all who wait that the fleet has ended; nothing that was asked for will come."""
@@ -308,17 +312,16 @@ class Visitor:
         self._inside[self._next] = desk, leave
         return self._next
 
-    def answered(self, leave: int) -> None:
-        if self._inside[leave][1].until:
-            self._passed_on(leave, None)
+    def answered(self, leave: int) -> bool:
+        return bool(self._inside[leave][1].until) and self._passed_on(leave, None)
 
     async def leave(self, leave: int, tokens: int | None) -> None:
         if leave in self._inside:
             self._passed_on(leave, tokens)
 
-    def _passed_on(self, leave: int, tokens: int | None) -> None:
+    def _passed_on(self, leave: int, tokens: int | None) -> bool:
         desk, held = self._inside.pop(leave)
-        desk.passed_on(held, tokens)
+        return desk.passed_on(held, tokens)
 
     def _desk(self, server: str, writer: asyncio.StreamWriter) -> Desk:
         if server not in self._desks:

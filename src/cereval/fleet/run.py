@@ -12,6 +12,7 @@ from typing import Any
 
 from cereval.datasets.fields import Fields
 from cereval.datasets.read import read_dataset
+from cereval.datasets.weighting import may_stay_on_disk
 from cereval.errors import InvalidInput
 from cereval.fleet.drive import Driver, Earlier, Workers, jobs
 from cereval.fleet.file import Entry, Fleet, read_fleet
@@ -89,8 +90,7 @@ def _pool(entry: Entry) -> tuple[Pool, str]:
     parts = ("input", "answer", "choices", "category", "id")
     fields = Fields(**{part: entry.settings.get(part) for part in parts})
     # As the runs will read it: their hash of the data must be the same.
-    weighed = entry.settings.get("weights") is not None or entry.settings.get("mix") is not None
-    data = read_dataset(entry.data, fields, on_disk=not weighed)
+    data = read_dataset(entry.data, fields, on_disk=may_stay_on_disk(entry.settings.get("weights")))
     letters = fmean(len(item.text) for item in data.items[:1000])
     return Pool(len(data.items) - int(entry.settings.get("few_shot") or 0), letters), data.content_hash
 

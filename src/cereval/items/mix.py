@@ -21,18 +21,25 @@ def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> NDArray[np.float
     [0.25, 0.25, 0.5]
     """
     labels: NDArray[Any] = np.asarray(groups).astype(str)
-    names, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    names, codes = np.unique(labels, return_inverse=True)
+    return shared_weights(names.tolist(), codes, mix)
+
+
+def shared_weights(
+    names: Sequence[str], codes: NDArray[np.int64], mix: Mapping[str, float]
+) -> NDArray[np.float64]:
+    """Return the same, for items whose categories are given by the numbers of their names."""
+    counts = np.bincount(codes, minlength=len(names))
+    there = [name for name, count in zip(names, counts, strict=True) if count]
     for name, share in mix.items():
-        if name not in names:
-            raise InvalidInput(
-                "mix", f"made of the data's categories ({did_you_mean(name, names.tolist())})", name
-            )
+        if name not in there:
+            raise InvalidInput("mix", f"made of the data's categories ({did_you_mean(name, there)})", name)
         if not 0 <= share < float("inf"):
             raise InvalidInput("mix", f"shares >= 0 (category {name})", share)
-    shares = np.array([float(mix.get(str(name), 0.0)) for name in names])
+    shares = np.array([float(mix.get(name, 0.0)) for name in names])
     if not shares.sum() > 0:
         raise InvalidInput("mix", "a share > 0 for at least one category", dict(mix))
-    return np.asarray((shares / shares.sum() / counts)[codes])
+    return np.asarray((shares / shares.sum() / np.maximum(counts, 1))[codes])
 
 
 def parsed_mix(text: str) -> dict[str, float]:

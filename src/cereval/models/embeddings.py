@@ -55,14 +55,12 @@ class EmbeddingsEndpoint:
         return unit_rows(np.vstack(rows))
 
     async def _one(self, client: Any, limit: asyncio.Semaphore, texts: list[str]) -> Vectors:
-        from cereval.models.wire import key_of
-
         def fault(error: Exception) -> Fault:
-            return fault_of(error, str(client.base_url).rstrip("/"), key_of(client))
+            return fault_of(error, client.base_url, client.key)
 
         async def attempt() -> Vectors:
             async with asyncio.timeout(self.timeout_s):
-                body = await client.post("/embeddings", body=self._request(texts), cast_to=object)
+                body = await client.post("/embeddings", self._request(texts))
             return vectors_from(body, len(texts))
 
         async with limit:

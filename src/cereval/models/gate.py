@@ -15,6 +15,11 @@ LETTERS_PER_TOKEN = 4
 USUAL_ANSWER = 256
 """Tokens of an answer that may be as long as it likes; what it took in truth is told afterwards."""
 
+STAND_BACK_S = 0.001
+"""How long an answer that has been read waits to be looked at while the call that takes its place is sent.
+
+Reading, scoring and storing an answer takes a few milliseconds, for which the server would idle."""
+
 
 class Gate(Protocol):
     """Lets calls to a server pass, within its limits."""
@@ -22,8 +27,11 @@ class Gate(Protocol):
     async def enter(self, server: str, tokens: int) -> int | None:
         """Wait for leave to send a call of so many tokens; return its number, None where no leave is needed."""
 
-    def answered(self, leave: int) -> None:
-        """Tell that the answer has been read: the connection is free, though its tokens are not yet known."""
+    def answered(self, leave: int) -> bool:
+        """Tell that the answer has been read: the connection is free, though its tokens are not yet known.
+
+        Return whether another call from here goes out on it now.
+        """
 
     async def leave(self, leave: int, tokens: int | None) -> None:
         """Tell that the call has ended, and the tokens that it took, where that is known."""
@@ -40,16 +48,20 @@ class Passing:
         self.gate, self.server, self.expected, self.timeout_s = gate, server, expected, timeout_s
         self.tokens: int | None = None
         self._leave: int | None = None
+        self._told = False
 
     async def enter(self) -> None:
         """Wait for leave; a call that is sent once more asks once more."""
         await self.leave()
         if self.gate is not None:
-            self._leave = await self.gate.enter(self.server, self.expected)
+            self._leave, self._told = await self.gate.enter(self.server, self.expected), False
 
-    def answered(self) -> None:
-        if self.gate is not None and self._leave is not None:
-            self.gate.answered(self._leave)
+    async def answered(self) -> None:
+        """Tell that the answer has been read, and let the call go first that takes its place."""
+        if not self._told and self.gate is not None and self._leave is not None:
+            self._told = True
+            if self.gate.answered(self._leave):
+                await asyncio.sleep(STAND_BACK_S)
 
     async def leave(self) -> None:
         leave, self._leave = self._leave, None
@@ -88,7 +100,14 @@ async def on_the_wire() -> AsyncIterator[None]:
         async with asyncio.timeout(call.timeout_s):
             yield
     finally:
-        call.answered()
+        await call.answered()
+
+
+async def answer_read() -> None:
+    """Tell that the last byte of an answer is here, before what held it is closed and put in order."""
+    call = CALL.get()
+    if call is not None:
+        await call.answered()
 
 
 def expected_tokens(request: dict[str, Any]) -> int:

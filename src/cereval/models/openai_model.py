@@ -1,4 +1,4 @@
-"""Ask any OpenAI-compatible endpoint through the `openai` SDK (`openai/NAME`), and find the reply in what it sends."""
+"""Ask any OpenAI-compatible endpoint (`openai/NAME`), and find the reply in what it sends."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class OpenAIModel:
-    """Ask one model behind one endpoint. The key lives in the SDK's client alone."""
+    """Ask one model behind one endpoint. The key lives in its client alone."""
 
     name: str
     endpoint: str
@@ -81,18 +81,16 @@ class OpenAIModel:
         await self.client.close()
 
     async def _attempt(self, request: dict[str, Any]) -> Reply:
-        # The SDK's own timeout restarts with every byte received; a trickling server needs this one.
+        # The client's own timeout restarts with every byte received; a trickling server needs this one.
         async with passing(self.endpoint, request, self.timeout_s) as call:
-            body = await self.client.post("/chat/completions", body=request, cast_to=object)
+            body = await self.client.post("/chat/completions", request)
             reply = reply_from(body, self.price)
             call.tokens = reply.input_tokens + reply.output_tokens
         self.contact.answers()
         return reply
 
     def _fault(self, error: Exception) -> Fault:
-        from cereval.models.wire import key_of
-
-        return self.contact.weighed(fault_of(error, self.endpoint, key_of(self.client)))
+        return self.contact.weighed(fault_of(error, self.endpoint, self.client.key))
 
 
 def open_openai(
@@ -113,7 +111,7 @@ def open_openai(
     variable = known.key_variable if known else "OPENAI_API_KEY"
     checked = None if url is None else checked_url(url)
     client = open_client(checked, timeout_s, variable, needs_key=known is not None)
-    endpoint = str(client.base_url).rstrip("/")
+    endpoint = client.base_url
     price = price or own_price(f"{provider}/{name}")
     if price is None and (known or OPENAI in endpoint):
         # A list price is the provider's: at another address the same name may cost anything.

@@ -9,7 +9,6 @@ import asyncio
 import json
 import random
 import re
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -65,6 +64,18 @@ class FaultError(Exception):
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
         super().__init__(fault.message)
+
+
+class BadStatus(Exception):
+    """Carry what a server answered with a status that is no success. body: what it says of it, a text or JSON."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: object) -> None:
+        self.status, self.headers, self.body = status, headers, body
+        super().__init__(status)
+
+
+class Broken(Exception):
+    """Tell that a request or its answer did not arrive; the cause says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,36 +152,26 @@ async def answered(
 
 def fault_of(error: Exception, endpoint: str = "the model", key: str | None = None) -> Fault:
     """Find the fault behind any exception of a call, in one scrubbed line."""
-    # The SDK wraps what our own client (`wire`) raises.
     for known_error in (error, error.__cause__):
         if isinstance(known_error, FaultError):
             return known_error.fault
     if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
         return _late(endpoint)
-    # Where the SDK was never imported the error cannot be its own.
-    known = _sdk_fault(error, endpoint, key) if "openai" in sys.modules else None
-    return known or Fault(f"{endpoint} failed: {type(error).__name__}: {_line(str(error), key)}")
-
-
-def _sdk_fault(error: Exception, endpoint: str, key: str | None) -> Fault | None:
-    import openai
-
-    if isinstance(error, openai.APIStatusError):
+    if isinstance(error, BadStatus):
         return _status_fault(error, endpoint, key)
-    if isinstance(error, openai.APIConnectionError):
+    if isinstance(error, Broken):
         return _connection_fault(error, endpoint, key)
-    if isinstance(error, json.JSONDecodeError | openai.APIResponseValidationError | UnicodeDecodeError):
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return Fault(f"{endpoint} sent an answer that is cut off or not JSON", retryable=True)
-    return None
+    return Fault(f"{endpoint} failed: {type(error).__name__}: {_line(str(error), key)}")
 
 
 def _late(endpoint: str) -> Fault:
     return Fault(f"{endpoint} gave no answer in time; raise the timeout or lower -j", retryable=True)
 
 
-def _status_fault(error: object, endpoint: str, key: str | None) -> Fault:
-    status: int = getattr(error, "status_code", 0)
-    said = _line(_server_message(error), key)
+def _status_fault(error: BadStatus, endpoint: str, key: str | None) -> Fault:
+    status, said = error.status, _line(_server_message(error.body), key)
     refused = partial(Fault, everywhere=True, by_question=True)
     if status == 401:
         hint = "set OPENAI_API_KEY to a valid one"
@@ -180,18 +181,15 @@ def _status_fault(error: object, endpoint: str, key: str | None) -> Fault:
     if status == 404:
         hint = "check --model and --base-url (it usually ends in /v1)"
         return refused(f"{endpoint} knows no such model or address (404): {said}; {hint}")
-    if status == 402 or (status == 429 and _code(error) == "insufficient_quota"):
+    if status == 402 or (status == 429 and _code(error.body) == "insufficient_quota"):
         return Fault(f"{endpoint}: the account's quota is spent ({status}): {said}", everywhere=True)
-    if status in (400, 422) and _code(error) in UNSUPPORTED:
+    if status in (400, 422) and _code(error.body) in UNSUPPORTED:
         return refused(f"{endpoint} refuses a setting ({status}): {said}; leave it out")
-    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", {})
-    wait = retry_after(headers)
+    wait = retry_after(error.headers)
     return Fault(f"{endpoint} answered {status}: {said}", status in RETRYABLE_STATUS, retry_after_s=wait)
 
 
-def _connection_fault(error: Exception, endpoint: str, key: str | None) -> Fault:
-    import openai
-
+def _connection_fault(error: Broken, endpoint: str, key: str | None) -> Fault:
     cause = error.__cause__ or error
     if type(cause).__name__ in ("ConnectError", "ConnectTimeout", "UnsupportedProtocol"):
         reason = _line(str(cause), key) or "it does not take the connection"
@@ -201,7 +199,7 @@ def _connection_fault(error: Exception, endpoint: str, key: str | None) -> Fault
             everywhere=True,
             absent=True,
         )
-    if isinstance(error, openai.APITimeoutError):
+    if type(cause).__name__ in ("ReadTimeout", "WriteTimeout", "PoolTimeout"):
         return _late(endpoint)
     return Fault(f"the connection to {endpoint} broke: {_line(str(cause), key)}", retryable=True)
 
@@ -224,16 +222,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _code(error: object) -> str:
-    body = getattr(error, "body", None)
+def _code(body: object) -> str:
     return str(body.get("code")) if isinstance(body, dict) else ""
 
 
-def _server_message(error: object) -> str:
-    body = getattr(error, "body", None)
+def _server_message(body: object) -> str:
     if isinstance(body, dict):
         return str(body.get("message") or body.get("detail") or body.get("error") or body)
-    return str(body or getattr(error, "message", error))
+    return str(body or "it does not say why")
 
 
 def _line(text: str, key: str | None) -> str:

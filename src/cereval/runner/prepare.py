@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,15 @@ from cereval.datasets.large import HEAD, FileItems, OnDisk, categories_of, first
 from cereval.datasets.prompts import Prompt, split_examples, split_large
 from cereval.datasets.read import read_dataset
 from cereval.datasets.reading import read_text
-from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
+from cereval.datasets.weighting import (
+    check_one,
+    is_table,
+    may_stay_on_disk,
+    mixed,
+    mixed_codes,
+    numbers,
+    weights_of_items,
+)
 from cereval.errors import BadFile, InvalidInput, Misuse, StoreError, shown
 from cereval.goals import Goal
 from cereval.imports import code_digest, optional
@@ -594,8 +602,7 @@ def read_data(
     request: Request, *, combined: bool = False, on_disk: bool = False
 ) -> tuple[DataSet, tuple[Item, ...]]:
     """Return the data of a request, and the worked examples that are taken out of it."""
-    # Weights come from all items at once: their files are read whole.
-    on_disk = on_disk and request.weights is None and request.mix is None
+    on_disk = on_disk and may_stay_on_disk(request.weights)
     parts = ("input", "answer", "choices", "category", "id")
     fields = Fields(**{part: getattr(request, part) for part in parts})
     data = read_dataset(str(request.data), fields, combined=combined, on_disk=on_disk)
@@ -612,13 +619,22 @@ def weights_for(request: Request, items: Sequence[Item]) -> dict[str, Any]:
     """Return the items' weights in the target, for the plan: whole, so that a run needs no other file to go on."""
     check_one(request.weights, request.mix)
     if request.mix is not None:
-        found = mixed(request.mix, [item.category for item in items])
+        found = (
+            mixed_codes(request.mix, *items.groups)
+            if isinstance(items, FileItems)
+            else mixed(request.mix, [item.category for item in items])
+        )
         return {"source": f"mix {_file_name(request.mix)}", **packed(found)}
     if request.weights is None:
         return {}
-    ids = [item.id for item in items]
-    found = weights_of_items(request.weights, ids, lambda name: _metadata(items, name))
-    return {"source": _file_name(request.weights), **packed(found)}
+    return {"source": _file_name(request.weights), **packed(_weights(request.weights, items))}
+
+
+def _weights(value: str, items: Sequence[Item]) -> Any:
+    if isinstance(items, FileItems):
+        _check_field(value, items.metadata)
+        return numbers(items.column(value), value, lambda row: items[row].id)
+    return weights_of_items(value, [item.id for item in items], lambda name: _metadata(items, name))
 
 
 def _file_name(value: str) -> str:
@@ -627,10 +643,14 @@ def _file_name(value: str) -> str:
 
 
 def _metadata(items: Sequence[Item], name: str) -> list[Any]:
-    names = dict.fromkeys(key for item in items for key in item.metadata)
+    _check_field(name, dict.fromkeys(key for item in items for key in item.metadata))
+    return [item.metadata.get(name) for item in items]
+
+
+def _check_field(name: str, known: Iterable[str]) -> None:
+    names = list(known)
     if name not in names:
         raise InvalidInput("--weights", f"a file, or a field of the data ({did_you_mean(name, names)})", name)
-    return [item.metadata.get(name) for item in items]
 
 
 def address_of(request: Request) -> str | None:
