@@ -388,7 +388,8 @@ def _changed_table_of_store(store: sqlite3.Connection, table: str, rng: random.R
 
 def _cell(old: Any, rng: random.Random) -> Any:
     if isinstance(old, bytes) and old[:1] in (b"{", b"[") and rng.random() < 0.85:
-        return written_json(mutated(json.loads(old), rng), rng).decode("utf-8", "replace")
+        with suppress(ValueError, RecursionError):
+            return written_json(mutated(json.loads(old), rng), rng).decode("utf-8", "replace")
     value = hostile(rng)
     if isinstance(value, str):
         return (
