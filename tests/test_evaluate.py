@@ -127,6 +127,12 @@ def test_what_counts_as_a_number(value: object, number: float) -> None:
     assert unit_score(value) == number
 
 
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("nan"), "1", 1.5])
+def test_what_is_no_score_is_refused_however_large(value: object) -> None:
+    with pytest.raises(InvalidInput, match="score"):
+        unit_score(value)
+
+
 def test_calls_in_flight_and_calls_too_many_are_bounded() -> None:
     state = {"flying": 0, "most": 0, "made": 0}
 

@@ -59,6 +59,7 @@ def test_the_table_for_people_and_the_memory(folder: Path, capsys: Capture, tmp_
         (["--threshold", "0.5"], "--threshold must be given without --all-models"),
         (["--history", "m0"], "--history must be `others` (the default) with --all-models"),
         (["--price", "-1"], "--price must be a number >= 0"),
+        (["--seeds", "1000000000"], "1<=x<=100000"),
     ],
 )
 def test_flags_that_would_be_ignored_are_refused(
@@ -85,3 +86,10 @@ def test_models_without_a_history(tmp_path: Path, capsys: Capture) -> None:
     told = json.loads(capsys.readouterr().out)
     assert told["total"]["auto"] == told["total"]["uniform"]
     assert np.isfinite(told["total"]["ratio"])
+
+
+def test_a_goal_that_takes_no_call_saves_nothing_and_divides_by_nothing(
+    folder: Path, capsys: Capture
+) -> None:
+    assert main([*flags(folder, "--json"), "--eps", "0.5"]) == 0
+    assert {model["ratio"] for model in json.loads(capsys.readouterr().out)["models"]} == {1.0}

@@ -132,3 +132,8 @@ def test_impossible_scenarios_are_refused(setting: dict[str, float], says: str) 
 def test_impossible_thresholds_are_refused(mean: float | None, threshold: float, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         plan_threshold(Scenario(100, mean=mean), threshold)
+
+
+def test_a_confidence_of_nearly_nothing_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="delta"):
+        plan_threshold(Scenario(100, mean=0.7, confidence=1e-300), 0.6)

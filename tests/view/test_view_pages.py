@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from shown import HOSTILE, OURS, begin, client, go_on, made, opened, pair, questions
+from sqlalchemy import text
 
 from cereval.certificate.verify import verify
 from cereval.store.sql import SqlStore
@@ -125,6 +126,15 @@ def test_answers_come_page_by_page_each_once(store: SqlStore) -> None:
             break
         path = more[1].replace("&amp;", "&") + "&limit=10"
     assert sorted(map(int, seen)) == list(range(len(store.answers(run))))
+
+
+def test_a_score_that_is_none_is_shown_as_such(store: SqlStore) -> None:
+    run = made(store, questions())
+    with store.engine.begin() as connection:
+        connection.execute(text("update answers set score = 'much', latency_s = 'long' where draw = 0"))
+    answer = client(store).get(f"/runs/{run}/answers?limit=100")
+    assert (answer.status_code, answer.text.count("no score")) == (200, 1)
+    assert "no score" in client(store).get(f"/runs/{run}/answers/0").text
 
 
 def test_wrong_answers_first_and_by_themselves(store: SqlStore) -> None:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+MOST_SEEDS = 100_000
+"""Runs of each model that may be asked for."""
+
+
 @click.command()
 @click.argument("scores")
 @click.option("--model", metavar="COLUMN", help="The column of SCORES to evaluate.")
@@ -100,7 +104,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--seeds",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST_SEEDS),
     default=1,
     show_default=True,
     help="With --all-models: number of runs of each model.",

@@ -67,8 +67,8 @@ class Saving:
 
     @property
     def ratio(self) -> float:
-        """Divide the calls of `auto` by those of `uniform`."""
-        return self.auto / self.uniform
+        """Divide the calls of `auto` by those of `uniform`; 1 where a goal takes none."""
+        return self.auto / self.uniform if self.uniform else 1.0
 
     def as_dict(self) -> dict[str, Any]:
         names = ("model", "items", "uniform", "auto", "saved", "ratio", "runs", "misses")

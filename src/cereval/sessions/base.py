@@ -340,7 +340,8 @@ def unit_score(value: object, field: str = "score", allowed: str = "a number in 
     plain: Any = value
     if type(value) is not float and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         plain = plain.item()
-    if not isinstance(plain, numbers.Real) or not 0.0 <= float(plain) <= 1.0:
+    real = isinstance(plain, numbers.Real)
+    if not real or not 0 <= plain <= 1:
         raise InvalidInput(field, allowed, value)
     return float(plain)
 

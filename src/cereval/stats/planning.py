@@ -201,7 +201,8 @@ def _decision(scenario: Scenario, gap: float, method: str, explained: float) -> 
 
 
 def _powered(scenario: Scenario, gap: float) -> MethodForecast:
-    draws = scenario.variance_or_worst * (2 * float(ndtri(1 - scenario.delta)) / gap) ** 2
+    quantile = max(float(ndtri(1 - scenario.delta)), 0.0)
+    draws = scenario.variance_or_worst * (2 * quantile / gap) ** 2
     remark = "a limit: n in advance, decides with probability 1 - delta"
     return _forecast(scenario, "normal", draws, "none", "theory", remark)
 

@@ -204,8 +204,15 @@ class Browser:
         return None if row is None else tuple(row)
 
 
+NUMBERS = {"score": None, "score_first": None, "score_second": None, "cost_usd": 0.0, "latency_s": 0.0}
+"""Columns of numbers, and what is shown for anything else: SQLite keeps a text wherever somebody writes one."""
+
+
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(name): value for name, value in row.items()}
+    return {
+        str(name): NUMBERS[name] if name in NUMBERS and not isinstance(value, int | float) else value
+        for name, value in row.items()
+    }
 
 
 def _rows(data_hash: str, run_id: str, *, whole: bool = False) -> Select[Any]:
