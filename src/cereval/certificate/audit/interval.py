@@ -335,9 +335,10 @@ def slope_of(wealth: Floats, level: float, quick: bool) -> Floats:
     if not quick:
         chance = np.clip(np.exp(wealth) * level, LOWEST_CHANCE, HIGHEST_CHANCE)
         return np.asarray(np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi) / chance)
-    t = np.sqrt(np.clip(-2 * (wealth + log(level)), -2 * log(HIGHEST_CHANCE), -2 * log(LOWEST_CHANCE)))
+    least, most = -2 * log(HIGHEST_CHANCE), -2 * log(LOWEST_CHANCE)
+    square = np.minimum(np.maximum(-2 * (wealth + log(level)), least), most)
+    t = np.sqrt(square)
     (a, b, c), (d, e, f) = SLOPE_ABOVE, SLOPE_BELOW
-    square = t * t
     return np.asarray(square * (a + b * t + c * square) / (1 + d * t + (e + f * t) * square))
 
 
@@ -391,7 +392,7 @@ class Test:
 def null_variance(values: Floats, position: BeforeResult, clock: SlowClock, side: int) -> Floats:
     """Return the variance if R were each value: mu (1 - mu) of the unseen mean mu, scaled to what was observed."""
     seen = (position.seen_low, position.seen_high)[side]
-    means = np.clip((values - seen) / position.unseen, 1e-4, 1 - 1e-4)
+    means = np.minimum(np.maximum((values - seen) / position.unseen, 1e-4), 1 - 1e-4)
     least = 0.5 / (clock.count + 1)
     middle = (position.seen_low + position.seen_high) / 2
     estimated = min(max((clock.mean - middle) / position.unseen, least), 1 - least)
