@@ -115,6 +115,12 @@ def test_the_rival_is_never_history(scores: Path, capsys: pytest.CaptureFixture[
     assert sum("was left out" in note for note in facts["notes"]) == 2
 
 
+@pytest.mark.parametrize("command", ["compare", "rank"])
+def test_no_history_can_be_said(command: str, scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = [command, str(scores), "--model", "new", "--model", "old", "--seed", "1"]
+    assert printed([*both, "--history", "none"], capsys) == printed(both, capsys)
+
+
 @pytest.mark.parametrize(
     ("flags", "hint"),
     [

@@ -92,7 +92,8 @@ def past_scores(
     rivals: Sequence[str] = (),
     items: str | None = None,
 ) -> tuple[NDArray[np.float64] | None, list[str]]:
-    """Return items x past models from `others`, columns, other tables or the store; notes on what is unused.
+    """Return items x past models from `others`, columns, other tables or the store, `none` from nowhere; notes on what is
+    unused.
 
     rivals: other models that are evaluated, and whose scores are not known beforehand either. items: a table with the
     items' texts, by which the store's are found.
@@ -103,6 +104,8 @@ def past_scores(
     parts: list[NDArray[np.float64]] = []
     notes: list[str] = []
     for name in _split(table, wanted):
+        if name == "none" and name not in table.models:
+            continue
         if name == "others" and name not in table.models:
             parts.append(table.history([name for name in table.others(model) if name not in rivals]))
         elif name == "store" and name not in table.models:
