@@ -92,8 +92,7 @@ def past_scores(
     rivals: Sequence[str] = (),
     items: str | None = None,
 ) -> tuple[NDArray[np.float64] | None, list[str]]:
-    """Return items x past models from `others`, columns, other tables or the store, `none` from nowhere; notes on what is
-    unused.
+    """Return items x past models from `others`, columns, other tables or the store, or `none`; notes on what is unused.
 
     rivals: other models that are evaluated, and whose scores are not known beforehand either. items: a table with the
     items' texts, by which the store's are found.
