@@ -131,7 +131,7 @@ def quick_slope(log_chance: Floats) -> Floats:
     thirds of the time of a long run, and any bet that depends on the past alone is valid: this is the bet.
 
     >>> quick_slope(np.log([1e-9, 0.025, 0.5, 0.99])).round(3).tolist()
-    [6.156, 2.338, 0.798, 0.027]
+    [6.161, 2.337, 0.798, 0.027]
     >>> exact_slope(np.log([1e-9, 0.025, 0.5, 0.99])).round(3).tolist()
     [6.156, 2.338, 0.798, 0.027]
     """
