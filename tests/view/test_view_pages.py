@@ -134,7 +134,16 @@ def test_a_score_that_is_none_is_shown_as_such(store: SqlStore) -> None:
         connection.execute(text("update answers set score = 'much', latency_s = 'long' where draw = 0"))
     answer = client(store).get(f"/runs/{run}/answers?limit=100")
     assert (answer.status_code, answer.text.count("no score")) == (200, 1)
-    assert "no score" in client(store).get(f"/runs/{run}/answers/0").text
+    one = client(store).get(f"/runs/{run}/answers/0").text
+    assert "no score" in one
+    assert re.search(r"Took</dt><dd>unknown", one)
+
+
+def test_what_an_answer_cost_is_unknown_where_no_price_is_known(store: SqlStore) -> None:
+    run = made(store, questions())
+    with store.engine.begin() as connection:
+        connection.execute(text("update answers set cost_usd = null where draw = 0"))
+    assert re.search(r"Cost</dt><dd>unknown", client(store).get(f"/runs/{run}/answers/0").text)
 
 
 def test_wrong_answers_first_and_by_themselves(store: SqlStore) -> None:

@@ -30,6 +30,7 @@ NEARLY = 20.0
 """Width of the interval, in units of eps, from which on the grid is at its finest."""
 DEFAULT_EPS = 0.02
 ALIKE = 1e-6
+"""A step that exceeds the finest by less than this share of it is the finest: grids have a whole number of steps."""
 CELLS, FINER = 1024, 4
 """Values of the grid at first, from the fourth engine on; it is divided when the window has a FINER-th of them left."""
 SMALLEST_GRID_STEP = 2e-5

@@ -29,7 +29,7 @@ one is 0 for long, and the upper one has use for nearly all of alpha.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log, log2
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +74,10 @@ class Rungs:
         """
         if not self.merging:
             return self
-        doublings = max(int(log2(draws / 2 / self.horizons[0])), 0)
-        return replace(self, horizons=tuple(self.horizons[0] * 2.0**power for power in range(doublings + 1)))
+        horizons = [self.horizons[0]]
+        while 2 * horizons[-1] <= draws / 2:
+            horizons.append(2 * horizons[-1])
+        return replace(self, horizons=tuple(horizons))
 
 
 class Ladder:

@@ -21,18 +21,18 @@ the reverse game the highest, so that failures can only hold claims back.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log, pi, sqrt
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from cereval.stats.bets import exact_slope
 from cereval.stats.rounding import sum_slack
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ROOT_TWO_PI = sqrt(2 * pi)
 PRIOR_SQUARE = 0.25
 """What one imagined past item says of D^2: about that of two unrelated 0/1 scores at mean .85."""
 LARGEST_GAP = 0.5
@@ -142,9 +142,7 @@ class PairGames:
         gap = np.maximum(lead - self.tuning.caution * error, least)
         needed = square * (self._quantile / gap) ** 2
         ahead = np.maximum(needed - information, self.tuning.patience * needed)
-        chance = np.exp(wealth + log(self.alpha / (1 + self.tuning.overshoot)))
-        quantile = ndtri(np.clip(chance, 1e-30, 1 - 1e-6, out=chance))
-        slope = np.exp(-0.5 * quantile * quantile) / (ROOT_TWO_PI * chance)
+        slope = exact_slope(wealth + log(self.alpha / (1 + self.tuning.overshoot)))
         stakes = np.empty((1 + len(self._gaps), *wealth.shape))
         stakes[0] = slope / (np.sqrt(square * ahead) * unit)
         stakes[1:] = (self._gaps[:, None] / (square * unit))[:, None, None]

@@ -204,13 +204,13 @@ class Browser:
         return None if row is None else tuple(row)
 
 
-NUMBERS = {"score": None, "score_first": None, "score_second": None, "cost_usd": 0.0, "latency_s": 0.0}
-"""Columns of numbers, and what is shown for anything else: SQLite keeps a text wherever somebody writes one."""
+NUMBERS = ("score", "score_first", "score_second", "cost_usd", "latency_s")
+"""Columns of numbers, where anything else counts as unknown: SQLite keeps a text wherever somebody writes one."""
 
 
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
     return {
-        str(name): NUMBERS[name] if name in NUMBERS and not isinstance(value, int | float) else value
+        str(name): None if name in NUMBERS and not isinstance(value, int | float) else value
         for name, value in row.items()
     }
 

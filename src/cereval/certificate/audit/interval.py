@@ -89,7 +89,6 @@ class SlowTable:
         ladder = self.tuning.ladder
         if ladder is None:
             return None
-        step = float(np.max(self.values[1:] - self.values[:-1]))
         horizons = list(ladder.horizons)
         if ladder.merging:
             draws = (float(ndtri(1 - self.delta / 2)) / self._eps(0.5)) ** 2 / LARGEST_SQUARE
@@ -97,7 +96,7 @@ class SlowTable:
             while 4 * horizons[-1] <= draws:
                 horizons.append(2 * horizons[-1])
         share, cap = self._ladder_share(ladder), ladder.cap or self.cap
-        return SlowLadder(ladder, horizons, share, self.delta / 2, cap, step)
+        return SlowLadder(ladder, horizons, share, self.delta / 2, cap, self.widest)
 
     def play(self, number: int, position: BeforeResult, clock: SlowClock, low: float, high: float) -> None:
         while self.coming and self.coming[0].since <= number:
