@@ -107,18 +107,19 @@ number = itertools.count()
 def model(text):
     while next(number) > 24 and not Path({go!r}).exists():
         time.sleep(0.05)
+    time.sleep(0.02)
     return text if int(text) % 4 else "0"
 """
 
 
-def waiting_run(folder: Path, url: str, found: list[RunResult]) -> None:
+def waiting_run(folder: Path, url: str, found: list[RunResult], eps: float = 0.1) -> None:
     """Run a model that falls silent after some answers until there is a file `go`."""
     (folder / "waiting.py").write_text(WAITING.format(go=str(folder / "go")))
     rows = [json.dumps({"question": f"{n}", "answer": f"{n}"}) for n in range(1, 400)]
     (folder / "data.jsonl").write_text("\n".join(rows))
     settings = {
         "model": f"python:{folder}/waiting.py:model",
-        "eps": 0.1,
+        "eps": eps,
         "store": url,
         "connections": 2,
         "seed": 3,
@@ -147,6 +148,32 @@ def test_a_live_run_is_seen_finishing(
     assert page.inner_text("h1") == found[0].result.answer()
     assert page.evaluate("window.neverReloaded")
     listed.wait_for_selector(f"#run-{runs[0].run_id} .status.finished", timeout=WAIT)
+
+
+def test_the_buttons_stop_a_run_and_bring_one_to_a_closer_goal(
+    tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
+) -> None:
+    found: list[RunResult] = []
+    url = str(served.store.address)
+    work = threading.Thread(target=waiting_run, args=(tmp_path, url, found, 0.01), daemon=True)
+    work.start()
+    while not (runs := [run for run in served.store.runs() if run.answers > 10]):
+        time.sleep(0.05)
+    page = visit(f"/runs/{runs[0].run_id}")
+    page.click("button:text-is('Stop')")
+    page.wait_for_selector("text=Stopping: the calls in flight are waited for", timeout=WAIT)
+    (tmp_path / "go").touch()
+    work.join(30)
+    assert found[0].outcome.interrupted
+    rows = [{"question": f"{n}", "answer": f"{n + 1}"} for n in range(400)]
+    wide = cereval.run(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
+    page = visit(f"/runs/{wide.run_id}")
+    page.fill("input[name='eps']", "0.1")
+    page.click("text=Go on to a closer goal")
+    end = time.monotonic() + 30
+    while len(served.store.certificates(wide.run_id)) < 2 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert served.store.certificates(wide.run_id)[-1]["result"]["half_width"] <= 0.1
 
 
 def test_a_hundred_thousand_answers_are_browsed(
@@ -190,25 +217,41 @@ def many_answers(file: Path, store: SqlStore, count: int) -> str:
     return run
 
 
+def people_scoring(served: Served, found: list[RunResult]) -> tuple[threading.Thread, str]:
+    """Start a run that people score in a thread; return the thread and the run's id."""
+    rows = [{"id": f"q{n}", "question": f"question {n}", "reply": f"{HOSTILE} reply {n}"} for n in range(40)]
+    url = str(served.store.address)
+    settings = {"model": "given/reply", "scorer": "people", "eps": 0.2, "store": url, "seed": 1}
+    work = threading.Thread(target=lambda: found.append(cereval.run(rows, **settings)), daemon=True)
+    work.start()
+    while not (runs := served.store.runs()):
+        time.sleep(0.05)
+    return work, runs[0].run_id
+
+
+def test_labels_count_in_a_browser_that_runs_no_script(served: Served, browser: sync_api.Browser) -> None:
+    """Forms are sent by the browser itself also while a page still loads its scripts."""
+    _, run = people_scoring(served, [])
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{served.address}/label/{run}?rater=Ann&token={TOKEN}")
+    end = time.monotonic() + 30
+    while not page.locator("button[data-key='1']").count() and time.monotonic() < end:
+        page.reload()
+    page.click("button[data-key='1']")
+    page.wait_for_selector("text=Ann: 1 of 1 labels", timeout=WAIT)
+    context.close()
+    served.store.mark(run, "stopping")
+
+
 def test_two_people_label_while_the_server_restarts(
     served: Served, visit: Callable[..., sync_api.Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(people, "UNDO_S", 0.3)
     monkeypatch.setattr("cereval.runner.people.LOOK_S", 0.05)
     found: list[RunResult] = []
-    rows = [{"id": f"q{n}", "question": f"question {n}", "reply": f"{HOSTILE} reply {n}"} for n in range(40)]
-    settings = {
-        "model": "given/reply",
-        "scorer": "people",
-        "eps": 0.2,
-        "store": str(served.store.address),
-        "seed": 1,
-    }
-    work = threading.Thread(target=lambda: found.append(cereval.run(rows, **settings)), daemon=True)
-    work.start()
-    while not (runs := served.store.runs()):
-        time.sleep(0.05)
-    pages = [visit(f"/label/{runs[0].run_id}") for _ in range(2)]
+    work, run = people_scoring(served, found)
+    pages = [visit(f"/label/{run}") for _ in range(2)]
     for page, name in zip(pages, ("Ann", "Bo"), strict=True):
         page.keyboard.type(name)
         page.keyboard.press("Enter")
@@ -228,14 +271,14 @@ def test_two_people_label_while_the_server_restarts(
                 page.keyboard.press("1")
             served.start()
             for page, name in zip(pages, ("Ann", "Bo"), strict=True):
-                page.goto(f"{served.address}/label/{runs[0].run_id}?rater={name}")
+                page.goto(f"{served.address}/label/{run}?rater={name}")
     work.join(20)
     assert found[0].stopped == "goal"
     raters = {row["detail"].partition(":")[0] for row in found[0].answers()}
     assert raters == {"Ann", "Bo"}
     for page in pages:
         assert page.title() != "owned"
-        page.goto(f"{served.address}/label/{runs[0].run_id}?rater=Ann")
+        page.goto(f"{served.address}/label/{run}?rater=Ann")
         page.wait_for_selector("text=See what is certified", timeout=WAIT)
 
 

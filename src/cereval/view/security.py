@@ -33,12 +33,13 @@ SHORTEST_TOKEN = 16
 SAFE = frozenset({"GET", "HEAD"})
 OPEN = "/healthz"
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
+# A page without any referrer sends its forms with the origin "null", which would be refused as another site's.
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
