@@ -169,6 +169,7 @@ def test_the_buttons_stop_a_run_and_bring_one_to_a_closer_goal(
     wide = cereval.run(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
     page = visit(f"/runs/{wide.run_id}")
     page.fill("input[name='eps']", "0.1")
+    page.wait_for_selector("#charts figure svg >> visible=true", timeout=WAIT)
     page.click("text=Go on to a closer goal")
     end = time.monotonic() + 30
     while len(served.store.certificates(wide.run_id)) < 2 and time.monotonic() < end:

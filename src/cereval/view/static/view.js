@@ -1,4 +1,4 @@
-// Small helps that HTML has no words for: times in the reader's zone, keys while labelling.
+// Small helps that HTML has no words for: times in the reader's zone, forms left alone while one types, keys while labelling.
 "use strict";
 
 function localTimes(root) {
@@ -12,6 +12,13 @@ function localTimes(root) {
 
 document.addEventListener("DOMContentLoaded", () => localTimes(document));
 document.addEventListener("htmx:afterSwap", (event) => localTimes(event.target));
+
+// What would look the same stays as it is: a number being typed, the button that has the focus.
+document.addEventListener("htmx:sseBeforeMessage", (event) => {
+  const news = document.createElement("template");
+  news.innerHTML = event.detail.data;
+  if (news.innerHTML.trim() === event.target.innerHTML.trim()) event.preventDefault();
+});
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
