@@ -137,11 +137,12 @@ def _row(one: Coverage) -> list[object]:
 @ON
 @click.option("--runs", default=200, show_default=True, help="Runs for each family and method.")
 @click.option("--family", "families", multiple=True, help="Only this family; may be repeated.")
+@click.option("--method", help="Only the families under this method.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Write the table, with its command, to this file."
 )
-def main(runs: int, families: tuple[str, ...], out: Path | None) -> None:
-    measured = measure(cells(families or None), runs)
+def main(runs: int, families: tuple[str, ...], method: str | None, out: Path | None) -> None:
+    measured = measure([one for one in cells(families or None) if method in (None, one.method)], runs)
     publish(f"Miss rates at delta = {DELTA}", "benchmarks.coverage", table(measured), out)
     if not all(one.holds for one in measured):
         raise SystemExit(1)

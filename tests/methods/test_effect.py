@@ -7,8 +7,14 @@ import pytest
 from tests.experiments.tables import alike
 
 from cereval.goals import Estimate
+from cereval.items.pool import Pool
+from cereval.methods.base import Aim, Setting
 from cereval.methods.effect import effect_note, uniform_calls
 from cereval.sessions.replay import replay
+
+
+def setting_of(size: int) -> Setting:
+    return Setting(Pool(size), "benchmark", 0.05, seed=0, aim=Aim(eps=0.04))
 
 
 def test_the_estimate_of_uniform_calls_is_near_what_uniform_takes() -> None:
@@ -20,8 +26,8 @@ def test_the_estimate_of_uniform_calls_is_near_what_uniform_takes() -> None:
                 for seed in range(8)
             ]
         )
-        told = uniform_calls(scores, np.ones(3000), 0.04, 3000, "benchmark", 0.05)
-        assert told == pytest.approx(taken, rel=0.15)
+        told = uniform_calls(scores, np.ones(3000), 0.04, setting_of(3000))
+        assert told == pytest.approx(taken, rel=0.05)
 
 
 def test_importance_undoes_unequal_draws() -> None:
@@ -29,8 +35,8 @@ def test_importance_undoes_unequal_draws() -> None:
     scores = np.array([0.0, 1.0] * 30 + [1.0] * 20)
     importance = np.array([1 / 3] * 60 + [1.0] * 20)
     even = np.array([0.0, 1.0] * 10 + [1.0] * 20)
-    told = uniform_calls(scores, importance, 0.05, 1000, "benchmark", 0.05)
-    assert told == uniform_calls(even, np.ones(40), 0.05, 1000, "benchmark", 0.05)
+    told = uniform_calls(scores, importance, 0.05, setting_of(1000))
+    assert told == uniform_calls(even, np.ones(40), 0.05, setting_of(1000))
 
 
 def test_notes_say_what_helped_and_by_how_much() -> None:

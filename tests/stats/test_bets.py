@@ -77,6 +77,15 @@ def test_the_null_variance_scales_as_a_bernoulli_with_the_mean_that_the_unseen_w
     assert scaled / scaled[0] == pytest.approx(expected / expected[0])
 
 
+def test_where_scores_are_counted_the_mean_of_the_unseen_states_the_variance() -> None:
+    prospect, clock = Prospect(0.1, 0.9, 0.16, 0.1, 0.1, 0.8), Information(counts=True)
+    clock.add(0.9, 0.25)
+    found = null_variance(np.array([0.3, 0.5, 0.9]), prospect, clock) * prospect.variance
+    means = np.array([0.25, 0.5, 1.0])
+    assert found[:, :2] == pytest.approx(np.tile(0.64 * means * (1 - means), (2, 1))[:, :2])
+    assert (found[:, 2] > 0).all()
+
+
 def test_the_quick_slope_is_the_exact_one_to_a_thousandth() -> None:
     log_chance = -np.geomspace(0.01, 69, 2_000)
     assert np.allclose(quick_slope(log_chance), exact_slope(log_chance), rtol=1e-3, atol=0)

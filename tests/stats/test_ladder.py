@@ -21,6 +21,7 @@ SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=4, max_size=4
 
 FEW = Rungs(horizons=(2.0, 5.0), share=1.0, cells=4)
 MERGING = Rungs(horizons=(0.5, 1.0, 2.0), share=1.0, cells=4, merging=True, quick=True)
+UNEVEN = Rungs(horizons=(0.5, 1.0, 2.0), share=1.0, cells=4, merging=True, quick=True, parts=(3.0, 1.0))
 
 
 def wealth_at(scores: tuple[float, ...], draws: int, value: float, rungs: Rungs) -> np.ndarray:
@@ -36,7 +37,7 @@ def wealth_at(scores: tuple[float, ...], draws: int, value: float, rungs: Rungs)
     return np.exp(ladder.log_wealth(np.array([value]))[:, 0])
 
 
-@given(scores=SCORES, draws=st.integers(1, 4), rungs=st.sampled_from([FEW, MERGING]))
+@given(scores=SCORES, draws=st.integers(1, 4), rungs=st.sampled_from([FEW, MERGING, UNEVEN]))
 @settings(max_examples=40, deadline=None)
 def test_over_all_orders_the_rungs_do_not_gain_under_their_null(
     scores: list[float], draws: int, rungs: Rungs
@@ -53,6 +54,15 @@ def test_rungs_that_come_to_the_same_horizon_are_put_together_with_all_that_they
     assert len(ladder.ahead(4 * 30.0)) == 2
     assert np.allclose(np.exp(ladder._wealth).sum(axis=0), before)
     assert len(ladder.ahead(4 * 1_000.0)) == 2
+
+
+@pytest.mark.parametrize("parts", [(1.0,), (3.0, 2.0, 1.0), (5.0, 4.0, 3.0, 2.0, 1.0, 1.0, 1.0)])
+def test_uneven_rungs_have_the_share_together(parts: tuple[float, ...]) -> None:
+    ladder = Ladder(Rungs(share=0.3, cells=4, parts=parts), 0.1, 0.9)
+    assert np.allclose(np.exp(ladder._wealth).sum(axis=0), 0.3)
+    assert np.allclose(
+        np.exp(ladder._wealth[0] - ladder._wealth[1]), parts[0] / parts[min(1, len(parts) - 1)]
+    )
 
 
 def test_there_is_a_rung_for_every_doubling_on_the_way_to_the_goal() -> None:
@@ -102,6 +112,12 @@ def test_whoever_looks_on_the_way_sees_a_decent_interval(mean: float, most: floa
 def test_where_scores_are_rare_the_leaning_ladder_is_narrower() -> None:
     leaning, even = half_widths(3, 0.03), half_widths(2, 0.03)
     assert all(new < 0.95 * old for new, old in zip(leaning[:2], even[:2], strict=True))
+
+
+def test_most_of_the_fourth_ladder_is_for_the_first_draws() -> None:
+    for mean in (0.05, 0.5):
+        third, fourth = (half_widths(engine, mean) for engine in (3, 4))
+        assert all(new < old for new, old in zip(fourth[:3], third[:3], strict=True))
 
 
 def test_rungs_reach_as_far_as_a_distant_goal() -> None:

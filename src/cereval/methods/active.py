@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 
 
 UNIFORM_BLOCKS = 2
+"""More of them do not help where a comparison ends early. 60 pairs of AlpacaEval .02 to .05, .05 to .1 and .1 to .2
+apart took 218, 116, 47 items on average; 210, 121, 47 with no forecast before 32 draws, 227, 127, 48 before 64."""
 
 LEAST_TOLD = 0.05
 """Share of the variance explained from which on calls are said to be saved: below it, chance says as much."""
@@ -261,9 +263,7 @@ class Active(CertifiedMethod):
             return notes
         items, relative, scores = (np.array(column) for column in zip(*self._known, strict=True))
         importance = self._importance(items.astype(np.int64)) / relative
-        size, target = self.setting.pool.size, self.setting.target
-        weights = self.setting.pool.weights
-        uniform = uniform_calls(scores, importance, half_width, size, target, self.setting.delta, weights)
+        uniform = uniform_calls(scores, importance, half_width, self.setting)
         note = effect_note(self.consumed, uniform)
         return notes if note is None else (*notes, note)
 

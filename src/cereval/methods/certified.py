@@ -57,6 +57,7 @@ class Tuning:
     test of level alpha. ladder: earlier horizons, for whoever looks or stops on the way (see `stats.ladder`). beside:
     whether a threshold's test has intervals beside it from the start. cells: how many values the grid has at first,
     which is divided as the interval narrows; 0: as many as eps asks for. quick: bets by `stats.bets.quick_slope`.
+    counts: whether 0/1 scores have the variance that their mean states (see `Information`), for constant forecasts.
     """
 
     margin: float = 0.1
@@ -76,6 +77,7 @@ class Tuning:
     beside: bool = False
     cells: int = 0
     quick: bool = False
+    counts: bool = False
 
     def of_engine(self, engine: int) -> Tuning:
         """Return the same for a revision of the engine: from the second on there is a ladder, and intervals beside
@@ -84,7 +86,7 @@ class Tuning:
             return self
         if engine < 4:
             return replace(self, ladder=Rungs() if engine == 2 else LEANING, beside=True)
-        return replace(self, ladder=MERGING, beside=True, cells=CELLS, quick=True)
+        return replace(self, ladder=self.ladder or MERGING, beside=True, cells=CELLS, quick=True)
 
 
 LEANING = Rungs(share=0.07, tilt=0.8, cap=0.9, cells=512)
@@ -169,6 +171,7 @@ class CertifiedMethod(Method):
         """Learn from a result after it is booked."""
 
     def _stake(self, prospect: Prospect) -> None:
+        self.clock.counts = self.tuning.counts and not self._graded
         if self._test is not None:
             self._test.stake(prospect, self.clock)
         if self._table is not None:
@@ -284,11 +287,11 @@ class CertifiedMethod(Method):
             candidates = np.union1d(grid(self._grid_step()), self._bets_aim.marks)
             return BettingTable(candidates, delta / 2, accounts, tuning.side_cap)
         candidates = grid(self._first_step() if tuning.cells else self._grid_step())
-        rungs = None if self.hedged else tuning.ladder
+        rungs, tilt = (None, 0.0) if self.hedged else (tuning.ladder, tuning.tilt)
         if rungs is not None:
             draws = (float(ndtri(1 - delta / 2)) / self._working_eps()) ** 2 / LARGEST_SQUARE
             rungs = replace(rungs.towards(draws), share=BESIDE_SHARE if self._beside else rungs.share)
-        return BettingTable(candidates, delta / 2, accounts, tuning.cap, tuning.tilt, rungs)
+        return BettingTable(candidates, delta / 2, accounts, tuning.cap, tilt, rungs)
 
     def _grid_step(self, steps: int = GRID_STEPS_PER_EPS) -> float:
         return max(self._working_eps() / steps, SMALLEST_GRID_STEP)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.methods.base import Target
-from cereval.stats.planning import FIRST, deadline_draws
+from cereval.methods.base import Setting
+from cereval.stats.planning import FIRST, NOW, deadline_draws
 from cereval.stats.scenario import Scenario
 from cereval.stats.shift import weighted_calls
 
@@ -16,31 +16,25 @@ NOTICEABLE = 0.05
 """Differences below this share are within the error of the estimate."""
 
 
-def uniform_calls(
-    scores: Floats,
-    importance: Floats,
-    half_width: float,
-    size: int,
-    target: Target,
-    delta: float,
-    weights: Floats | None = None,
-) -> int | None:
+def uniform_calls(scores: Floats, importance: Floats, half_width: float, setting: Setting) -> int | None:
     """Return the calls that draws without side information are expected to take to this half-width.
 
-    None where a pool is too small. weights: of all items, where they do not count alike.
+    None where a pool is too small. importance: 1 / probability of each draw relative to uniform draws, so that the
+    variance is that of all items and not of the hard ones that were drawn more often.
 
-    importance: 1 / probability of each draw relative to uniform draws, so that the variance is that of all
-    items and not of the hard ones that were drawn more often.
-
-    >>> uniform_calls(np.array([0.0, 1.0] * 50), np.ones(100), 0.02, 5000, "benchmark", 0.05)
-    1770
+    >>> from cereval.items.pool import Pool
+    >>> from cereval.methods.base import Aim
+    >>> setting = Setting(Pool(5000), "benchmark", 0.05, seed=0, aim=Aim(0.02))
+    >>> uniform_calls(np.array([0.0, 1.0] * 50), np.ones(100), 0.02, setting)
+    1729
     """
     mean = np.average(scores, weights=importance)
     variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)
-    scenario = Scenario(size, 1 - delta, target, variance=variance)
-    draws = deadline_draws(variance, scenario.skew, half_width, delta, FIRST)
-    if weights is not None and target == "benchmark":
-        return weighted_calls(weights, draws)
+    pool, target, delta = setting.pool, setting.target, setting.delta
+    scenario = Scenario(pool.size, 1 - delta, target, variance=variance)
+    draws = deadline_draws(variance, scenario.skew, half_width, delta, FIRST if setting.engine < 4 else NOW)
+    if pool.weights is not None and target == "benchmark":
+        return weighted_calls(pool.weights, draws)
     return scenario.calls(draws)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.methods.base import Setting
-from cereval.methods.certified import CertifiedMethod, Tuning
+from cereval.methods.certified import MERGING, CertifiedMethod, Tuning
 from cereval.records import Draw
 
 CHUNK = 1024
@@ -26,8 +26,16 @@ SHARPER = Tuning(
 patience, overshoot and rescue are safe. Bets that replicate the tail of counts exactly (finite differences, a term for
 their skewness, binomial tails over the last 64 draws) took the same calls to .7% with the same constants: not kept."""
 
-FINEST = replace(SHARPER, finest=100)
-"""Of the fourth engine: .1 to .3% fewer calls."""
+EARLY = replace(MERGING, share=0.095, cap=0.97, parts=(1.4, 2.0, 1.25, 1.5, 0.3, 0.2))
+"""The ladder of the fourth engine: most of it on the first 200 draws, where nothing else makes the interval decent."""
+
+COUNTING = replace(
+    SHARPER, margin=0.012, patience=0.006, far=0.5, finest=100, tilt=0.5, counts=True, ladder=EARLY
+)
+"""Of the fourth engine. A variance that 0/1 scores state themselves makes nearer horizons safe, which pays for a larger
+ladder; the tilt is for rare scores. Beside the same without tilt, counts and parts, as SHARPER has it (50 seeds, eps
+.02): 256 calls for 268 at mean .02, 835 for 843 at .1; 16 seeds: 1,730 for 1,728 at .5. Half-widths after 50, 100, 200
+draws at mean .05: .105, .073, .051 for .117, .077, .054."""
 
 
 class Uniform(CertifiedMethod):
@@ -48,7 +56,7 @@ class Uniform(CertifiedMethod):
     @classmethod
     def usual_tuning(cls, setting: Setting) -> Tuning:
         earlier = {1: cls.default_tuning, 2: SHARP, 3: SHARPER}
-        return earlier.get(setting.engine, FINEST).of_engine(setting.engine)
+        return earlier.get(setting.engine, COUNTING).of_engine(setting.engine)
 
     def next_draw(self) -> Draw | None:
         if self._drawn == len(self._order):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from cereval.stats.increments import Prospect
-from cereval.stats.information import Information
+from cereval.stats.information import LARGEST_SQUARE, Information
 
 Floats = NDArray[np.float64]
 Stakes = NDArray[np.float64]
@@ -186,12 +186,14 @@ def null_variance(candidates: Floats, prospect: Prospect, clock: Information) ->
 
     If R = m, the unseen items have mean mu = (m - seen)/unseen. Scores near 0 or 1 vary less: for 0/1 scores
     the variance is mu(1 - mu), and graded scores keep their observed share of it. So sigma^2 is scaled
-    by mu(1 - mu) over its value at the estimate.
+    by mu(1 - mu) over its value at the estimate. Where scores are counted (`Information.counts`), nothing is estimated.
     """
     seen = np.array([[prospect.seen_low], [prospect.seen_high]])
     means = np.minimum(np.maximum((candidates - seen) / prospect.unseen, 1e-4), 1 - 1e-4)
+    binary: Floats = means * (1 - means)
+    if clock.counts:
+        return LARGEST_SQUARE * binary
     middle = (prospect.seen_low + prospect.seen_high) / 2
     least = 0.5 / (clock.count + 1)
     at_estimate = min(max((clock.mean - middle) / prospect.unseen, least), 1 - least)
-    ratio: Floats = means * (1 - means) / (at_estimate * (1 - at_estimate))
-    return clock.variance * ratio
+    return clock.variance * (binary / (at_estimate * (1 - at_estimate)))

@@ -29,6 +29,8 @@ LARGEST_SQUARE = 4.0
 class Information:
     """Weighted mean, variance and fourth moment of the increments, in one pass (Welford; West 1979).
 
+    counts: whether the scores were all 0 or 1 and the forecasts all the same, so that the mean states the variance.
+
     >>> clock = Information()
     >>> for x in (0.0, 1.0, 1.0, 0.0):
     ...     clock.add(x, 1.0)
@@ -43,6 +45,7 @@ class Information:
     fourths: float = 0.0
     largest_square: float = LARGEST_SQUARE
     level: float = 0.0
+    counts: bool = False
 
     def add(
         self,

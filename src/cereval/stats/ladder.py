@@ -50,7 +50,8 @@ class Rungs:
     passed aims at so many times it. cells: of the grid at first; it is divided into `finer` parts wherever the window
     has under 1/finer of that, down to `least`. tilt: see above. cap: the largest share of a rung that one bet may lose;
     None: that of the table. quick: bets by `stats.bets.quick_slope`. merging: rungs of the same horizon are put
-    together, and there is one for every doubling up to half of what the goal takes (`towards`).
+    together, and there is one for every doubling up to half of what the goal takes (`towards`). parts: what the rungs
+    have of the share, relative to one another; the last number stands for all later ones.
     """
 
     horizons: tuple[float, ...] = (25.0, 50.0, 100.0, 200.0, 400.0)
@@ -65,6 +66,7 @@ class Rungs:
     cap: float | None = None
     quick: bool = False
     merging: bool = False
+    parts: tuple[float, ...] = (1.0,)
 
     def towards(self, draws: float) -> Rungs:
         """The rungs on the way to a goal that takes so many draws at worst: each has twice the horizon of the last.
@@ -78,6 +80,18 @@ class Rungs:
         while 2 * horizons[-1] <= draws / 2:
             horizons.append(2 * horizons[-1])
         return replace(self, horizons=tuple(horizons))
+
+    @property
+    def divided(self) -> Floats:
+        """How many times its own part the share is, for each rung.
+
+        >>> Rungs(parts=(3.0, 2.0, 1.0)).divided.round(2).tolist()
+        [2.67, 4.0, 8.0, 8.0, 8.0]
+        """
+        further = len(self.horizons) - len(self.parts)
+        parts = np.array([*self.parts[: len(self.horizons)], *further * self.parts[-1:]])
+        divided: Floats = parts.sum() / parts
+        return divided
 
 
 class Ladder:
@@ -102,9 +116,8 @@ class Ladder:
         self._horizons = np.array(rungs.horizons) * LARGEST_SQUARE
         self.candidates: Floats = np.linspace(0.0, 1.0, rungs.cells + 1)
         self._total = log(rungs.share) + self._lean(step)
-        count = len(rungs.horizons)
-        self._wealth = np.repeat(self._total[None] - log(count), count, axis=0)
-        self._window, self._stakes = slice(0, 0), np.zeros((count, 2, 0))
+        self._wealth = self._total[None] - np.log(rungs.divided)[:, None, None]
+        self._window, self._stakes = slice(0, 0), np.zeros((len(rungs.horizons), 2, 0))
         self._spots: tuple[Floats, Floats, Places, Places] | None = None
 
     def _lean(self, step: float) -> Floats:

@@ -99,6 +99,7 @@ class SlowClock:
     fourths: float = 0.0
     largest_square: float = LARGEST_SQUARE
     level: float = 0.0
+    counts: bool = False
 
     def add(
         self,

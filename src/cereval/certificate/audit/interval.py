@@ -268,10 +268,11 @@ class SlowLadder:
     ) -> None:
         self.ladder, self.alpha, self.cap = ladder, alpha, cap
         self.values = np.linspace(0.0, 1.0, ladder.cells + 1)
-        even = log(share / len(horizons)) - log(1 + ladder.tilt * (step + 2 / ladder.cells))
+        parts = [ladder.parts[min(rung, len(ladder.parts) - 1)] for rung in range(len(horizons))]
+        even = log(share / sum(parts)) - log(1 + ladder.tilt * (step + 2 / ladder.cells))
         starts = [even + np.log(1 + sign * ladder.tilt * (1 - 2 * self.values)) for sign in (-1, 1)]
         self.horizons = np.array(horizons) * LARGEST_SQUARE
-        self.wealth = [np.array([start] * len(horizons)) for start in starts]
+        self.wealth = [np.array([start + log(part) for part in parts]) for start in starts]
         self.inside = slice(0, 0)
 
     def play(
@@ -392,6 +393,8 @@ def null_variance(values: Floats, position: BeforeResult, clock: SlowClock, side
     """Return the variance if R were each value: mu (1 - mu) of the unseen mean mu, scaled to what was observed."""
     seen = (position.seen_low, position.seen_high)[side]
     means = np.minimum(np.maximum((values - seen) / position.unseen, 1e-4), 1 - 1e-4)
+    if clock.counts:
+        return np.asarray(LARGEST_SQUARE * (means - means**2))
     least = 0.5 / (clock.count + 1)
     middle = (position.seen_low + position.seen_high) / 2
     estimated = min(max((clock.mean - middle) / position.unseen, least), 1 - least)
@@ -410,7 +413,7 @@ class Audited:
 
 def audit(case: Case) -> Audited:
     """Replay all results through the formulas."""
-    book, clock = book_of(case), SlowClock()
+    book, clock = book_of(case), SlowClock(counts=case.tuning.counts)
     threshold = case.aims[0].threshold
     test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)
     table = None if test is not None and not case.tuning.beside else SlowTable(case)
@@ -422,7 +425,9 @@ def audit(case: Case) -> Audited:
         for game in (test, table):
             if game is not None:
                 game.play(number, position, clock, low, high)
-        if table is not None and (result.low != result.high or result.low not in (0, 1)):
+        graded = result.low != result.high or result.low not in (0, 1)
+        clock.counts &= not graded
+        if table is not None and graded:
             table.graded = True
         clock.add((low + high) / 2, position.variance, position.largest_square, position.level)
         book.enter(result)
