@@ -251,3 +251,9 @@ def test_requests_carry_the_key_and_the_account(monkeypatch: pytest.MonkeyPatch)
     assert (seen["authorization"], seen["openai-organization"]) == (f"Bearer {SECRET}", "org-1")
     assert "openai-project" not in seen
     assert seen["user-agent"].startswith("cereval/")
+
+
+@pytest.mark.parametrize("port", ["99999", "0", "eight", "-1"])
+def test_a_port_that_there_cannot_be_is_said_before_any_call(port: str) -> None:
+    with pytest.raises(InvalidInput, match=f"base_url.*127.0.0.1:{port}"):
+        checked_url(f"http://127.0.0.1:{port}/v1")

@@ -120,15 +120,18 @@ def open_openai(
 
 
 def checked_url(url: str) -> str:
-    """Check that an address is http(s), and without a password in it.
+    """Check that an address is http(s), with a port that there can be, and without a password in it.
 
     >>> checked_url("http://localhost:8000/v1")
     'http://localhost:8000/v1'
     """
     try:
         parts = urlsplit(url)
+        reachable = parts.port != 0
     except ValueError:
-        raise InvalidInput("base_url", "an address such as http://localhost:8000/v1", url) from None
+        reachable = False
+    if not reachable:
+        raise InvalidInput("base_url", "an address such as http://localhost:8000/v1", url)
     if parts.username or parts.password or parts.query:
         raise InvalidInput("base_url", "free of passwords and queries (keys go into OPENAI_API_KEY)", HIDDEN)
     if parts.scheme not in ("http", "https") or not parts.hostname:
