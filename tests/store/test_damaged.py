@@ -119,3 +119,37 @@ def test_verify_writes_nothing(tmp_path: Path) -> None:
     main(["verify", str(tmp_path / name)])
     assert (tmp_path / "store.db").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == [name, "store.db"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "delete from draws where draw = 3",
+        "update draws set item = 40 where draw = 3",
+        "update draws set item = -1",
+    ],
+)
+@pytest.mark.parametrize("command", ["report", "show", "export"])
+def test_a_part_of_a_ranking_without_one_of_its_draws_is_one_line(
+    statement: str,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    questions = (STORE.parent / "questions.jsonl").read_text(encoding="utf-8").splitlines()[:40]
+    Path("questions.jsonl").write_text("\n".join(questions), encoding="utf-8")
+    own = ["--store", "sqlite:///own.db"]
+    rank = "rank questions.jsonl --model scripted/0.9 --model scripted/0.1 --tie 0.4 --display none"
+    assert main([*rank.split(), *own]) == 0
+    with closing(sqlite3.connect("own.db")) as store:
+        store.execute(statement)
+        store.commit()
+        part = store.execute('select run_id from runs where plan like \'%"goal":"ranked"%\'').fetchone()[0]
+    capsys.readouterr()
+    code = main([command, part, *own, *(["-o", "new.csv"] if command == "export" else [])])
+    said = capsys.readouterr().err
+    assert code in (0, 1)
+    assert (code == 1) == (said.count("error: ") == 1)
+    assert command != "report" or "are damaged, or were changed by hand: draw " in said
