@@ -8,8 +8,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 
 from cereval.cli.main import main
+from cereval.errors import StoreError
+from cereval.runner.samples import unpacked
+from cereval.store import schema
+from cereval.store.base import Answer, opened_store
+from cereval.store.browsing import Browser, Wanted
+from cereval.store.people import Labels
 
 STORE = Path(__file__).parent.parent / "golden" / "store.db"
 CASES = {
@@ -153,3 +160,48 @@ def test_a_part_of_a_ranking_without_one_of_its_draws_is_one_line(
     assert code in (0, 1)
     assert (code == 1) == (said.count("error: ") == 1)
     assert command != "report" or "are damaged, or were changed by hand: draw " in said
+
+
+@pytest.mark.parametrize("content", ['\'{"a": ' + "9" * 5000 + "}'", "'[]'", "'\"abc\"'", "5", "x'ff'"])
+def test_an_item_that_is_none_is_one_line_on_every_page(content: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'own.db'}"
+    line = (
+        f"run {STORE.parent / 'questions.jsonl'} --model scripted/0.6 --eps 0.3 --display none --store {url}"
+    )
+    assert main(line.split()) == 0
+    with closing(sqlite3.connect(tmp_path / "own.db")) as own:
+        own.execute(f"update items set content = {content}")
+        own.commit()
+        run, data = own.execute("select run_id, data_hash from runs").fetchone()
+    with opened_store(url, reading=True) as store:
+        browser = Browser(store)
+        for read in (lambda: browser.page(run, data, Wanted()), lambda: browser.one(run, data, 0)):
+            with pytest.raises(StoreError, match="damaged, or was changed by hand: `content` holds"):
+                read()
+
+
+def test_an_item_that_is_none_stops_a_migration_in_one_line(tmp_path: Path) -> None:
+    changed(tmp_path, "update items set content = '[]'")
+    with (
+        pytest.raises(StoreError, match="damaged, or was changed by hand: `content` holds"),
+        opened_store(f"sqlite:///{tmp_path / 'store.db'}", reading=True),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("content", ["[[[", "[1]", '[{"nothing": 1}]', "9" * 5000])
+def test_several_answers_that_are_none_are_one_line(content: str) -> None:
+    with pytest.raises(StoreError, match="the answers to draw 3 are damaged"):
+        unpacked(Answer(3, text=content, score=0.5))
+
+
+@pytest.mark.parametrize("content", ["[[[", '{"nothing": 1}', "{}"])
+def test_a_reply_that_is_none_is_one_line(content: str, tmp_path: Path) -> None:
+    run = changed(tmp_path, "delete from events")
+    with opened_store(f"sqlite:///{tmp_path / 'store.db'}") as store, store.writing() as connection:
+        connection.execute(insert(schema.replies).values(run_id=run, draw=0, content=content, at=0.0))
+    with (
+        opened_store(f"sqlite:///{tmp_path / 'store.db'}") as store,
+        pytest.raises(StoreError, match="is damaged, or was changed by hand"),
+    ):
+        Labels(store).reply(run, 0)

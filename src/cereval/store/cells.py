@@ -58,7 +58,7 @@ def mapping(text: str, name: str, place: str) -> dict[str, Any]:
     """Read the JSON object in a cell: finite numbers, not nested without end."""
     try:
         value = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, RecursionError):  # SQLite keeps numbers in columns of texts too
         _refuse(name, text, place)
     if not isinstance(value, dict):
         _refuse(name, text, place)
