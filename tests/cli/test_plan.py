@@ -85,7 +85,7 @@ def test_questions_are_stated_back(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--items", "0"], "items must be a whole number in 1..1,000,000,000, got 0"),
+        (["--items", "0"], "items must be a whole number >= 1, got 0"),
         (["--items", "10", "--eps", "2"], "eps must be in (0, 1), got 2.0"),
         (
             ["--items", "10", "--confidence", "0"],

@@ -112,7 +112,7 @@ def test_groups_bring_the_oracle_and_the_saving_ratio() -> None:
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ({"size": 0}, r"items must be a whole number in 1\.\.1,000,000,000, got 0"),
+        ({"size": 0}, "items must be a whole number >= 1, got 0"),
         ({"confidence": 1.0}, r"confidence must be a number in \(0, 1\), got 1.0"),
         ({"mean": 1.5}, r"mean must be a number in \[0, 1\], got 1.5"),
         ({"mean": float("nan")}, "mean must be"),
@@ -135,5 +135,5 @@ def test_impossible_thresholds_are_refused(mean: float | None, threshold: float,
 
 
 def test_a_confidence_of_nearly_nothing_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="confidence must be at least 1e-12 away from 0 and 1, got 1e-300"):
+    with pytest.raises(InvalidInput, match=r"confidence must be at least 1e-12 away .*, got 1e-300"):
         plan_threshold(Scenario(100, mean=0.7, confidence=1e-300), 0.6)

@@ -355,14 +355,14 @@ def check_flags(context: click.Context, *, all_models: bool) -> None:
 def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
     """Replay every model, with all the others as history; print the table or one JSON object."""
     from cereval.experiments.leave_one_out import total
-    from cereval.goals.estimate import in_open_unit_interval
+    from cereval.goals.estimate import checked_confidence
     from cereval.sessions.base import whole
 
     if set(flags["history"]) - {"others"}:
         raise InvalidInput("--history", "`others` (the default) with --all-models", flags["history"][0])
     price = flags["price"]
     checked_price(price)
-    in_open_unit_interval("confidence", flags["confidence"])
+    checked_confidence(flags["confidence"])
     # A simulation that decides nothing: the same seeds, so that a repeated command goes on.
     flags = {**flags, "seed": whole("seed", flags["seed"] or 0, 0)}
     parts = _savings(Path(scores), flags, quiet=as_json)

@@ -37,7 +37,7 @@ def uniform_calls(
     """
     mean = np.average(scores, weights=importance)
     variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)
-    scenario = Scenario(size, 1 - delta, target, variance=variance)
+    scenario = Scenario(size, target=target, variance=variance)
     draws = deadline_draws(variance, scenario.skew, half_width, delta, FIRST)
     if weights is not None and target == "benchmark":
         return weighted_calls(weights, draws)
