@@ -159,7 +159,7 @@ def test_a_part_of_a_ranking_without_one_of_its_draws_is_one_line(
     said = capsys.readouterr().err
     assert code in (0, 1)
     assert (code == 1) == (said.count("error: ") == 1)
-    assert command != "report" or "are damaged, or were changed by hand: draw " in said
+    assert command != "report" or "are damaged, or were changed by hand: " in said
 
 
 @pytest.mark.parametrize("content", ['\'{"a": ' + "9" * 5000 + "}'", "'[]'", "'\"abc\"'", "5", "x'ff'"])
@@ -205,3 +205,21 @@ def test_a_reply_that_is_none_is_one_line(content: str, tmp_path: Path) -> None:
         pytest.raises(StoreError, match="is damaged, or was changed by hand"),
     ):
         Labels(store).reply(run, 0)
+
+
+@pytest.mark.parametrize("item", [-1, 99_999])
+def test_a_kept_answer_to_no_item_is_one_line(
+    item: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    questions = (STORE.parent / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    Path("fewer.jsonl").write_text("\n".join(questions[:40]), encoding="utf-8")
+    Path("more.jsonl").write_text("\n".join(questions[:50]), encoding="utf-8")
+    flags = ["--model", "scripted/0.6", "--eps", "0.2", "--display", "none", "--store", "sqlite:///own.db"]
+    assert main(["run", "fewer.jsonl", *flags]) == 0
+    with closing(sqlite3.connect("own.db")) as store:
+        store.execute(f"update draws set item = {item} where draw = 3")
+        store.commit()
+    capsys.readouterr()
+    assert main(["run", "more.jsonl", *flags]) == 1
+    assert f"is to item {item}, which the store does not have" in capsys.readouterr().err

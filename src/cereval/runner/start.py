@@ -250,11 +250,23 @@ def _voice(part: Plan, name: str, store: Store, spending: Spending) -> Voice:
     answers = store.answers(part.run_id, texts=False)
     for answer in answers:
         spending.add(answer.cost_usd, failed=answer.failure is not None)
-    stored = {draw.index: draw for draw in store.draws(part.run_id)}
+    stored = {draw.index: draw for draw in _stored(part, store)}
     results = {answer.draw: answer.score for answer in answers}
     answered = any(score is not None for score in results.values())
     kept = {answer.draw: answer.kept for answer in answers if answer.kept}
     return Voice(part.run_id, name, stored, results, answered, kept=kept)
+
+
+def _stored(plan: Plan, store: Store) -> tuple[Draw, ...]:
+    """Return the draws that a store has of a run, if they are of its items."""
+    draws = store.draws(plan.run_id)
+    for draw in draws:
+        if not 0 <= draw.item < plan.n_items:
+            allowed = f"the item of draw {draw.index} must be in 0..{plan.n_items - 1}"
+            raise StoreError(
+                f"the draws of run {plan.run_id} are damaged, or were changed by hand: {allowed}, got {draw.item}"
+            )
+    return draws
 
 
 def _kept_before(kind: Kind, plan: Plan, session: AskTell, store: Store) -> Counter[str]:
@@ -352,7 +364,8 @@ def reader(store: Store) -> Earlier:
     """Read earlier runs from a store, as kinds need them."""
 
     def read(run_id: str) -> tuple[Plan, Log, tuple[Draw, ...]]:
-        plan, draws = Plan.from_dict(store.run(run_id).plan), store.draws(run_id)
+        plan = Plan.from_dict(store.run(run_id).plan)
+        draws = _stored(plan, store)
         results = {answer.draw: (answer.score,) for answer in store.answers(run_id, texts=False)}
         return plan, Log(results, len(draws), changes_of(store, run_id)), draws
 
