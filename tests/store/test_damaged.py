@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import insert
 
 from cereval.cli.main import main
+from cereval.cli.running import _minute
 from cereval.errors import StoreError
 from cereval.runner.samples import unpacked
 from cereval.store import schema
@@ -223,3 +224,39 @@ def test_a_kept_answer_to_no_item_is_one_line(
     capsys.readouterr()
     assert main(["run", "more.jsonl", *flags]) == 1
     assert f"is to item {item}, which the store does not have" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        (
+            "update runs set created_at = 'x'",
+            "is damaged, or was changed by hand: 'x' is no moment in ISO 8601",
+        ),
+        ("update events set at = '0001-01-01'", "'0001-01-01' is no moment in ISO 8601"),
+    ],
+)
+def test_moments_beyond_the_calendar(
+    statement: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(STORE.parent / "questions.jsonl", "questions.jsonl")
+    own = ["--store", "sqlite:///own.db"]
+    line = "run questions.jsonl --model scripted/0.6 --eps 0.2 --display none"
+    assert main([*line.split(), *own]) == 0
+    with closing(sqlite3.connect("own.db")) as store:
+        store.execute(statement)
+        store.commit()
+        run = str(store.execute("select run_id from runs").fetchone()[0])
+    capsys.readouterr()
+    assert main(["export", run, "--format", "every-eval-ever", "-o", "e.json", *own]) == 1
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("moment", [-1e300, 1e300, 1e12])
+def test_a_kept_answer_of_no_day_has_a_line(moment: float) -> None:
+    assert _minute(moment) == "an unknown day"
