@@ -260,3 +260,107 @@ def test_moments_beyond_the_calendar(
 @pytest.mark.parametrize("moment", [-1e300, 1e300, 1e12])
 def test_a_kept_answer_of_no_day_has_a_line(moment: float) -> None:
     assert _minute(moment) == "an unknown day"
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store: a run that can go on, whose goal was changed, and one whose questions are out."""
+    folder = tmp_path_factory.mktemp("begun")
+    shutil.copy(STORE.parent / "questions.jsonl", folder)
+    own = ["--store", f"sqlite:///{folder / 'own.db'}"]
+    run = ["run", str(folder / "questions.jsonl"), "--display", "none", "--seed", "1", *own]
+    assert main([*run, "--model", "scripted/0.6", "--eps", "0.1", "--max-calls", "10", "--json"]) == 3
+    assert main([*run, "--model", "external/people", "--eps", "0.3", "--json"]) == 3
+    with closing(sqlite3.connect(folder / "own.db")) as store:
+        (folder / "asked").write_text(named(store, "scripted/0.6"), encoding="utf-8")
+        (folder / "people").write_text(named(store, "external/people"), encoding="utf-8")
+    resume = [
+        "resume",
+        (folder / "asked").read_text(),
+        "--eps",
+        "0.09",
+        "--max-calls",
+        "12",
+        "--display",
+        "none",
+    ]
+    assert main([*resume, *own]) == 3
+    ask = ["ask", (folder / "people").read_text(), "-n", "3", "-o", str(folder / "batch.jsonl")]
+    assert main([*ask, *own]) == 0
+    return folder
+
+
+def named(store: sqlite3.Connection, model: str) -> str:
+    return str(store.execute("select run_id from runs where model = ?", (model,)).fetchone()[0])
+
+
+ENDED, RUNNING = "status in ('finished', 'budget')", "status = 'running'"
+DETAILS = {
+    "an estimate in words": f"update events set detail = json_set(detail, '$.estimate', 'x') where {ENDED}",
+    "an end in words": f"update events set detail = json_set(detail, '$.lower', 'x') where {ENDED}",
+    "one end alone": f"update events set detail = json_remove(detail, '$.upper') where {ENDED}",
+    "ends alone": f"update events set detail = json_remove(detail, '$.estimate') where {ENDED}",
+    "an answer that is a list": f"update events set detail = json_set(detail, '$.answer', json('[1]')) where {ENDED}",
+    "endless costs": "update events set detail = replace(detail, '\"cost_usd\":0.0', '\"cost_usd\":1e999')",
+    "long costs": f"update events set detail = replace(detail, '\"cost_usd\":0.0', '\"cost_usd\":{'9' * 400}')",
+    "no detail": "update events set detail = '{}'",
+    "a result in words": "update certificates set content = json_set(content, '$.result', 'x')",
+    "no result": "update certificates set content = json_remove(content, '$.result')",
+    "an end that is a list": "update certificates set content = json_set(content, '$.result.stopped', json('[]'))",
+    "a number in words": "update certificates set content = json_set(content, '$.result.estimate', 'x')",
+    "a number without end": f"update certificates set content = json_set(content, '$.result.lower', {'9' * 400})",
+    "no log": "update certificates set content = json_remove(content, '$.log')",
+    "connections in words": f"update events set detail = json_set(detail, '$.connections', 'x') where {RUNNING}",
+    "a time limit in words": f"update events set detail = json_set(detail, '$.max_minutes', 'x') where {RUNNING}",
+    "a change of nothing": "update events set detail = '{}' where status = 'changed'",
+    "a change of too much": "update events set detail = json_set(detail, '$.more', 1) where status = 'changed'",
+    "a change after words": "update events set detail = json_set(detail, '$.drawn', 'x') where status = 'changed'",
+    "a change to a word": "update events set detail = json_set(detail, '$.goal', 'x') where status = 'changed'",
+    "a lease without end": "update events set detail = json_remove(detail, '$.until') where status = 'leased'",
+    "a lease of words": "update events set detail = json_set(detail, '$.calls', 'x') where status = 'leased'",
+    "a lease until a word": "update events set detail = json_set(detail, '$.until', 'x') where status = 'leased'",
+}
+LINES = (
+    "runs",
+    "runs --json",
+    "trend questions.jsonl",
+    "show ASKED",
+    "report ASKED -o page.html",
+    "resume ASKED --max-calls 14 --display none",
+    "ask PEOPLE -n 2 -o new.jsonl",
+)
+
+
+@pytest.mark.parametrize("case", DETAILS)
+def test_what_events_say_is_believed_only_as_it_was_written(
+    case: str,
+    begun: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    with closing(sqlite3.connect("own.db")) as store:
+        store.execute(DETAILS[case])
+        store.commit()
+    for line in LINES:
+        line = line.replace("ASKED", Path("asked").read_text()).replace("PEOPLE", Path("people").read_text())
+        code = main([*line.split(), "--store", "sqlite:///own.db"])
+        said = capsys.readouterr().err
+        assert code in (0, 1, 3)
+        assert said.count("error: ") == (code == 1)
+
+
+@pytest.mark.parametrize("case", DETAILS)
+def test_no_page_breaks_on_what_events_say(case: str, begun: Path, tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="pip install 'cereval[view]'")
+    from tests.fuzz.pages import visit
+
+    shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+    with closing(sqlite3.connect(tmp_path / "own.db")) as store:
+        store.execute(DETAILS[case])
+        store.commit()
+    url = f"sqlite:///{tmp_path / 'own.db'}"
+    with opened_store(url) as opened:
+        visit(opened, url, "127.0.0.1", 0, browser=False, say=print)

@@ -42,7 +42,7 @@ from cereval.plan import DRAWN, Known, Plan
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers, Sampled
 from cereval.runner.limits import Limits
 from cereval.runner.outside import OUTSIDE
-from cereval.runner.request import Request
+from cereval.runner.request import Request, settings_from
 from cereval.runner.samples import Samples
 from cereval.runner.start import item_from, reader, stored_items
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
@@ -305,7 +305,8 @@ def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> d
     given = {key: value for key, value in overrides.items() if value is not None}
     remember(named_by_model(None, given.get("base_url")))
     last = _last_circumstances(run_id, store)
-    stored = {name: last[name] for name in (*CIRCUMSTANCES, "base_url") if name in last}
+    kept = {name: last[name] for name in (*CIRCUMSTANCES, "base_url") if name in last}
+    stored = settings_from(kept, f"the store, run {run_id}")
     return {**circumstances_of(Request()), **stored, **given}
 
 

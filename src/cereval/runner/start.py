@@ -17,7 +17,7 @@ from cereval.datasets.base import Item
 from cereval.datasets.fields import Fields
 from cereval.datasets.large import ChainedItems, FileItems, OnDisk, hash_of, read_large
 from cereval.datasets.read import read_dataset
-from cereval.errors import BadFile, Misuse, StoreError, shown
+from cereval.errors import BadFile, CerevalError, Misuse, StoreError, shown
 from cereval.goals import in_words
 from cereval.items.cells import ALONE
 from cereval.kinds import kind_of
@@ -403,7 +403,30 @@ def price_of_closer(session: AskTell) -> list[str]:
 def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:
     """Return the changes of a run, oldest first."""
     events = [event["detail"] for event in store.events(run_id) if event["status"] == CHANGED]
-    return tuple(Change(**detail) for detail in events)
+    return tuple(_change(detail, run_id) for detail in events)
+
+
+def _change(detail: Mapping[str, Any], run_id: str) -> Change:
+    """Return a change as the store keeps it; one that is not as it was written is refused."""
+    try:
+        change = Change(**detail)
+    except TypeError:
+        change = None
+    if change is None or not _is_change(change):
+        raise StoreError(
+            f"run {run_id} is damaged, or was changed by hand: it has the change {shown(detail)}"
+        )
+    return change
+
+
+def _is_change(change: Change) -> bool:
+    counts = (change.consumed, change.drawn)
+    limits = (change.max_calls, change.horizon)
+    return (
+        isinstance(change.goal, Mapping)
+        and all(type(count) is int and count >= 0 for count in counts)
+        and all(limit is None or (type(limit) is int and limit >= 0) for limit in limits)
+    )
 
 
 def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[str, ...]:
@@ -543,14 +566,24 @@ def newest_certificate(begun: Start, store: Store) -> Mapping[str, Any] | None:
     if not begun.kind.format:
         return None
     issued, count = store.certificates(begun.plan.run_id), begun.session.n_evaluated
-    stated = issued[-1]["result"] if issued else {}
-    if issued and stated.get("n_evaluated", stated.get("calls")) == begun.session.result().n_evaluated:
+    stated = issued[-1].get("result") if issued else None
+    told = stated.get("n_evaluated", stated.get("calls")) if isinstance(stated, Mapping) else None
+    if told is not None and told == begun.session.result().n_evaluated:
         return issued[-1]
     return begun.certificate(begun.session.result()) if count else None
 
 
-def evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
-    """Return what the store has of the run that a certificate names."""
+def evidence(certificate: Any, store: Store) -> Stored | None:
+    """Return what the store has of the run that a certificate names; None: it is no certificate, as checks will say."""
+    try:
+        return _evidence(certificate, store)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        if isinstance(error, CerevalError):
+            raise
+        return None
+
+
+def _evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
     run = store.run(str(certificate.get("run_id", "")))
     plan = Plan.from_dict(run.plan)
     source = store.source(plan.data_hash)
