@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -364,3 +366,59 @@ def test_no_page_breaks_on_what_events_say(case: str, begun: Path, tmp_path: Pat
     url = f"sqlite:///{tmp_path / 'own.db'}"
     with opened_store(url) as opened:
         visit(opened, url, "127.0.0.1", 0, browser=False, say=print)
+
+
+PLANS = {
+    "a goal without a name": "json_remove(plan, '$.goal.goal')",
+    "a goal called by a list": "json_set(plan, '$.goal.goal', json('[]'))",
+    "a model without a name": "json_remove(plan, '$.model.name')",
+    "settings that are a number": "json_set(plan, '$.model.settings', 1)",
+    "settings of nothing": "json_set(plan, '$.model.settings', json('{\"x\": 1}'))",
+    "models that are none": "json_set(plan, '$.model.models', json('[1]'))",
+    "no models": "json_set(plan, '$.model.models', json('{}'))",
+    "half a pair": "json_set(plan, '$.model.second', json('{}'))",
+    "a scorer that is a list": "json_set(plan, '$.scorer.spec', json('[]'))",
+    "no scorer": "json_remove(plan, '$.scorer')",
+    "a scorer of nothing": "json_set(plan, '$.scorer', json('{}'))",
+    "examples in words": "json_set(plan, '$.prompt.examples', 'x')",
+    "examples that are numbers": "json_set(plan, '$.prompt.examples', json('[1]'))",
+    "a template that is a list": "json_set(plan, '$.prompt.template', json('[]'))",
+    "history beyond all numbers": f"json_set(plan, '$.history', json('{{\"a\": {10**30}}}'))",
+    "versions without sizes": "json_set(plan, '$.growth', json('{\"after\": null}'))",
+    "a version after a number": "json_set(plan, '$.growth', json('{\"sizes\": [40], \"after\": true}'))",
+    "no name of the data": "json_remove(plan, '$.data_name')",
+    "tasks that are numbers": "json_set(plan, '$.tasks', json('[1]'))",
+}
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_a_plan_is_believed_only_as_it_was_written(
+    case: str,
+    begun: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A plan that was changed has the id that fits it, as whoever forges one would see to."""
+    shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    old = Path("asked").read_text()
+    with closing(sqlite3.connect("own.db")) as store:
+        store.execute(f"update runs set plan = {PLANS[case]} where run_id = ?", (old,))
+        (plan,) = store.execute("select plan from runs where run_id = ?", (old,)).fetchone()
+        plan = json.dumps(json.loads(plan), sort_keys=True, separators=(",", ":"))
+        new = hashlib.sha256(plan.encode()).hexdigest()[:12]
+        for table in ("runs", "events", "draws", "answers", "certificates"):
+            store.execute(f"update {table} set run_id = ? where run_id = ?", (new, old))
+        store.commit()
+    Path("asked").write_text(new)
+    more = (
+        "export ASKED --format every-eval-ever -o e.json",
+        "rescore ASKED --scorer contains --display none",
+    )
+    for line in (*LINES, *more):
+        line = line.replace("ASKED", new).replace("PEOPLE", Path("people").read_text())
+        code = main([*line.split(), "--store", "sqlite:///own.db"])
+        said = capsys.readouterr().err
+        assert code in (0, 1, 3)
+        assert said.count("error: ") == (code == 1)

@@ -58,7 +58,7 @@ def _result(found: Exported, part: Part) -> dict[str, Any]:
         "evaluation_name": name,
         "source_data": _source(found),
         "metric_config": {
-            "metric_name": str(scorer.get("name", "score")),
+            "metric_name": scorer if isinstance(scorer, str) else str(scorer.get("name", "score")),
             "lower_is_better": False,
             "score_type": "continuous",
             "min_score": 0.0,

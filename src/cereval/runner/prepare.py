@@ -385,7 +385,11 @@ def _judge_address(plan: Plan, circumstances: Mapping[str, Any]) -> str | None:
 
 
 def _model(spec: Mapping[str, Any], options: ModelOptions, circumstances: Mapping[str, Any]) -> Model:
-    settings, address = Settings(**spec.get("settings", {})), _address(spec, circumstances)
+    try:
+        settings = Settings(**spec.get("settings", {}))
+    except TypeError:
+        raise InvalidInput("settings of the model", "those that a run writes", spec["settings"]) from None
+    address = _address(spec, circumstances)
     return open_model(spec["name"], replace(options, base_url=address, settings=settings))
 
 
@@ -496,7 +500,7 @@ def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
 
 
 def _scorer_name(spec: Any) -> str:
-    return str(spec).partition(":")[0] if isinstance(spec, str) else str(spec["name"])
+    return spec.partition(":")[0] if isinstance(spec, str) else str(spec.get("name"))
 
 
 def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
