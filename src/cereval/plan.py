@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from cereval.records import Table, html_table
 PLAN_FORMAT = 1
 RUN_ID = re.compile("[0-9a-f]{6,64}")
 DRAWN = "drawn"
+LARGEST_COUNT = 2**53
 LARGEST_TYPED = 2**32
 """Seeds up to this are taken for chosen, not drawn: of 53 random bits, one in two million is as small."""
 MOST_ITEMS = 100_000_000
@@ -163,13 +164,67 @@ def _check_types(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if not isinstance(value, _KINDS[name]) or isinstance(value, bool) is not (name == "cells"):
             raise InvalidInput(f"{name} of the plan", f"of the kind {_KINDS[name][0].__name__}", value)
-    for name in ("side_information", "tasks"):
-        if not all(isinstance(one, str) for one in given.get(name, ())):
-            raise InvalidInput(f"{name} of the plan", "a list of texts", given[name])
-    if not isinstance(given["model"].get("name", ""), str):
-        raise InvalidInput("model of the plan", "one with a name", given["model"]["name"])
-    if not all(type(one) is int for one in given.get("history", {}).values()):
-        raise InvalidInput("history of the plan", "whole numbers by run", given["history"])
+        allowed, fits = _PARTS.get(name, ("", None))
+        if fits is not None and not fits(value):
+            raise InvalidInput(f"{name} of the plan", allowed, value)
+
+
+def _has_name(model: Any) -> bool:
+    """Tell whether a value names a model, with its settings where it has some."""
+    return (
+        isinstance(model, Mapping)
+        and isinstance(model.get("name"), str)
+        and isinstance(model.get("settings", {}), Mapping)
+    )
+
+
+def _is_model(model: Mapping[str, Any]) -> bool:
+    several, sides = model.get("models"), [model[name] for name in ("first", "second") if name in model]
+    listed = several is None or (isinstance(several, list | tuple) and bool(several))
+    return _has_name(model) and listed and all(map(_has_name, [*(several or ()), *sides])) and len(sides) != 1
+
+
+def _is_prompt(prompt: Mapping[str, Any]) -> bool:
+    texts, examples = (prompt.get("template"), prompt.get("system")), prompt.get("examples", ())
+    return (
+        all(text is None or isinstance(text, str) for text in texts)
+        and isinstance(examples, list | tuple)
+        and all(isinstance(example, Mapping) for example in examples)
+    )
+
+
+def _is_growth(growth: Mapping[str, Any]) -> bool:
+    sizes, after = growth.get("sizes"), growth.get("after")
+    return not growth or (
+        isinstance(sizes, list | tuple)
+        and bool(sizes)
+        and all(map(_is_count, sizes))
+        and (after is None or isinstance(after, str))
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST_COUNT
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+_PARTS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "goal": ("an object with the name of a goal", lambda goal: isinstance(goal.get("goal"), str)),
+    "model": ("one with a name, or several, each with a name", _is_model),
+    "scorer": (
+        "a scorer's name or specification",
+        lambda one: isinstance(one.get("spec", one), str | Mapping),
+    ),
+    "prompt": ("texts, and a list of examples", _is_prompt),
+    "history": ("numbers of draws by run", lambda history: all(map(_is_count, history.values()))),
+    "growth": ("the sizes of versions, and the run that it goes on from", _is_growth),
+    "side_information": ("a list of texts", _are_texts),
+    "tasks": ("a list of texts", _are_texts),
+}
+"""What the fields that are made of others hold."""
 
 
 def as_file_name(run_id: str) -> str:

@@ -59,6 +59,7 @@ def test_the_table_for_people_and_the_memory(folder: Path, capsys: Capture, tmp_
         (["--threshold", "0.5"], "--threshold must be given without --all-models"),
         (["--history", "m0"], "--history must be `others` (the default) with --all-models"),
         (["--price", "-1"], "--price must be a number >= 0"),
+        (["--price", "1e308"], "--price must be a number >= 0 and at most 1e+100"),
         (["--seeds", "1000000000"], "1<=x<=100000"),
     ],
 )

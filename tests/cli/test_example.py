@@ -28,3 +28,6 @@ def test_what_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "scores.csv is there already" in capsys.readouterr().out
     (tmp_path / "file").write_text("")
     assert main(["example", str(tmp_path / "file" / "below")]) == 1
+    capsys.readouterr()
+    assert main(["example", "x" * 300]) == 1
+    assert "cannot be written (File name too long)" in capsys.readouterr().err

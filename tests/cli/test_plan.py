@@ -87,7 +87,10 @@ def test_questions_are_stated_back(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--items", "0"], "items must be a whole number >= 1, got 0"),
         (["--items", "10", "--eps", "2"], "eps must be in (0, 1), got 2.0"),
-        (["--items", "10", "--confidence", "0"], "confidence must be a number in (0, 1), got 0.0"),
+        (
+            ["--items", "10", "--confidence", "0"],
+            "confidence must be a number in (0, 1), got 0.0",
+        ),
         (["--items", "10", "--mean", "-1"], "mean must be a number in [0, 1], got -1.0"),
         (["--items", "10", "--explained", "1"], "explained must be a share in [0, 1), got 1.0"),
         (["--items", "10", "--price", "-1"], "--price must be a number >= 0 and at most 1e+100, got -1.0"),
@@ -106,3 +109,26 @@ def test_bad_flags_are_one_line_that_names_them(
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert says in captured.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--items", "9" * 400], "--items must be a whole number"),
+        (["--items", "9" * 5000], "--items must be a whole number"),
+        (
+            ["--items", str(10**18), "--mean", "0.5", "--eps", "1e-7"],
+            "--items must be a whole number in 1..1,000",
+        ),
+        (
+            ["--items", "9", "--confidence", "0.9999999999999"],
+            "--confidence must be at least 1e-12 away from 0 and 1",
+        ),
+        (["--items", "9", "--price", "1e308"], "--price must be a number >= 0 and at most 1e+100"),
+    ],
+)
+def test_numbers_beyond_what_can_be_planned_for(
+    capsys: pytest.CaptureFixture[str], flags: list[str], says: str
+) -> None:
+    assert main(["plan", *flags]) == 1
+    assert says in capsys.readouterr().err

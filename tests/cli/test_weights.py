@@ -243,3 +243,62 @@ def test_a_wrong_mix_is_refused_before_texts_are_embedded(
     replay = ["replay", str(folder / "scores.csv"), "--items", str(folder / "items.jsonl"), "--model", "m"]
     assert main([*replay, "--mix", "low=0.5,hihg=0.5"]) == 1
     assert "--mix must be made of the data's categories (did you mean 'high'?)" in capsys.readouterr().err
+
+
+def weighted(path: Path, weights: list[object]) -> str:
+    file = path / "weights.csv"
+    lines = [f"q{number},{weight}" for number, weight in enumerate(weights)]
+    file.write_text("\n".join(("item,weight", *lines)), encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        (["-0.0"] * 4, "--weights must be not all zero"),
+        (["1e308", "1e308", "1"], "--weights must be 0, or at least 1e-300 of a finite sum"),
+        (
+            ["1", "1e-320"],
+            "--weights must be 0, or at least 1e-300 of a finite sum, got '1e-320 at item 1, sum 1'",
+        ),
+    ],
+)
+def test_weights_that_cannot_be_divided_by_their_sum(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], weights: list[object], says: str
+) -> None:
+    questions = [
+        {"id": f"q{i}", "question": "?", "answer": "1", "w": float(w)} for i, w in enumerate(weights)
+    ]  # type: ignore[arg-type]
+    data = tmp_path / "data.jsonl"
+    data.write_text("\n".join(map(json.dumps, questions)), encoding="utf-8")
+    run = ["run", str(data), "--model", "scripted/0.5", "--dry-run", "--weights", "w"]
+    for words in (["plan", "--weights", weighted(tmp_path, weights)], run, [*run, "--at-least", "0.5"]):
+        assert main(words) == 1
+        assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("weight", ["1e308", "1e-320"])
+def test_equal_weights_count_alike_however_large(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], weight: str
+) -> None:
+    file = weighted(tmp_path, [weight] * SIZE)
+    assert main(["plan", "--weights", file, "--eps", "0.05", "--json"]) == 0
+    assert printed(capsys)["weights"]["effective"] == pytest.approx(SIZE)
+    assert replayed(folder, "--weights", file, "--eps", "0.05") == 0
+    assert printed(capsys)["truth"] == pytest.approx(truth(np.ones(SIZE)))
+
+
+@pytest.mark.parametrize("mix", ["low=1e308,high=1e308", "low=1e-320,high=1"])
+def test_a_mix_that_cannot_be_divided_by_its_sum(
+    folder: Path, capsys: pytest.CaptureFixture[str], mix: str
+) -> None:
+    items = str(folder / "items.jsonl")
+    assert main(["plan", "--items", items, "--mix", mix]) == 1
+    assert (
+        "--mix must be shares of 0, or of at least 5e-298 of a finite sum (category low)"
+        in capsys.readouterr().err
+    )
+    assert replayed(folder, "--mix", mix) == 1
+    assert "--mix must be shares" in capsys.readouterr().err
+    assert main(["run", items, "--model", "scripted/0.5", "--dry-run", "--mix", mix]) == 1
+    assert "--mix must be shares" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,3 +203,20 @@ def test_any_text_is_a_value_or_one_line(text: str) -> None:
         except BadFile as error:
             line = str(error)
             assert len(line.splitlines()) == 1
+
+
+def test_room_is_made_for_the_file_and_not_for_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "small"
+    path.write_bytes(b"abc")
+    tracemalloc.start()
+    try:
+        assert read_bytes(path) == b"abc"
+        assert tracemalloc.get_traced_memory()[1] < 4 * reading.MIB
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+def test_a_file_that_claims_to_be_empty_is_read_whole_and_no_further_than_its_limit() -> None:
+    assert b"VmRSS" in read_bytes("/proc/self/status")
+    assert "larger than 9 bytes" in said(lambda: read_bytes("/proc/self/status", 9))

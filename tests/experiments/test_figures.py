@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from cereval.cli.main import main
 from cereval.cli.reproduce import reproduce as command
 from cereval.errors import BadFile, Misuse
 from cereval.experiments.base import Figure, RowFile, Rows, Task, reproduce, run_tasks
@@ -188,3 +190,41 @@ def test_a_ray_that_does_not_start_is_one_line(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(ray, "init", refuse)
     with pytest.raises(Misuse, match="Ray cannot be reached or started here"):
         reproduce(Counterexample(1), tmp_path, on="ray")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\xff\xfe", "can't decode byte 0xff"),
+        (b"\xef\xbb\xbf", "it has no columns `key` and `of`"),
+        (b"\n\n", "it has no columns `key` and `of`"),
+        (b"key,of,other\na,1,2\n", "its columns are not key, of, number, part, name"),
+    ],
+)
+def test_a_memory_of_something_else_is_one_line(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "counting.csv"
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match=re.escape(says)):
+        reproduce(Counting(), tmp_path, jobs=0, quiet=True)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["counting.csv", "counting.png", "counting.svg", "counting.md"])
+def test_a_folder_in_the_place_of_a_file_is_one_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(BadFile, match=r"(?i)is a directory"):
+        reproduce(Counting(), tmp_path, jobs=0, quiet=True)
+
+
+def test_a_figure_of_nothing_is_one_line(tmp_path: Path) -> None:
+    class Nothing(Counting):
+        def work(self, number: int) -> list[dict[str, Any]]:  # noqa: ARG002
+            return []
+
+    with pytest.raises(BadFile, match="nothing to plot for counting"):
+        reproduce(Nothing(), tmp_path, jobs=0, quiet=True)
+
+
+def test_a_partition_that_has_no_room_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "partition", "--items", "1000000000", "--dimensions", "3"]) == 1
+    assert "items must be at most 50,000,000 when multiplied by the 3 dimensions" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.experiments.tables import alike, write_benchmark
 
+from cereval.errors import BadFile
 from cereval.experiments.leave_one_out import (
     LeaveOneOut,
     Saving,
@@ -94,3 +95,23 @@ def test_savings_are_means_over_seeds_and_sums_over_models() -> None:
     assert one == Saving("a", 100, 50, 25, 4, 1)
     assert (one.saved, one.ratio) == (75, 0.5)
     assert total([one, one]).items == 200
+
+
+def table(path: Path, header: str, *lines: str) -> LeaveOneOut:
+    path.write_text("\n".join((f"item,{header}", *lines)), encoding="utf-8", newline="")
+    return LeaveOneOut(path, 0.3)
+
+
+def test_models_whose_names_look_like_numbers_stay_apart(tmp_path: Path) -> None:
+    plan = table(tmp_path / "s.csv", '1,1.0,nan,True,1_0,"a\rb"', "x,1,1,1,1,1,1", "y,0,0,0,0,0,0")
+    found = leave_one_out(plan, tmp_path / "rows.csv", jobs=0, quiet=True)
+    assert [one.model for one in found] == ["1", "1.0", "nan", "True", "1_0", "a\rb"]
+    assert {one.runs for one in found} == {2}
+    assert leave_one_out(plan, tmp_path / "rows.csv", jobs=0, quiet=True) == found
+
+
+def test_a_table_without_a_score_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"s\.csv has no scores"):
+        leave_one_out(
+            table(tmp_path / "s.csv", "a,b", "x,,", "y,,"), tmp_path / "rows.csv", jobs=0, quiet=True
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.experiments.tables import alike, write_benchmark
 
+from cereval.errors import BadFile
 from cereval.experiments import team
 from cereval.experiments.base import reproduce
 from cereval.experiments.team import WAYS, Team, evaluate_in_turn, mean_calls
@@ -75,3 +77,26 @@ def test_the_window_shrinks_evenly_at_both_ends() -> None:
     assert mean_calls(rows, "team", 1) == 1
     assert mean_calls(rows, "team", 7) == 49
     assert mean_calls(rows, "team", 2) == pytest.approx((1 + 4 + 9) / 3)
+
+
+def test_a_folder_or_a_pipe_in_the_place_of_the_scores_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "one" / "scores.parquet").mkdir(parents=True)
+    with pytest.raises(BadFile, match=r"scores\.parquet is a directory"):
+        Team(tmp_path).tasks()
+    (tmp_path / "two").mkdir()
+    os.mkfifo(tmp_path / "two" / "scores.parquet")
+    with pytest.raises(BadFile, match=r"scores\.parquet is a pipe"):
+        Team(tmp_path / "two").tasks()
+
+
+def test_a_goal_that_takes_no_calls_has_a_note(tmp_path: Path) -> None:
+    folder = write_benchmark(tmp_path / "tiny", alike(20, 3))
+    done = reproduce(Team(folder, 0.5, 1), tmp_path / "out", jobs=0, quiet=True)
+    assert {row["calls"] for row in done.rows} == {0}
+    assert "| 1 | 0 | 0 | 0 | 0 | 1.00 | 1.00 | 1.00 |" in done.note.read_text(encoding="utf-8")
+
+
+def test_models_that_do_not_vary_are_one_line(tmp_path: Path) -> None:
+    folder = write_benchmark(tmp_path / "flat", np.ones((20, 3)))
+    with pytest.raises(BadFile, match="nothing to plot for team"):
+        reproduce(Team(folder, 0.2, 1), tmp_path / "out", jobs=0, quiet=True)

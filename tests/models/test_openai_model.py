@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -257,3 +259,26 @@ def test_requests_carry_the_key_and_the_account(monkeypatch: pytest.MonkeyPatch)
 def test_a_port_that_there_cannot_be_is_said_before_any_call(port: str) -> None:
     with pytest.raises(InvalidInput, match=f"base_url.*127.0.0.1:{port}"):
         checked_url(f"http://127.0.0.1:{port}/v1")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (
+            lambda: Price(1e308, 0.0),
+            "price_in must be USD per million tokens, >= 0 and at most 1e+100, got 1e+308",
+        ),
+        (
+            lambda: Price(0.0, float("nan")),
+            "price_out must be USD per million tokens, >= 0",
+        ),
+        (
+            lambda: Settings(max_tokens=10**30),
+            "max_tokens must be a whole number in 1..1,000,000,000, got 1000",
+        ),
+        (lambda: Settings(max_tokens=0), "max_tokens must be a whole number in 1..1,000,000,000, got 0"),
+    ],
+)
+def test_prices_and_tokens_whose_product_is_no_number(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(says)):
+        make()

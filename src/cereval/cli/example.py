@@ -18,10 +18,10 @@ def example(folder: Path) -> int:
 
     for name, make in (("questions.jsonl", example_questions), ("scores.csv", example_scores)):
         path = folder / name
-        if path.exists():
-            click.echo(f"{path} is there already, and was left as it is")
-            continue
         try:
+            if path.exists():
+                click.echo(f"{path} is there already, and was left as it is")
+                continue
             write_whole(path, make())
         except OSError as error:
             raise BadFile(f"{path} cannot be written ({error.strerror}); name another folder") from None

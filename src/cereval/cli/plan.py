@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.options import JSON, WEIGHTING, apply
+from cereval.cli.options import JSON, WEIGHTING, apply, checked_price
 from cereval.cli.output import print_json, print_table
 from cereval.errors import InvalidInput
 from cereval.text import percent
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-HIGHEST_PRICE = 1e100
-"""Of one call: a price times all calls is still a number."""
+LONGEST_COUNT = 100
+"""Digits of a number of questions: Python refuses to read thousands of them."""
 
 
 @click.command()
@@ -70,13 +70,12 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     """
     from cereval.datasets.weighting import mix_notes
 
-    if price is not None and not 0 <= price <= HIGHEST_PRICE:
-        raise InvalidInput("--price", f"a number >= 0 and at most {HIGHEST_PRICE:g}", price)
+    checked_price(price)
     mix = flags.pop("mix")
-    size, shares = _pool(flags.pop("items"), flags.pop("weights"), mix)
+    size, weights = _pool(flags.pop("items"), flags.pop("weights"), mix)
     outlook, shift = _outlook(size, **flags), None
-    if shares is not None:
-        outlook, shift = _weighted(outlook, shares)
+    if weights is not None:
+        outlook, shift = _weighted(outlook, weights)
     facts = _facts(outlook, flags["threshold"], price, shift)
     if as_json:
         print_json(facts)
@@ -112,16 +111,17 @@ def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int,
 
 
 def _count(items: str | None) -> int:
-    if items is None or not items.isdecimal():
+    if items is None or not items.isdecimal() or len(items) > LONGEST_COUNT:
         raise InvalidInput("--items", "a whole number >= 1, or a file of the questions", items)
     return int(items)
 
 
-def _weighted(outlook: GoalForecast, shares: Floats) -> tuple[GoalForecast, Shift]:
+def _weighted(outlook: GoalForecast, weights: Floats) -> tuple[GoalForecast, Shift]:
     """Keep the forecasts of the methods that know weights, with draws in proportion to them."""
+    from cereval.items.pool import Pool
     from cereval.stats.shift import shift_of, weighted_calls
 
-    scenario = outlook.scenario
+    scenario, shares = outlook.scenario, Pool.build(len(weights), weights=weights).shares()
     if scenario.target != "benchmark":
         raise InvalidInput("--target", "benchmark when weights are given", scenario.target)
     rows = tuple(

@@ -203,7 +203,7 @@ def stored_scores(url: str | None, names: ItemNames, evaluated: Sequence[str]) -
     """
     with opened_store(url) as store:
         plans = store.plans()
-        data = dict.fromkeys(str(plan["data_hash"]) for _, plan in plans)
+        data = dict.fromkeys(str(plan.get("data_hash")) for _, plan in plans)
         parts = [_on_data(store, data_hash, names, evaluated) for data_hash in data]
         differences = sum(not kind_of(plan).teaches for _, plan in plans)
     scores = np.hstack([np.empty((names.size, 0)), *(scores for scores, _ in parts)])

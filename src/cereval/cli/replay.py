@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from cereval.cli.options import JSON, MAX_CALLS, REPORT, SEED, WEIGHTING, apply, writable
+from cereval.cli.options import JSON, MAX_CALLS, REPORT, SEED, WEIGHTING, apply, checked_price, writable
 from cereval.cli.output import print_json, print_table
 from cereval.errors import InvalidInput
 
@@ -299,13 +299,21 @@ def _weights(table: ScoresTable, model: str, flags: dict[str, Any]) -> Floats | 
     return found
 
 
+def _scaled(weights: Floats) -> list[float]:
+    """Scale weights by a power of two, which is exact, so that their sum is a number."""
+    from math import frexp, ldexp
+
+    largest = frexp(max(weights))[1]
+    return [ldexp(weight, -largest) for weight in weights.tolist()]
+
+
 def _truth(column: Floats, weights: Floats | None, result: Result) -> dict[str, Any]:
     """Return the mean over all items, which a replay knows; of a population it still has only a sample."""
     from math import fsum
 
     if result.target == "population":
         return {"truth": None, "truth_inside": None}
-    shares = [1.0] * len(column) if weights is None else [float(weight) for weight in weights]
+    shares = [1.0] * len(column) if weights is None else _scaled(weights)
     known = [(share, float(score)) for share, score in zip(shares, column, strict=True) if score == score]
     truth = fsum(share * score for share, score in known) / fsum(share for share, _ in known)
     # Sums of weights are rounded: a truth on the edge of its interval is inside.
@@ -347,15 +355,14 @@ def check_flags(context: click.Context, *, all_models: bool) -> None:
 def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
     """Replay every model, with all the others as history; print the table or one JSON object."""
     from cereval.experiments.leave_one_out import total
-    from cereval.goals.estimate import in_open_unit_interval
+    from cereval.goals.estimate import checked_confidence
     from cereval.sessions.base import whole
 
     if set(flags["history"]) - {"others"}:
         raise InvalidInput("--history", "`others` (the default) with --all-models", flags["history"][0])
     price = flags["price"]
-    if price is not None and not 0 <= price < float("inf"):
-        raise InvalidInput("--price", "a number >= 0", price)
-    in_open_unit_interval("confidence", flags["confidence"])
+    checked_price(price)
+    checked_confidence(flags["confidence"])
     # A simulation that decides nothing: the same seeds, so that a repeated command goes on.
     flags = {**flags, "seed": whole("seed", flags["seed"] or 0, 0)}
     parts = _savings(Path(scores), flags, quiet=as_json)

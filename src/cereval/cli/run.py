@@ -108,6 +108,7 @@ def _shown(request: Request, work: Prepared, as_json: bool) -> int:
 
 def _expected(request: Request, plan: Plan) -> int | None:
     """Forecast the calls that scores of the largest variance would take; None for a threshold."""
+    from cereval.items.pool import Pool
     from cereval.stats.planning import plan_estimate
     from cereval.stats.scenario import Scenario
     from cereval.stats.shift import shift_of
@@ -116,7 +117,8 @@ def _expected(request: Request, plan: Plan) -> int | None:
         return None
     eps, weights = request.eps or 0.02, plan.item_weights
     if weights is not None:
-        return shift_of(weights, eps, 1 - request.confidence).calls
+        shares = Pool.build(plan.n_items, weights=weights).shares()
+        return shift_of(shares, eps, 1 - request.confidence).calls
     outlook = plan_estimate(Scenario(plan.n_items, mean=0.5, confidence=request.confidence), eps)
     calls = next(row.calls for row in outlook.forecasts if row.method == "uniform")
     return plan.n_items if calls is None else calls

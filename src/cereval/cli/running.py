@@ -110,7 +110,10 @@ def kept_line(outcome: Outcome) -> str:
 
 
 def _minute(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # a store that was changed by hand may name any moment
+        return "an unknown day"
 
 
 def run_json(outcome: Outcome, path: Path) -> dict[str, Any]:

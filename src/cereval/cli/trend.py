@@ -60,4 +60,4 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
     if is_file(Path(data)):
         content = read_dataset(data, Fields(**fields), on_disk=True).content_hash
         return [run for run in runs if run.data_hash == content]
-    return [run for run in runs if data in (run.plan["data_name"], run.data_hash)]
+    return [run for run in runs if data in (run.plan.get("data_name"), run.data_hash)]

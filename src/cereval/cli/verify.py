@@ -104,19 +104,13 @@ def _sealed(seal: str | None, key: str | None) -> tuple[Seal | None, str | None]
 
 def _stored(content: Any, path: Path, url: str | None) -> Stored | None:
     """Return what the store has of the run. A store that was named must have it; one that lies beside may."""
-    from cereval.errors import CerevalError
     from cereval.runner.start import evidence
     from cereval.store.base import opened_store
 
     run_id = str(content.get("run_id", "")) if isinstance(content, dict) else ""
     if url is not None:
         with opened_store(url, reading=True) as store:
-            try:
-                return evidence(content, store)
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-                if isinstance(error, CerevalError):
-                    raise
-                return None  # it is no certificate: the checks say why
+            return evidence(content, store)
     for file in sorted(path.absolute().parent.iterdir()):
         if file.suffix in (".db", ".sqlite", ".sqlite3") and holds_run(file, run_id):
             return _stored(content, path, f"sqlite:///{file}")

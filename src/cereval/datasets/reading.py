@@ -82,8 +82,11 @@ def read_bytes(path: PathLikeText, limit: int = DATA_LIMIT) -> bytes:
     """Read a whole regular file of at most `limit` bytes."""
     with open_regular(path, limit) as file:
         try:
-            # One byte more than allowed: some files of the system claim to be empty.
-            content = file.read(limit + 1)
+            # As much as it claims: room would be made for all that is allowed. Then up to one byte more than allowed,
+            # for some files of the system claim to be empty.
+            content = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
+            while more := file.read(min(MIB, limit + 1 - len(content))):
+                content += more
         except OSError as error:
             raise BadFile(f"{path} cannot be read: {error.strerror or error}") from None
     _check_size(path, len(content), limit)

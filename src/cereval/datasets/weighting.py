@@ -51,6 +51,8 @@ def numbers(values: Iterable[Any], source: str, id_of: Callable[[int], str]) -> 
     """Return the values as floats; the first that is no weight is named with its item."""
     import numpy as np
 
+    from cereval.items.pool import Pool
+
     def number(row: int, value: Any) -> float:
         try:
             found = float(value)
@@ -60,7 +62,9 @@ def numbers(values: Iterable[Any], source: str, id_of: Callable[[int], str]) -> 
             raise InvalidInput("--weights", f"numbers >= 0 in {source}", f"{value!r} for item {id_of(row)}")
         return found
 
-    return np.fromiter((number(row, value) for row, value in enumerate(values)), dtype=np.float64)
+    found = np.fromiter((number(row, value) for row, value in enumerate(values)), dtype=np.float64)
+    Pool.build(len(found), weights=found)  # refuses what cannot be divided by its sum
+    return found
 
 
 def mix_of(value: str) -> dict[str, float]:

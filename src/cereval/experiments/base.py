@@ -9,6 +9,7 @@ Obligations of every figure
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,8 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TextIO
 
+from cereval.datasets.files import one_line
+from cereval.datasets.reading import open_regular
 from cereval.errors import BadFile, Misuse, shown
 from cereval.experiments.places import ONE_THREAD, ray_results
 
@@ -27,6 +30,8 @@ Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
 KEY, OF = "key", "of"
+NAMES = frozenset({"benchmark", "case", "embedder", "method", "model", "scenario", "way"})
+"""Columns that hold names, which stay texts: a model may be called `nan`, or `1` beside another called `1.0`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +80,25 @@ def reproduce(
     """Run what is not yet in `out`/NAME.csv, then write the plot and the note."""
     from cereval.experiments.summaries import save
 
-    _make(out)
+    with _written(out):
+        out.mkdir(parents=True, exist_ok=True)
     memory = out / f"{figure.name}.csv"
     rows = run_tasks(figure.tasks(), memory, jobs=jobs, title=figure.name, quiet=quiet, on=on)
-    png, svg = save(figure, rows, out)
-    note = out / f"{figure.name}.md"
-    note.write_text(figure.note(rows), encoding="utf-8")
+    if not rows:
+        raise BadFile(
+            f"there is nothing to plot for {figure.name}: the data has no model that can be replayed"
+        )
+    with _written(out):
+        png, svg = save(figure, rows, out)
+        note = out / f"{figure.name}.md"
+        note.write_text(figure.note(rows), encoding="utf-8", errors="replace")
     return Reproduced(memory, png, svg, note, rows)
 
 
-def _make(folder: Path) -> None:
+@contextmanager
+def _written(folder: Path) -> Iterator[None]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
         raise BadFile(f"{shown(str(folder))} cannot be the folder of a figure ({error.strerror})") from None
 
@@ -137,13 +149,19 @@ class RowFile:
 
     def append(self, key: str, rows: Sequence[dict[str, Any]]) -> None:
         full = [{KEY: key, OF: len(rows), **row} for row in rows]
-        self._append(self._header() or list(full[0]), full)
+        if full:
+            columns = self._header() or list(full[0])
+            if set(columns) != set(full[0]):
+                raise self._foreign(f"its columns are not {', '.join(full[0])}")
+            self._append(columns, full)
 
     def rows(self, keys: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the rows of these tasks in their order, whoever finished first; numbers as numbers."""
+        """Return the rows of these tasks in their order, whoever finished first; numbers as numbers, save in names."""
         place = {key: position for position, key in enumerate(keys)}
         kept = sorted((row for row in self._read() if row[KEY] in place), key=lambda row: place[row[KEY]])
-        return [{name: _value(text) for name, text in row.items() if name not in (KEY, OF)} for row in kept]
+        return [
+            {name: _value(name, text) for name, text in row.items() if name not in (KEY, OF)} for row in kept
+        ]
 
     @property
     def _empty(self) -> bool:
@@ -152,28 +170,50 @@ class RowFile:
     def _header(self) -> list[str]:
         if self._empty:
             return []
-        with self.path.open(newline="", encoding="utf-8") as file:
-            return next(csv.reader(file))
+        with self._open() as file:
+            return next(csv.reader(file), [])
 
     def _read(self) -> list[dict[str, str]]:
         if self._empty:
             return []
         if not {KEY, OF} <= set(self._header()):
-            raise BadFile(f"{self.path} is not a table of an experiment: move it away or choose another file")
-        with self.path.open(newline="", encoding="utf-8") as file:
+            raise self._foreign(f"it has no columns `{KEY}` and `{OF}`")
+        with self._open() as file:
             return [row for row in csv.DictReader(file) if None not in row.values() and None not in row]
 
+    @contextmanager
+    def _open(self) -> Iterator[TextIO]:
+        csv.field_size_limit(2**31 - 1)  # names may be longer than the module's default of 128 KiB
+        try:
+            with io.TextIOWrapper(open_regular(self.path), encoding="utf-8", newline="") as file:
+                yield file
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise self._foreign(one_line(error)) from None
+
+    def _foreign(self, reason: str) -> BadFile:
+        return BadFile(
+            f"{self.path} is not a table of this experiment ({reason}): move it away or choose another file"
+        )
+
     def _append(self, columns: list[str], rows: Sequence[dict[str, Any]]) -> None:
-        new = self._empty
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, columns, lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerows(rows)
+        # Before Python 3.13 a lone carriage return is not quoted of itself, and would end a row.
+        returns = any("\r" in str(value) for row in rows for value in row.values())
+        quoting: Literal[0, 1] = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
+        try:
+            new = self._empty
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, columns, lineterminator="\n", quoting=quoting)
+                if new:
+                    writer.writeheader()
+                writer.writerows(rows)
+        except OSError as error:
+            raise BadFile(f"{self.path} cannot be written ({error.strerror})") from None
 
 
-def _value(text: str) -> Any:
+def _value(name: str, text: str) -> Any:
+    if name in NAMES:
+        return text
     for convert in (int, float):
         try:
             return convert(text)

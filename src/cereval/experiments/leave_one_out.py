@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.tables import ScoresTable, read_scores
+from cereval.errors import BadFile
 from cereval.experiments.base import Rows, Task, run_tasks
 from cereval.experiments.recorded import fingerprint
 from cereval.experiments.summaries import grouped
@@ -44,7 +45,7 @@ class LeaveOneOut:
                 both_ways,
                 {"plan": self, "model": model, "seed": seed},
             )
-            for model in scored_models(_table(self.scores))
+            for model in scored_models(self.scores)
             for seed in self.seeds
         ]
 
@@ -141,8 +142,12 @@ def most_misses(runs: int, delta: float, certainty: float = 0.99) -> int:
     return int(binom.ppf(certainty, runs, delta))
 
 
-def scored_models(table: ScoresTable) -> list[str]:
-    return [model for model, scores in table.models.items() if not np.isnan(scores).all()]
+def scored_models(path: Path) -> list[str]:
+    """List the models of a scores table that have a score."""
+    found = [model for model, scores in _table(path).models.items() if not np.isnan(scores).all()]
+    if not found:
+        raise BadFile(f"{path} has no scores: every column is empty")
+    return found
 
 
 def save_features(path: Path, groups: NDArray[Any] | None, embeddings: NDArray[Any] | None) -> Path | None:

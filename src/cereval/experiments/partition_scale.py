@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cereval.errors import InvalidInput
 from cereval.items.partition import NearestNeighbourPartition
+
+MOST_NUMBERS = 50_000_000
+"""Of all vectors together: half a gigabyte when they are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,10 @@ def partition_scale(
     >>> report.items, report.cpu_seconds < 10
     (200, True)
     """
+    if items * dimensions > MOST_NUMBERS:
+        raise InvalidInput(
+            "items", f"at most {MOST_NUMBERS:,} when multiplied by the {dimensions} dimensions", items
+        )
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(items, dimensions)).astype(np.float32)
     losses = rng.uniform(size=items)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.datasets.reading import read_bytes
 from cereval.datasets.tables import read_items, read_scores
 from cereval.errors import BadFile
 from cereval.items.embeddings import Vectors, embed
@@ -79,7 +80,7 @@ def identity(folder: Path) -> str:
 
 @lru_cache(maxsize=32)
 def fingerprint(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    return hashlib.sha256(read_bytes(path)).hexdigest()[:12]
 
 
 def saved_embeddings(benchmark: Benchmark, embedder: str, dimensions: int, out: Path) -> Path:

@@ -149,7 +149,7 @@ def _curve_table(rows: Rows) -> str:
     others, body = [way for way in WAYS if way != "team"], []
     for place in [place for place in SHOWN if place < last] + [last]:
         calls = {way: mean_calls(rows, way, place) for way in WAYS}
-        ratios = [calls["team"] / calls[way] for way in others]
+        ratios = [calls["team"] / calls[way] if calls[way] else 1.0 for way in others]
         body.append([place, *map("{:.0f}".format, calls.values()), *map("{:.2f}".format, ratios)])
     return markdown(["model number", *WAYS, *(f"team / {way}" for way in others)], body)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from cereval.errors import StoreError, shown
 from cereval.exports.base import Exported, Part
 from cereval.version import __version__
 
@@ -14,7 +15,7 @@ SCHEMA = "0.3.0"
 
 def text(found: Exported, organization: str = "unknown", **_: str) -> str:
     """Write the aggregate record of a run: one result for each certified mean."""
-    began, changed = (datetime.fromisoformat(moment) for moment in found.moments)
+    began, changed = (_moment(moment, found.run_id) for moment in found.moments)
     stamp = str(int(changed.timestamp()))
     name = found.story.data
     record = {
@@ -40,6 +41,15 @@ def text(found: Exported, organization: str = "unknown", **_: str) -> str:
     return json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def _moment(text: str, run_id: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise StoreError(
+            f"run {run_id} is damaged, or was changed by hand: {shown(text)} is no moment in ISO 8601"
+        ) from None
+
+
 def _result(found: Exported, part: Part) -> dict[str, Any]:
     name = f"{found.story.data}: {part.name}" if part.name else found.story.data
     scorer = found.plan["scorer"].get("spec", found.plan["scorer"])
@@ -48,7 +58,7 @@ def _result(found: Exported, part: Part) -> dict[str, Any]:
         "evaluation_name": name,
         "source_data": _source(found),
         "metric_config": {
-            "metric_name": str(scorer.get("name", "score")),
+            "metric_name": scorer if isinstance(scorer, str) else str(scorer.get("name", "score")),
             "lower_is_better": False,
             "score_type": "continuous",
             "min_score": 0.0,

@@ -18,6 +18,9 @@ from cereval.goals import COMPARE, GOALS, MEAN, RANK, goal_from_spec
 from cereval.paths import is_file
 from cereval.text import did_you_mean
 
+LARGEST = 1e300
+"""Of the numbers in a fleet: a whole one may be longer than a float can hold."""
+
 WORDS = {"run": "estimate", "gate": "threshold", "compare": "sign", "rank": "order", "tasks": "macro"}
 """The questions by the names of their commands, and the goal that each stands for."""
 
@@ -348,14 +351,14 @@ def _listed(value: Any) -> list[Any]:
 def _priority(value: Any, source: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(f"priority in {source}", "a number; the highest goes first", value)
-    return float(value)
+    return float(max(min(value, LARGEST), -LARGEST))
 
 
 def _number(values: Mapping[str, Any], name: str, source: str, *, whole: bool = False) -> Any:
     value = values.get(name)
     kinds = (int,) if whole else (int, float)
     if value is not None and (
-        isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < float("inf")
+        isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value <= LARGEST
     ):
         raise InvalidInput(f"{name} in {source}", "a whole number >= 1" if whole else "a number > 0", value)
     return value

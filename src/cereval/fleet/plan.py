@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from cereval.fleet.file import Entry, Fleet
+from cereval.models.base import Settings
 from cereval.models.gate import LETTERS_PER_TOKEN, USUAL_ANSWER
 from cereval.models.prices import Price, list_price
 from cereval.stats.planning import plan_estimate, plan_threshold
@@ -158,6 +159,5 @@ def _price(entry: Entry, outlook: Outlook) -> float | None:
     else:
         return 0.0
     tokens = int(outlook.pools[entry.data].letters / LETTERS_PER_TOKEN)
-    return (
-        None if price is None else price.cost(tokens, int(entry.settings.get("max_tokens") or USUAL_ANSWER))
-    )
+    longest = Settings(max_tokens=entry.settings.get("max_tokens")).max_tokens
+    return None if price is None else price.cost(tokens, longest or USUAL_ANSWER)

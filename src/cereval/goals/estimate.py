@@ -41,6 +41,9 @@ class Estimate:
         return {"goal": self.name, "eps": self.eps}
 
 
+LEAST_CONFIDENCE = 1e-12
+"""What is smaller leaves a chance to miss that rounds to 1, which no bet can be planned for."""
+
 SMALLEST = 1e-100
 """What is smaller is no half-width, and its square is 0."""
 
@@ -49,8 +52,20 @@ def in_open_unit_interval(field: str, value: object) -> float:
     """Return the value as a float, if it is a number strictly between 0 and 1."""
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if isinstance(value, bool) or not SMALLEST < number < 1.0:
         raise InvalidInput(field, "a number in (0, 1)", value)
+    return number
+
+
+def checked_confidence(value: object) -> float:
+    """Return the value as a float, if it is a confidence.
+
+    >>> checked_confidence("0.95")
+    0.95
+    """
+    number = in_open_unit_interval("confidence", value)
+    if number < LEAST_CONFIDENCE:
+        raise InvalidInput("confidence", f"a number in (0, 1), at least {LEAST_CONFIDENCE:g}", value)
     return number

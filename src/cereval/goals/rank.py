@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from cereval.errors import InvalidInput
 from cereval.goals.estimate import in_open_unit_interval
+from cereval.stats.normal import upper_quantile
 from cereval.text import percent
 
 Bools = NDArray[np.bool_]
@@ -159,9 +159,7 @@ class Ties:
         """Return the pairs whose chance to be further apart than the tie is below `doubt`; never one that was not
         played.
         """
-        # The first form is that of all certificates so far; it has no finite value where 1 - doubt rounds to 1.
-        quantile = float(ndtri(1 - doubt) if doubt > np.finfo(float).eps else -ndtri(doubt))
-        reach = quantile * claims.error
+        reach = upper_quantile(doubt) * claims.error
         found: Bools = (np.abs(claims.gap) + reach < self.tie) & (claims.error < 1)
         return found
 

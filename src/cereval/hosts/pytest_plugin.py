@@ -61,11 +61,11 @@ class Rule:
 
     def __post_init__(self) -> None:
         from cereval.errors import InvalidInput
-        from cereval.goals.estimate import in_open_unit_interval
+        from cereval.goals.estimate import checked_confidence, in_open_unit_interval
         from cereval.sessions.base import whole
 
         in_open_unit_interval("min", self.min)
-        in_open_unit_interval("confidence", self.confidence)
+        checked_confidence(self.confidence)
         if self.budget is not None:
             whole("budget", self.budget, 1)
         if self.undecided not in UNDECIDED:

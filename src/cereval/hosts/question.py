@@ -18,7 +18,7 @@ from cereval.certificate.base import issue
 from cereval.certificate.seal import provenance
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import AllAtLeast, EachWithin, Estimate, Macro, Threshold, WhichFail
-from cereval.goals.estimate import in_open_unit_interval
+from cereval.goals.estimate import checked_confidence
 from cereval.kinds import kind_of
 from cereval.kinds.base import Kind
 from cereval.plan import DRAWN, Known, Plan, digest_of
@@ -54,7 +54,7 @@ class Wish:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise InvalidInput(name, "a number in (0, 1)", value)
-        in_open_unit_interval("confidence", self.confidence)
+        checked_confidence(self.confidence)
         for name, least in (("seed", 0), ("budget", 1)):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), least)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cereval.errors import InvalidInput
+from cereval.items.pool import SMALLEST_SHARE
 from cereval.text import did_you_mean
 
 
@@ -36,10 +37,21 @@ def shared_weights(
             raise InvalidInput("mix", f"made of the data's categories ({did_you_mean(name, there)})", name)
         if not 0 <= share < float("inf"):
             raise InvalidInput("mix", f"shares >= 0 (category {name})", share)
+    _check_sum(mix, len(codes))
     shares = np.array([float(mix.get(name, 0.0)) for name in names])
-    if not shares.sum() > 0:
-        raise InvalidInput("mix", "a share > 0 for at least one category", dict(mix))
     return np.asarray((shares / shares.sum() / np.maximum(counts, 1))[codes])
+
+
+def _check_sum(mix: Mapping[str, float], size: int) -> None:
+    """Refuse shares that floats cannot divide by their sum, and among the items of their category."""
+    total = sum(map(float, mix.values()))
+    if not total > 0:
+        raise InvalidInput("mix", "a share > 0 for at least one category", dict(mix))
+    least = size * SMALLEST_SHARE
+    for name, share in mix.items():
+        if share and not share >= least * total:
+            allowed = f"shares of 0, or of at least {least:g} of a finite sum (category {name})"
+            raise InvalidInput("mix", allowed, f"{share:g}, sum {total:g}")
 
 
 def parsed_mix(text: str) -> dict[str, float]:

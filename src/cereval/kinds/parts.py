@@ -8,7 +8,7 @@ from math import fsum
 from typing import Any, ClassVar
 
 from cereval.arrays import Draws
-from cereval.errors import Misuse
+from cereval.errors import Misuse, StoreError
 from cereval.kinds.base import Earlier, Kind
 from cereval.plan import Known, Plan
 from cereval.records import Certified, Draw, Stopped
@@ -87,7 +87,7 @@ class Part(Kind):
         return plan.get("goal", {}).get("goal") in GOALS
 
     def session(self, plan: Plan, known: Known, earlier: Earlier) -> PartSession:  # noqa: ARG002
-        return PartSession(plan, earlier(plan.run_id)[2])
+        return PartSession(plan, _checked(plan, earlier(plan.run_id)[2]))
 
     def goal_words(self, plan: Mapping[str, Any]) -> str:
         return str(plan["goal"].get("words", "part of a ranking"))
@@ -97,3 +97,13 @@ class Part(Kind):
 
     def reopened(self, certificate: Mapping[str, Any]) -> AskTell:  # noqa: ARG002
         raise Misuse("a part of a run has no certificate of its own")
+
+
+def _checked(plan: Plan, draws: tuple[Draw, ...]) -> tuple[Draw, ...]:
+    """Return the draws that a store has of a part, if they are numbered from 0 on."""
+    for number, draw in enumerate(draws):
+        if draw.index != number:
+            raise StoreError(
+                f"the draws of run {plan.run_id} are damaged, or were changed by hand: draw {number} is missing"
+            )
+    return draws

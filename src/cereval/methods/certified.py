@@ -23,6 +23,7 @@ from cereval.stats.evidence import ThresholdTest
 from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import LARGEST_SQUARE, Information, information_ahead
 from cereval.stats.ladder import Rungs
+from cereval.stats.normal import upper_quantile
 from cereval.stats.rounding import mean_of
 
 GRID_STEPS_PER_EPS = 50
@@ -289,7 +290,7 @@ class CertifiedMethod(Method):
         candidates = grid(self._first_step() if tuning.cells else self._grid_step())
         rungs, tilt = (None, 0.0) if self.hedged else (tuning.ladder, tuning.tilt)
         if rungs is not None:
-            draws = (float(ndtri(1 - delta / 2)) / self._working_eps()) ** 2 / LARGEST_SQUARE
+            draws = (upper_quantile(delta / 2) / self._working_eps()) ** 2 / LARGEST_SQUARE
             rungs = replace(rungs.towards(draws), share=BESIDE_SHARE if self._beside else rungs.share)
         return BettingTable(candidates, delta / 2, accounts, tuning.cap, tilt, rungs)
 

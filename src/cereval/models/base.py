@@ -81,8 +81,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise InvalidInput("temperature", "in [0, 2]", self.temperature)
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise InvalidInput("max_tokens", "a whole number >= 1", self.max_tokens)
+        if self.max_tokens is not None and not 1 <= self.max_tokens <= MOST_TOKENS:
+            raise InvalidInput("max_tokens", f"a whole number in 1..{MOST_TOKENS:,}", self.max_tokens)
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise InvalidInput("top_p", "in (0, 1]", self.top_p)
 

@@ -15,6 +15,8 @@ from cereval.writing import settings_folder
 
 OWN = "prices.yaml"
 LARGEST = 2**20
+HIGHEST = 1e100
+"""A price times all tokens is still a number."""
 _VERSION = re.compile(r"-(20\d\d.*|latest|\d{3})")
 """What may follow the name of a family: a date or a number of a version."""
 
@@ -33,8 +35,8 @@ class Price:
 
     def __post_init__(self) -> None:
         for name, value in (("price_in", self.input), ("price_out", self.output)):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-                raise InvalidInput(name, "USD per million tokens, finite and >= 0", value)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= HIGHEST:
+                raise InvalidInput(name, f"USD per million tokens, >= 0 and at most {HIGHEST:g}", value)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
         return (input_tokens * self.input + output_tokens * self.output) / 1e6

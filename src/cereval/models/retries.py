@@ -218,7 +218,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             pass
     try:
         return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from cereval.errors import BadFile
+from cereval.errors import BadFile, shown
 from cereval.kinds.base import Kind
 from cereval.records import Certified, Rows, Step, Table
 from cereval.report import svg
@@ -353,11 +353,21 @@ def _total(model: str, asked: Sequence[Asked]) -> Totals:
 def differing(story: Story) -> str:
     """Return what the certificate says, where that is not what the page says."""
     there = (story.certificate or {}).get("result", {})
+    if not isinstance(there, Mapping):
+        return f"result {shown(there)}"
     return ", ".join(
-        f"{name} {there[name]:.6g}"
+        f"{name} {_short(there[name])}"
         for name, here in story.stated.items()
-        if isinstance(here, int | float) and name in there and abs(here - there[name]) > SAME
+        if isinstance(here, int | float) and name in there and not _is_same(here, there[name])
     )
+
+
+def _is_same(here: float, there: Any) -> bool:
+    return isinstance(there, int | float) and here - SAME <= there <= here + SAME
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else shown(value)
 
 
 def settings(story: Story) -> Rows:

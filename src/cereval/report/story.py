@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from cereval.kinds import kind_of
 from cereval.kinds.base import Kind
 from cereval.methods.certified import CertifiedMethod
 from cereval.plan import Plan
-from cereval.records import Certified, Draw, Rows, Scored, Step
+from cereval.records import Certified, Draw, Rows, Scored, Step, Stopped
 from cereval.runner.samples import Samples, unpacked
 from cereval.runner.start import Start, newest_certificate, start, stored_items
 from cereval.sessions.base import AskTell, tell
@@ -76,6 +76,13 @@ def replayed_run(plan: Plan, items: Sequence[Item], store: Store) -> tuple[Start
     return begun, watch
 
 
+def _stopped(certificate: Mapping[str, Any]) -> Stopped:
+    """Return how a certificate says that its run ended; one that was changed by hand says nothing of that."""
+    result = certificate.get("result")
+    said = result.get("stopped") if isinstance(result, Mapping) else None
+    return next((one for one in get_args(Stopped) if one == said), "running")
+
+
 def told_story(
     run: Run, begun: Start, watch: Watch, certificate: Mapping[str, Any] | None, asked: tuple[Asked, ...]
 ) -> Story:
@@ -83,7 +90,7 @@ def told_story(
     plan, stated = begun.plan, begun.session.result()
     if certificate is not None and stated.stopped == "running":
         # A budget of dollars or minutes is the runner's: the session knows nothing of it.
-        stated = replace(stated, stopped=certificate["result"]["stopped"])
+        stated = replace(stated, stopped=_stopped(certificate))
     result = begun.kind.shown(stated, plan)
     return Story(
         kind=begun.kind,

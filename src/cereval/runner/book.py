@@ -16,7 +16,7 @@ from typing import Any
 
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
-from cereval.errors import InvalidInput
+from cereval.errors import InvalidInput, StoreError
 from cereval.kinds import kind_of
 from cereval.models.base import Reply
 from cereval.plan import PLAN_FORMAT, Plan, digest_of
@@ -145,6 +145,10 @@ def _kept(
         theirs, numbers = store.items(data_hash), places(plan, items, data_hash, store)
         twins: dict[int, Item | None] = {}
         for one in kept:
+            if not 0 <= one.item < min(len(theirs), len(numbers)):
+                raise StoreError(
+                    f"an answer of run {one.run_id} is to item {one.item}, which the store does not have"
+                )
             number = int(numbers[one.item])
             if number >= 0 and one.item not in twins:
                 # A template may show more than makes a question: only the answer to the same words is one.

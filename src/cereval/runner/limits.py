@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from sys import float_info
 
 from cereval.errors import InvalidInput
 
@@ -31,7 +32,7 @@ class Limits:
             )
         for name in ("max_usd", "max_minutes"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
+            if value is not None and not 0 < value <= float_info.max:
                 raise InvalidInput(f"--{name.replace('_', '-')}", "a number > 0", value)
 
 

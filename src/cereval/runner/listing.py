@@ -10,6 +10,9 @@ from cereval.kinds import kind_of
 from cereval.plan import Plan
 from cereval.runner.samples import Samples
 from cereval.store.base import Run, Store
+from cereval.store.cells import is_summary
+
+NUMBERS = ("estimate", "lower", "upper")
 
 
 def listed(store: Store) -> list[dict[str, Any]]:
@@ -23,9 +26,10 @@ def summary_of(run: Run, store: Store) -> Mapping[str, Any]:
     if run.summary or run.status not in ("finished", "budget", "interrupted"):
         return run.summary
     certificates = store.certificates(run.run_id)
-    result = certificates[-1]["result"] if certificates else {}
-    found: Mapping[str, Any] = result.get("macro", result)
-    return {name: found.get(name) for name in ("estimate", "lower", "upper")}
+    result = certificates[-1].get("result") if certificates else None
+    shown = result.get("macro", result) if isinstance(result, Mapping) else None
+    found = {name: shown.get(name) for name in NUMBERS} if isinstance(shown, Mapping) else {}
+    return found if is_summary(found) else dict.fromkeys(NUMBERS)
 
 
 def facts_of(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
-from cereval.errors import InvalidInput, Misuse
+from cereval.errors import InvalidInput, Misuse, StoreError, shown
 from cereval.records import Draw
 from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.sessions.base import tell, unit_score
@@ -50,9 +50,20 @@ def _leased(begun: Start, store: Store) -> set[tuple[str, int]]:
     """Return the calls that are out now."""
     now, found = time.time(), set()
     for event in store.events(begun.plan.run_id):
-        if event["status"] == LEASED and event["detail"]["until"] > now:
-            found |= {(str(model), int(place)) for model, place in event["detail"]["calls"]}
+        if event["status"] == LEASED:
+            until, calls = _lease(event["detail"], begun.plan.run_id)
+            found |= calls if until > now else set()
     return found
+
+
+def _lease(detail: Mapping[str, Any], run_id: str) -> tuple[float, set[tuple[str, int]]]:
+    """Return until when calls are out, and which."""
+    try:
+        return float(detail["until"]), {(str(model), int(place)) for model, place in detail["calls"]}
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise StoreError(
+            f"run {run_id} is damaged, or was changed by hand: its questions are out as {shown(detail)}"
+        ) from None
 
 
 def _open_calls(begun: Start, store: Store) -> Iterator[tuple[Draw, int, int]]:

@@ -44,8 +44,8 @@ JUDGED = "judged"
 
 def people_of(plan: Plan | Mapping[str, Any]) -> People | None:
     """Give the people that score a plan; None where a program does."""
-    scorer = plan.scorer if isinstance(plan, Plan) else plan["scorer"]
-    spec = scorer.get("spec", scorer)
+    scorer = plan.scorer if isinstance(plan, Plan) else plan.get("scorer")
+    spec = scorer.get("spec", scorer) if isinstance(scorer, Mapping) else None
     if not isinstance(spec, Mapping) or spec.get("name") != People.name:
         return None
     return People(**{key: value for key, value in spec.items() if key != "name"})
@@ -145,7 +145,7 @@ def _seen_by_judge(plan: Plan, store: Store) -> dict[int, Answer]:
     """Give the replies that the judge of a plan has graded: people label the very same."""
     found: dict[int, Answer] = {}
     for run_id in plan.history:
-        if store.run(run_id).plan["goal"].get(JUDGED):
+        if Plan.from_dict(store.run(run_id).plan).goal.get(JUDGED):
             found |= {draw.item: answer for draw, answer, _ in store.rows(run_id) if answer.failure is None}
     return found
 

@@ -42,7 +42,7 @@ from cereval.plan import DRAWN, Known, Plan
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers, Sampled
 from cereval.runner.limits import Limits
 from cereval.runner.outside import OUTSIDE
-from cereval.runner.request import Request
+from cereval.runner.request import Request, settings_from
 from cereval.runner.samples import Samples
 from cereval.runner.start import item_from, reader, stored_items
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
@@ -305,7 +305,8 @@ def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> d
     given = {key: value for key, value in overrides.items() if value is not None}
     remember(named_by_model(None, given.get("base_url")))
     last = _last_circumstances(run_id, store)
-    stored = {name: last[name] for name in (*CIRCUMSTANCES, "base_url") if name in last}
+    kept = {name: last[name] for name in (*CIRCUMSTANCES, "base_url") if name in last}
+    stored = settings_from(kept, f"the store, run {run_id}")
     return {**circumstances_of(Request()), **stored, **given}
 
 
@@ -384,7 +385,11 @@ def _judge_address(plan: Plan, circumstances: Mapping[str, Any]) -> str | None:
 
 
 def _model(spec: Mapping[str, Any], options: ModelOptions, circumstances: Mapping[str, Any]) -> Model:
-    settings, address = Settings(**spec.get("settings", {})), _address(spec, circumstances)
+    try:
+        settings = Settings(**spec.get("settings", {}))
+    except TypeError:
+        raise InvalidInput("settings of the model", "those that a run writes", spec["settings"]) from None
+    address = _address(spec, circumstances)
     return open_model(spec["name"], replace(options, base_url=address, settings=settings))
 
 
@@ -495,7 +500,7 @@ def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
 
 
 def _scorer_name(spec: Any) -> str:
-    return str(spec).partition(":")[0] if isinstance(spec, str) else str(spec["name"])
+    return spec.partition(":")[0] if isinstance(spec, str) else str(spec.get("name"))
 
 
 def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:

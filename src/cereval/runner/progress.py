@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from math import log
 from typing import Protocol
 
-from scipy.special import ndtri
-
 from cereval.goals import Estimate, Threshold
 from cereval.methods.certified import CertifiedMethod
 from cereval.records import Certified, Step
 from cereval.sessions.base import AskTell, MethodSession
+from cereval.stats.normal import upper_quantile
 from cereval.stats.planning import NOW
 
 SMALLEST_GAP = 0.005
@@ -118,4 +117,4 @@ def _information_needed(goal: Estimate | Threshold, delta: float, method: Certif
     if isinstance(goal, Threshold):
         gap = max(abs(method.clock.mean - goal.value), SMALLEST_GAP)
         return 2 * variance * log(1 / delta) / gap**2
-    return float(NOW.share * variance * (ndtri(1 - delta / 2) / goal.eps) ** 2)
+    return NOW.share * variance * (upper_quantile(delta / 2) / goal.eps) ** 2

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 from cereval.datasets.reading import read_yaml
 from cereval.errors import BadFile, InvalidInput
 from cereval.goals import Estimate, Threshold
-from cereval.goals.estimate import in_open_unit_interval
+from cereval.goals.estimate import checked_confidence
 from cereval.methods.registry import known_method
 from cereval.paths import is_file
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
@@ -182,7 +182,7 @@ def _complete(request: Request) -> Request:
         raise InvalidInput("--model", "given, such as openai/NAME or python:module:function", None)
     if request.eps is not None and request.at_least is not None:
         raise InvalidInput("--eps", "left out when --at-least is given", request.eps)
-    in_open_unit_interval("confidence", request.confidence)
+    checked_confidence(request.confidence)
     if request.seed is not None:
         whole("seed", request.seed, 0)
     if request.max_calls is not None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from math import comb, fsum
 from typing import Any
 
-from cereval.errors import InvalidInput
+from cereval.errors import InvalidInput, StoreError, shown
 from cereval.store.base import Answer
 
 MOST = 1000
@@ -99,4 +99,9 @@ def packed(answers: Sequence[Answer], samples: Samples) -> Answer:
 
 def unpacked(answer: Answer) -> list[Answer]:
     """Return the several answers in one."""
-    return [replace(answer, **one) for one in json.loads(answer.text)]
+    try:
+        return [replace(answer, **one) for one in json.loads(answer.text)]
+    except (ValueError, TypeError, RecursionError):
+        raise StoreError(
+            f"the answers to draw {answer.draw} are damaged, or were changed by hand: {shown(answer.text)}"
+        ) from None

@@ -17,7 +17,7 @@ from cereval.datasets.base import Item
 from cereval.datasets.fields import Fields
 from cereval.datasets.large import ChainedItems, FileItems, OnDisk, hash_of, read_large
 from cereval.datasets.read import read_dataset
-from cereval.errors import BadFile, Misuse, StoreError, shown
+from cereval.errors import BadFile, CerevalError, Misuse, StoreError, shown
 from cereval.goals import in_words
 from cereval.items.cells import ALONE
 from cereval.kinds import kind_of
@@ -250,11 +250,23 @@ def _voice(part: Plan, name: str, store: Store, spending: Spending) -> Voice:
     answers = store.answers(part.run_id, texts=False)
     for answer in answers:
         spending.add(answer.cost_usd, failed=answer.failure is not None)
-    stored = {draw.index: draw for draw in store.draws(part.run_id)}
+    stored = {draw.index: draw for draw in _stored(part, store)}
     results = {answer.draw: answer.score for answer in answers}
     answered = any(score is not None for score in results.values())
     kept = {answer.draw: answer.kept for answer in answers if answer.kept}
     return Voice(part.run_id, name, stored, results, answered, kept=kept)
+
+
+def _stored(plan: Plan, store: Store) -> tuple[Draw, ...]:
+    """Return the draws that a store has of a run, if they are of its items."""
+    draws = store.draws(plan.run_id)
+    for draw in draws:
+        if not 0 <= draw.item < plan.n_items:
+            allowed = f"the item of draw {draw.index} must be in 0..{plan.n_items - 1}"
+            raise StoreError(
+                f"the draws of run {plan.run_id} are damaged, or were changed by hand: {allowed}, got {draw.item}"
+            )
+    return draws
 
 
 def _kept_before(kind: Kind, plan: Plan, session: AskTell, store: Store) -> Counter[str]:
@@ -352,7 +364,8 @@ def reader(store: Store) -> Earlier:
     """Read earlier runs from a store, as kinds need them."""
 
     def read(run_id: str) -> tuple[Plan, Log, tuple[Draw, ...]]:
-        plan, draws = Plan.from_dict(store.run(run_id).plan), store.draws(run_id)
+        plan = Plan.from_dict(store.run(run_id).plan)
+        draws = _stored(plan, store)
         results = {answer.draw: (answer.score,) for answer in store.answers(run_id, texts=False)}
         return plan, Log(results, len(draws), changes_of(store, run_id)), draws
 
@@ -390,7 +403,30 @@ def price_of_closer(session: AskTell) -> list[str]:
 def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:
     """Return the changes of a run, oldest first."""
     events = [event["detail"] for event in store.events(run_id) if event["status"] == CHANGED]
-    return tuple(Change(**detail) for detail in events)
+    return tuple(_change(detail, run_id) for detail in events)
+
+
+def _change(detail: Mapping[str, Any], run_id: str) -> Change:
+    """Return a change as the store keeps it; one that is not as it was written is refused."""
+    try:
+        change = Change(**detail)
+    except TypeError:
+        change = None
+    if change is None or not _is_change(change):
+        raise StoreError(
+            f"run {run_id} is damaged, or was changed by hand: it has the change {shown(detail)}"
+        )
+    return change
+
+
+def _is_change(change: Change) -> bool:
+    counts = (change.consumed, change.drawn)
+    limits = (change.max_calls, change.horizon)
+    return (
+        isinstance(change.goal, Mapping)
+        and all(type(count) is int and count >= 0 for count in counts)
+        and all(limit is None or (type(limit) is int and limit >= 0) for limit in limits)
+    )
 
 
 def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[str, ...]:
@@ -530,14 +566,24 @@ def newest_certificate(begun: Start, store: Store) -> Mapping[str, Any] | None:
     if not begun.kind.format:
         return None
     issued, count = store.certificates(begun.plan.run_id), begun.session.n_evaluated
-    stated = issued[-1]["result"] if issued else {}
-    if issued and stated.get("n_evaluated", stated.get("calls")) == begun.session.result().n_evaluated:
+    stated = issued[-1].get("result") if issued else None
+    told = stated.get("n_evaluated", stated.get("calls")) if isinstance(stated, Mapping) else None
+    if told is not None and told == begun.session.result().n_evaluated:
         return issued[-1]
     return begun.certificate(begun.session.result()) if count else None
 
 
-def evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
-    """Return what the store has of the run that a certificate names."""
+def evidence(certificate: Any, store: Store) -> Stored | None:
+    """Return what the store has of the run that a certificate names; None: it is no certificate, as checks will say."""
+    try:
+        return _evidence(certificate, store)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        if isinstance(error, CerevalError):
+            raise
+        return None
+
+
+def _evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
     run = store.run(str(certificate.get("run_id", "")))
     plan = Plan.from_dict(run.plan)
     source = store.source(plan.data_hash)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate
-from cereval.goals.estimate import in_open_unit_interval
+from cereval.goals.estimate import checked_confidence
 from cereval.methods.base import Method, known_engine
 from cereval.methods.grown import Grown, Standing, Terms
 from cereval.methods.sampled import Sampled
@@ -198,7 +198,7 @@ class Growing:
         if target not in TARGETS:
             raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
         self.goal, self.target = goal, target
-        self.confidence = in_open_unit_interval("confidence", confidence)
+        self.confidence = checked_confidence(confidence)
         self.seed_drawn = seed is None
         self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
         self.models = tuple(models)

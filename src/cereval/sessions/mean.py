@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate, Goal, Threshold, goal_from_spec
 from cereval.goals.compare import Difference, NotWorse, Sign
-from cereval.goals.estimate import in_open_unit_interval
+from cereval.goals.estimate import checked_confidence
 from cereval.items.cells import ALONE, suits
 from cereval.items.pool import Pool
 from cereval.methods.base import Setting, Target
@@ -61,7 +61,7 @@ class Session(MethodSession):
         pools need; None: where there are more than 200,000.
         """
         goal = _checked_goal(Estimate() if goal is None else goal)
-        self.confidence = in_open_unit_interval("confidence", confidence)
+        self.confidence = checked_confidence(confidence)
         self.target = _checked_target(target, weights)
         self._take_seed(seed)
         self._take_engine(engine)

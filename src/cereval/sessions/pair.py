@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cereval.errors import InvalidInput
 from cereval.goals.compare import CompareGoal, Difference, NotWorse, Sign
-from cereval.goals.estimate import in_open_unit_interval
+from cereval.goals.estimate import checked_confidence
 from cereval.items.pair_predictor import PairPredictor
 from cereval.items.pool import Pool
 from cereval.methods.active import Active
@@ -148,7 +148,7 @@ class CompareSession(MethodSession):
         self.models = tuple(models)
         self._take_engine(engine)
         self.goal = _checked_goal(Sign() if goal is None else goal)
-        self.confidence = in_open_unit_interval("confidence", confidence)
+        self.confidence = checked_confidence(confidence)
         self.target = "benchmark" if weights is None else "weighted"
         self._take_seed(seed)
         self.n_items = whole("n_items", n_items, 1)

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cereval.arrays import Draws
 from cereval.errors import InvalidInput
-from cereval.goals.estimate import in_open_unit_interval
+from cereval.goals.estimate import checked_confidence
 from cereval.goals.rank import Order, RankGoal
 from cereval.items.disagreement import NOISE, expected_squares, race_weights
 from cereval.items.pool import Pool
@@ -289,7 +289,7 @@ class RankSession(AskTell):
             )
         self.models = _checked_models(models)
         self.goal: RankGoal = Order() if goal is None else goal
-        self.confidence = in_open_unit_interval("confidence", confidence)
+        self.confidence = checked_confidence(confidence)
         super().__init__(Draws(None), None if budget is None else whole("budget", budget, 1))
         round_share = FIRST_ROUND_SHARE if self.revision < 3 else ROUND_SHARE
         self._race = _race(self.pool, self.seed)

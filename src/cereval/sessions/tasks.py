@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from cereval.errors import InvalidInput
 from cereval.goals import TASKS
-from cereval.goals.estimate import in_open_unit_interval
+from cereval.goals.estimate import checked_confidence
 from cereval.goals.tasks import Macro, TasksGoal
 from cereval.items.pool import Pool
 from cereval.methods.base import Aim, Setting
@@ -128,7 +128,7 @@ class TaskSession(MethodSession):
         self._take_engine(engine)
         self.goal = _checked_goal(Macro() if goal is None else goal)
         self.names, codes = named_groups(groups)
-        self.confidence = in_open_unit_interval("confidence", confidence)
+        self.confidence = checked_confidence(confidence)
         self._take_seed(seed)
         self.n_items = len(codes)
         self.budget = None if budget is None else whole("budget", budget, 1)

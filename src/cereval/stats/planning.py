@@ -23,6 +23,7 @@ from cereval.stats.complexity import (
 )
 from cereval.stats.concentration import adaptive_hoeffding_items, check_delta, check_eps, hoeffding_items
 from cereval.stats.exact import clopper_pearson_items, exact_test_items, hypergeometric_items
+from cereval.stats.normal import upper_quantile
 from cereval.stats.scenario import Scenario
 
 Basis = Literal["exact", "theory", "measured"]
@@ -75,6 +76,9 @@ class MethodForecast:
 FINEST = 1e-9
 """The smallest half-width or gap that is planned for: calls grow with its square."""
 
+MOST_ITEMS = 10**9
+"""Items that are planned for: exact tests of larger pools take minutes, and their logarithms lose their digits."""
+
 
 @dataclass(frozen=True, slots=True)
 class GoalForecast:
@@ -95,6 +99,7 @@ def plan_estimate(scenario: Scenario, eps: float) -> GoalForecast:
     >>> {row.method: row.calls for row in outlook.forecasts}
     {'static': 5000, 'hoeffding': 4612, 'normal': 1623, 'exact': 1634, 'seq': 5000, 'uniform': 1729}
     """
+    _check_plannable(scenario)
     check_eps(eps)
     if eps < FINEST:
         raise InvalidInput("eps", f"a number in [{FINEST:g}, 1) to plan for", eps)
@@ -114,6 +119,7 @@ def plan_threshold(scenario: Scenario, threshold: float) -> GoalForecast:
     >>> {row.method: row.calls for row in outlook.forecasts}
     {'normal': 498, 'exact': 192, 'seq': 3799, 'uniform': 424}
     """
+    _check_plannable(scenario)
     if not 0 < threshold < 1:
         raise InvalidInput("threshold", "a number in (0, 1)", threshold)
     if scenario.mean is None:
@@ -132,20 +138,27 @@ def plan_threshold(scenario: Scenario, threshold: float) -> GoalForecast:
     return _outlook(scenario, gap, rows)
 
 
+def _check_plannable(scenario: Scenario) -> None:
+    if scenario.size > MOST_ITEMS:
+        raise InvalidInput("items", f"a whole number in 1..{MOST_ITEMS:,} to plan for", scenario.size)
+    if not 0 < scenario.delta < 1:
+        raise InvalidInput("confidence", "at least 1e-12 away from 0 and 1 to plan for", scenario.confidence)
+
+
 def deadline_draws(variance: float, skew: float, eps: float, delta: float, fit: Fit = NOW) -> float:
     """Independent draws that deadline bets need for a half-width of eps: see `Fit`.
 
     >>> round(deadline_draws(0.25, 0.0, 0.02, 0.05))
     2642
     """
-    limit = variance * float(ndtri(1 - check_delta(delta) / 2) / eps) ** 2
+    limit = variance * (upper_quantile(check_delta(delta) / 2) / eps) ** 2
     return fit.share * limit + (fit.per_eps + fit.skewed * skew) / eps
 
 
 def _fixed(scenario: Scenario, eps: float) -> list[MethodForecast]:
     """The methods that fix n in advance; the exact one only where a mean says that scores are 0 or 1."""
     delta, variance = scenario.delta, scenario.variance_or_worst
-    draws = variance * float(ndtri(1 - delta / 2) / eps) ** 2
+    draws = variance * (upper_quantile(delta / 2) / eps) ** 2
     hoeffding = hoeffding_items(eps, delta)
     rows = [
         MethodForecast(

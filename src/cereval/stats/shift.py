@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from cereval.stats.normal import upper_quantile
 from cereval.stats.planning import FIRST, deadline_draws
 from cereval.stats.scenario import Scenario
 
@@ -115,9 +115,9 @@ def shift_of(shares: Floats, eps: float, delta: float, variance: float = 0.25) -
     >>> shift_of(np.append(np.full(90, 1.0), np.full(10, 100.0)), 0.05, 0.05).extreme
     True
     """
-    scenario = Scenario(len(shares), 1 - delta, variance=variance)
+    scenario = Scenario(len(shares), variance=variance)
     independent = deadline_draws(variance, scenario.skew, eps, delta, FIRST)
-    effective, quantile = effective_size(shares), float(ndtri(1 - delta / 2))
+    effective, quantile = effective_size(shares), upper_quantile(delta / 2)
     return Shift(
         size=len(shares),
         effective=effective,

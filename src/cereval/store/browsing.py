@@ -17,6 +17,8 @@ from sqlalchemy.orm import aliased
 
 from cereval.errors import InvalidInput
 from cereval.store import schema
+from cereval.store.cells import mapping
+from cereval.store.faults import place
 from cereval.store.sql import SqlStore
 
 SHOWN = ("all", "wrong", "right", "failed")
@@ -115,7 +117,7 @@ class Browser:
         query = _rows(data_hash, run_id, whole=True).where(schema.answers.c.draw == draw)
         with self.store.reading() as connection:
             row = connection.execute(query.where(schema.answers.c.run_id == run_id)).mappings().first()
-        return None if row is None else _plain(row)
+        return None if row is None else self._plain(row)
 
     # -- two models side by side --------------------------------------------------------------------------------------
 
@@ -180,7 +182,7 @@ class Browser:
                 end = self._end_of_piece(connection, query, key, where, after) if wanted.searches else None
                 inside = [*_beyond(key, after), *([tuple_(*key) <= tuple_(*end)] if end else [])]
                 piece = query.where(*matches, *inside).order_by(*key).limit(wanted.limit - len(rows) + 1)
-                rows += map(_plain, connection.execute(piece).mappings())
+                rows += map(self._plain, connection.execute(piece).mappings())
                 if len(rows) > wanted.limit:
                     last = rows[wanted.limit - 1]
                     return Found(rows[: wanted.limit], tuple(last[column.name] for column in key))
@@ -189,6 +191,11 @@ class Browser:
                 after = end
                 if time.monotonic() > until:
                     return Found(rows, after)
+
+    def _plain(self, row: Mapping[Any, Any]) -> dict[str, Any]:
+        """Give a row with its item read, and nothing but numbers where numbers belong."""
+        numbers = {name: None for name in NUMBERS if name in row and not isinstance(row[name], int | float)}
+        return {**row, **numbers, "content": mapping(row["content"], "content", place(self.store.address))}
 
     def _end_of_piece(
         self,
@@ -206,13 +213,6 @@ class Browser:
 
 NUMBERS = ("score", "score_first", "score_second", "cost_usd", "latency_s")
 """Columns of numbers, where anything else counts as unknown: SQLite keeps a text wherever somebody writes one."""
-
-
-def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {
-        str(name): None if name in NUMBERS and not isinstance(value, int | float) else value
-        for name, value in row.items()
-    }
 
 
 def _rows(data_hash: str, run_id: str, *, whole: bool = False) -> Select[Any]:

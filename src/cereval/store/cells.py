@@ -18,6 +18,9 @@ _OF_COLUMN: Mapping[type, tuple[type, ...]] = {BigInteger: (int,), Double: (floa
 LARGEST = 2**53
 """Of what is counted: drawn, told, appended."""
 
+LARGEST_SUM = 1e200
+"""Of money that was spent: sums of it are still numbers."""
+
 
 def read(connection: Connection, query: Select[Any], place: str) -> Sequence[Mapping[Any, Any]]:
     """Fetch the rows of a query, whose cells are of their columns' types."""
@@ -58,12 +61,34 @@ def mapping(text: str, name: str, place: str) -> dict[str, Any]:
     """Read the JSON object in a cell: finite numbers, not nested without end."""
     try:
         value = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, RecursionError):  # SQLite keeps numbers in columns of texts too
         _refuse(name, text, place)
     if not isinstance(value, dict):
         _refuse(name, text, place)
     found: dict[str, Any] = value
     return found
+
+
+def is_summary(values: Mapping[str, Any]) -> bool:
+    """Tell whether what lists show of a run may have been written by a run: texts, and shares or their differences.
+
+    >>> is_summary({"estimate": 0.5, "lower": 0.4, "upper": 0.6}), is_summary({"estimate": "x"})
+    (True, False)
+    """
+    low, high = values.get("lower"), values.get("upper")
+    numbers = [number for number in (values.get("estimate"), low, high) if number is not None]
+    texts = [values.get(name) for name in ("answer", "priced_by")]
+    return (
+        len(numbers) in (0, 1, 3)
+        and (low is None) == (high is None)
+        and all(type(number) in (int, float) and -2 < number < 2 for number in numbers)
+        and all(text is None or isinstance(text, str) for text in texts)
+    )
+
+
+def is_count(value: Any) -> bool:
+    """Tell whether a value may be a count or a sum of money; None: it is not known."""
+    return value is None or (type(value) in (int, float) and 0 <= value < LARGEST_SUM)
 
 
 def _no_number(text: str) -> Any:

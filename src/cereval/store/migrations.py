@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 from sqlalchemy import Connection, func, insert, inspect, select, text
 
 from cereval.errors import StoreError
 from cereval.items.content import content_keys
-from cereval.store.cells import whole
+from cereval.store.cells import mapping, whole
 from cereval.store.schema import now, schema_versions
 
 LOCK = 0x63657265
@@ -121,7 +120,7 @@ def _add_content_keys(connection: Connection) -> None:
     for data in connection.execute(text("SELECT DISTINCT data_hash FROM items")).scalars().all():
         query = text("SELECT item, content FROM items WHERE data_hash = :data ORDER BY item")
         rows = connection.execute(query, {"data": data}).all()
-        keys = content_keys(json.loads(content) for _, content in rows)
+        keys = content_keys(mapping(content, "content", "the database") for _, content in rows)
         connection.execute(
             named,
             [{"key": key, "data": data, "item": item} for (item, _), key in zip(rows, keys, strict=True)],

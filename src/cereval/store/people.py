@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import and_, delete, exists, func, insert, select
 
-from cereval.errors import InvalidInput, Misuse
+from cereval.errors import InvalidInput, Misuse, StoreError, shown
 from cereval.store import schema
 from cereval.store.base import Answer
 from cereval.store.cells import mapping, read
@@ -75,7 +75,16 @@ class Labels:
         query = select(table.c.content).where(table.c.run_id == run_id, table.c.draw == draw)
         with self.store.reading() as connection:
             content = connection.execute(query).scalar()
-        return None if content is None else Answer(**json.loads(content))
+        return None if content is None else self._answer(content)
+
+    def _answer(self, content: str) -> Answer:
+        where = place(self.store.address)
+        try:
+            return Answer(**mapping(content, "content", where))
+        except TypeError:
+            raise StoreError(
+                f"{where} is damaged, or was changed by hand: a reply in it is not one: {shown(content)}"
+            ) from None
 
     def waiting(self, run_ids: Sequence[str], data_hash: str) -> list[Waiting]:
         """Give the replies that have no score yet, in the order in which their scores are needed."""

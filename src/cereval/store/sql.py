@@ -20,7 +20,7 @@ from cereval.items.content import content_keys
 from cereval.records import Draw
 from cereval.store import schema
 from cereval.store.base import Answer, KeptAnswer, PastScores, Run
-from cereval.store.cells import checked, mapping, read, whole
+from cereval.store.cells import checked, is_count, is_summary, mapping, read, whole
 from cereval.store.engine import connected, connected_reading, is_file, is_read_only, made_private, parsed
 from cereval.store.faults import place, translated
 from cereval.store.history import first_open, past_scores
@@ -395,7 +395,7 @@ class SqlStore:
     def _run(self, row: Mapping[Any, Any]) -> Run:
         summary = self._mapping(row, "detail") if row["status"] in ENDED else {}
         counts = {name: summary.pop(name) for name in COUNTS if name in summary}
-        if not all(value is None or type(value) in (int, float) for value in counts.values()):
+        if not (is_summary(summary) and all(map(is_count, counts.values()))):
             summary, counts = {}, {}
         plain = {name: value for name, value in row.items() if name != "detail"}
         return Run(**(plain | {"plan": self._mapping(row, "plan"), "summary": summary} | counts))

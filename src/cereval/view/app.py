@@ -154,9 +154,9 @@ class Pages:
     def trend(self, request: Request) -> Response:
         """Show every model and date on one data set."""
         runs = [run for run in self.view.store.runs() if is_of_one_model(run)]
-        names = dict.fromkeys(str(run.plan["data_name"]) for run in reversed(runs))
+        names = dict.fromkeys(str(run.plan.get("data_name")) for run in reversed(runs))
         data = request.query_params.get("data") or next(iter(names), "")
-        found = [trend_facts(run, self.view.store) for run in runs if run.plan["data_name"] == data]
+        found = [trend_facts(run, self.view.store) for run in runs if run.plan.get("data_name") == data]
         drawn = charts.trend(found)
         return self.view.page(request, "trend.html", names=list(names), data=data, found=found, drawn=drawn)
 

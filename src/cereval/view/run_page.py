@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -137,7 +136,7 @@ def _with_items(found: Found, prompt: Prompt) -> Found:
 
 
 def _with_item(row: Mapping[str, Any], prompt: Prompt) -> dict[str, Any]:
-    item = item_from(json.loads(row["content"]))
+    item = item_from(row["content"])
     return {**row, "item": item, "prompt": _asked(prompt, item)}
 
 

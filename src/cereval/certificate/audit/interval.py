@@ -91,7 +91,10 @@ class SlowTable:
             return None
         horizons = list(ladder.horizons)
         if ladder.merging:
-            draws = (float(ndtri(1 - self.delta / 2)) / self._eps(0.5)) ** 2 / LARGEST_SQUARE
+            # 1 - tail rounds to 1 where the tail is thinner than that: without end, where the horizons would be too.
+            tail = self.delta / 2
+            quantile = float(ndtri(1 - tail) if tail > np.finfo(float).eps else -ndtri(tail))
+            draws = (quantile / self._eps(0.5)) ** 2 / LARGEST_SQUARE
             horizons = horizons[:1]
             while 4 * horizons[-1] <= draws:
                 horizons.append(2 * horizons[-1])
