@@ -384,16 +384,19 @@ def changed(begun: Start, store: Store, change: Change) -> Start:
     return replace(begun, changes=(*begun.changes, change), notes=(*begun.notes, *notes))
 
 
+MOST_FOR_CLOSER = 2.6
+
+
 def price_of_closer(session: AskTell) -> list[str]:
     """Return what a goal that was made closer on the way will cost, where that can be told.
 
     The bets so far were all placed on the first goal: what they did not win is lost to the second. Measured, from
-    .05 to .045: 1.1 to 1.7 times a new run's calls, to .03: 1.7 to 2.2 times (`benchmarks.closer`).
+    .05 to .045: 1.1 to 2.1 times a new run's calls, to .03: 1.9 to 2.6 times (`benchmarks.closer`).
     """
     calls = calls_to_goal(session)
     if calls is None or session.done:
         return []
-    most = min(2 * calls, session.n_items)
+    most = min(round(MOST_FOR_CLOSER * calls), session.n_items)
     return [
         f"a closer goal on the way costs more than from the start: about {calls:,} to {most:,} results in all, where "
         f"a new run takes about {calls:,} and asks nothing again that is answered already"
