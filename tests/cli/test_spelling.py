@@ -40,7 +40,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "--timeout must be a number of seconds > 0, got 0.0",
         ),
         ("run q.jsonl --model scripted/0.5 --few-shot 9", "--few-shot must be in [0, 8], got 9"),
-        ("run q.jsonl --model scripted/0.5 --max-tokens 0", f"--max-tokens {WHOLE}"),
+        (
+            "run q.jsonl --model scripted/0.5 --max-tokens 0",
+            "--max-tokens must be a whole number in 1..1,000,000,000, got 0",
+        ),
         ("run q.jsonl --model scripted/0.5 --price-in -1", "--price-in must be USD per million tokens"),
         ("run q.jsonl --model scripted/0.5 --scorer regex:(", "pattern in --scorer must be a regular"),
         (
