@@ -47,19 +47,20 @@ up has had his chance of a wrong decision already, and the two chances add up.""
 class Tuning:
     """Hold the constants of the bets, none of which validity depends on in its range; chosen in `benchmarks/`.
 
-    margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on
-    Kelly bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest
-    share of an account that one bet of the table may lose; side_cap: the same where the goal has marks. tilt: how
-    alpha is divided where scores are rare (see `stats.betting`). whole_tilt: the goal up to which all of it is used, of
-    one k times as wide a k-th: a tilt wastes capital in proportion to the distance of the interval's ends. finest:
-    steps of the grid per eps once the interval is nearly as narrow as was asked for. patience, overshoot: see `stats.bets.DeadlineBets`. far: standard
-    errors by which the horizon takes the mean to be nearer to 1/2, in place of caution and surprise; 0: as those say.
-    graded: patience with scores between 0 and 1, whose variance is less well known. own_level: whether the horizon
-    is that of the test which the bets replicate, whose level is their share of alpha over 1 + overshoot, or that of a
-    test of level alpha. ladder: earlier horizons, for whoever looks or stops on the way (see `stats.ladder`). beside:
-    whether a threshold's test has intervals beside it from the start. cells: how many values the grid has at first,
-    which is divided as the interval narrows; 0: as many as eps asks for. quick: bets by `stats.bets.quick_slope`.
-    counts: whether 0/1 scores have the variance that their mean states (see `Information`), for constant forecasts.
+    margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on Kelly
+    bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest share of an
+    account that one bet of the table may lose; side_cap: the same where the goal has marks. tilt: how alpha is divided
+    where scores are rare (see `stats.betting`). whole_tilt: the goal up to which all of it is used, of one k times as
+    wide a k-th: a tilt wastes capital in proportion to the distance of the interval's ends. finest: steps of the grid
+    per eps once the interval is nearly as narrow as was asked for. patience, overshoot: see `stats.bets.DeadlineBets`.
+    far: standard errors by which the horizon takes the mean to be nearer to 1/2, in place of caution and surprise; 0:
+    as those say. graded: patience with scores between 0 and 1, whose variance is less well known. own_level: whether
+    the horizon is that of the test which the bets replicate, whose level is their share of alpha over 1 + overshoot,
+    or that of a test of level alpha. ladder: earlier horizons, for whoever looks or stops on the way (see
+    `stats.ladder`). beside: whether a threshold's test has intervals beside it from the start. cells: how many values
+    the grid has at first, which is divided as the interval narrows; 0: as many as eps asks for. quick: bets by
+    `stats.bets.quick_slope`. counts: whether 0/1 scores have the variance that their mean states (see `Information`),
+    for constant forecasts.
     """
 
     margin: float = 0.1
