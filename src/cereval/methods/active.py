@@ -78,16 +78,10 @@ Bernoulli .03 381, 381, 381, AlpacaEval with groups 231, 231, 231. With history 
 is saved; nor by a forecast for each side, clipped for that side alone: 41 models of AlpacaEval at eps .02, .03, .05
 took 270, 175.3, 90.1 calls for 268.7, 172.4, 90.2, though MATH-L5 with GPT-4o .283 of the items for .289."""
 
-LEANING_CAUTIOUS = replace(OWN_CAUTIOUS, tilt=BOLD.tilt, whole_tilt=0.02)
-"""Of the fourth engine, without history. With noise for features, 24 seeds, means .02, .03, .1 at eps .02: 285, 366,
-850 calls for 300, 377, 849 of the third; S2 587 for 586."""
-
 
 def tuning_for(pool: Pool, engine: int) -> Tuning:
-    if pool.history is not None:
-        return (OWN_BOLD if engine >= 3 else BOLD).of_engine(engine)
-    earlier = {1: CAUTIOUS, 2: CAUTIOUS, 3: OWN_CAUTIOUS}
-    return earlier.get(engine, LEANING_CAUTIOUS).of_engine(engine)
+    cautious, bold = (OWN_CAUTIOUS, OWN_BOLD) if engine >= 3 else (CAUTIOUS, BOLD)
+    return (cautious if pool.history is None else bold).of_engine(engine)
 
 
 def entropy(setting: Setting) -> list[int]:

@@ -50,17 +50,15 @@ class Tuning:
     margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on Kelly
     bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest share of an
     account that one bet of the table may lose; side_cap: the same where the goal has marks. tilt: how alpha is divided
-    where scores are rare (see `stats.betting`). whole_tilt: the goal up to which all of it is used, of one k times as
-    wide a k-th: a tilt wastes capital in proportion to the distance of the interval's ends. finest: steps of the grid
-    per eps once the interval is nearly as narrow as was asked for. patience, overshoot: see `stats.bets.DeadlineBets`.
-    far: standard errors by which the horizon takes the mean to be nearer to 1/2, in place of caution and surprise; 0:
-    as those say. graded: patience with scores between 0 and 1, whose variance is less well known. own_level: whether
-    the horizon is that of the test which the bets replicate, whose level is their share of alpha over 1 + overshoot,
-    or that of a test of level alpha. ladder: earlier horizons, for whoever looks or stops on the way (see
-    `stats.ladder`). beside: whether a threshold's test has intervals beside it from the start. cells: how many values
-    the grid has at first, which is divided as the interval narrows; 0: as many as eps asks for. quick: bets by
-    `stats.bets.quick_slope`. counts: whether 0/1 scores have the variance that their mean states (see `Information`),
-    for constant forecasts.
+    where scores are rare (see `stats.betting`). finest: steps of the grid per eps once the interval is nearly as
+    narrow as was asked for. patience, overshoot: see `stats.bets.DeadlineBets`. far: standard errors by which the
+    horizon takes the mean to be nearer to 1/2, in place of caution and surprise; 0: as those say. graded: patience
+    with scores between 0 and 1, whose variance is less well known. own_level: whether the horizon is that of the test
+    which the bets replicate, whose level is their share of alpha over 1 + overshoot, or that of a test of level alpha.
+    ladder: earlier horizons, for whoever looks or stops on the way (see `stats.ladder`). beside: whether a threshold's
+    test has intervals beside it from the start. cells: how many values the grid has at first, which is divided as the
+    interval narrows; 0: as many as eps asks for. quick: bets by `stats.bets.quick_slope`. counts: whether 0/1 scores
+    have the variance that their mean states (see `Information`), for constant forecasts.
     """
 
     margin: float = 0.1
@@ -70,7 +68,6 @@ class Tuning:
     cap: float = CAP
     side_cap: float = 0.95
     tilt: float = 0.0
-    whole_tilt: float = 1.0
     finest: int = GRID_STEPS_PER_EPS
     patience: float = 0.03
     overshoot: float = 0.05
@@ -291,15 +288,11 @@ class CertifiedMethod(Method):
             candidates = np.union1d(grid(self._grid_step()), self._bets_aim.marks)
             return BettingTable(candidates, delta / 2, accounts, tuning.side_cap)
         candidates = grid(self._first_step() if tuning.cells else self._grid_step())
-        rungs, tilt = (None, 0.0) if self.hedged else (tuning.ladder, self._tilt)
+        rungs, tilt = (None, 0.0) if self.hedged else (tuning.ladder, tuning.tilt)
         if rungs is not None:
             draws = (upper_quantile(delta / 2) / self._working_eps()) ** 2 / LARGEST_SQUARE
             rungs = replace(rungs.towards(draws), share=BESIDE_SHARE if self._beside else rungs.share)
         return BettingTable(candidates, delta / 2, accounts, tuning.cap, tilt, rungs)
-
-    @property
-    def _tilt(self) -> float:
-        return self.tuning.tilt * min(1.0, self.tuning.whole_tilt / self._working_eps())
 
     def _grid_step(self, steps: int = GRID_STEPS_PER_EPS) -> float:
         return max(self._working_eps() / steps, SMALLEST_GRID_STEP)

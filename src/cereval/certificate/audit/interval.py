@@ -72,8 +72,7 @@ class SlowTable:
 
     def _starts(self) -> list[Floats]:
         """Return the log of the capital that K+ and K- of each value start with."""
-        part = min(1.0, self.tuning.whole_tilt / self._eps(0.5))
-        tilt = 0.0 if self.marked else self.tuning.tilt * part
+        tilt = 0.0 if self.marked else self.tuning.tilt
         most = log(1 + tilt * float(np.max(self.values[1:] - self.values[:-1])))
         return [np.log(1 + sign * tilt * (1 - 2 * self.values)) - most for sign in (-1, 1)]
 
