@@ -28,7 +28,7 @@ SIZE = 5000
 EPS = 0.02
 MEANS = (0.5, 0.8, 0.05)
 LOOKS = (25, 50, 100, 200, 400, 800)
-ENGINES = (1, 2, 3, ENGINE)
+ENGINES = (1, 2, 3, 4, ENGINE)
 RECORDED = (
     ("mmlu", "helm/openai_gpt-4o-2024-05-13", 0.0155),
     ("alpaca_eval", "gpt4_1106_preview", 0.02),

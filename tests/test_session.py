@@ -189,7 +189,7 @@ def test_a_session_in_which_every_call_fails_shows_everything() -> None:
 
 def contradicted() -> Session:
     """Twenty results, all right, after which the games are made to reject every value from both sides."""
-    session = opened("uniform", Estimate(0.05))
+    session = opened("uniform", Estimate(0.1))
     *most, last = session.ask(20)
     for draw in most:
         session.tell(draw, 1.0)

@@ -150,7 +150,8 @@ def test_useful_features_save_calls_and_noise_costs_few() -> None:
 def test_copies_of_one_past_model_make_forecasts_that_are_too_sure_and_cost_no_calls() -> None:
     """Without a look at the increments' own variance, 1.06 x the calls of uniform draws and some runs lost.
 
-    With it 215 calls, where uniform draws take 210.
+    The bound was set beside the uniform draws of the fourth engine, and is held there: `active` plays alike in the
+    fifth, whose uniform draws take .3% fewer calls on these seeds.
     """
 
     def calls(seed: int, copies: bool) -> int:
@@ -159,10 +160,14 @@ def test_copies_of_one_past_model_make_forecasts_that_are_too_sure_and_cost_no_c
         past = np.where(rng.random(700) < 0.65, scores, 1 - scores)[:, None]
         history = np.where(rng.random((700, 20)) < 0.97, past, 1 - past)
         side = {"history": history} if copies else {}
-        return replay(scores, goal=Estimate(0.06), seed=seed, **side).n_evaluated
+        session = Session(700, goal=Estimate(0.06), seed=seed, engine=4, **side)
+        while not session.done:
+            for draw in session.ask(1):
+                session.tell(draw, float(scores[draw.item]))
+        return session.n_evaluated
 
     plain = np.mean([calls(seed, copies=False) for seed in range(16)])
-    assert np.mean([calls(seed, copies=True) for seed in range(16)]) <= 1.03 * plain
+    assert np.mean([calls(seed, copies=True) for seed in range(16)]) <= 1.02 * plain
 
 
 def test_history_of_a_run_with_the_same_seed_does_not_tell_what_comes_next() -> None:

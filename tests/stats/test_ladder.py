@@ -102,7 +102,7 @@ def half_widths(
     return found
 
 
-@pytest.mark.parametrize("engine", [2, 3, 4])
+@pytest.mark.parametrize("engine", [2, 3, 4, 5])
 @pytest.mark.parametrize(("mean", "most"), [(0.5, 0.6), (0.8, 0.55), (0.05, 0.45)])
 def test_whoever_looks_on_the_way_sees_a_decent_interval(mean: float, most: float, engine: int) -> None:
     alone, ladder = half_widths(1, mean), half_widths(engine, mean)
@@ -114,10 +114,10 @@ def test_where_scores_are_rare_the_leaning_ladder_is_narrower() -> None:
     assert all(new < 0.95 * old for new, old in zip(leaning[:2], even[:2], strict=True))
 
 
-def test_most_of_the_fourth_ladder_is_for_the_first_draws() -> None:
+def test_most_of_the_fifth_ladder_is_for_the_first_draws() -> None:
     for mean in (0.05, 0.5):
-        third, fourth = (half_widths(engine, mean) for engine in (3, 4))
-        assert all(new < old for new, old in zip(fourth[:3], third[:3], strict=True))
+        fourth, fifth = (half_widths(engine, mean) for engine in (4, 5))
+        assert all(new < old for new, old in zip(fifth[:3], fourth[:3], strict=True))
 
 
 def test_rungs_reach_as_far_as_a_distant_goal() -> None:
@@ -142,13 +142,13 @@ def test_a_threshold_shows_an_interval_that_narrows() -> None:
 
 
 def test_the_engine_is_named_from_the_second_on_and_restored() -> None:
-    for engine, named in ((1, None), (2, 2), (3, 3), (4, 4)):
+    for engine, named in ((1, None), (2, 2), (3, 3), (4, 4), (5, 5)):
         session = Session(50, seed=1, engine=engine)
         session.tell(session.ask(1)[0], 1.0)
         assert (session.settings().get("engine"), session.state().get("engine")) == (named, named)
         assert Session.restore(session.state()).revision == engine
     with pytest.raises(ValueError, match="engine"):
-        Session(50, engine=5)
+        Session(50, engine=6)
 
 
 def test_bets_towards_a_horizon_begin_with_the_next_draw() -> None:

@@ -288,11 +288,11 @@ class CertifiedMethod(Method):
             candidates = np.union1d(grid(self._grid_step()), self._bets_aim.marks)
             return BettingTable(candidates, delta / 2, accounts, tuning.side_cap)
         candidates = grid(self._first_step() if tuning.cells else self._grid_step())
-        rungs, tilt = (None, 0.0) if self.hedged else (tuning.ladder, tuning.tilt)
+        rungs = None if self.hedged else tuning.ladder
         if rungs is not None:
             draws = (upper_quantile(delta / 2) / self._working_eps()) ** 2 / LARGEST_SQUARE
             rungs = replace(rungs.towards(draws), share=BESIDE_SHARE if self._beside else rungs.share)
-        return BettingTable(candidates, delta / 2, accounts, tuning.cap, tilt, rungs)
+        return BettingTable(candidates, delta / 2, accounts, tuning.cap, tuning.tilt, rungs)
 
     def _grid_step(self, steps: int = GRID_STEPS_PER_EPS) -> float:
         return max(self._working_eps() / steps, SMALLEST_GRID_STEP)

@@ -47,7 +47,7 @@ limits the bets where scores are skewed. Fitted to replays of 0/1 scores by the 
 """
 
 FIRST = Fit(share=1.13, skewed=2.7)
-"""Of the first engine; notes in certificates of the first three state calls by it."""
+"""Of the first engine; notes in certificates of the first four state calls by it."""
 
 DECIDING = 22.0
 """A threshold test needs 2 v ln(1/delta)/gap^2 + DECIDING sqrt(v)/gap independent draws.
