@@ -51,6 +51,32 @@ def test_following_ends_where_a_replay_does(tmp_path: Path, kind: str) -> None:
     store.close()
 
 
+def test_one_tells_a_run_while_another_hears_what_is_new(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    begun = begin(store, questions(120))
+    run = go_on(begun, store, most=8)
+    following = Following(store)
+    followed = following.now(run)
+    heard = threading.Thread(target=following.now, args=(run,))
+
+    class Slow(list):
+        """Lets the other thread go ahead, as far as it may, before the first item is given."""
+
+        def __getitem__(self, place):
+            if not heard.ident:
+                heard.start()
+                heard.join(0.5)
+            return super().__getitem__(place)
+
+    go_on(begun, store, most=24)
+    followed.items = Slow(followed.items)
+    story = followed.story()
+    heard.join(10)
+    assert len(story.asked) == 8
+    assert len(followed.story().asked) > 8
+    store.close()
+
+
 def test_a_run_stops_when_the_page_says_so(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     rows = [{"question": f"{n}", "answer": f"{n}" if n % 2 else "no"} for n in range(3000)]

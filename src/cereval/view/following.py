@@ -54,6 +54,8 @@ class Followed:
     changes: int = 0
     version: int = 0
     """Goes up whenever there is something new to show."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while the run goes forward or is told: one looks at it in many threads."""
 
     @classmethod
     def of(cls, store: SqlStore, run_id: str) -> Followed:
@@ -75,11 +77,12 @@ class Followed:
 
     def advance(self) -> None:
         """Tell the session what has come since, and note what else is new of the run."""
-        fresh = self._listen()
-        run, events = self.store.run(self.run.run_id), self.store.events(self.run.run_id)
-        if fresh or len(events) != self.marks or run.status != self.run.status:
-            self.run, self.marks = run, len(events)
-            self.version += 1
+        with self.lock:
+            fresh = self._listen()
+            run, events = self.store.run(self.run.run_id), self.store.events(self.run.run_id)
+            if fresh or len(events) != self.marks or run.status != self.run.status:
+                self.run, self.marks = run, len(events)
+                self.version += 1
 
     @property
     def stale(self) -> bool:
@@ -139,12 +142,15 @@ class Followed:
 
     def story(self) -> Story:
         """Tell the run as it stands, without the texts of its answers."""
-        asked = tuple(
-            Asked(self.begun.voices[number].name, drawn, self.items[drawn.item], answer)
-            for (number, place), answer in self.answers.items()
-            if (drawn := self._draw(number, place)) is not None
-        )
-        return told_story(self.run, self.begun, self.watch, newest_certificate(self.begun, self.store), asked)
+        with self.lock:
+            asked = tuple(
+                Asked(self.begun.voices[number].name, drawn, self.items[drawn.item], answer)
+                for (number, place), answer in self.answers.items()
+                if (drawn := self._draw(number, place)) is not None
+            )
+            return told_story(
+                self.run, self.begun, self.watch, newest_certificate(self.begun, self.store), asked
+            )
 
     def _draw(self, number: int, place: int) -> Draw | None:
         voice = self.begun.voices[number]
@@ -155,6 +161,10 @@ class Followed:
 
     def numbers(self) -> dict[str, Any]:
         """Give what a progress bar and its tiles show."""
+        with self.lock:
+            return self._numbers()
+
+    def _numbers(self) -> dict[str, Any]:
         session, spent = self.begun.session, self.begun.spending
         expected = expected_calls(session)
         pace = self._pace()

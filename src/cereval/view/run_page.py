@@ -69,8 +69,14 @@ def is_large(store: SqlStore, shown: Shown) -> bool:
 
 def state_of(followed: Followed) -> dict[str, Any]:
     """Gather what the top of the page shows of a run."""
-    told, numbers = contents(followed.story()), followed.numbers()
-    return {**told, "run": followed.run, "tiles": tiles(numbers), "progress": progress_bar(numbers["share"])}
+    with followed.lock:
+        story, numbers = followed.story(), followed.numbers()
+    return {
+        **contents(story),
+        "run": story.run,
+        "tiles": tiles(numbers),
+        "progress": progress_bar(numbers["share"]),
+    }
 
 
 def tiles(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
