@@ -33,14 +33,12 @@ def writable(context: click.Context, option: click.Parameter, value: str | None)
     return value
 
 
-HIGHEST_PRICE = 1e100
-"""Of one call: a price times all calls is still a number."""
-
-
 def checked_price(price: float | None) -> None:
     """Refuse a price of one call that is none."""
-    if price is not None and not 0 <= price <= HIGHEST_PRICE:
-        raise InvalidInput("--price", f"a number >= 0 and at most {HIGHEST_PRICE:g}", price)
+    from cereval.models.prices import HIGHEST
+
+    if price is not None and not 0 <= price <= HIGHEST:
+        raise InvalidInput("--price", f"a number >= 0 and at most {HIGHEST:g}", price)
 
 
 STORE = click.option(

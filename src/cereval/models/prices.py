@@ -16,7 +16,7 @@ from cereval.writing import settings_folder
 OWN = "prices.yaml"
 LARGEST = 2**20
 HIGHEST = 1e100
-"""A price times all tokens is still a number."""
+"""A price times all tokens, or all calls, is still a number."""
 _VERSION = re.compile(r"-(20\d\d.*|latest|\d{3})")
 """What may follow the name of a family: a date or a number of a version."""
 
