@@ -4,14 +4,15 @@
     python -m benchmarks.compare --out benchmarks/results/compare-YYYY-MM-DD.md
 
 Pairs of AlpacaEval's models at random, delta = .05, the default goal (the sign, or no difference larger than .02), all
-other models as history; beside it the same without history. Then scenes made to mislead (`benchmarks.pair_scenes`):
-a run misses when any interval shown on the way was wrong, or its decision was. Bounds are the largest numbers that
-a true rate of delta stays within with probability 99%.
+other models as history; beside it the same without history. The same pairs of AlpacaEval and of GSM8K by two revisions
+of the engine, asked for the sign and for "not worse by more than .02". Then scenes made to mislead
+(`benchmarks.pair_scenes`): a run misses when any interval shown on the way was wrong, or its decision was. Bounds are
+the largest numbers that a true rate of delta stays within with probability 99%.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,24 +24,40 @@ from benchmarks.pair_scenes import SCENES, Outcome, watch
 from benchmarks.parallel import ON, run_all
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import ScoresTable, read_scores
-from cereval.sessions.pair import Comparison, compare
+from cereval.goals.compare import CompareGoal, NotWorse, Sign
+from cereval.sessions.pair import CompareSession, Comparison
+from cereval.sessions.replay import drive
+from cereval.version import ENGINE
 
 SCORES = Path(__file__).parents[2] / "shared/data/alpaca_eval/scores.parquet"
+BINARY = "zeroeval_gsm8k"
+"""The folder beside that of the scores with a table of 0/1 scores."""
 BINS = ((0.0, 0.02, None), (0.02, 0.05, 240), (0.05, 0.1, 105), (0.1, 0.2, 60), (0.2, 1.0, 14))
 """From, to, and the most that the median may be."""
+
+BEFORE = 4
+"""The engine that the newest is played beside."""
+GOALS: dict[str, tuple[CompareGoal, float]] = {
+    "which is better?": (Sign(), 0.0),
+    "not worse by more than .02?": (NotWorse(0.02), -0.02),
+}
+"""What is asked, and the difference at which its answer turns."""
+WAYS_OFF = ((0.0, 1.0), (0.0, 0.02), (0.02, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 1.0))
 
 CHUNK = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One comparison: the two columns and the seed of its draws."""
+    """One comparison: the two columns, the seed of its draws, what is asked, and by which engine."""
 
     scores: Path
     first: str
     second: str
     seed: int
     history: bool
+    goal: str = "which is better?"
+    engine: int = ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +77,11 @@ class Run:
     def missed(self) -> bool:
         inside = self.result.lower - 1e-9 <= self.difference <= self.result.upper + 1e-9
         tied = self.result.decision == "no-difference" and abs(self.difference) > 0.02
-        return not inside or tied or self.wrong_sign
+        refuted = {"not-worse": self.difference < -0.02, "worse": self.difference >= -0.02}
+        return not inside or tied or self.wrong_sign or refuted.get(str(self.result.decision), False)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def table(path: Path) -> ScoresTable:
     return read_scores(path)
 
@@ -73,13 +91,15 @@ def play(pair: Pair) -> Run:
     first, second = scores.model(pair.first), scores.model(pair.second)
     past = [name for name in scores.models if name not in (pair.first, pair.second)]
     both = ~np.isnan(first) & ~np.isnan(second)
-    result = compare(
-        first,
-        second,
+    session = CompareSession(
+        int(both.sum()),
+        goal=GOALS[pair.goal][0],
         confidence=1 - DELTA,
-        history=scores.history(past) if pair.history else None,
+        history=scores.history(past)[both] if pair.history else None,
         seed=pair.seed,
+        engine=pair.engine,
     )
+    result: Comparison = drive(session, np.column_stack((first, second))[both], 1)
     return Run(pair, float(first[both].mean() - second[both].mean()), result)
 
 
@@ -90,6 +110,59 @@ def random_pairs(path: Path, count: int, seed: int) -> list[Pair]:
         Pair(path, names[a], names[b], number, history)
         for history in (True, False)
         for number, (a, b) in enumerate(chosen)
+    ]
+
+
+def beside(pairs: list[Pair]) -> list[Pair]:
+    """The pairs with history, by both engines and for all goals."""
+    return [
+        replace(pair, goal=goal, engine=engine)
+        for goal in GOALS
+        for engine in (BEFORE, ENGINE)
+        for pair in pairs
+        if pair.history
+    ]
+
+
+def engines_table(runs: list[Run]) -> str:
+    rows = []
+    for scores in dict.fromkeys(run.pair.scores for run in runs):
+        for goal, (_, turn) in GOALS.items():
+            ours = [run for run in runs if (run.pair.scores, run.pair.goal) == (scores, goal)]
+            rows += [_engines_row(scores, goal, ours, turn, *limits) for limits in WAYS_OFF]
+    header = [
+        "data",
+        "asked",
+        "how far off",
+        "pairs",
+        f"engine {BEFORE}",
+        f"engine {ENGINE}",
+        "ratio",
+        "misses",
+    ]
+    return markdown(header, rows)
+
+
+def _engines_row(
+    scores: Path, goal: str, runs: list[Run], turn: float, low: float, high: float
+) -> list[object]:
+    inside = [run for run in runs if low <= abs(run.difference - turn) < high]
+    calls = [
+        [run.result.n_evaluated for run in inside if run.pair.engine == engine] for engine in (BEFORE, ENGINE)
+    ]
+    before, now = (float(np.mean(part)) if part else float("nan") for part in calls)
+    misses = [sum(run.missed for run in inside if run.pair.engine == one) for one in (BEFORE, ENGINE)]
+    counted = f"{misses[0]} and {misses[1]}"
+    off = f"{low:g} to {high:g}"
+    return [
+        scores.parent.name,
+        goal,
+        off,
+        len(calls[1]),
+        f"{before:.1f}",
+        f"{now:.1f}",
+        f"{now / before:.3f}",
+        counted,
     ]
 
 
@@ -165,18 +238,27 @@ def _holds(holds: bool) -> str:
 @click.option("--quick", is_flag=True, help="60 pairs and 40 runs of each scene.")
 @click.option("--pairs", type=int, default=2000, show_default=True)
 @click.option("--runs", type=int, default=400, show_default=True, help="Of each scene.")
+@click.option(
+    "--beside", "played", type=int, default=600, show_default=True, help="Pairs that two engines play."
+)
 @click.option("--seed", type=int, default=2026, show_default=True, help="Of the choice of pairs.")
 @click.option("--cores", type=int, default=2, show_default=True)
 @click.option("--scores", type=click.Path(path_type=Path), default=SCORES, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="Write the tables, with their command, here.")
-def main(quick: bool, pairs: int, runs: int, seed: int, cores: int, scores: Path, out: Path | None) -> None:
-    pairs, runs = (60, 40) if quick else (pairs, runs)
+def main(
+    quick: bool, pairs: int, runs: int, played: int, seed: int, cores: int, scores: Path, out: Path | None
+) -> None:
+    pairs, runs, played = (60, 40, 40) if quick else (pairs, runs, played)
     measured = run_all(play, random_pairs(scores, pairs, seed), "pairs", cores) if pairs else []
+    tables = (scores, scores.parents[1] / BINARY / scores.name)
+    twice = [one for path in tables for one in beside(random_pairs(path, played, seed))] if played else []
+    engines = run_all(play, twice, "two engines", cores) if played else []
     jobs = [
         Watched(name, range(at, min(at + CHUNK, runs))) for name in SCENES for at in range(0, runs, CHUNK)
     ]
     watched = run_all(play_scene, jobs, "scenes", cores)
     parts = [items_table(measured), wrong_table(measured)] if measured else []
+    parts += [engines_table(engines)] if engines else []
     parts += [scenes_table(jobs, watched)] if jobs else []
     publish("Comparisons, AlpacaEval and scenes", "benchmarks.compare", "\n\n".join(parts), out)
 

@@ -108,6 +108,19 @@ def regression(rng: np.random.Generator) -> Scene:
     return Scene(rng.permutation(first), rng.permutation(second), goal=NotWorse(0.02))
 
 
+def at_the_limit(rng: np.random.Generator) -> Scene:
+    """Worse by exactly as much as allowed: "worse" is wrong, and the limit is what the bets lean on."""
+    first = (np.arange(SIZE) < 0.7 * SIZE).astype(float)
+    second = (np.arange(SIZE) < 0.7 * SIZE + 8).astype(float)
+    return Scene(rng.permutation(first), rng.permutation(second), goal=NotWorse(0.02))
+
+
+def as_good(rng: np.random.Generator) -> Scene:
+    """Exactly as good, and nothing worse is allowed: "worse" is wrong."""
+    scene = equal_graded(rng)
+    return Scene(scene.first, scene.second, goal=NotWorse(0))
+
+
 SCENES: dict[str, Callable[[np.random.Generator], Scene]] = {
     scene.__name__.replace("_", " "): scene
     for scene in (
@@ -121,6 +134,8 @@ SCENES: dict[str, Callable[[np.random.Generator], Scene]] = {
         useful_history,
         failures,
         regression,
+        at_the_limit,
+        as_good,
     )
 }
 

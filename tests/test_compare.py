@@ -19,13 +19,14 @@ from cereval.kinds import kind_named
 from cereval.plan import Known
 from cereval.sessions.pair import CompareSession, Comparison, compare
 from cereval.sessions.replay import drive
+from cereval.version import ENGINE
 
 RUNS = 5
 CONFIDENCE = 0.8
 """More errors are allowed than usual, so that a few runs suffice to see too many of them."""
 
 SCENE = useful_history(np.random.default_rng(3))
-GOALS: tuple[CompareGoal, ...] = (Sign(0.02), Sign(0), Difference(0.1), NotWorse(0.05))
+GOALS: tuple[CompareGoal, ...] = (Sign(0.02), Sign(0), Difference(0.1), NotWorse(0.05), NotWorse(0))
 
 
 def test_everything_shown_is_wrong_at_most_as_often_as_stated() -> None:
@@ -102,6 +103,30 @@ def test_the_regression_check_passes_at_the_very_limit() -> None:
     first, second = np.zeros(50), np.array([1.0] + [0.0] * 49)
     assert compare(first, second, goal=NotWorse(0.02)).decision == "not-worse"
     assert compare(first, second, goal=NotWorse(0.019)).decision == "worse"
+
+
+def test_the_check_for_a_regression_takes_fewer_items_than_halves_of_delta() -> None:
+    """Twelve pairs that differ by .12 one way or the other: a test of level delta for one of delta/2.
+
+    As a ratio: the horizons and the cap of the bets decide how much of ln(2/delta)/ln(1/delta) is left.
+    """
+    rng, items = np.random.default_rng(11), {4: 0, ENGINE: 0}
+    for number in range(12):
+        first = (rng.random(1500) < 0.62).astype(float)
+        second = (rng.random(1500) < (0.74 if number % 2 else 0.5)).astype(float)
+        for engine in items:
+            session = CompareSession(1500, goal=NotWorse(0.0), seed=number, engine=engine)
+            result = drive(session, np.column_stack((first, second)), 1)
+            assert result.decision == ("worse" if number % 2 else "not-worse")
+            items[engine] += result.n_evaluated
+    assert items[ENGINE] <= 0.95 * items[4]
+
+
+def test_at_least_as_good_is_a_check_of_its_own() -> None:
+    equal = [1.0, 0.0] * 20
+    result = compare(equal, equal[::-1], goal=NotWorse(0))
+    assert (result.decision, result.answer()) == ("not-worse", "first is not worse than second: certified")
+    assert NotWorse(0).words == "at least as good?"
 
 
 def test_what_may_be_the_very_limit_is_not_called_worse() -> None:
@@ -188,7 +213,7 @@ def test_the_scenes_know_what_is_true() -> None:
 BAD: dict[str, tuple[Any, str]] = {
     "goal": (lambda: CompareSession(5, goal=cereval.Estimate(0.1)), "Sign"),  # type: ignore[arg-type]
     "tie": (lambda: Sign(1.5), "tie"),
-    "eps": (lambda: NotWorse(0), "eps"),
+    "eps": (lambda: NotWorse(-0.1), "eps"),
     "lengths": (lambda: compare([1.0], [1.0, 0.0]), "scores_b"),
     "nothing": (lambda: compare([np.nan, 1.0], [1.0, np.nan]), "at least one item"),
     "batch": (lambda: compare([1.0], [1.0], batch=0), "batch"),

@@ -34,12 +34,15 @@ CHOSEN = (
     "estimate-estimate-auto-mix",
 )
 KINDS = ("compare", "rank", "tasks", "growing")
+SINCE = {5: ("compare-not-worse-recorded", "compare-not-worse-recorded-worse")}
+"""Cases that are kept from an engine on, which was the first to play them otherwise."""
 
 
-def chosen() -> list[str]:
+def chosen(engine: int) -> list[str]:
     """The cases that later engines play otherwise, and the first three of every other kind."""
     others = [[name for name in CASES if name.startswith(kind)][:3] for kind in KINDS]
-    return [*CHOSEN, *(name for names in others for name in names)]
+    since = [name for first, names in SINCE.items() if engine >= first for name in names]
+    return [*CHOSEN, *(name for names in others for name in names), *since]
 
 
 def make_revision() -> None:
@@ -47,7 +50,7 @@ def make_revision() -> None:
     folder = FOLDER / str(ENGINE)
     folder.mkdir()
     noted = {}
-    for name in chosen():
+    for name in chosen(ENGINE):
         seeds = patch("cereval.sessions.base.randbits", lambda _: 0)
         with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)), seeds:
             printed = carried_out(name, CASES[name])

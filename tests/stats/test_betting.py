@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
 from cereval.stats.bets import BetRule, DeadlineBets, HedgedBets, KellyBets, Position, null_variance
-from cereval.stats.betting import CAP, ROUNDING, Account, BettingTable, grid, starting_capital
+from cereval.stats.betting import CAP, ROUNDING, Account, BettingTable, grid, sided_capital, starting_capital
 from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import Information
 
@@ -117,7 +117,7 @@ def test_the_fast_table_equals_the_slow_one(
     scores: list[float], accounts: tuple[Account, ...], failed: set[int], tilt: float
 ) -> None:
     candidates = grid(0.1)
-    fast = BettingTable(candidates, ALPHA, accounts, tilt=tilt)
+    fast = BettingTable(candidates, ALPHA, accounts, start=starting_capital(candidates, tilt))
     slow = SlowTable(candidates, ALPHA, accounts, tilt)
     tally, clock = Tally(np.full(len(scores), 1 / len(scores)), replacement=False), Information()
     for item, score in enumerate(scores):
@@ -151,6 +151,29 @@ def test_a_tilt_gives_the_two_games_that_can_miss_no_more_than_two_together(
 def test_a_tilt_outside_its_range_is_refused(tilt: float) -> None:
     with pytest.raises(InvalidInput, match="tilt must be a number in"):
         starting_capital(grid(0.1), tilt)
+
+
+@given(st.floats(0.001, 0.5), st.floats(0.001, 0.5), st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.booleans())
+def test_sides_of_a_mark_give_the_two_games_that_can_miss_no_more_than_two_together(
+    spare: float, step: float, mark: float, truth: float, strict: bool
+) -> None:
+    candidates = np.union1d(grid(step), mark)
+    against_low, against_high = sided_capital(candidates, mark, spare, strict=strict)
+    above = against_low[np.searchsorted(candidates, truth)]
+    below = against_high[np.searchsorted(candidates, truth, side="right") - 1]
+    assert truth == mark or above + below <= 2 + 1e-12
+    (spot,) = np.flatnonzero(candidates == mark)
+    if strict:
+        assert against_low[spot] == against_high[spot] == 1
+    # A target on the mark: "below it" is wrong, and so is every interval that begins after it.
+    later = against_low[spot + 1] if spot + 1 < len(candidates) else 0.0
+    assert against_high[spot] + later <= 2 + 1e-12
+
+
+@pytest.mark.parametrize("spare", [0.0, 0.6, float("nan")])
+def test_a_spare_share_outside_its_range_is_refused(spare: float) -> None:
+    with pytest.raises(InvalidInput, match="spare must be a number in"):
+        sided_capital(grid(0.1), 0.5, spare, strict=True)
 
 
 def wealths(scores: list[float], order: tuple[int, ...], rule: BetRule, m: float) -> tuple[float, float]:

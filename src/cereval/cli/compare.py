@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--not-worse",
     type=float,
     metavar="EPS",
-    help="Instead: is the first, say a new version, not worse than the second by more than EPS?",
+    help="Instead: is the first, say a new version, not worse than the second by more than EPS? 0: at least as good?",
 )
 @click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item`, `text`, `category`.")
 @click.option(

@@ -39,16 +39,10 @@ class Sign:
     tie: float = 0.02
 
     def __post_init__(self) -> None:
-        if self.tie == 0 and not isinstance(self.tie, bool):
-            object.__setattr__(self, "tie", 0.0)
-            return
-        try:
-            object.__setattr__(self, "tie", in_open_unit_interval("tie", self.tie))
-        except InvalidInput:
-            raise InvalidInput("tie", "a number in [0, 1)", self.tie) from None
+        object.__setattr__(self, "tie", _zero_or_in_unit_interval("tie", self.tie))
 
     def aim(self, budget: int | None) -> Aim:
-        return Aim(eps=(self.tie or FINEST) / 2, budget=budget, marks=(EQUAL,))
+        return Aim(eps=(self.tie or FINEST) / 2, budget=budget, marks=(EQUAL,), strict=True)
 
     def reached(self, method: Method) -> bool:
         return self.decision(method) is not None
@@ -101,6 +95,9 @@ class Difference:
 class NotWorse:
     """Check for a regression: the first model, say a new version, is not worse than the second by more than `eps`.
 
+    With eps = 0: at least as good. "not-worse" and "worse" cannot both be wrong, so that each has nearly all of delta
+    (`stats.betting`), where the two signs of `Sign` are both wrong of models that are equal, and share it.
+
     >>> NotWorse(0.02).aim(None).marks
     (0.49,)
     """
@@ -109,7 +106,7 @@ class NotWorse:
     eps: float = 0.02
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "eps", in_open_unit_interval("eps", self.eps))
+        object.__setattr__(self, "eps", _zero_or_in_unit_interval("eps", self.eps))
 
     @property
     def limit(self) -> float:
@@ -133,13 +130,22 @@ class NotWorse:
 
     @property
     def words(self) -> str:
-        return f"not worse by more than {percent(self.eps)}?"
+        return f"not worse by more than {percent(self.eps)}?" if self.eps else "at least as good?"
 
     def spec(self) -> dict[str, Any]:
         return {"goal": self.name, "eps": self.eps}
 
 
 CompareGoal = Sign | Difference | NotWorse
+
+
+def _zero_or_in_unit_interval(field: str, value: object) -> float:
+    if value == 0 and not isinstance(value, bool):
+        return 0.0
+    try:
+        return in_open_unit_interval(field, value)
+    except InvalidInput:
+        raise InvalidInput(field, "a number in [0, 1)", value) from None
 
 
 def _sign_or_tie(method: Method, tie: float) -> str | None:

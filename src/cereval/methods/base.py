@@ -28,13 +28,15 @@ class Aim:
     """Say what the bets and draws should work towards: a half-width, or a threshold; and the calls to spend.
 
     marks: values of which the side matters on which the target lies, unless it is within eps of them; unlike a
-    threshold's, their answers are read off the interval, so that all of them hold together with it.
+    threshold's, their answers are read off the interval, so that all of them hold together with it. strict: whether a
+    target equal to a mark lies on neither side of it.
     """
 
     eps: float | None = None
     threshold: float | None = None
     budget: int | None = None
     marks: tuple[float, ...] = ()
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,19 +12,22 @@ from math import fsum, sqrt
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from cereval.arrays import Records, Rows
 from cereval.methods.base import Aim, Method, Setting
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.bets import BetRule, DeadlineBets, GapBets, HedgedBets, KellyBets, SideBets
-from cereval.stats.betting import CAP, Account, BettingTable, grid
+from cereval.stats.betting import CAP, Account, BettingTable, grid, sided_capital, starting_capital
 from cereval.stats.evidence import ThresholdTest
 from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import LARGEST_SQUARE, Information, information_ahead
 from cereval.stats.ladder import Rungs
 from cereval.stats.normal import upper_quantile
 from cereval.stats.rounding import mean_of
+
+Floats = NDArray[np.float64]
 
 GRID_STEPS_PER_EPS = 50
 NEARLY = 20.0
@@ -44,6 +47,31 @@ up has had his chance of a wrong decision already, and the two chances add up.""
 
 
 @dataclass(frozen=True, slots=True)
+class Sides:
+    """Hold the constants of the bets on which side of a mark the target lies.
+
+    share: of the capital on bets that learn the distance; the rest bets, in equal parts, for the distances `gaps`
+    from the start. certain: see `stats.bets.SideBets`. spare: share of delta that is not for the answer (see
+    `stats.betting`, sides of a mark); 0: half of delta is for each side everywhere.
+    """
+
+    share: float = 0.8
+    gaps: tuple[float, ...] = (0.01, 0.05)
+    certain: float = 1.6
+    spare: float = 0.0
+
+    @property
+    def near(self) -> float:
+        """Return the capital that the games start with whose answer is awaited."""
+        return 2 * (1 - self.spare) if self.spare else 1.0
+
+
+PATIENT = Sides(share=0.85, gaps=(0.01, 0.025, 0.06), certain=0.85, spare=0.05)
+"""Of the fifth engine (`benchmarks.compare`, which has the fourth beside it). With 1.6 standard errors the horizon
+was always near: bets as for a gap of 2.9 of them, as long as the estimate did not tell the sides apart."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tuning:
     """Hold the constants of the bets, none of which validity depends on in its range; chosen in `benchmarks/`.
 
@@ -58,7 +86,8 @@ class Tuning:
     ladder: earlier horizons, for whoever looks or stops on the way (see `stats.ladder`). beside: whether a threshold's
     test has intervals beside it from the start. cells: how many values the grid has at first, which is divided as the
     interval narrows; 0: as many as eps asks for. quick: bets by `stats.bets.quick_slope`. counts: whether 0/1 scores
-    have the variance that their mean states (see `Information`), for constant forecasts.
+    have the variance that their mean states (see `Information`), for constant forecasts. sides: where the goal has a
+    mark.
     """
 
     margin: float = 0.1
@@ -79,15 +108,17 @@ class Tuning:
     cells: int = 0
     quick: bool = False
     counts: bool = False
+    sides: Sides = Sides()
 
     def of_engine(self, engine: int) -> Tuning:
         """Return the same for a revision of the engine: from the second on there is a ladder, and intervals beside
-        threshold tests."""
+        threshold tests; from the fifth on delta goes where a mark's answer is decided."""
         if engine == 1:
             return self
         if engine < 4:
             return replace(self, ladder=Rungs() if engine == 2 else LEANING, beside=True)
-        return replace(self, ladder=self.ladder or MERGING, beside=True, cells=CELLS, quick=True)
+        sides = PATIENT if engine > 4 and self.sides == Sides() else self.sides
+        return replace(self, ladder=self.ladder or MERGING, beside=True, cells=CELLS, quick=True, sides=sides)
 
 
 LEANING = Rungs(share=0.07, tilt=0.8, cap=0.9, cells=512)
@@ -105,13 +136,6 @@ BESIDE_SHARE = 0.5
 STEP_OF_COUNTS = 1.0
 """The exact fixed-n interval of 0/1 scores takes about this much over eps more draws than the normal one: limits of
 counts lie on a lattice. Means .02 to .5 at eps .02, N 5,000: 1.14 to .69."""
-
-
-SIDE_GAPS = (0.01, 0.05)
-"""Distances from a mark for which one account each bets the best from the start."""
-
-SIDE_SHARE = 0.8
-"""Share of the capital on bets that learn the distance."""
 
 
 class CertifiedMethod(Method):
@@ -286,13 +310,21 @@ class CertifiedMethod(Method):
         accounts, tuning = self._accounts(delta / 2), self.tuning
         if self._bets_aim.marks:
             candidates = np.union1d(grid(self._grid_step()), self._bets_aim.marks)
-            return BettingTable(candidates, delta / 2, accounts, tuning.side_cap)
+            return BettingTable(candidates, delta / 2, accounts, tuning.side_cap, self._sides(candidates))
         candidates = grid(self._first_step() if tuning.cells else self._grid_step())
         rungs = None if self.hedged else tuning.ladder
         if rungs is not None:
             draws = (upper_quantile(delta / 2) / self._working_eps()) ** 2 / LARGEST_SQUARE
             rungs = replace(rungs.towards(draws), share=BESIDE_SHARE if self._beside else rungs.share)
-        return BettingTable(candidates, delta / 2, accounts, tuning.cap, tuning.tilt, rungs)
+        start = starting_capital(candidates, tuning.tilt)
+        return BettingTable(candidates, delta / 2, accounts, tuning.cap, start, rungs)
+
+    def _sides(self, candidates: Floats) -> Floats | None:
+        """Return the capital that the games start with where the goal has a mark; None: all with the same."""
+        if not self.tuning.sides.spare:
+            return None
+        (mark,) = self._bets_aim.marks
+        return sided_capital(candidates, mark, self.tuning.sides.spare, strict=self._bets_aim.strict)
 
     def _grid_step(self, steps: int = GRID_STEPS_PER_EPS) -> float:
         return max(self._working_eps() / steps, SMALLEST_GRID_STEP)
@@ -327,8 +359,10 @@ class CertifiedMethod(Method):
         if self.hedged:
             return (Account(1.0, HedgedBets(alpha)),)
         if self._bets_aim.marks:
-            gaps = [Account((1 - SIDE_SHARE) / len(SIDE_GAPS), GapBets(gap)) for gap in SIDE_GAPS]
-            return (Account(SIDE_SHARE, SideBets(alpha, quick=self.tuning.quick)), *gaps)
+            sides = self.tuning.sides
+            gaps = [Account((1 - sides.share) / len(sides.gaps), GapBets(gap)) for gap in sides.gaps]
+            learning = SideBets(alpha, certain=sides.certain, quick=self.tuning.quick, near=sides.near)
+            return (Account(sides.share, learning), *gaps)
         rule: BetRule = DeadlineBets(
             alpha, self.tuning.overshoot, self.tuning.patience, quick=self.tuning.quick
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.methods.base import Setting
-from cereval.methods.certified import MERGING, CertifiedMethod, Tuning
+from cereval.methods.certified import MERGING, PATIENT, CertifiedMethod, Tuning
 from cereval.records import Draw
 
 CHUNK = 1024
@@ -32,7 +32,11 @@ FINEST = replace(SHARPER, finest=100)
 EARLY = replace(MERGING, share=0.095, cap=0.97, parts=(1.4, 2.0, 1.25, 1.5, 0.3, 0.2))
 """The ladder of the fifth engine: most of it on the first 200 draws, where nothing else makes the interval decent."""
 
-COUNTING = replace(FINEST, margin=0.012, patience=0.006, counts=True, ladder=EARLY)
+SPREAD = replace(PATIENT, share=0.5, gaps=(0.005, 0.01, 0.02, 0.04, 0.08))
+"""Sides of the fifth engine: more on stated distances than with forecasts. 200 pairs without history, calls beside
+those of PATIENT: GSM8K 318 for 342, "not worse" 304 for 328, AlpacaEval 226 for 230; but 23 for 21 at gaps over .2."""
+
+COUNTING = replace(FINEST, margin=0.012, patience=0.006, counts=True, ladder=EARLY, sides=SPREAD)
 """Of the fifth engine. A variance that 0/1 scores state themselves makes nearer horizons safe, which pays for a larger
 ladder. Beside the fourth (40 seeds, eps .02): 272 calls for 277 at mean .02, 364 for 363 at .03,
 847 for 849 at .1. Half-widths after 50, 100, 200 draws at mean .05: .105, .073, .051 for .117, .077, .054. A tilt of

@@ -74,9 +74,8 @@ class Comparison(Certified):
             return f"{first} minus {second}: {size}{sign}"
         if goal == "not-worse":
             said = {"not-worse": "certified", "worse": "refuted"}.get(str(self.decision), "undecided")
-            return (
-                f"{first} is not worse than {second} by more than {self.goal['eps'] * 100:g} points: {said}"
-            )
+            by = f" by more than {self.goal['eps'] * 100:g} points" if self.goal["eps"] else ""
+            return f"{first} is not worse than {second}{by}: {said}"
         if self.decision in ("first", "second"):
             better, other = (first, second) if self.decision == "first" else (second, first)
             return f"{better} is better than {other}"
@@ -115,7 +114,8 @@ class CompareSession(MethodSession):
     ever shown contains the difference of the means (`methods.certified`). "first" is said when the interval has
     no value <= 0 left, "second" when none >= 0, "no-difference" when all are within the tie, "not-worse" when none is
     under -eps: none of them can be wrong while the interval is right. So all of it holds at 1 - delta together,
-    whenever one stops, also for models that are exactly equal; nothing is split among the answers.
+    whenever one stops, also for models that are exactly equal; nothing is split among the answers. From the fifth
+    engine on nearly all of delta goes against the values that the answer waits for (`stats.betting`, sides of a mark).
     Assumption: each model's score on an item does not depend on when it is asked.
 
     Draws go where the two are expected to disagree, from a forecast of each model; forecasts may be wrong at the

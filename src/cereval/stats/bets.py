@@ -85,7 +85,8 @@ class SideBets:
     The horizon of candidate m is the information at which a test of level alpha rejects it if the estimate is right:
     (z / gap)^2 with gap = |estimate - m|, or `certain` standard errors where the estimate is nearer than that.
     The gap is never under the eps aimed at: closer values need not be told apart. `margin`, `caution` and
-    `surprise` as for the one horizon of an estimate (`methods.certified.Tuning`).
+    `surprise` as for the one horizon of an estimate (`methods.certified.Tuning`). `near`: the capital that the games
+    start with whose answer is awaited, so that their tests are of level alpha x near.
     """
 
     alpha: float
@@ -96,13 +97,14 @@ class SideBets:
     caution: float = 1.2
     surprise: float = 0.2
     quick: bool = False
+    near: float = 1.0
 
     def stakes(self, position: Position) -> Stakes:
         clock = position.clock
         nearest = max(self.certain * clock.standard_error, position.eps)
         gaps = np.maximum(np.abs(clock.mean - position.candidates), nearest)
         variance = clock.cautious_variance(self.caution, self.surprise)
-        needed = (1 + self.margin) * variance * (ndtri(1 - self.alpha) / gaps) ** 2
+        needed = (1 + self.margin) * variance * (ndtri(1 - self.near * self.alpha) / gaps) ** 2
         ahead = np.maximum(needed - clock.total, self.patience * needed)
         return replicating(position, self.alpha / (1 + self.overshoot), ahead, quick=self.quick)
 

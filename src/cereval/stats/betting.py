@@ -14,6 +14,14 @@ Corollary (a tilt). Let K+(m) start with 1 - t(1 - 2m) and K-(m) with 1 + t(1 - 
 1 + t step. If R lies between the grid values a <= b, a miss means that K+(b) or K-(a) has reached 1/alpha: the chance
 is at most alpha (2 + 2t(b - a)) / (1 + t step) <= 2 alpha. Where scores are rare, the few large ones limit the bets of
 K-, and those of K+ are fast: there K- has use for a larger part of alpha.
+
+Corollary (sides of a mark; Benjamini, Hochberg and Stark 1998 for fixed n). Let c be on the grid, 0 < s <= 1/2. K+(m)
+starts with 2(1 - s) for m <= c and with 2s above, K-(m) with 2(1 - s) for m >= c and with 2s below. If R < c, then in
+the proof above a < c and b <= c: a miss has a chance of at most alpha (2(1 - s) + 2s) = 2 alpha; likewise if R > c.
+So nearly all of 2 alpha goes against the values that stand between the interval and its answer, "R >= c" or "R <= c",
+and the answer holds together with the interval. If R = c, an interval without c takes K+ of the next value or K- of the
+one before: 4s alpha. "R < c" is then wrong as well, and is said when K-(c) wins: that or a lower limit above c has a
+chance of at most alpha (2(1 - s) + 2s). Whoever says both "R < c" and "R > c" (strict) starts both games on c with 1.
 """
 
 from __future__ import annotations
@@ -71,7 +79,7 @@ class BettingTable:
         alpha: float,
         accounts: tuple[Account, ...],
         cap: float = CAP,
-        tilt: float = 0.0,
+        start: Floats | None = None,
         rungs: Rungs | None = None,
     ) -> None:
         self.candidates = candidates
@@ -84,7 +92,7 @@ class BettingTable:
         self.first_share = rest * accounts[0].share
         self._needed = log(1 / alpha) + ROUNDING
         shape = (2, len(candidates))
-        start = starting_capital(candidates, tilt)
+        start = np.ones(shape) if start is None else start
         self._wealth = [np.log(rest * account.share * start) for account in accounts]
         self._rejected = np.zeros(shape, dtype=bool)
         self._first, self._last = 0, len(candidates)
@@ -201,6 +209,21 @@ def starting_capital(candidates: Floats, tilt: float) -> Floats:
     leaning = tilt * (1.0 - 2.0 * candidates)
     widest = float(np.diff(candidates).max(initial=0.0))
     capital: Floats = np.vstack((1.0 - leaning, 1.0 + leaning)) / (1.0 + tilt * widest)
+    return capital
+
+
+def sided_capital(candidates: Floats, mark: float, spare: float, *, strict: bool) -> Floats:
+    """What K+ and K- of each candidate start with where the side of `mark` is asked for; spare: s of the corollary.
+
+    >>> sided_capital(np.array([0.0, 0.5, 1.0]), 0.5, 0.1, strict=False).tolist()
+    [[1.8, 1.8, 0.2], [0.2, 1.8, 1.8]]
+    """
+    if not 0.0 < spare <= 0.5:
+        raise InvalidInput("spare", "a number in (0, 1/2]", spare)
+    near = np.vstack((candidates <= mark, candidates >= mark))
+    capital: Floats = np.where(near, 2 * (1 - spare), 2 * spare)
+    if strict:
+        capital[:, candidates == mark] = 1.0
     return capital
 
 

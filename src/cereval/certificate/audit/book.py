@@ -32,6 +32,7 @@ class AimSince:
     threshold: float | None
     budget: int | None
     marks: tuple[float, ...] = ()
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

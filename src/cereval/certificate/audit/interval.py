@@ -33,8 +33,6 @@ from cereval.methods.certified import (
     LOGICAL_SLACK,
     NEARLY,
     RESERVE,
-    SIDE_GAPS,
-    SIDE_SHARE,
     SMALLEST_GRID_STEP,
     STEP_OF_COUNTS,
 )
@@ -72,13 +70,24 @@ class SlowTable:
 
     def _starts(self) -> list[Floats]:
         """Return the log of the capital that K+ and K- of each value start with."""
+        if self.marked and self.tuning.sides.spare:
+            return [np.log([self._near_or_far(value, sign) for value in self.values]) for sign in (-1, 1)]
         tilt = 0.0 if self.marked else self.tuning.tilt
         most = log(1 + tilt * float(np.max(self.values[1:] - self.values[:-1])))
         return [np.log(1 + sign * tilt * (1 - 2 * self.values)) - most for sign in (-1, 1)]
 
+    def _near_or_far(self, value: float, sign: int) -> float:
+        """Return the capital of one game: most of it against the values up to the mark (K+), or from it on (K-)."""
+        beyond = sign * (self.aim.marks[0] - value)
+        if self.aim.strict and beyond == 0:
+            return 1.0
+        spare = self.tuning.sides.spare
+        return 2 * spare if beyond > 0 else 2 - 2 * spare
+
     def _shares(self) -> list[float]:
         if self.marked:
-            return [SIDE_SHARE, *((1 - SIDE_SHARE) / len(SIDE_GAPS) for _ in SIDE_GAPS)]
+            sides = self.tuning.sides
+            return [sides.share, *((1 - sides.share) / len(sides.gaps) for _ in sides.gaps)]
         ladder = 0.0 if self.tuning.ladder is None else self._ladder_share(self.tuning.ladder)
         return [(1 - ladder) * (1 - self.tuning.rescue), (1 - ladder) * self.tuning.rescue]
 
@@ -110,7 +119,7 @@ class SlowTable:
         values = self.values[still]
         eps = self._eps(clock.mean)
         ahead = self._ahead(values, position, clock, eps)
-        gaps = SIDE_GAPS if self.marked else (eps,)
+        gaps = self.tuning.sides.gaps if self.marked else (eps,)
         if self.rungs is not None and len(values):
             self.rungs.play(values[0], values[-1], position, clock, low, high)
         for side, gain in enumerate((low - values, values - high)):
@@ -152,9 +161,11 @@ class SlowTable:
             return max(needed - clock.total, self.tuning.patience * needed)
         bets = SideBets(self.delta / 2)
         error = sqrt(clock.variance / clock.total) if clock.total else 0.5
-        gaps = np.maximum(np.abs(clock.mean - values), max(bets.certain * error, eps))
+        gaps = np.maximum(np.abs(clock.mean - values), max(self.tuning.sides.certain * error, eps))
         variance = clock.cautious_variance(bets.caution, bets.surprise)
-        wanted = (1 + bets.margin) * variance * (ndtri(1 - self.delta / 2) / gaps) ** 2
+        spare = self.tuning.sides.spare
+        level = self.delta * (1 - spare) if spare else self.delta / 2
+        wanted = (1 + bets.margin) * variance * (ndtri(1 - level) / gaps) ** 2
         return np.asarray(np.maximum(wanted - clock.total, bets.patience * wanted))
 
     def _needed(self, position: BeforeResult, clock: SlowClock, eps: float) -> float:

@@ -85,4 +85,4 @@ def _soonest(change: Mapping[str, Any]) -> int | None:
 def aim_of(since: int, goal: Mapping[str, Any], budget: int | None) -> AimSince:
     """Return what a goal has the bets work towards from a draw on."""
     aim = goal_from_spec(goal).aim(budget)
-    return AimSince(since, aim.eps, aim.threshold, aim.budget, aim.marks)
+    return AimSince(since, aim.eps, aim.threshold, aim.budget, aim.marks, aim.strict)
