@@ -43,6 +43,23 @@ CASES = {
 }
 
 
+OWN = ["--store", "sqlite:///own.db"]
+
+
+def ran_and_changed(
+    line: str, statement: str, capsys: pytest.CaptureFixture[str], wanted: str = "select run_id from runs"
+) -> str:
+    """Carry out a command on a store of its own, change that by hand, and name a run in it."""
+    shutil.copy(STORE.parent / "questions.jsonl", "questions.jsonl")
+    assert main([*line.split(), "--display", "none", *OWN]) == 0
+    with closing(sqlite3.connect("own.db")) as store:
+        store.execute(statement)
+        store.commit()
+        run = str(store.execute(wanted).fetchone()[0])
+    capsys.readouterr()
+    return run
+
+
 def changed(folder: Path, statement: str) -> str:
     shutil.copy(STORE, folder / "store.db")
     with closing(sqlite3.connect(folder / "store.db")) as store:
@@ -103,14 +120,8 @@ def test_a_cell_is_of_the_type_of_its_own_column(
 ) -> None:
     """A time is a word in some tables, and a number in that of the answers, which a later run keeps."""
     monkeypatch.chdir(tmp_path)
-    shutil.copy(STORE.parent / "questions.jsonl", "questions.jsonl")
-    own = ["--store", "sqlite:///own.db"]
-    first = "run questions.jsonl --model scripted/0.6 --eps 0.2 --display none"
-    assert main([*first.split(), *own]) == 0
-    with closing(sqlite3.connect("own.db")) as store:
-        store.execute(statement)
-        store.commit()
-    assert main([*command.split(), *own]) == 1
+    ran_and_changed("run questions.jsonl --model scripted/0.6 --eps 0.2", statement, capsys)
+    assert main([*command.split(), *OWN]) == 1
     assert says in capsys.readouterr().err
 
 
@@ -149,16 +160,11 @@ def test_a_part_of_a_ranking_without_one_of_its_draws_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     questions = (STORE.parent / "questions.jsonl").read_text(encoding="utf-8").splitlines()[:40]
-    Path("questions.jsonl").write_text("\n".join(questions), encoding="utf-8")
-    own = ["--store", "sqlite:///own.db"]
-    rank = "rank questions.jsonl --model scripted/0.9 --model scripted/0.1 --tie 0.4 --display none"
-    assert main([*rank.split(), *own]) == 0
-    with closing(sqlite3.connect("own.db")) as store:
-        store.execute(statement)
-        store.commit()
-        part = store.execute('select run_id from runs where plan like \'%"goal":"ranked"%\'').fetchone()[0]
-    capsys.readouterr()
-    code = main([command, part, *own, *(["-o", "new.csv"] if command == "export" else [])])
+    Path("fewer.jsonl").write_text("\n".join(questions), encoding="utf-8")
+    rank = "rank fewer.jsonl --model scripted/0.9 --model scripted/0.1 --tie 0.4"
+    ranked = 'select run_id from runs where plan like \'%"goal":"ranked"%\''
+    part = ran_and_changed(rank, statement, capsys, ranked)
+    code = main([command, part, *OWN, *(["-o", "new.csv"] if command == "export" else [])])
     said = capsys.readouterr().err
     assert code in (0, 1)
     assert (code == 1) == (said.count("error: ") == 1)
@@ -218,13 +224,9 @@ def test_a_kept_answer_to_no_item_is_one_line(
     questions = (STORE.parent / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     Path("fewer.jsonl").write_text("\n".join(questions[:40]), encoding="utf-8")
     Path("more.jsonl").write_text("\n".join(questions[:50]), encoding="utf-8")
-    flags = ["--model", "scripted/0.6", "--eps", "0.2", "--display", "none", "--store", "sqlite:///own.db"]
-    assert main(["run", "fewer.jsonl", *flags]) == 0
-    with closing(sqlite3.connect("own.db")) as store:
-        store.execute(f"update draws set item = {item} where draw = 3")
-        store.commit()
-    capsys.readouterr()
-    assert main(["run", "more.jsonl", *flags]) == 1
+    flags = "--model scripted/0.6 --eps 0.2"
+    ran_and_changed(f"run fewer.jsonl {flags}", f"update draws set item = {item} where draw = 3", capsys)
+    assert main(["run", "more.jsonl", *flags.split(), "--display", "none", *OWN]) == 1
     assert f"is to item {item}, which the store does not have" in capsys.readouterr().err
 
 
@@ -246,16 +248,8 @@ def test_moments_beyond_the_calendar(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(STORE.parent / "questions.jsonl", "questions.jsonl")
-    own = ["--store", "sqlite:///own.db"]
-    line = "run questions.jsonl --model scripted/0.6 --eps 0.2 --display none"
-    assert main([*line.split(), *own]) == 0
-    with closing(sqlite3.connect("own.db")) as store:
-        store.execute(statement)
-        store.commit()
-        run = str(store.execute("select run_id from runs").fetchone()[0])
-    capsys.readouterr()
-    assert main(["export", run, "--format", "every-eval-ever", "-o", "e.json", *own]) == 1
+    run = ran_and_changed("run questions.jsonl --model scripted/0.6 --eps 0.2", statement, capsys)
+    assert main(["export", run, "--format", "every-eval-ever", "-o", "e.json", *OWN]) == 1
     assert says in capsys.readouterr().err
 
 
@@ -348,7 +342,7 @@ def test_what_events_say_is_believed_only_as_it_was_written(
         store.commit()
     for line in LINES:
         line = line.replace("ASKED", Path("asked").read_text()).replace("PEOPLE", Path("people").read_text())
-        code = main([*line.split(), "--store", "sqlite:///own.db"])
+        code = main([*line.split(), *OWN])
         said = capsys.readouterr().err
         assert code in (0, 1, 3)
         assert said.count("error: ") == (code == 1)
@@ -418,7 +412,7 @@ def test_a_plan_is_believed_only_as_it_was_written(
     )
     for line in (*LINES, *more):
         line = line.replace("ASKED", new).replace("PEOPLE", Path("people").read_text())
-        code = main([*line.split(), "--store", "sqlite:///own.db"])
+        code = main([*line.split(), *OWN])
         said = capsys.readouterr().err
         assert code in (0, 1, 3)
         assert said.count("error: ") == (code == 1)
