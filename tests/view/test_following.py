@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import cereval
 from cereval.errors import InvalidInput, Misuse
 from cereval.report.story import read_story
 from cereval.store.base import open_store
+from cereval.store.sql import SqlStore
 from cereval.view.actions import Actions
 from cereval.view.following import Following
 
@@ -143,36 +145,48 @@ def test_nothing_but_numbers_reaches_a_command_line(tmp_path: Path, eps: str, ca
 def test_events_tell_what_is_new(tmp_path: Path) -> None:
     store = opened(tmp_path)
     run = go_on(begin(store, questions()), store, most=16)
-    app = client(store).app
-
-    async def first_event() -> str:
-        sent: list[bytes] = []
-        scope = {
-            "type": "http",
-            "method": "GET",
-            "path": f"/runs/{run}/events",
-            "raw_path": b"",
-            "query_string": b"",
-            "headers": [(b"host", b"127.0.0.1")],
-            "server": ("127.0.0.1", 80),
-            "scheme": "http",
-            "root_path": "",
-        }
-
-        async def receive() -> dict[str, object]:
-            while b"event: actions" not in b"".join(sent):
-                await asyncio.sleep(0.01)
-            return {"type": "http.disconnect"}
-
-        async def send(message: dict[str, object]) -> None:
-            body = message.get("body", b"")
-            assert isinstance(body, bytes)
-            sent.append(body)
-
-        await app(scope, receive, send)
-        return b"".join(sent).decode()
-
-    text = asyncio.run(asyncio.wait_for(first_event(), 20))
+    text = asyncio.run(asyncio.wait_for(events(store, run), 20))
     assert "event: charts" in text
     assert "How the interval narrowed" in text
     store.close()
+
+
+def test_events_of_a_run_that_is_deleted_end(tmp_path: Path) -> None:
+    """Whoever looks asks again, and is told that there is no such run: nothing is raised in the server."""
+    store = opened(tmp_path)
+    run = go_on(begin(store, questions()), store, most=16)
+    text = asyncio.run(asyncio.wait_for(events(store, run, then=lambda: store.delete([run])), 20))
+    assert "event: charts" in text
+    store.close()
+
+
+async def events(store: SqlStore, run: str, then: Callable[[], None] | None = None) -> str:
+    """Listen to a run's events up to the first; then hang up, or do something and listen to the end."""
+    sent: list[bytes] = []
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": f"/runs/{run}/events",
+        "raw_path": b"",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1")],
+        "server": ("127.0.0.1", 80),
+        "scheme": "http",
+        "root_path": "",
+    }
+
+    async def receive() -> dict[str, object]:
+        while b"event: actions" not in b"".join(sent):
+            await asyncio.sleep(0.01)
+        if then is not None:
+            then()
+            await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, object]) -> None:
+        body = message.get("body", b"")
+        assert isinstance(body, bytes)
+        sent.append(body)
+
+    await client(store).app(scope, receive, send)
+    return b"".join(sent).decode()

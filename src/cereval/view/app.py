@@ -373,9 +373,18 @@ def _is_whole(text: str) -> bool:
 
 
 def _stream(changes: AsyncIterator[tuple[str, str]]) -> Response:
-    """Send changes as server-sent events; between two looks at the store there is a pause."""
+    """Send changes as server-sent events; between two looks at the store there is a pause.
+
+    They end where there is nothing to tell any more, such as of a run that was deleted: the browser asks again, and
+    is told why.
+    """
 
     async def lines() -> AsyncIterator[str]:
+        with contextlib.suppress(CerevalError):
+            async for line in told():
+                yield line
+
+    async def told() -> AsyncIterator[str]:
         quiet = 0.0
         yield "retry: 1000\n\n"
         async for name, text in changes:
