@@ -15,5 +15,5 @@ an interval beside every threshold test. 3 has horizons that know the level whic
 uniform draws, and a ladder that leans to the side where scores are rare. 4 finds its bets without quantiles, on a grid
 that grows finer as the interval narrows, has a rung for every doubling of the draws, and ranks with history: items on
 which past models disagreed are asked sooner. 5 has, for uniform draws, the variance that 0/1 scores state themselves,
-nearer horizons and a ladder for the first 200 draws. What was begun under one of them goes on, and is checked, under
-it."""
+nearer horizons and a ladder for the first 200 draws; and where the side of a mark is asked for, delta where its answer
+is decided. What was begun under one of them goes on, and is checked, under it."""
