@@ -77,7 +77,8 @@ class Run:
     def missed(self) -> bool:
         inside = self.result.lower - 1e-9 <= self.difference <= self.result.upper + 1e-9
         tied = self.result.decision == "no-difference" and abs(self.difference) > 0.02
-        refuted = {"not-worse": self.difference < -0.02, "worse": self.difference >= -0.02}
+        turn = GOALS[self.pair.goal][1]
+        refuted = {"not-worse": self.difference < turn, "worse": self.difference >= turn}
         return not inside or tied or self.wrong_sign or refuted.get(str(self.result.decision), False)
 
 

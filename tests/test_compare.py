@@ -129,6 +129,23 @@ def test_at_least_as_good_is_a_check_of_its_own() -> None:
     assert NotWorse(0).words == "at least as good?"
 
 
+@pytest.mark.parametrize("later", [Sign(0), Difference(0.1)])
+def test_at_least_as_good_does_not_become_a_sign(later: CompareGoal) -> None:
+    """Both its answers have nearly all of delta: a sign read off them would be wrong of equal models too often."""
+    with pytest.raises(AttributeError):
+        CompareSession(40, goal=NotWorse(0)).goal = later  # type: ignore[misc]
+    session = cereval.Session(40, goal=NotWorse(0))  # type: ignore[arg-type]
+    with pytest.raises(Misuse, match="start a new session for the sign"):
+        session.goal = later  # type: ignore[assignment]
+    session.goal = NotWorse(0.05)  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("confidence", [9 / 19, 0.5, 0.05])
+def test_any_confidence_has_bets(confidence: float) -> None:
+    scene = useful_history(np.random.default_rng(1))
+    assert played(scene, NotWorse(0), confidence=confidence, seed=1).decision in ("not-worse", "worse")
+
+
 def test_what_may_be_the_very_limit_is_not_called_worse() -> None:
     """All items were asked; with the failed score at its best the first is worse by exactly eps."""
     session = CompareSession(4, goal=NotWorse(0.25))

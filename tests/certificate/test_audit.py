@@ -8,18 +8,59 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.certificate.cases import SCENARIOS, Scenario, certificate, estimate
 
+from cereval.certificate.audit.base import Watched
+from cereval.certificate.audit.interval import audit
+from cereval.certificate.audit.mean import aim_of
 from cereval.certificate.base import chained, digest
 from cereval.certificate.verify import verify
+from cereval.goals import Difference, Estimate, NotWorse, Sign, Threshold
 from cereval.plan import Known, digest_of
+from cereval.sessions.mean import Goal, Session
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_an_honest_certificate_is_valid(scenario: Scenario) -> None:
     verdict = verify(certificate(scenario, seed=len(scenario.name) % 3))
     assert verdict.valid, verdict.reasons
+
+
+TURNS: tuple[tuple[Goal, Goal], ...] = (
+    (Sign(), NotWorse(0.04)),
+    (Sign(0), Difference(0.1)),
+    (NotWorse(0.04), Sign()),
+    (NotWorse(0), NotWorse(0.2)),
+    (Difference(0.1), Sign(0)),
+    (Estimate(0.05), Threshold(0.58)),
+    (Difference(0.1), Threshold(0.62)),
+    (Threshold(0.6), Estimate(0.1)),
+)
+
+
+@pytest.mark.parametrize("engine", [4, 5])
+@pytest.mark.parametrize(("first", "second"), TURNS, ids=lambda goal: goal.spec()["goal"])
+def test_the_audit_follows_every_change_of_goal(first: Goal, second: Goal, engine: int) -> None:
+    rng = np.random.default_rng(engine)
+    for seed, turn in enumerate((3, 30, 60)):
+        scores = rng.choice([0.0, 0.5, 1.0], 600, p=[0.2, 0.4, 0.4])
+        session = Session(600, goal=first, seed=seed, engine=engine, confidence=(0.5, 0.8, 0.95)[seed])
+        watched, aims = Watched(session.method), [aim_of(0, first.spec(), None)]
+        for number in range(120):
+            if session.done:
+                break
+            draw = session.ask(1)[0]
+            session.tell(draw, scores[draw.item])
+            watched.note(draw.item, scores[draw.item], scores[draw.item])
+            if number == turn and not session.done:
+                session.goal = second
+                aims.append(aim_of(session.n_drawn, second.spec(), None))
+        given_up = aims[0].threshold is not None and len(aims) > 1
+        found = audit(watched.case(aims, equal=True, replacement=False, given_up=given_up)).interval
+        assert found.lower == pytest.approx(session.interval.lower, abs=1e-9)
+        assert found.upper == pytest.approx(session.interval.upper, abs=1e-9)
 
 
 def test_what_was_in_flight_leaves_no_trace() -> None:

@@ -38,6 +38,10 @@ class Aim:
     marks: tuple[float, ...] = ()
     strict: bool = False
 
+    def __post_init__(self) -> None:
+        if len(self.marks) > 1:
+            raise InvalidInput("marks", "one value at most", self.marks)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:

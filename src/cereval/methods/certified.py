@@ -130,6 +130,9 @@ MERGING = replace(LEANING, quick=True, merging=True)
 .082, .069 of the third, at mean .05 the same within 2%, in half the time (two rungs play at a time instead of five). A
 share of .09 shortens them by 2% and costs .5% of the calls at mean .5."""
 
+MOST_LEVEL = 0.25
+"""Of the tests whose horizons bets on sides have: one of level 1/2 would end at once."""
+
 BESIDE_SHARE = 0.5
 """Share of the ladder in the intervals beside a threshold's test: most who read them look on the way."""
 
@@ -310,7 +313,9 @@ class CertifiedMethod(Method):
         accounts, tuning = self._accounts(delta / 2), self.tuning
         if self._bets_aim.marks:
             candidates = np.union1d(grid(self._grid_step()), self._bets_aim.marks)
-            return BettingTable(candidates, delta / 2, accounts, tuning.side_cap, self._sides(candidates))
+            return BettingTable(
+                candidates, delta / 2, accounts, tuning.side_cap, self._sided_start(candidates)
+            )
         candidates = grid(self._first_step() if tuning.cells else self._grid_step())
         rungs = None if self.hedged else tuning.ladder
         if rungs is not None:
@@ -319,7 +324,7 @@ class CertifiedMethod(Method):
         start = starting_capital(candidates, tuning.tilt)
         return BettingTable(candidates, delta / 2, accounts, tuning.cap, start, rungs)
 
-    def _sides(self, candidates: Floats) -> Floats | None:
+    def _sided_start(self, candidates: Floats) -> Floats | None:
         """Return the capital that the games start with where the goal has a mark; None: all with the same."""
         if not self.tuning.sides.spare:
             return None
@@ -361,7 +366,9 @@ class CertifiedMethod(Method):
         if self._bets_aim.marks:
             sides = self.tuning.sides
             gaps = [Account((1 - sides.share) / len(sides.gaps), GapBets(gap)) for gap in sides.gaps]
-            learning = SideBets(alpha, certain=sides.certain, quick=self.tuning.quick, near=sides.near)
+            as_halves = self._bets_aim.strict or sides.near * alpha > MOST_LEVEL
+            near = 1.0 if as_halves else sides.near
+            learning = SideBets(alpha, certain=sides.certain, quick=self.tuning.quick, near=near)
             return (Account(sides.share, learning), *gaps)
         rule: BetRule = DeadlineBets(
             alpha, self.tuning.overshoot, self.tuning.patience, quick=self.tuning.quick

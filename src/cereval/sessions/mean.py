@@ -106,6 +106,11 @@ class Session(MethodSession):
             raise Misuse(
                 "the threshold was decided with the whole error budget: start a new session for a new goal"
             )
+        if self._goals[0][2] == NotWorse(0).spec() and isinstance(goal, Sign | Difference):
+            raise Misuse(
+                "whether the first is at least as good was asked with nearly the whole error budget for either answer: "
+                "start a new session for the sign"
+            )
         self._goals.append((self._consumed, len(self._draws), goal.spec()))
         self._goal = goal
         self._rebudget()

@@ -113,9 +113,9 @@ class CompareSession(MethodSession):
     for the mean of a score holds for the mean of y: with probability at least the confidence, every interval
     ever shown contains the difference of the means (`methods.certified`). "first" is said when the interval has
     no value <= 0 left, "second" when none >= 0, "no-difference" when all are within the tie, "not-worse" when none is
-    under -eps: none of them can be wrong while the interval is right. So all of it holds at 1 - delta together,
-    whenever one stops, also for models that are exactly equal; nothing is split among the answers. From the fifth
-    engine on nearly all of delta goes against the values that the answer waits for (`stats.betting`, sides of a mark).
+    under -eps; an end that the bets set is itself excluded. So all of it holds at 1 - delta together, whenever one
+    stops, also for models that are exactly equal. From the fifth engine on nearly all of delta goes against the values
+    that the answer waits for (`stats.betting`, sides of a mark); so the question that was asked first is kept.
     Assumption: each model's score on an item does not depend on when it is asked.
 
     Draws go where the two are expected to disagree, from a forecast of each model; forecasts may be wrong at the
@@ -147,7 +147,7 @@ class CompareSession(MethodSession):
     ) -> None:
         self.models = tuple(models)
         self._take_engine(engine)
-        self.goal = _checked_goal(Sign() if goal is None else goal)
+        self._goal = _checked_goal(Sign() if goal is None else goal)
         self.confidence = checked_confidence(confidence)
         self.target = "benchmark" if weights is None else "weighted"
         self._take_seed(seed)
@@ -168,6 +168,11 @@ class CompareSession(MethodSession):
             Uniform(setting) if self._predictor is None else Active(setting, predictor=self._predictor)
         )
         super().__init__(method, int(np.count_nonzero(self.pool.shares() > 0)), budget, models=2)
+
+    @property
+    def goal(self) -> CompareGoal:
+        """Return what was asked; a comparison keeps it."""
+        return self._goal
 
     def _checked(self, draw: Draw, number: int, score: Any) -> float | None:
         if score is None:

@@ -21,7 +21,8 @@ the proof above a < c and b <= c: a miss has a chance of at most alpha (2(1 - s)
 So nearly all of 2 alpha goes against the values that stand between the interval and its answer, "R >= c" or "R <= c",
 and the answer holds together with the interval. If R = c, an interval without c takes K+ of the next value or K- of the
 one before: 4s alpha. "R < c" is then wrong as well, and is said when K-(c) wins: that or a lower limit above c has a
-chance of at most alpha (2(1 - s) + 2s). Whoever says both "R < c" and "R > c" (strict) starts both games on c with 1.
+chance of at most alpha (2(1 - s) + 2s). Whoever says both "R < c" and "R > c" (strict) starts both games on c with 1;
+whoever did not must not begin to say both.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ def starting_capital(candidates: Floats, tilt: float) -> Floats:
 
 
 def sided_capital(candidates: Floats, mark: float, spare: float, *, strict: bool) -> Floats:
-    """What K+ and K- of each candidate start with where the side of `mark` is asked for; spare: s of the corollary.
+    """Lay out what K+ and K- of each candidate start with where the side of `mark` is asked for; spare: s above.
 
     >>> sided_capital(np.array([0.0, 0.5, 1.0]), 0.5, 0.1, strict=False).tolist()
     [[1.8, 1.8, 0.2], [0.2, 1.8, 1.8]]

@@ -210,7 +210,7 @@ class Pages:
                         self.view.render(
                             request,
                             "actions.html",
-                            run=followed.run,
+                            run=state["run"],
                             said=self.view.actions.said(run_id),
                             kind=followed.begun.kind,
                         ),
@@ -375,16 +375,15 @@ def _is_whole(text: str) -> bool:
 def _stream(changes: AsyncIterator[tuple[str, str]]) -> Response:
     """Send changes as server-sent events; between two looks at the store there is a pause.
 
-    They end where there is nothing to tell any more, such as of a run that was deleted: the browser asks again, and
-    is told why.
+    They end where there is nothing to tell any more, such as of a run that was deleted; the browser asks again.
     """
 
     async def lines() -> AsyncIterator[str]:
         with contextlib.suppress(CerevalError):
-            async for line in told():
+            async for line in events():
                 yield line
 
-    async def told() -> AsyncIterator[str]:
+    async def events() -> AsyncIterator[str]:
         quiet = 0.0
         yield "retry: 1000\n\n"
         async for name, text in changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from cereval.errors import CerevalError
 from cereval.report.svg import interval_bar
 from cereval.runner.listing import listed
 from cereval.store import schema
@@ -57,7 +59,8 @@ class RunList:
         """Give the rows of those runs that are going on, as they stand now."""
         going = [one["run_id"] for one in rows if one["status"] in GOING][:MOST_LIVE]
         for run_id in going:
-            self.following.now(run_id)
+            with contextlib.suppress(CerevalError):  # a run that cannot be replayed stays as it is listed
+                self.following.now(run_id)
         return [self._row(one) for one in self._all() if one["run_id"] in going]
 
     def _all(self) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ from cereval.methods.certified import (
     FINER,
     GRID_STEPS_PER_EPS,
     LOGICAL_SLACK,
+    MOST_LEVEL,
     NEARLY,
     RESERVE,
     SMALLEST_GRID_STEP,
@@ -56,7 +57,7 @@ class SlowTable:
         self.aim = AimSince(0, DEFAULT_EPS, None, first.budget) if replayed else first
         self.coming = list(_for_the_table(case))
         self.drawable = int(np.count_nonzero(case.shares > 0))
-        self.marked = bool(self.aim.marks)
+        self.marked, self.strict = bool(self.aim.marks), self.aim.strict
         steps = int(np.ceil(1.0 / self._first_step()))
         self.values = np.unique([*np.linspace(0.0, 1.0, steps + 1), *self.aim.marks])
         self.widest = float(np.max(self.values[1:] - self.values[:-1]))
@@ -79,7 +80,7 @@ class SlowTable:
     def _near_or_far(self, value: float, sign: int) -> float:
         """Return the capital of one game: most of it against the values up to the mark (K+), or from it on (K-)."""
         beyond = sign * (self.aim.marks[0] - value)
-        if self.aim.strict and beyond == 0:
+        if self.strict and beyond == 0:
             return 1.0
         spare = self.tuning.sides.spare
         return 2 * spare if beyond > 0 else 2 - 2 * spare
@@ -135,7 +136,7 @@ class SlowTable:
                 parts.append(self.rungs.on(values, side))
             self.rejected[side][still] |= self._enough(parts)
         self._close()
-        self._refine_when_near()
+        self._refine_when_near(clock.mean)
 
     def _enough(self, wealth: Sequence[Floats]) -> NDArray[np.bool_]:
         """Tell whether the accounts of each value together reach 2/delta: the largest of k is then at least a
@@ -163,8 +164,9 @@ class SlowTable:
         error = sqrt(clock.variance / clock.total) if clock.total else 0.5
         gaps = np.maximum(np.abs(clock.mean - values), max(self.tuning.sides.certain * error, eps))
         variance = clock.cautious_variance(bets.caution, bets.surprise)
-        spare = self.tuning.sides.spare
-        level = self.delta * (1 - spare) if spare else self.delta / 2
+        spare, level = self.tuning.sides.spare, self.delta / 2
+        if spare and not self.strict and self.delta * (1 - spare) <= MOST_LEVEL:
+            level = self.delta * (1 - spare)
         wanted = (1 + bets.margin) * variance * (ndtri(1 - level) / gaps) ** 2
         return np.asarray(np.maximum(wanted - clock.total, bets.patience * wanted))
 
@@ -211,18 +213,18 @@ class SlowTable:
             step *= FINER
         return step
 
-    def _refine_when_near(self) -> None:
+    def _refine_when_near(self, mean: float) -> None:
         eps, interval = self.aim.eps, self.interval
         if self.marked:
             return
         if self.tuning.cells:
-            self._divide_when_few()
+            self._divide_when_few(mean)
         elif eps is not None and eps != self.refined_for and interval.upper - interval.lower <= NEARLY * eps:
             self.refined_for = eps
-            self._refine(self._step(0.5, self.tuning.finest))
+            self._refine(self._step(mean, self.tuning.finest))
 
-    def _divide_when_few(self) -> None:
-        finest = self._step(0.5, self.tuning.finest) * (1 + ALIKE)
+    def _divide_when_few(self, mean: float) -> None:
+        finest = self._step(mean, self.tuning.finest) * (1 + ALIKE)
         while self.widest > finest:
             interval = self.interval
             if FINER * (interval.upper - interval.lower) >= self.tuning.cells * self.widest:
