@@ -165,7 +165,7 @@ class SlowTable:
         gaps = np.maximum(np.abs(clock.mean - values), max(self.tuning.sides.certain * error, eps))
         variance = clock.cautious_variance(bets.caution, bets.surprise)
         spare, level = self.tuning.sides.spare, self.delta / 2
-        if spare and not self.strict and self.delta * (1 - spare) <= MOST_LEVEL:
+        if spare and self.delta * (1 - spare) <= MOST_LEVEL:
             level = self.delta * (1 - spare)
         wanted = (1 + bets.margin) * variance * (ndtri(1 - level) / gaps) ** 2
         return np.asarray(np.maximum(wanted - clock.total, bets.patience * wanted))
