@@ -59,7 +59,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("replay s.csv --all-models --confidence 2", f"--confidence {RANGE}"),
         ("compare s.csv --model a --model b --eps 2", "--eps must be a number in [0, 1), got 2.0"),
         ("compare s.csv --model a --model b --within 2", f"--within {RANGE}"),
-        ("compare s.csv --model a --model b --not-worse 2", f"--not-worse {RANGE}"),
+        (
+            "compare s.csv --model a --model b --not-worse 2",
+            "--not-worse must be a number in [0, 1), got 2.0",
+        ),
         ("compare s.csv --model a --model b --max-calls 0", f"--max-calls {WHOLE}"),
         ("rank s.csv --tie 2", f"--tie {RANGE}"),
         ("rank s.csv --top 3", "--top must be below the number of models, 3, got 3"),
