@@ -96,6 +96,19 @@ def _history(rng: np.random.Generator, mean: float, graded: bool = False) -> Sce
     return Scene(table[:, 0], float(table[:, 0].mean()), Estimate(0.06), {"history": history})
 
 
+def _many_past(rng: np.random.Generator, *, alike: bool) -> Scene:
+    """Forty past models, of which the abler tell easy items from hard ones more sharply; the new one does so too, or
+    (not `alike`) the other way round, so that all they say of it is wrong."""
+    ability = rng.normal(-2.0, 1.0, size=41)
+    slope = 1.0 + 0.6 * (ability + 2.0)
+    slope[0] *= 1.0 if alike else -1.0
+    chances = 1.0 / (1.0 + np.exp(-(ability + rng.normal(scale=1.5, size=(SIZE, 1)) * slope)))
+    table = np.clip(
+        (rng.uniform(size=chances.shape) < chances) * rng.beta(4.0, 1.0, size=chances.shape), 0.0, 1.0
+    )
+    return Scene(table[:, 0], float(table[:, 0].mean()), Estimate(0.06), {"history": table[:, 1:]})
+
+
 def _in_cells(rng: np.random.Generator, make: Callable[[np.random.Generator], Scene]) -> Scene:
     """The same scene, with items that are alike sharing a forecast, as in large pools; with failed calls."""
     scene = make(rng)
@@ -198,6 +211,8 @@ FAMILIES = (
         for mean in (0.03, 0.5, 0.97)
     ),
     Family("history, rare graded scores", partial(_history, mean=0.05, graded=True), ("active",)),
+    Family("history, 40 past models alike", partial(_many_past, alike=True), ("active",)),
+    Family("history, 40 past models unlike", partial(_many_past, alike=False), ("active",)),
     Family("adversarial history, cells", partial(_in_cells, make=_hostile_history), ("active",)),
     Family("history, cells", partial(_in_cells, make=partial(_history, mean=0.5)), ("active",)),
     Family(

@@ -9,7 +9,7 @@ A run misses when the truth is outside the last interval (they are nested) or wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
 
@@ -22,7 +22,9 @@ from benchmarks.past_tables import HOSTILE, crowd, side_information, varying_mod
 from benchmarks.tables import markdown, publish
 from cereval.experiments.recorded import load
 from cereval.goals import Estimate
-from cereval.sessions.replay import replay
+from cereval.sessions.mean import Session
+from cereval.sessions.replay import drive, replay
+from cereval.version import ENGINE
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WAYS = ("uniform", "history", "history + groups")
@@ -79,6 +81,7 @@ class Job:
     eps: float
     way: str
     seed: int
+    engine: int = ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,9 @@ class Run:
 def play(job: Job) -> Run:
     series = load(job.folder).series(job.model)
     side = side_information(job.folder, series, job.way, job.seed)
-    result = replay(series.scores, goal=Estimate(job.eps), seed=job.seed, **side)
+    goal, size = Estimate(job.eps), len(series.scores)
+    session = drive(Session(size, goal=goal, seed=job.seed, engine=job.engine, **side), series.scores)
+    result = session.result()
     truth = float(series.scores.mean())
     inside = result.lower - 1e-9 <= truth <= result.upper + 1e-9
     return Run(job, len(series.scores), result.n_evaluated, not inside or result.stopped == "contradiction")
@@ -262,6 +267,30 @@ QUICK, FULL = (
 )
 
 
+def beside_table(data: Path, seeds: int, engine: int) -> str:
+    """What an earlier engine takes beside the newest, each requirement's way and seeds the same."""
+    engines = dict.fromkeys((engine, ENGINE))
+    jobs = {
+        (need, number): [
+            replace(job, engine=number) for job in jobs_of(need, data, seeds, 1) if job.way == JUDGED
+        ]
+        for need in REQUIREMENTS
+        for number in engines
+    }
+    every = [job for found in jobs.values() for job in found]
+    runs = dict(zip(every, run_all(play, every, "engines"), strict=True))
+    rows = []
+    for need in REQUIREMENTS:
+        taken = [[runs[job].calls / _unit(need, runs[job]) for job in jobs[need, number]] for number in engines]
+        shown = [f"{np.mean(calls):.4g} ({np.quantile(calls, 0.95):.4g})" for calls in taken]
+        rows.append([need.folder, need.model or "all", f"{jobs[need, engine][0].eps:g}", *shown])
+    return markdown(["data", "model", "eps", *(f"engine {number} (95th percentile)" for number in engines)], rows)
+
+
+def _unit(need: Requirement, run: Run) -> int:
+    return run.items if need.most < 1 else 1
+
+
 def measured(data: Path, size: Size) -> str:
     needs = {need: jobs_of(need, data, size.seeds, size.every) for need in REQUIREMENTS}
     compared = [
@@ -298,16 +327,20 @@ def measured(data: Path, size: Size) -> str:
 )
 @click.option("--seeds", type=int, help="Other than 10 (full) or 2 (quick).")
 @click.option("--every", type=int, help="Every how many-th model, where all models are run.")
+@click.option("--beside", type=int, help="Only the requirements, with this engine beside the newest.")
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, help="Folder of recorded results.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the tables, with their command, here.")
-def main(full: bool, seeds: int | None, every: int | None, data: Path, out: Path | None) -> None:
+def main(
+    full: bool, seeds: int | None, every: int | None, beside: int | None, data: Path, out: Path | None
+) -> None:
     missing = [name for name in EVERY_MODEL if not (data / name / "scores.parquet").exists()]
     if missing:
         click.echo(f"{data} has no {', '.join(missing)}: nothing measured")
         return
     size = FULL if full else QUICK
     size = Size(seeds or size.seeds, seeds or size.comparing, size.hostile, every or size.every)
-    publish("Side information on recorded results", "benchmarks.side_information", measured(data, size), out)
+    found = measured(data, size) if beside is None else beside_table(data, size.seeds, beside)
+    publish("Side information on recorded results", "benchmarks.side_information", found, out)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ POOLS: dict[str, list[tuple[str, str]]] = {
         ("adversarial history", "active"),
         *((f"history, a typical item {mean}", "active") for mean in ("0.03", "0.5", "0.97")),
         ("history, rare graded scores", "active"),
+        *((f"history, 40 past models {how}", "active") for how in ("alike", "unlike")),
     ],
     "weights, failures, calls in flight": [
         (name, method)

@@ -142,13 +142,13 @@ def test_a_threshold_shows_an_interval_that_narrows() -> None:
 
 
 def test_the_engine_is_named_from_the_second_on_and_restored() -> None:
-    for engine, named in ((1, None), (2, 2), (3, 3), (4, 4), (5, 5)):
+    for engine, named in ((1, None), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)):
         session = Session(50, seed=1, engine=engine)
         session.tell(session.ask(1)[0], 1.0)
         assert (session.settings().get("engine"), session.state().get("engine")) == (named, named)
         assert Session.restore(session.state()).revision == engine
     with pytest.raises(ValueError, match="engine"):
-        Session(50, engine=6)
+        Session(50, engine=max(ENGINES) + 1)
 
 
 def test_bets_towards_a_horizon_begin_with_the_next_draw() -> None:

@@ -1,14 +1,16 @@
-"""Turn side information into columns of a design matrix, each with the prior of its logistic coefficient."""
+"""Turn side information into designs: columns for each expert, with the priors of their coefficients."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.items.design import Design, intercept
 from cereval.items.history import deviation, summarise
 from cereval.items.pool import Pool
+from cereval.items.precedents import precedented
 
 Floats = NDArray[np.float64]
 
@@ -16,44 +18,14 @@ MAX_DIMENSIONS = 48
 NEIGHBOURHOODS = 24
 SAMPLE = 4096
 GOLDEN = 0.6180339887498949
+PRECEDENTS = "precedents"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Design:
-    """Hold columns (items x features) with Gaussian priors on their coefficients; `past`: whether past scores are in
-    them.
-
-    >>> joined = Design.of(np.ones((3, 1)), 4.0).beside(Design.of(np.zeros((3, 2)), 1.0))
-    >>> joined.columns.shape, joined.precision.tolist()
-    ((3, 3), [4.0, 1.0, 1.0])
-    """
-
-    columns: Floats
-    mean: Floats
-    precision: Floats
-    past: bool = False
-
-    @classmethod
-    def of(cls, columns: Floats, precision: float, mean: float = 0.0) -> Design:
-        width = columns.shape[1]
-        return cls(columns, np.full(width, mean), np.full(width, precision))
-
-    def beside(self, other: Design) -> Design:
-        return Design(
-            np.hstack([self.columns, other.columns]),
-            np.concatenate([self.mean, other.mean]),
-            np.concatenate([self.precision, other.precision]),
-            self.past or other.past,
-        )
-
-
-def intercept(size: int) -> Design:
-    return Design.of(np.ones((size, 1)), 0.1)
-
-
-def history_designs(table: Floats, counts: Floats | None = None) -> dict[str, Design]:
+def history_designs(
+    table: Floats, counts: Floats | None = None, *, precedents: bool = False
+) -> dict[str, Design]:
     """Return the past's easiness alone, bent, and with factors or relatives: from the most to the least prejudiced
-    expert.
+    expert. With `precedents`, also what many past models made of all that.
 
     The slope's prior mean is 1 on the logit scale: a new model is an average past model, shifted.
     """
@@ -68,7 +40,8 @@ def history_designs(table: Floats, counts: Floats | None = None) -> dict[str, De
     designs["factors"] = line.beside(Design.of(traits.factors, 4.0))
     designs["bent factors"] = line.beside(bend).beside(Design.of(traits.factors, 10.0))
     designs["relatives"] = line.beside(Design.of(traits.relatives, 10.0))
-    return designs
+    learnt = precedented(designs["bent factors"], traits.table, traits.votes, counts) if precedents else None
+    return designs if learnt is None else {**designs, PRECEDENTS: learnt}
 
 
 def group_design(groups: NDArray[np.int64]) -> Design:
@@ -128,13 +101,16 @@ def _squared_distances(rows: Floats, centres: Floats) -> Floats:
     return np.asarray(np.maximum(products, 0.0))
 
 
-def designs(pool: Pool) -> dict[str, Design]:
+def designs(pool: Pool, *, precedents: bool = False) -> dict[str, Design]:
     """Return one design for each expert that the pool's side information supports, by name.
+
+    precedents: whether past models, where they are many, say what a new one is like.
 
     >>> list(designs(Pool.build(4, groups=[0, 0, 1, 1], history=[0.0, 1.0, 0.0, 1.0])))
     ['easiness', 'bent', 'factors', 'bent factors', 'relatives', 'groups', 'history and groups']
     """
-    found = {} if pool.history is None else history_designs(pool.history, pool.counts)
+    past = pool.history
+    found = {} if past is None else history_designs(past, pool.counts, precedents=precedents)
     local: dict[str, Design] = {}
     if pool.groups is not None and int(pool.groups.max()) > 0:
         local["groups"] = group_design(pool.groups)

@@ -41,11 +41,14 @@ class Traits:
     strongest first, scaled to variance 1, the others in proportion: a ridge on them is a ridge on the scores.
     relatives: items x past models, their scores about their means, missing ones from the factors: what a new
     model shares with one or two past ones of its family, which a few factors smooth away.
+    table: what was asked of the past models that were asked anything. votes: 1 / the number of copies of each.
     """
 
     easiness: Floats
     factors: Floats
     relatives: Floats
+    table: Floats
+    votes: Floats
 
 
 def summarise(table: Floats, counts: Floats | None = None) -> Traits:
@@ -61,7 +64,7 @@ def summarise(table: Floats, counts: Floats | None = None) -> Traits:
     table, seen = table[:, seen.any(axis=0)], seen[:, seen.any(axis=0)]
     if table.shape[1] == 0:
         nothing = np.zeros((len(table), 0))
-        return Traits(np.zeros(len(table)), nothing, nothing)
+        return Traits(np.zeros(len(table)), nothing, nothing, table, np.zeros(0))
     means = _column_means(table, seen, counts)
     centred = np.where(seen, table - means, 0.0)
     # Pairwise, over the items that both models saw: needs no filling in.
@@ -74,6 +77,8 @@ def summarise(table: Floats, counts: Floats | None = None) -> Traits:
         _easiness(filled, loadings, votes),
         _ordered_factors(loadings, scores, votes, counts),
         _relatives((filled - means) * np.sqrt(votes), counts),
+        table,
+        votes,
     )
 
 

@@ -18,7 +18,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.items.features import Design, designs
+from cereval.items.design import Design
+from cereval.items.features import PRECEDENTS, designs
+from cereval.items.logistic import expit, posterior_mode
 from cereval.items.pool import Pool
 from cereval.items.spread import PowerLaw, fit_power_law
 
@@ -32,6 +34,8 @@ SAFETY = 0.2
 SPREAD_PRIOR = -2.0
 # The same of an expert that knows nothing of the past against one that does.
 UNINFORMED = -1.0
+# The same of one that knows what many past models are like.
+PRECEDENTED = 1.0
 LEAST_EXPLAINED = 0.02
 """A share of the variance that is not told apart from none."""
 
@@ -99,36 +103,6 @@ class LogisticRidge:
         return expit(design.columns @ self._coefficients)
 
 
-def expit(logits: Floats) -> Floats:
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)))
-
-
-def posterior_mode(rows: Floats, scores: Floats, prior: Design, start: Floats) -> Floats:
-    """Take damped Newton steps on the penalised logistic loss, which is convex."""
-    at = start
-    loss = _loss(rows, scores, prior, at)
-    for _ in range(30):
-        fitted = expit(rows @ at)
-        slope = rows.T @ (fitted - scores) + prior.precision * (at - prior.mean)
-        curvature = (rows.T * np.maximum(fitted * (1.0 - fitted), 1e-6)) @ rows + np.diag(prior.precision)
-        step = -np.linalg.solve(curvature, slope)
-        size = 1.0
-        while (reached := _loss(rows, scores, prior, at + size * step)) > loss and size > 1e-4:
-            size /= 2.0
-        if reached > loss:
-            break
-        at, gained, loss = at + size * step, loss - reached, reached
-        if gained < 1e-6:
-            break
-    return at
-
-
-def _loss(rows: Floats, scores: Floats, prior: Design, at: Floats) -> float:
-    logits = rows @ at
-    fit = np.logaddexp(0.0, logits).sum() - scores @ logits
-    return float(fit + 0.5 * prior.precision @ (at - prior.mean) ** 2)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Past:
     """Hold what the mixture has learnt one step ahead: the state that a fit hands to the next one."""
@@ -156,6 +130,8 @@ class Mixture:
 
     def __init__(self, pool: Pool, experts: dict[str, Expert], log_odds: Floats | None = None) -> None:
         self._experts = experts
+        self.precedented = PRECEDENTS in experts
+        """Whether many past models say what a new one is like."""
         odds = np.zeros(len(experts)) if log_odds is None else log_odds
         self._informed = pool.has_side_information
         self._relative_shares = pool.shares() * pool.size
@@ -219,18 +195,22 @@ def _softmax(logs: Floats) -> Floats:
     return np.asarray(raised / raised.sum())
 
 
-def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Predictor:
+def build_predictor(
+    pool: Pool, made: Mapping[str, Design] | None = None, *, precedents: bool = False
+) -> Predictor:
     """Return the mixture of a constant with one expert for each kind of side information that the pool has.
 
-    made: the pool's `designs`, where several predictors share them.
+    made: the pool's `designs`, where several predictors share them. precedents: see `designs`.
 
     >>> forecast = build_predictor(Pool.build(2)).fit(np.array([0]), np.array([1.0]), np.array([1.0]))
     >>> forecast.mean.tolist()
     [0.75, 0.75]
     """
-    found = designs(pool) if made is None else made
+    found = designs(pool, precedents=precedents) if made is None else made
     experts: dict[str, Expert] = {"constant": Constant(pool.size)}
     experts |= {name: LogisticRidge(design) for name, design in found.items()}
     # Where nobody knows the past, all are trusted alike.
     informed = np.array([False, *(design.past for design in found.values())])
-    return Mixture(pool, experts, np.where(informed | ~informed.any(), 0.0, UNINFORMED))
+    odds = np.where(informed | ~informed.any(), 0.0, UNINFORMED)
+    odds[[name == PRECEDENTS for name in experts]] = PRECEDENTED
+    return Mixture(pool, experts, odds)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.items.cells import cells_of
-from cereval.items.predictors import build_predictor
-from cereval.methods.active import Active
+from cereval.methods.active import Active, predictor_for
 from cereval.methods.base import Setting
 from cereval.methods.certified import Tuning
 from cereval.records import Draw
@@ -36,7 +35,7 @@ class Crowded(Active):
         self._urn = Urn(
             self._cells.of_item, self._cells.counts, self._cells.masses, shares, setting.pool.size
         )
-        super().__init__(setting, tuning, build_predictor(self._cells.pool))
+        super().__init__(setting, tuning, predictor_for(self._cells.pool, setting.engine))
 
     def _new_tally(self) -> Tally:
         pool, cells = self.setting.pool, self._cells
