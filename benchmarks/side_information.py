@@ -98,8 +98,7 @@ def play(job: Job) -> Run:
     series = load(job.folder).series(job.model)
     side = side_information(job.folder, series, job.way, job.seed)
     goal, size = Estimate(job.eps), len(series.scores)
-    session = drive(Session(size, goal=goal, seed=job.seed, engine=job.engine, **side), series.scores)
-    result = session.result()
+    result = drive(Session(size, goal=goal, seed=job.seed, engine=job.engine, **side), series.scores)
     truth = float(series.scores.mean())
     inside = result.lower - 1e-9 <= truth <= result.upper + 1e-9
     return Run(job, len(series.scores), result.n_evaluated, not inside or result.stopped == "contradiction")
@@ -281,10 +280,14 @@ def beside_table(data: Path, seeds: int, engine: int) -> str:
     runs = dict(zip(every, run_all(play, every, "engines"), strict=True))
     rows = []
     for need in REQUIREMENTS:
-        taken = [[runs[job].calls / _unit(need, runs[job]) for job in jobs[need, number]] for number in engines]
+        taken = [
+            [runs[job].calls / _unit(need, runs[job]) for job in jobs[need, number]] for number in engines
+        ]
         shown = [f"{np.mean(calls):.4g} ({np.quantile(calls, 0.95):.4g})" for calls in taken]
         rows.append([need.folder, need.model or "all", f"{jobs[need, engine][0].eps:g}", *shown])
-    return markdown(["data", "model", "eps", *(f"engine {number} (95th percentile)" for number in engines)], rows)
+    return markdown(
+        ["data", "model", "eps", *(f"engine {number} (95th percentile)" for number in engines)], rows
+    )
 
 
 def _unit(need: Requirement, run: Run) -> int:

@@ -15,6 +15,7 @@ from cereval.sessions.mean import Session
 from cereval.stats.increments import Tally
 from cereval.stats.information import Information
 from cereval.stats.ladder import Ladder, Rungs
+from cereval.version import ENGINES
 
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=4, max_size=4)
 
