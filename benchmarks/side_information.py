@@ -266,20 +266,21 @@ QUICK, FULL = (
 )
 
 
-def beside_table(data: Path, seeds: int, engine: int) -> str:
+def beside_table(data: Path, seeds: int, engine: int, only: tuple[str, ...]) -> str:
     """What an earlier engine takes beside the newest, each requirement's way and seeds the same."""
     engines = dict.fromkeys((engine, ENGINE))
+    needs = [need for need in REQUIREMENTS if not only or need.folder in only]
     jobs = {
         (need, number): [
             replace(job, engine=number) for job in jobs_of(need, data, seeds, 1) if job.way == JUDGED
         ]
-        for need in REQUIREMENTS
+        for need in needs
         for number in engines
     }
     every = [job for found in jobs.values() for job in found]
     runs = dict(zip(every, run_all(play, every, "engines"), strict=True))
     rows = []
-    for need in REQUIREMENTS:
+    for need in needs:
         taken = [
             [runs[job].calls / _unit(need, runs[job]) for job in jobs[need, number]] for number in engines
         ]
@@ -331,10 +332,19 @@ def measured(data: Path, size: Size) -> str:
 @click.option("--seeds", type=int, help="Other than 10 (full) or 2 (quick).")
 @click.option("--every", type=int, help="Every how many-th model, where all models are run.")
 @click.option("--beside", type=int, help="Only the requirements, with this engine beside the newest.")
+@click.option(
+    "--only", multiple=True, type=click.Choice(list(EVERY_MODEL)), help="With --beside: of this data."
+)
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, help="Folder of recorded results.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the tables, with their command, here.")
 def main(
-    full: bool, seeds: int | None, every: int | None, beside: int | None, data: Path, out: Path | None
+    full: bool,
+    seeds: int | None,
+    every: int | None,
+    beside: int | None,
+    only: tuple[str, ...],
+    data: Path,
+    out: Path | None,
 ) -> None:
     missing = [name for name in EVERY_MODEL if not (data / name / "scores.parquet").exists()]
     if missing:
@@ -342,7 +352,7 @@ def main(
         return
     size = FULL if full else QUICK
     size = Size(seeds or size.seeds, seeds or size.comparing, size.hostile, every or size.every)
-    found = measured(data, size) if beside is None else beside_table(data, size.seeds, beside)
+    found = measured(data, size) if beside is None else beside_table(data, size.seeds, beside, only)
     publish("Side information on recorded results", "benchmarks.side_information", found, out)
 
 

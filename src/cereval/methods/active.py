@@ -45,9 +45,10 @@ INFORMED = Pace(first=8, growth=0.08)
 """With history the first results teach most. AlpacaEval, 31 models, eps .02, .03, .05: 280, 183, 97 calls; with blocks
 of 16 at first 280, 184, 102. Growth of .07 to .08 instead of .1: 1% less again."""
 
-EAGER = Pace(first=4, growth=0.04)
-"""Where many past models are known, so that early forecasts can be relied on. With forecasts that are too sure (copies
-of one past model) it ruined one run in seven, where `INFORMED` ruins one in forty."""
+EAGER = Pace(first=8, growth=0.04)
+"""Where many past models are known. Blocks of 4 at first save 2% more on AlpacaEval, but one run in ten of MATH-L5
+with GPT-4o then misses its horizon: a 95th percentile of .397 of the items for .344. With forecasts that are too sure
+(copies of one past model) it is one in seven, where blocks of 8 ruin one in forty."""
 
 PRECEDENTED = 6
 """The engine from which on many past models say what a new one is like (`items.precedents`)."""
