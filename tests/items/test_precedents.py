@@ -27,7 +27,7 @@ def chances(models: int, items: int = 400) -> Floats:
 
 
 def kindred(models: int, items: int = 400) -> Floats:
-    """Their scores."""
+    """Draw scores of such models, 0 or 1."""
     expected = chances(models, items)
     return (np.random.default_rng(1).random(expected.shape) < expected).astype(np.float64)
 

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cereval.items.features import Design, designs
+from cereval.items.design import Design
+from cereval.items.features import designs
+from cereval.items.logistic import posterior_mode
 from cereval.items.pool import Pool
-from cereval.items.predictors import Forecast, LogisticRidge, build_predictor, posterior_mode
+from cereval.items.predictors import Forecast, LogisticRidge, build_predictor
 from cereval.items.spread import draw_weights
 
 Floats = NDArray[np.float64]

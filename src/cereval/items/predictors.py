@@ -35,7 +35,7 @@ SPREAD_PRIOR = -2.0
 # The same of an expert that knows nothing of the past against one that does.
 UNINFORMED = -1.0
 # The same of one that knows what many past models are like.
-PRECEDENTED = 1.0
+PRECEDENT_ODDS = 1.0
 LEAST_EXPLAINED = 0.02
 """A share of the variance that is not told apart from none."""
 
@@ -212,5 +212,5 @@ def build_predictor(
     # Where nobody knows the past, all are trusted alike.
     informed = np.array([False, *(design.past for design in found.values())])
     odds = np.where(informed | ~informed.any(), 0.0, UNINFORMED)
-    odds[[name == PRECEDENTS for name in experts]] = PRECEDENTED
+    odds[[name == PRECEDENTS for name in experts]] = PRECEDENT_ODDS
     return Mixture(pool, experts, odds)

@@ -50,7 +50,7 @@ EAGER = Pace(first=8, growth=0.04)
 with GPT-4o then misses its horizon: a 95th percentile of .397 of the items for .344. With forecasts that are too sure
 (copies of one past model) it is one in seven, where blocks of 8 ruin one in forty."""
 
-PRECEDENTED = 6
+FIRST_WITH_PRECEDENTS = 6
 """The engine from which on many past models say what a new one is like (`items.precedents`)."""
 
 SIDES = Pace(first=16, growth=0.07)
@@ -67,7 +67,7 @@ def pace_for(setting: Setting, predictor: Predictor) -> Pace:
 
 def predictor_for(pool: Pool, engine: int) -> Predictor:
     """Return the forecasts of an engine."""
-    return build_predictor(pool, precedents=engine >= PRECEDENTED)
+    return build_predictor(pool, precedents=engine >= FIRST_WITH_PRECEDENTS)
 
 
 NEAR = 0.3
