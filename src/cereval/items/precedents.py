@@ -62,12 +62,12 @@ def precedented(design: Design, table: Floats, votes: Floats, counts: Floats | N
     models = varied[_spaced(len(varied), MOST_MODELS)]
     weights = np.ones(len(table)) if counts is None else counts
     votes = votes[models] * (votes[varied].sum() / votes[models].sum())
-    mean, root = design.mean, np.diag(1.0 / np.sqrt(design.precision))
+    mean, root = design.mean, np.diag(np.sqrt(1.0 / design.precision))
     for _ in range(ROUNDS):
         prior = _turned(design.columns, mean, root)
         found = [_posterior(prior, table[:, model], weights) for model in models]
         mean, covariance = _pooled(found, votes, root, design)
-        root = np.linalg.cholesky(covariance)
+        root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     return _turned(design.columns, mean, root)
 
 
@@ -78,7 +78,8 @@ def _spaced(size: int, most: int) -> NDArray[np.int64]:
 
 def _turned(columns: Floats, mean: Floats, root: Floats) -> Design:
     """Return the design in coordinates in which the prior, of covariance root root', has covariance 1."""
-    return Design(columns @ root, np.linalg.solve(root, mean), np.ones(len(mean)), past=True)
+    start = np.asarray(np.linalg.solve(root, mean), dtype=np.float64)
+    return Design(columns @ root, start, np.ones(len(mean)), past=True)
 
 
 def _posterior(prior: Design, scores: Floats, counts: Floats) -> tuple[Floats, Floats]:
