@@ -10,6 +10,7 @@ A run misses when the truth is outside the last interval (they are nested) or wh
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import process_time
 
@@ -130,7 +131,7 @@ def requirements_table(found: dict[Requirement, list[Run]]) -> str:
 def _requirement_row(need: Requirement, runs: list[Run]) -> list[object]:
     share = need.most < 1
     taken = {
-        way: float(np.mean([run.calls / (run.items if share else 1) for run in runs if run.job.way == way]))
+        way: float(np.mean([run.calls / _unit(need, run) for run in runs if run.job.way == way]))
         for way in WAYS
     }
     shown = [f"{value:.3f}" if share else f"{value:.0f}" for value in taken.values()]
@@ -147,6 +148,11 @@ def _requirement_row(need: Requirement, runs: list[Run]) -> list[object]:
         f"{judged / need.most:.2f}",
         met,
     ]
+
+
+def _unit(need: Requirement, run: Run) -> int:
+    """What a requirement counts in: shares of the items, or calls."""
+    return run.items if need.most < 1 else 1
 
 
 def every_model_table(runs: list[Run]) -> str:
@@ -266,19 +272,19 @@ QUICK, FULL = (
 )
 
 
-def beside_table(data: Path, seeds: int, engine: int, only: tuple[str, ...]) -> str:
+def beside_table(data: Path, seeds: int, every: int, engine: int, only: tuple[str, ...]) -> str:
     """What an earlier engine takes beside the newest, each requirement's way and seeds the same."""
     engines = dict.fromkeys((engine, ENGINE))
     needs = [need for need in REQUIREMENTS if not only or need.folder in only]
     jobs = {
         (need, number): [
-            replace(job, engine=number) for job in jobs_of(need, data, seeds, 1) if job.way == JUDGED
+            replace(job, engine=number) for job in jobs_of(need, data, seeds, every) if job.way == JUDGED
         ]
         for need in needs
         for number in engines
     }
-    every = [job for found in jobs.values() for job in found]
-    runs = dict(zip(every, run_all(play, every, "engines"), strict=True))
+    flat = [job for found in jobs.values() for job in found]
+    runs = dict(zip(flat, run_all(play, flat, "engines"), strict=True))
     rows = []
     for need in needs:
         taken = [
@@ -289,10 +295,6 @@ def beside_table(data: Path, seeds: int, engine: int, only: tuple[str, ...]) -> 
     return markdown(
         ["data", "model", "eps", *(f"engine {number} (95th percentile)" for number in engines)], rows
     )
-
-
-def _unit(need: Requirement, run: Run) -> int:
-    return run.items if need.most < 1 else 1
 
 
 def measured(data: Path, size: Size) -> str:
@@ -350,9 +352,12 @@ def main(
     if missing:
         click.echo(f"{data} has no {', '.join(missing)}: nothing measured")
         return
+    if only and beside is None:
+        raise click.UsageError("--only goes with --beside")
     size = FULL if full else QUICK
     size = Size(seeds or size.seeds, seeds or size.comparing, size.hostile, every or size.every)
-    found = measured(data, size) if beside is None else beside_table(data, size.seeds, beside, only)
+    engines = partial(beside_table, data, size.seeds, every or 1)
+    found = measured(data, size) if beside is None else engines(beside, only)
     publish("Side information on recorded results", "benchmarks.side_information", found, out)
 
 

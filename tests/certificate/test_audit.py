@@ -40,7 +40,7 @@ TURNS: tuple[tuple[Goal, Goal], ...] = (
 )
 
 
-@pytest.mark.parametrize("engine", [4, 5])
+@pytest.mark.parametrize("engine", [4, 5, 6])
 @pytest.mark.parametrize(("first", "second"), TURNS, ids=lambda goal: goal.spec()["goal"])
 def test_the_audit_follows_every_change_of_goal(first: Goal, second: Goal, engine: int) -> None:
     rng = np.random.default_rng(engine)

@@ -195,18 +195,16 @@ def _softmax(logs: Floats) -> Floats:
     return np.asarray(raised / raised.sum())
 
 
-def build_predictor(
-    pool: Pool, made: Mapping[str, Design] | None = None, *, precedents: bool = False
-) -> Predictor:
+def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Predictor:
     """Return the mixture of a constant with one expert for each kind of side information that the pool has.
 
-    made: the pool's `designs`, where several predictors share them. precedents: see `designs`.
+    made: the pool's `designs`, where several predictors share them or they have precedents.
 
     >>> forecast = build_predictor(Pool.build(2)).fit(np.array([0]), np.array([1.0]), np.array([1.0]))
     >>> forecast.mean.tolist()
     [0.75, 0.75]
     """
-    found = designs(pool, precedents=precedents) if made is None else made
+    found = designs(pool) if made is None else made
     experts: dict[str, Expert] = {"constant": Constant(pool.size)}
     experts |= {name: LogisticRidge(design) for name, design in found.items()}
     # Where nobody knows the past, all are trusted alike.

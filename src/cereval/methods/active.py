@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.items.features import designs
 from cereval.items.pool import Pool
 from cereval.items.predictors import Forecast, Mixture, Predictor, build_predictor
 from cereval.items.spread import draw_weights, expected_level, expected_squares, grading
@@ -67,7 +68,7 @@ def pace_for(setting: Setting, predictor: Predictor) -> Pace:
 
 def predictor_for(pool: Pool, engine: int) -> Predictor:
     """Return the forecasts of an engine."""
-    return build_predictor(pool, precedents=engine >= FIRST_WITH_PRECEDENTS)
+    return build_predictor(pool, designs(pool, precedents=engine >= FIRST_WITH_PRECEDENTS))
 
 
 NEAR = 0.3

@@ -31,7 +31,6 @@ from cereval.methods.certified import (
     FINER,
     GRID_STEPS_PER_EPS,
     LOGICAL_SLACK,
-    MOST_LEVEL,
     NEARLY,
     RESERVE,
     SMALLEST_GRID_STEP,
@@ -164,9 +163,9 @@ class SlowTable:
         error = sqrt(clock.variance / clock.total) if clock.total else 0.5
         gaps = np.maximum(np.abs(clock.mean - values), max(self.tuning.sides.certain * error, eps))
         variance = clock.cautious_variance(bets.caution, bets.surprise)
-        spare, level = self.tuning.sides.spare, self.delta / 2
-        if spare and self.delta * (1 - spare) <= MOST_LEVEL:
-            level = self.delta * (1 - spare)
+        sides, level = self.tuning.sides, self.delta / 2
+        if sides.spare and self.delta * (1 - sides.spare) <= sides.most_level:
+            level = self.delta * (1 - sides.spare)
         wanted = (1 + bets.margin) * variance * (ndtri(1 - level) / gaps) ** 2
         return np.asarray(np.maximum(wanted - clock.total, bets.patience * wanted))
 
