@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
 from cereval.certificate.verify import verify
@@ -13,6 +15,7 @@ from cereval.models.base import Messages, Reply
 from cereval.runner.run import Outcome
 from cereval.runner.start import changes_of
 from cereval.store.base import Store
+from cereval.store.writer import AnswerWriter
 
 SIZE = 1500
 CALLS = 150
@@ -54,6 +57,22 @@ def test_money_is_a_horizon_that_is_recorded_and_verified(tmp_path: Path) -> Non
     assert verify(spent.certificate).reasons == ()
     known = finished(stored(tmp_path, "known"), max_calls=spent.result.n_evaluated)
     assert width(spent) <= 1.15 * width(known)
+
+
+def test_a_horizon_is_recorded_even_if_the_run_ends_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = AnswerWriter.change
+
+    async def late(self: AnswerWriter, *change: Any) -> None:
+        await asyncio.sleep(0.1)
+        await at_once(self, *change)
+
+    monkeypatch.setattr(AnswerWriter, "change", late)
+    store = stored(tmp_path)
+    spent = finished(store, max_usd=0.01 * (CALLS - 2))
+    assert [change.as_dict() for change in changes_of(store, spent.run_id)] == spent.certificate["changes"]
+    assert store.run(spent.run_id).status != "changed"
 
 
 def test_a_run_that_goes_on_with_more_money_gets_a_new_horizon(tmp_path: Path) -> None:

@@ -197,7 +197,9 @@ class Loop:
             change = Change(session.n_evaluated, session.n_drawn, goal, budget, horizon)
             change.apply(session)
             self.begun = replace(self.begun, changes=(*self.begun.changes, change))
-            await self.writer.change(self.begun.plan.run_id, CHANGED, change.as_dict())
+            # To its end even if the run ends meanwhile: the session goes by it, so its log must have it.
+            write = self.writer.change(self.begun.plan.run_id, CHANGED, change.as_dict())
+            await finished(asyncio.create_task(write))
 
     async def _queue(self, draws: Sequence[Draw]) -> None:
         """Store new draws and put their calls in line; what is answered already is told at once."""
