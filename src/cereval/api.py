@@ -42,7 +42,7 @@ from cereval.runner.run import Outcome as Outcome
 from cereval.runner.run import run as run_loop
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
-from cereval.runner.start import Start, changed, held, planned, start, stored_items
+from cereval.runner.start import Start, changed, held, planned, price_of_going_on, start, stored_items
 from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, Store, opened_store
 
@@ -366,9 +366,9 @@ def _begun(begun: Start, store: Store, change: Change | None) -> Start:
     session = begun.session
     budget = session.budget if change is None or change.max_calls is None else change.max_calls
     goal = session.goal.spec() if change is None or not change.goal else dict(change.goal)
-    if (goal, budget) == (session.goal.spec(), session.budget):
-        return begun
-    return changed(begun, store, Change(session.n_evaluated, session.n_drawn, goal, budget))
+    if (goal, budget) != (session.goal.spec(), session.budget):
+        begun = changed(begun, store, Change(session.n_evaluated, session.n_drawn, goal, budget))
+    return replace(begun, notes=(*begun.notes, *price_of_going_on(begun)))
 
 
 def resumed(

@@ -8,12 +8,12 @@ Guarantee: `anytime`. With probability at least 1 - delta every interval ever sh
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import fsum, sqrt
+from math import fsum, log, sqrt
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtri, ndtri_exp
 
 from cereval.arrays import Records, Rows
 from cereval.methods.base import Aim, Method, Setting
@@ -301,6 +301,20 @@ class CertifiedMethod(Method):
             far_variance(clock, tuning.far) * (quantile / eps) ** 2 + STEP_OF_COUNTS / eps
         )
         return binary * grading(clock) if self._graded else binary
+
+    def information_to_go(self, eps: float) -> float:
+        """Return the information that fixed-n tests still need which begin with the capital as it is now.
+
+        Deadline bets replicate a test of level alpha; with capital W against a value they have to win one of level
+        alpha W. Against the mean - eps and the mean + eps that takes v (quantile / eps)^2 each, and this is the mean
+        of the two: what is left of the first tests while the bets go as foreseen, and more where an earlier horizon (a
+        wider goal, a smaller budget) has taken the capital.
+        """
+        if self._table is None:
+            return 0.0
+        below, above = (self._table.log_wealth(self.clock.mean + shift) for shift in (-eps, eps))
+        log_levels = np.minimum(np.array((below[0], above[1])) + log(self._table.alpha), -log(2))
+        return float(self.clock.variance * np.mean((ndtri_exp(log_levels) / eps) ** 2))
 
     # -- tables ---------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Protocol
@@ -94,10 +94,21 @@ def expected_calls(session: AskTell) -> int | None:
 
 
 def calls_to_goal(session: AskTell) -> int | None:
-    """Forecast the results consumed when the goal is reached, whatever the budget.
+    """Forecast the results consumed when the goal is reached, whatever the budget, with the capital that is left."""
+    return _forecast(session, _information_to_go)
 
-    The information that a fixed-n test would need, times the price of looking all the time, less what is
-    there; draws without replacement turn x independent draws into x / (1 + x / left).
+
+def calls_of_new_run(session: AskTell) -> int | None:
+    """Forecast the results that a run takes which has worked towards this goal from its first draw on."""
+    return _forecast(session, _information_of_new_run)
+
+
+def _forecast(
+    session: AskTell, information: Callable[[Estimate | Threshold, float, CertifiedMethod], float]
+) -> int | None:
+    """Return the results consumed when so much more information is there.
+
+    Draws without replacement turn x independent draws into x / (1 + x / left).
     """
     method = session.method if isinstance(session, MethodSession) else None
     goal = session.goal if session.n_evaluated else None
@@ -105,16 +116,24 @@ def calls_to_goal(session: AskTell) -> int | None:
         return None
     if goal.reached(method) or (session.n_evaluated >= session.n_items and not method.tally.replacement):
         return session.n_evaluated
-    missing = max(_information_needed(goal, 1 - session.confidence, method) - method.clock.total, 0.0)
-    draws = missing * method.tally.prospect().variance
+    draws = information(goal, 1 - session.confidence, method) * method.tally.prospect().variance
     left = session.n_items - session.n_evaluated
     ahead = draws if method.tally.replacement else draws / (1 + draws / max(left, 1))
     return session.n_evaluated + max(round(ahead), 1)
 
 
-def _information_needed(goal: Estimate | Threshold, delta: float, method: CertifiedMethod) -> float:
+def _information_to_go(goal: Estimate | Threshold, delta: float, method: CertifiedMethod) -> float:
+    if isinstance(goal, Threshold):
+        return _information_of_new_run(goal, delta, method)
+    return NOW.share * method.information_to_go(goal.eps)
+
+
+def _information_of_new_run(goal: Estimate | Threshold, delta: float, method: CertifiedMethod) -> float:
+    """Return what a fixed-n test would need, times the price of looking all the time, less what is there."""
     variance = method.clock.variance
     if isinstance(goal, Threshold):
         gap = max(abs(method.clock.mean - goal.value), SMALLEST_GAP)
-        return 2 * variance * log(1 / delta) / gap**2
-    return NOW.share * variance * (upper_quantile(delta / 2) / goal.eps) ** 2
+        needed = 2 * variance * log(1 / delta) / gap**2
+    else:
+        needed = NOW.share * variance * (upper_quantile(delta / 2) / goal.eps) ** 2
+    return max(needed - method.clock.total, 0.0)

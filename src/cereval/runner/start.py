@@ -26,7 +26,7 @@ from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.limits import Spending
 from cereval.runner.past import keys_of, past_of, past_table
-from cereval.runner.progress import calls_to_goal
+from cereval.runner.progress import calls_of_new_run, calls_to_goal
 from cereval.runner.samples import Samples
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import CHUNK, Change, Log, Teller, replayed
@@ -374,33 +374,31 @@ def reader(store: Store) -> Earlier:
 
 def changed(begun: Start, store: Store, change: Change) -> Start:
     """Set a new goal or budget, then record it: one that is refused must not stay on record."""
-    asked = begun.session.goal.spec().get("eps")
     change.apply(begun.session)
     store.mark(begun.plan.run_id, CHANGED, change.as_dict())
     budget = "" if change.max_calls is None else f", at most {change.max_calls:,} calls"
-    notes = [f"from here on: {in_words(change.goal)}{budget}"]
-    if asked is not None and change.goal.get("eps", asked) < asked:
-        notes += price_of_closer(begun.session)
-    return replace(begun, changes=(*begun.changes, change), notes=(*begun.notes, *notes))
+    note = f"from here on: {in_words(change.goal)}{budget}"
+    return replace(begun, changes=(*begun.changes, change), notes=(*begun.notes, note))
 
 
-MOST_FOR_CLOSER = 2.6
+DEAR = 1.15
+"""Times a new run's results from which on going on with a run is worth a word."""
 
 
-def price_of_closer(session: AskTell) -> list[str]:
-    """Return what a goal that was made closer on the way will cost, where that can be told.
+def price_of_going_on(begun: Start) -> tuple[str, ...]:
+    """Return what a run with a new goal or budget will cost, where a new one is likely to take fewer results.
 
-    The bets so far were all placed on the first goal: what they did not win is lost to the second. Measured, from
-    .05 to .045: 1.1 to 2.1 times a new run's calls, to .03: 1.9 to 2.6 times (`benchmarks.closer`).
+    The bets so far were placed on the first: what they did not win is lost to a closer goal and to a larger budget
+    (`benchmarks.closer` has the price, and what was forecast).
     """
-    calls = calls_to_goal(session)
-    if calls is None or session.done:
-        return []
-    most = min(round(MOST_FOR_CLOSER * calls), session.n_items)
-    return [
-        f"a closer goal on the way costs more than from the start: about {calls:,} to {most:,} results in all, where "
-        f"a new run takes about {calls:,} and asks nothing again that is answered already"
-    ]
+    session = begun.session
+    calls, afresh = calls_to_goal(session), calls_of_new_run(session)
+    if session.done or not begun.changes or calls is None or afresh is None or calls < DEAR * afresh:
+        return ()
+    return (
+        f"the stakes so far were placed on an earlier goal or budget: going on takes about {calls:,} results in all, "
+        f"where a new run takes about {afresh:,} and asks nothing again that is answered already",
+    )
 
 
 def changes_of(store: Store, run_id: str) -> tuple[Change, ...]:

@@ -138,6 +138,17 @@ class BettingTable:
         self._rejected[:, window] |= self._enough(parts)
         self._close()
 
+    def log_wealth(self, value: float) -> tuple[float, float]:
+        """What all accounts have together against R <= m and against R >= m, for the candidate m nearest to `value`;
+        infinite where that is rejected."""
+        place = int(np.abs(self.candidates - value).argmin())
+        parts = [wealth[:, place] for wealth in self._wealth]
+        if self.ladder is not None:
+            parts.append(self.ladder.log_wealth(self.candidates[[place]])[:, 0])
+        together = np.logaddexp.reduce(parts, axis=0)
+        together[[place < self._first, place >= self._last]] = np.inf
+        return float(together[0]), float(together[1])
+
     def _enough(self, parts: list[Floats]) -> NDArray[np.bool_]:
         """Tell where the accounts reach 1/alpha together; summed only where the largest of k has a k-th of it."""
         enough: NDArray[np.bool_] = np.maximum.reduce(parts) >= self._needed - log(len(parts)) - ROUNDING
