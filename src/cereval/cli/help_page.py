@@ -126,7 +126,8 @@ JSON_HEAD = """## JSON
 `--json` prints one JSON object on stdout, and nothing else there. Names do not change; new ones may be added. `a|b`:
 one of the two, by the goal; `[a b]`: not for every goal. Shares and scores are numbers in [0, 1]; `null` says that
 something is not known (`cost_usd` without prices) or not decided (`decision`). `resume` prints what the command that
-began the run does, and `report` has the names of that run's result.
+began the run does, and `report` has the names of that run's result. `stopped`: `goal`, `budget` (calls, money or
+minutes are spent), `exhausted` (all items are asked), `contradiction`, or `running` (stopped by hand: `interrupted`).
 """
 
 

@@ -104,6 +104,10 @@ def finish(
 def kept_line(outcome: Outcome) -> str:
     """Say which answers were there already, and since when."""
     since = "" if outcome.kept_since is None else f", the oldest of {_minute(outcome.kept_since)}"
+    if outcome.asked == 0 and outcome.spent is not None:
+        return (
+            f"nothing was asked: --max-{outcome.spent} is used up; {outcome.kept:,} answers were there{since}"
+        )
     if outcome.asked == 0:
         return f"nothing was asked: all {outcome.kept:,} answers were there{since} (--fresh asks anew)"
     return f"{outcome.asked:,} answers asked now, {outcome.kept:,} were there{since}"
@@ -149,14 +153,15 @@ def run_rows(outcome: Outcome, path: Path) -> Rows:
     return [
         ("stopped", "interrupted" if outcome.interrupted else result.stopped),
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {outcome.surplus} not needed), cost {cost}"),
-        *(
-            []
-            if ahead is None
-            else [("still needed", f"about {ahead:,} calls, if the scores go on like this")]
-        ),
+        *([] if ahead is None else [("still needed", _still_needed(ahead, outcome.calls_afresh))]),
         ("certificate", str(path)),
         ("run", outcome.run_id),
     ]
+
+
+def _still_needed(calls: int, afresh: int | None) -> str:
+    new_run = "" if afresh is None else f"; a new run takes about {afresh:,}, less what is answered"
+    return f"about {calls:,} calls, if the scores go on like this{new_run}"
 
 
 def shared_notes(outcome: Outcome, store: Store) -> list[str]:
@@ -195,7 +200,8 @@ def suggest_resuming(outcome: Outcome, store: Store) -> None:
     """Say how to go on, where that is possible."""
     if outcome.result.stopped in ("running", "budget"):
         where = "" if store.url == DEFAULT_URL else f" --store {store.url}"
-        click.echo(f"`cereval resume {outcome.run_id}{where}` goes on from here", err=True)
+        more = f" --max-{outcome.spent} MORE" if outcome.spent in ("calls", "usd") else ""
+        click.echo(f"`cereval resume {outcome.run_id}{where}{more}` goes on from here", err=True)
 
 
 def certificate_path(output: str | None, store: Store, run_id: str) -> Path:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cereval.methods.certified import CertifiedMethod
 from cereval.runner.limits import UNLIMITED, Limits, Spending
-from cereval.runner.progress import calls_to_goal
+from cereval.runner.progress import calls_afresh
 from cereval.sessions.base import AskTell, MethodSession
 
 LEAST = 20
@@ -64,7 +64,7 @@ def foreseen(session: AskTell, spending: Spending, limits: Limits, pace: Pace) -
         return None
     drawn, last, found = session.n_drawn, session.horizon, int(SURE * calls / session.asked)
     if last is None:
-        wanted = calls_to_goal(session)
+        wanted = calls_afresh(session)
         return found if drawn < found and (wanted is None or found < wanted) else None
     found = max(found, drawn + max(limits.connections, int(NEAR * drawn)))
     return found if drawn >= last or abs(found - last) > APART * last else None

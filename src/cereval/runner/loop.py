@@ -27,7 +27,7 @@ from cereval.records import Draw
 from cereval.runner.executor import EndOfAnswers, Executor
 from cereval.runner.horizon import Pace, foreseen
 from cereval.runner.limits import Limits
-from cereval.runner.progress import Observer, Progress, calls_to_goal, expected_calls
+from cereval.runner.progress import Observer, Progress, calls_afresh, expected_calls
 from cereval.runner.start import CHANGED, Start, Voice, check_stored, scores_of
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import Change
@@ -518,7 +518,7 @@ class Window:
         if session.n_evaluated < FEWEST or not isinstance(session.goal, Estimate):
             return 0
         # A budget ends the draws by itself: only the goal can come while calls are out.
-        expected = calls_to_goal(session) or 0
+        expected = calls_afresh(session) or 0
         sure = int(SURE * (expected - session.n_evaluated) - sqrt(expected))
         return max(min(sure, MOST_AHEAD * self.connections), 0)
 

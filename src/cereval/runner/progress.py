@@ -98,9 +98,19 @@ def calls_to_goal(session: AskTell) -> int | None:
     return _forecast(session, _information_to_go)
 
 
-def calls_of_new_run(session: AskTell) -> int | None:
-    """Forecast the results that a run takes which has worked towards this goal from its first draw on."""
+def calls_afresh(session: AskTell) -> int | None:
+    """Forecast the results of a run that has worked towards this goal from its first draw on."""
     return _forecast(session, _information_of_new_run)
+
+
+DEAR = 1.15
+"""Times a new run's results from which on going on with a run is worth a word."""
+
+
+def cheaper_afresh(session: AskTell) -> int | None:
+    """Forecast the results that a new run would take; None where going on is about as cheap, or nothing can be told."""
+    going_on, afresh = calls_to_goal(session), calls_afresh(session)
+    return None if going_on is None or afresh is None or going_on < DEAR * afresh else afresh
 
 
 def _forecast(

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from cereval.errors import StoreError
 from cereval.kinds.base import Kind
@@ -16,7 +16,7 @@ from cereval.records import Certified
 from cereval.runner.executor import Counted, Executor
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
-from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal
+from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
 from cereval.runner.start import Start, run_ids
 from cereval.sessions.base import AskTell
@@ -35,6 +35,9 @@ STOPPING = "stopping"
 """The status of a run that somebody elsewhere asked to stop; whoever works on it does, as at Ctrl-C."""
 LOOK_S = 1.0
 """How often a run looks whether somebody asked it to stop."""
+
+
+Spent = Literal["calls", "usd", "minutes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,10 @@ class Outcome:
     """The table or the flags that the cost was worked out with."""
     calls_to_go: int | None = None
     """Calls that the goal would still take, by forecast; None where it is reached, or nothing can be said."""
+    calls_afresh: int | None = None
+    """Calls that a new run would take, by forecast, where that is worth a word."""
+    spent: Spent | None = None
+    """The limit that ended it."""
 
 
 async def run(
@@ -123,6 +130,7 @@ def _outcome(
 ) -> Outcome:
     session, end = begun.session, loop.end or "goal"
     result = session.result()
+    spent = _spent(result, end, loop.limits)
     if end in ("usd", "minutes") and not session.done:
         result = replace(result, stopped="budget")
     certificate = begun.certificate(result)
@@ -149,6 +157,8 @@ def _outcome(
         kept=(before + (counted.kept if counted else 0)) * each,
         priced_by=priced_by,
         calls_to_go=_calls_to_go(session, result, each),
+        calls_afresh=_calls_afresh(session, result, each),
+        spent=spent,
         kept_since=_oldest(begun, store, counted) if before or (counted and counted.kept) else None,
     )
 
@@ -159,6 +169,22 @@ def _calls_to_go(session: AskTell, result: Certified, each: int) -> int | None:
         return None
     total = calls_to_goal(session)
     return None if total is None else max(total - session.n_evaluated, 1) * each
+
+
+def _calls_afresh(session: AskTell, result: Certified, each: int) -> int | None:
+    if result.stopped not in ("budget", "running"):
+        return None
+    afresh = cheaper_afresh(session)
+    return None if afresh is None else afresh * each
+
+
+def _spent(result: Certified, end: End, limits: Limits) -> Spent | None:
+    """Return the limit that kept a session from going on."""
+    if result.stopped == "running" and end == "minutes":
+        return "minutes"
+    if result.stopped == "running" and end == "usd" and limits.max_usd is not None:
+        return "usd"
+    return "calls" if result.stopped == "budget" else None
 
 
 def _oldest(begun: Start, store: Store, counted: Counted | None) -> float | None:

@@ -26,7 +26,7 @@ from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.limits import Spending
 from cereval.runner.past import keys_of, past_of, past_table
-from cereval.runner.progress import calls_of_new_run, calls_to_goal
+from cereval.runner.progress import calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import CHUNK, Change, Log, Teller, replayed
@@ -381,20 +381,16 @@ def changed(begun: Start, store: Store, change: Change) -> Start:
     return replace(begun, changes=(*begun.changes, change), notes=(*begun.notes, note))
 
 
-DEAR = 1.15
-"""Times a new run's results from which on going on with a run is worth a word."""
-
-
 def price_of_going_on(begun: Start) -> tuple[str, ...]:
     """Return what a run with a new goal or budget will cost, where a new one is likely to take fewer results.
 
     The bets so far were placed on the first: what they did not win is lost to a closer goal and to a larger budget
     (`benchmarks.closer` has the price, and what was forecast).
     """
-    session = begun.session
-    calls, afresh = calls_to_goal(session), calls_of_new_run(session)
-    if session.done or not begun.changes or calls is None or afresh is None or calls < DEAR * afresh:
+    afresh = cheaper_afresh(begun.session) if begun.changes and not begun.session.done else None
+    if afresh is None:
         return ()
+    calls = calls_to_goal(begun.session)
     return (
         f"the stakes so far were placed on an earlier goal or budget: going on takes about {calls:,} results in all, "
         f"where a new run takes about {afresh:,} and asks nothing again that is answered already",

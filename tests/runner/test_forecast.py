@@ -1,0 +1,93 @@
+"""What a run says that it will still take, and what it says where a new run would take less."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.runner.runs import data, finish, model_for, stored
+
+from cereval.cli.running import kept_line, run_rows, suggest_resuming
+from cereval.goals import Estimate
+from cereval.runner.progress import calls_afresh, calls_to_goal, cheaper_afresh
+from cereval.runner.run import Outcome
+from cereval.sessions.mean import Session
+from cereval.store.base import Store
+
+SIZE = 2000
+EPS = 0.03
+SEEDS = 6
+
+
+def played(mean: float, seed: int, budget: int | None = None) -> tuple[Session, np.ndarray[Any, Any]]:
+    ones = (np.arange(SIZE) < round(mean * SIZE)).astype(np.float64)
+    scores = np.random.default_rng(seed).permutation(ones)
+    session = Session(SIZE, goal=Estimate(EPS), budget=budget, seed=seed)
+    go_on(session, scores, 100)
+    return session, scores
+
+
+def go_on(session: Session, scores: np.ndarray[Any, Any], calls: int = SIZE) -> None:
+    while not session.done and session.n_evaluated < calls:
+        for draw in session.ask(1):
+            session.tell(draw, float(scores[draw.item]))
+
+
+@pytest.mark.parametrize("mean", [0.5, 0.8, 0.1])
+@pytest.mark.parametrize("budget", [None, 100])
+def test_the_forecast_after_100_results_is_within_a_quarter_of_what_it_takes(mean: float, budget: int | None) -> None:
+    forecast, taken = [], []
+    for seed in range(SEEDS):
+        session, scores = played(mean, seed, budget)
+        forecast.append(calls_to_goal(session) or 0)
+        session.change(Estimate(EPS).spec(), None)
+        go_on(session, scores)
+        taken.append(session.n_evaluated)
+    assert np.mean(forecast) == pytest.approx(np.mean(taken), rel=0.25)
+
+
+def test_a_new_run_is_cheaper_after_a_budget_and_not_without() -> None:
+    for seed in range(SEEDS):
+        undisturbed, _ = played(0.5, seed)
+        assert cheaper_afresh(undisturbed) is None
+        spent, scores = played(0.5, seed, budget=100)
+        afresh = cheaper_afresh(spent)
+        assert afresh == calls_afresh(spent)
+        spent.change(Estimate(EPS).spec(), None)
+        go_on(spent, scores)
+        go_on(undisturbed, scores)
+        assert afresh is not None
+        assert abs(afresh - undisturbed.n_evaluated) < abs(afresh - spent.n_evaluated)
+
+
+def ended(store: Store, **limits: Any) -> Outcome:
+    pool = data(400)
+    return finish(
+        pool, store, model_for(pool), goal={"goal": "estimate", "eps": 0.04}, connections=2, **limits
+    )
+
+
+def test_a_spent_budget_is_named_and_what_a_new_run_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = stored(tmp_path)
+    spent, again = ended(store, max_calls=40), ended(store, max_calls=40)
+    assert (spent.spent, again.spent, again.asked) == ("calls", "calls", 0)
+    assert kept_line(again).startswith("nothing was asked: --max-calls is used up; 40 answers were there")
+    rows = dict(run_rows(spent, tmp_path))
+    assert f"a new run takes about {spent.calls_afresh}" in str(rows["still needed"])
+    suggest_resuming(spent, store)
+    assert f"resume {spent.run_id}" in (said := capsys.readouterr().err)
+    assert "--max-calls MORE` goes on from here" in said
+
+
+def test_spent_minutes_are_there_again_for_the_next_sitting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = stored(tmp_path)
+    outcome = ended(store, limits={"max_minutes": 1e-9})
+    assert outcome.spent == "minutes"
+    suggest_resuming(outcome, store)
+    assert "MORE" not in capsys.readouterr().err
