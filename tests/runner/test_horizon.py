@@ -11,6 +11,7 @@ import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
 from cereval.certificate.verify import verify
+from cereval.cli.running import kept_line
 from cereval.models.base import Messages, Reply
 from cereval.runner.run import Outcome
 from cereval.runner.start import changes_of
@@ -73,6 +74,13 @@ def test_a_horizon_is_recorded_even_if_the_run_ends_while_it_is_written(
     spent = finished(store, max_usd=0.01 * (CALLS - 2))
     assert [change.as_dict() for change in changes_of(store, spent.run_id)] == spent.certificate["changes"]
     assert store.run(spent.run_id).status != "changed"
+
+
+def test_money_that_is_spent_is_named_when_a_run_is_to_go_on(tmp_path: Path) -> None:
+    store = stored(tmp_path)
+    first, again = finished(store, max_usd=0.3), finished(store, max_usd=0.3)
+    assert (first.spent, again.spent, again.asked) == ("usd", "usd", 0)
+    assert "--max-usd is used up" in kept_line(again)
 
 
 def test_a_run_that_goes_on_with_more_money_gets_a_new_horizon(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -
     # Quick and strict first: texts may take a while to embed.
     weights = _weights(table, model, flags)
     side = _side_information(table, model, flags)
-    kept = scored_rows(column)
+    kept = scored_rows(column, model)
     arrays = {
         "weights": weights,
         "embeddings": side.embeddings,
@@ -211,7 +211,7 @@ def _left_out(count: int) -> tuple[str, ...]:
     return (f"{count:,} items without a score are not part of the pool",) if count else ()
 
 
-def scored_rows(column: Floats) -> Any:
+def scored_rows(column: Floats, model: str) -> Any:
     """Return the rows of a column that have a score."""
     import numpy as np
 
@@ -220,7 +220,9 @@ def scored_rows(column: Floats) -> Any:
 
     kept = np.flatnonzero(~np.isnan(checked_scores(column)))
     if not len(kept):
-        raise InvalidInput("scores", "at least one score that is not NaN", f"{len(column)} values")
+        raise InvalidInput(
+            "--model", "a column with scores", f"{model}, which has none for all {len(column):,} items"
+        )
     return kept
 
 

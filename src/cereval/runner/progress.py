@@ -133,6 +133,7 @@ def _forecast(
 
 
 def _information_to_go(goal: Estimate | Threshold, delta: float, method: CertifiedMethod) -> float:
+    """Return what fixed-n tests still need with the capital that is left, times the price of looking all the time."""
     if isinstance(goal, Threshold):
         return _information_of_new_run(goal, delta, method)
     return NOW.share * method.information_to_go(goal.eps)
