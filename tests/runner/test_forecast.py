@@ -37,7 +37,9 @@ def go_on(session: Session, scores: np.ndarray[Any, Any], calls: int = SIZE) -> 
 
 @pytest.mark.parametrize("mean", [0.5, 0.8, 0.1])
 @pytest.mark.parametrize("budget", [None, 100])
-def test_the_forecast_after_100_results_is_within_a_quarter_of_what_it_takes(mean: float, budget: int | None) -> None:
+def test_the_forecast_after_100_results_is_within_a_quarter_of_what_it_takes(
+    mean: float, budget: int | None
+) -> None:
     forecast, taken = [], []
     for seed in range(SEEDS):
         session, scores = played(mean, seed, budget)
