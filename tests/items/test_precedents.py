@@ -31,6 +31,13 @@ def kindred(models: int, items: int = 400) -> Floats:
     return (np.random.default_rng(1).random(expected.shape) < expected).astype(np.float64)
 
 
+def checkpoints(models: int) -> Floats:
+    """Copies of one model, each with one answer in fifty at random."""
+    rng = np.random.default_rng(3)
+    one = (rng.random((400, 1)) < 0.7).astype(np.float64)
+    return np.where(rng.random((400, models)) < 0.02, rng.integers(2, size=(400, models)), one)
+
+
 def left_over(design_name: str, models: int, first: int) -> float:
     """The mean squared distance of forecasts from what each of the first models is expected to score, after 20
     results."""
@@ -48,7 +55,14 @@ def test_a_model_of_their_kind_is_known_sooner() -> None:
 
 
 @pytest.mark.parametrize(
-    "past", [kindred(int(FEWEST) - 1), np.tile(kindred(1), 80), np.ones((400, 80)), np.zeros((400, 0))]
+    "past",
+    [
+        kindred(int(FEWEST) - 1),
+        np.tile(kindred(1), 80),
+        checkpoints(80),
+        np.ones((400, 80)),
+        np.zeros((400, 0)),
+    ],
 )
 def test_few_models_copies_and_constants_set_no_precedent(past: Floats) -> None:
     assert PRECEDENTS not in history_designs(past, precedents=True)

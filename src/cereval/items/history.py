@@ -28,6 +28,9 @@ SWEEPS = 8
 MAX_RELATIVES = 100
 # Columns correlated beyond this count as copies, and a set of copies as one model.
 COPY = 0.9
+# Columns correlated beyond this are of one family. Of 40 to 120 models on MATH, GSM8K and AlpacaEval 99% of all pairs
+# are below .61; of copies that differ in every fiftieth answer nearly all are above .7.
+FAMILY = 0.6
 # Half a success and half a failure per item: finite logits for items that every past model solved, and on
 # MMLU the logit on which a new model's results are closest to linear.
 PSEUDO_COUNT = 0.5
@@ -41,7 +44,7 @@ class Traits:
     strongest first, scaled to variance 1, the others in proportion: a ridge on them is a ridge on the scores.
     relatives: items x past models, their scores about their means, missing ones from the factors: what a new
     model shares with one or two past ones of its family, which a few factors smooth away.
-    table: what was asked of the past models that were asked anything. votes: 1 / the number of copies of each.
+    table: what was asked of the past models that were asked anything. votes: 1 / the size of each one's family.
     """
 
     easiness: Floats
@@ -70,7 +73,7 @@ def summarise(table: Floats, counts: Floats | None = None) -> Traits:
     # Pairwise, over the items that both models saw: needs no filling in.
     together = _counted(seen.astype(np.float64), counts).T @ seen
     covariance = _counted(centred, counts).T @ centred / np.maximum(together, 1.0)
-    votes = _votes(covariance, together)
+    votes = _votes(covariance, together, COPY)
     loadings, scores = _principal_components(centred, seen.astype(np.float64), covariance, votes, counts)
     filled = np.clip(means + np.where(seen, centred, scores @ loadings.T), 0.0, 1.0)
     return Traits(
@@ -78,7 +81,7 @@ def summarise(table: Floats, counts: Floats | None = None) -> Traits:
         _ordered_factors(loadings, scores, votes, counts),
         _relatives((filled - means) * np.sqrt(votes), counts),
         table,
-        votes,
+        _votes(covariance, together, FAMILY),
     )
 
 
@@ -93,12 +96,12 @@ def _counted(rows: Floats, counts: Floats | None) -> Floats:
     return rows if counts is None else rows * counts[:, None]
 
 
-def _votes(covariance: Floats, together: Floats) -> Floats:
-    """Return 1 / the number of copies of each past model, itself included."""
+def _votes(covariance: Floats, together: Floats, alike: float) -> Floats:
+    """Return 1 / the number of past models like each, itself included: from a correlation of `alike` on they count."""
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
     # Chance correlations of a few common items are no evidence of a copy: shrink by the number in common.
     correlation = covariance / np.outer(deviation, deviation) * together / (together + 30.0)
-    likeness = np.clip((correlation - COPY) / (1.0 - COPY), 0.0, 1.0)
+    likeness = np.clip((correlation - alike) / (1.0 - alike), 0.0, 1.0)
     np.fill_diagonal(likeness, 1.0)
     return np.asarray(1.0 / likeness.sum(axis=1))
 

@@ -27,7 +27,7 @@ from cereval.items.logistic import posterior_covariance, posterior_mode
 Floats = NDArray[np.float64]
 
 FEWEST = 24.0
-"""Past models from which on they say what a new one is like, copies counted as one. With the 10 of MMLU the factors
+"""Past models from which on they say what a new one is like, families counted as one. With the 10 of MMLU the factors
 know each of them too well: 5 to 10% more variance left than with a fixed prior."""
 LEAST_ASKED = 30
 """Results of a past model for it to be counted among them."""
@@ -43,7 +43,7 @@ PSEUDO_MODELS = 5.0
 def precedented(design: Design, table: Floats, votes: Floats, counts: Floats | None) -> Design | None:
     """Return the design with the prior that past models make; None where they are too few.
 
-    table: items x past models, NaN where not asked. votes: 1 / the number of copies of each model. counts: how many
+    table: items x past models, NaN where not asked. votes: 1 / the size of each model's family. counts: how many
     items each row stands for.
 
     >>> line = Design.of(np.column_stack([np.ones(9), np.linspace(-1, 1, 9)]), 1.0)
