@@ -12,10 +12,14 @@ import json
 import sys
 
 import numpy as np
+from numpy.typing import NDArray
 from tests.golden.lines import HOME
 
 from cereval.goals import Estimate
+from cereval.methods.active import FIRST_WITH_PRECEDENTS
 from cereval.sessions.mean import Session
+
+Floats = NDArray[np.float64]
 
 TRACES = HOME / "traces.json"
 SIZE = 600
@@ -33,11 +37,20 @@ def scores(name: str) -> list[float]:
     return [float(score) for score in shapes[name]]
 
 
+def many_past_models() -> Floats:
+    """Return 0/1 scores of forty models that find the same items hard, each in its measure."""
+    rng = np.random.default_rng(6)
+    hard, sharp = rng.random((SIZE, 1)), rng.uniform(0.5, 2.0, size=40)
+    return (rng.random((SIZE, 40)) > hard**sharp).astype(np.float64)
+
+
 def traced(engine: int) -> dict[str, list[list[float]]]:
     """Return the intervals on the way and at the end, for each shape and way to draw."""
     groups = np.arange(SIZE) % 5
     past = np.clip(np.column_stack([np.array(scores("both ends")) + 0.2 * shift for shift in (-1, 1)]), 0, 1)
     ways = {"uniform": {"method": "uniform"}, "groups": {"groups": groups}, "history": {"history": past}}
+    if engine >= FIRST_WITH_PRECEDENTS:
+        ways["many past models"] = {"history": many_past_models()}
     return {
         f"{shape}, {way}, confidence {confidence}": _followed(
             Session(SIZE, goal=Estimate(0.04), seed=3, engine=engine, confidence=confidence, **side),
