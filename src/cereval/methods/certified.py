@@ -88,8 +88,9 @@ class Tuning:
     where scores are rare (see `stats.betting`). finest: steps of the grid per eps once the interval is nearly as
     narrow as was asked for. patience, overshoot: see `stats.bets.DeadlineBets`. far: standard errors by which the
     horizon takes the mean to be nearer to 1/2, in place of caution and surprise; 0: as those say. graded: patience
-    with scores between 0 and 1, whose variance is less well known. own_level: whether the horizon is that of the test
-    which the bets replicate, whose level is their share of alpha over 1 + overshoot, or that of a test of level alpha.
+    with scores between 0 and 1, whose variance is less well known; graded_margin: the least margin with them.
+    own_level: whether the horizon is that of the test which the bets replicate, whose level is their share of alpha
+    over 1 + overshoot, or that of a test of level alpha.
     ladder: earlier horizons, for whoever looks or stops on the way (see `stats.ladder`). beside: whether a threshold's
     test has intervals beside it from the start. cells: how many values the grid has at first, which is divided as the
     interval narrows; 0: as many as eps asks for. quick: bets by `stats.bets.quick_slope`. counts: whether 0/1 scores
@@ -109,6 +110,7 @@ class Tuning:
     overshoot: float = 0.05
     far: float = 0.0
     graded: float = 0.0
+    graded_margin: float = 0.0
     own_level: bool = False
     ladder: Rungs | None = None
     beside: bool = False
@@ -263,8 +265,10 @@ class CertifiedMethod(Method):
 
     def _information_needed(self, prospect: Prospect, eps: float) -> float:
         """Return the information at which a fixed-n test would have width 2 eps; less if the budget ends before."""
-        quantile = float(ndtri(1 - self._replicated_level))
-        needed = (1 + self.tuning.margin) * self._fixed_n_information(quantile, eps)
+        quantile, margin = float(ndtri(1 - self._replicated_level)), self.tuning.margin
+        if self._graded:
+            margin = max(margin, self.tuning.graded_margin)
+        needed = (1 + margin) * self._fixed_n_information(quantile, eps)
         if self._graded and self.tuning.graded:
             needed = max(needed, self.clock.total + self.tuning.graded * needed)
         budget = self._bets_aim.budget
