@@ -17,5 +17,5 @@ that grows finer as the interval narrows, has a rung for every doubling of the d
 which past models disagreed are asked sooner. 5 has, for uniform draws, the variance that 0/1 scores state themselves,
 nearer horizons and a ladder for the first 200 draws; and where the side of a mark is asked for, delta where its answer
 is decided. 6 learns from many past models, where they are known, what a new one is like, and then forecasts anew more
-often; bets on sides keep a horizon at every confidence. What was begun under one of them goes on, and is checked, under
-it."""
+often; uniform draws have a farther horizon with graded scores; bets on sides keep one at every confidence. What was
+begun under one of them goes on, and is checked, under it."""
