@@ -181,7 +181,8 @@ class SlowTable:
             wanted = (
                 clock.cautious_variance(self.tuning.caution, self.tuning.surprise) * (quantile / eps) ** 2
             )
-        needed = (1 + self.tuning.margin) * wanted
+        least = self.tuning.graded_margin if self.graded else 0.0
+        needed = (1 + max(self.tuning.margin, least)) * wanted
         if self.graded and self.tuning.graded:
             needed = max(needed, clock.total + self.tuning.graded * needed)
         if self.aim.budget is None:
