@@ -4,8 +4,9 @@
     python -m benchmarks.compare --out benchmarks/results/compare-YYYY-MM-DD.md
 
 Pairs of AlpacaEval's models at random, delta = .05, the default goal (the sign, or no difference larger than .02), all
-other models as history; beside it the same without history. The same pairs of AlpacaEval and of GSM8K by two revisions
-of the engine, asked for the sign and for "not worse by more than .02". Then scenes made to mislead
+other models as history; beside it the same without history, and asked whether the first is at least as good: equal
+models are then no mistake, and each answer has nearly all of delta. The same pairs of AlpacaEval and of GSM8K by two
+revisions of the engine, asked for the sign and for "not worse by more than .02". Then scenes made to mislead
 (`benchmarks.pair_scenes`): a run misses when any interval shown on the way was wrong, or its decision was. Bounds are
 the largest numbers that a true rate of delta stays within with probability 99%.
 """
@@ -37,11 +38,15 @@ BINS = ((0.0, 0.02, None), (0.02, 0.05, 240), (0.05, 0.1, 105), (0.1, 0.2, 60), 
 
 BEFORE = 4
 """The engine that the newest is played beside."""
+SIGN, REGRESSION, AS_GOOD = "which is better?", "not worse by more than .02?", "at least as good?"
 GOALS: dict[str, tuple[CompareGoal, float]] = {
-    "which is better?": (Sign(), 0.0),
-    "not worse by more than .02?": (NotWorse(0.02), -0.02),
+    SIGN: (Sign(), 0.0),
+    REGRESSION: (NotWorse(0.02), -0.02),
+    AS_GOOD: (NotWorse(0.0), 0.0),
 }
 """What is asked, and the difference at which its answer turns."""
+BESIDE = (SIGN, REGRESSION)
+"""Asked by two revisions of the engine."""
 WAYS_OFF = ((0.0, 1.0), (0.0, 0.02), (0.02, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 1.0))
 
 CHUNK = 20
@@ -56,7 +61,7 @@ class Pair:
     second: str
     seed: int
     history: bool
-    goal: str = "which is better?"
+    goal: str = SIGN
     engine: int = ENGINE
 
 
@@ -118,7 +123,7 @@ def beside(pairs: list[Pair]) -> list[Pair]:
     """The pairs with history, by both engines and for all goals."""
     return [
         replace(pair, goal=goal, engine=engine)
-        for goal in GOALS
+        for goal in BESIDE
         for engine in (BEFORE, ENGINE)
         for pair in pairs
         if pair.history
@@ -128,7 +133,8 @@ def beside(pairs: list[Pair]) -> list[Pair]:
 def engines_table(runs: list[Run]) -> str:
     rows = []
     for scores in dict.fromkeys(run.pair.scores for run in runs):
-        for goal, (_, turn) in GOALS.items():
+        for goal in BESIDE:
+            turn = GOALS[goal][1]
             ours = [run for run in runs if (run.pair.scores, run.pair.goal) == (scores, goal)]
             rows += [_engines_row(scores, goal, ours, turn, *limits) for limits in WAYS_OFF]
     header = [
@@ -196,6 +202,22 @@ def _bin_row(runs: list[Run], low: float, high: float, most: int | None) -> list
     ]
 
 
+def as_good(pairs: list[Pair]) -> list[Pair]:
+    """The pairs with history, asked whether the first is at least as good."""
+    return [replace(pair, goal=AS_GOOD) for pair in pairs if pair.history]
+
+
+def as_good_table(runs: list[Run]) -> str:
+    rows = []
+    for low, high, _ in BINS:
+        inside = [run for run in runs if low <= abs(run.difference) < high]
+        items = [run.result.n_evaluated for run in inside] or [0]
+        wrong = sum(run.missed for run in inside)
+        gap = f"{low:g} to {high:g}"
+        rows.append([gap, len(inside), f"{np.median(items):g}", f"{np.mean(items):.0f}", wrong])
+    return markdown([f"{AS_GOOD} true gap", "pairs", "median items", "mean", "anything wrong"], rows)
+
+
 def wrong_table(runs: list[Run]) -> str:
     rows = []
     for history in (True, False):
@@ -250,7 +272,9 @@ def main(
     quick: bool, pairs: int, runs: int, played: int, seed: int, cores: int, scores: Path, out: Path | None
 ) -> None:
     pairs, runs, played = (60, 40, 40) if quick else (pairs, runs, played)
-    measured = run_all(play, random_pairs(scores, pairs, seed), "pairs", cores) if pairs else []
+    chosen = random_pairs(scores, pairs, seed)
+    measured = run_all(play, chosen, "pairs", cores) if pairs else []
+    one_way = run_all(play, as_good(chosen), AS_GOOD, cores) if pairs else []
     tables = (scores, scores.parents[1] / BINARY / scores.name)
     twice = [one for path in tables for one in beside(random_pairs(path, played, seed))] if played else []
     engines = run_all(play, twice, "two engines", cores) if played else []
@@ -258,7 +282,7 @@ def main(
         Watched(name, range(at, min(at + CHUNK, runs))) for name in SCENES for at in range(0, runs, CHUNK)
     ]
     watched = run_all(play_scene, jobs, "scenes", cores)
-    parts = [items_table(measured), wrong_table(measured)] if measured else []
+    parts = [items_table(measured), wrong_table(measured), as_good_table(one_way)] if measured else []
     parts += [engines_table(engines)] if engines else []
     parts += [scenes_table(jobs, watched)] if jobs else []
     publish("Comparisons, AlpacaEval and scenes", "benchmarks.compare", "\n\n".join(parts), out)
