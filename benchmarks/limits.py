@@ -153,7 +153,8 @@ def win(chances: list[Chance], away: float, alpha: float) -> float:
     for left, chance in enumerate(reversed(chances), start=1):
         gains = np.copysign(1.0, away) * (away - chance.values)
         room = chance.highest - away if away > 0 else away - chance.lowest
-        bets = np.minimum(BETS * USUAL_SLOPE / np.sqrt(left * chance.variance), 0.9999 / room)
+        most = 0.9999 / max(room, 1e-9)
+        bets = np.minimum(BETS * USUAL_SLOPE / np.sqrt(left * chance.variance), most)
         value = best_of(value, gains, chance.weights, np.unique(bets))
     return float(np.interp(log(alpha), LOG_WEALTH, value))
 
