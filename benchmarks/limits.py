@@ -48,8 +48,9 @@ BEYOND = 1.35
 LOG_WEALTH = np.linspace(log(1e-5), 0.0, 320)
 """The grid of V: the logarithm of wealth x alpha."""
 STEP = float(LOG_WEALTH[1] - LOG_WEALTH[0])
-BETS = np.array([0.15, 0.3, 0.5, 0.7, 0.85, 1.0, 1.15, 1.35, 1.6, 2.0, 3.0])
-"""Tried at every step and wealth, in units of the normal test's first bet on the draws that are left."""
+BETS = np.append(0.1, np.geomspace(0.2, 3.2, 16))
+"""Tried at every step and wealth, in units of the normal test's first bet on the draws that are left. Twice as many
+lower the limit by .2% (MATH, AlpacaEval)."""
 USUAL_SLOPE = 2.3
 HALVINGS, TRIES = 4, 7
 
