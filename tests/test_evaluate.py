@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import cereval
@@ -291,6 +292,12 @@ def test_the_whole_plan_reaches_the_session() -> None:
         ([], truth, None, "items must be at least one item"),
         ("abc", truth, None, "items must be a list of items"),
         (5, truth, None, "items must be a list of items"),
+        (
+            pd.DataFrame({"a": [1, 2]}),
+            truth,
+            None,
+            "items must be a list of items, say frame.to_dict('records')",
+        ),
         (ITEMS, 5, None, "score must be a function"),
         (ITEMS, truth, 0, "max_connections must be a whole number >= 1, got 0"),
         (ITEMS, truth, 2.5, "max_connections"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import log
 
 import numpy as np
+import pandas as pd
 import pytest
 from benchmarks.coverage import most_misses
 from benchmarks.rank_families import FAMILIES, wrong_claims
@@ -257,3 +258,27 @@ def test_a_top_k_with_close_rivals_ends_at_its_goal() -> None:
         ranking = cereval.rank(table, goal=Top(4, 0.02), seed=seed)
         assert ranking.stopped == "goal"
         assert len(ranking.winners) == 4
+
+
+def test_a_goal_of_another_question_is_refused() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"goal must be that of a ranking: Order, Top or Beats, got Estimate"
+    ):
+        cereval.rank(np.eye(3), goal=cereval.Estimate(0.05))  # type: ignore[arg-type]
+
+
+def test_columns_of_a_data_frame_name_the_models() -> None:
+    frame = pd.DataFrame({"owl": [1.0] * 60, "wren": [0.0] * 60})
+    assert cereval.rank(frame, seed=1).order == (("owl", "wren"),)
+
+
+@pytest.mark.parametrize("budget", [1, 30, 31, 100])
+def test_looking_ahead_stays_within_the_budget(budget: int) -> None:
+    session = RankSession(50, ["a", "b", "c"], budget=budget, seed=0)
+    drawn = 0
+    while not session.done:
+        draws = session.ask(8)
+        drawn += sum(len(draw.models) for draw in draws)
+        assert drawn + len(session.ahead(1000)) <= budget
+        for draw in draws:
+            session.tell(draw, *(0.5 for _ in draw.models))

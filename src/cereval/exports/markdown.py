@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from cereval.exports.base import Exported
 from cereval.records import Table
-from cereval.text import interval, percent, printable
+from cereval.text import interval, percent, printable, signed_interval
 
 ESCAPED = {
     "&": "&amp;",
@@ -25,7 +25,7 @@ def text(found: Exported, url: str | None = None, **_: str) -> str:
         if url is None
         else f"[certificate `{found.digest[:16]}`]({_link(url)})"
     )
-    table = found.result.table() or _means(found)
+    table = found.result.table() or (_means(found) if found.parts else _differences(found))
     return "\n".join(
         [
             f"**{escaped(found.result.headline())}**",
@@ -53,6 +53,23 @@ def _means(found: Exported) -> Table:
     ]
     return Table(
         ("model", "data", "score", "certified interval", "confidence", "asked"), rows, numbers=(2, 3, 4, 5)
+    )
+
+
+def _differences(found: Exported) -> Table:
+    result = found.result
+    rows = [
+        (
+            part.name,
+            f"{part.estimate:+.1%}",
+            signed_interval(part.lower, part.upper),
+            percent(result.confidence),
+            f"{result.n_evaluated:,} of {result.n_items:,}",
+        )
+        for part in result.parts()
+    ]
+    return Table(
+        ("models", "difference", "certified interval", "confidence", "asked"), rows, numbers=(1, 2, 3, 4)
     )
 
 

@@ -279,6 +279,9 @@ def _is_async(score: Callable[..., Any]) -> bool:
 def _checked_items(items: Iterable[Any]) -> Sequence[Any]:
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
         raise InvalidInput("items", "a list of items", items)
+    if hasattr(items, "columns"):
+        # Iterating over a data frame gives its columns' names.
+        raise InvalidInput("items", "a list of items, say frame.to_dict('records')", type(items).__name__)
     found = items if isinstance(items, Sequence) else list(items)
     if not len(found):
         raise InvalidInput("items", "at least one item", found)

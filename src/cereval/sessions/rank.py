@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -288,7 +288,7 @@ class RankSession(AskTell):
                 "history", f"given from engine {FIRST_WITH_HISTORY} on", f"engine {self.revision}"
             )
         self.models = _checked_models(models)
-        self.goal: RankGoal = Order() if goal is None else goal
+        self.goal = _checked_goal(Order() if goal is None else goal)
         self.confidence = checked_confidence(confidence)
         super().__init__(Draws(None), None if budget is None else whole("budget", budget, 1))
         round_share = FIRST_ROUND_SHARE if self.revision < 3 else ROUND_SHARE
@@ -384,8 +384,11 @@ class RankSession(AskTell):
         """Return the next items of the shared order for the models that the goal still follows, those behind first.
 
         A round holds few calls; these are the rounds to come, unless a model is settled before. They have no number
-        yet (`index` -1): the session asks them again in their turn, and their answers are there.
+        yet (`index` -1): the session asks them again in their turn, and their answers are there. There are no more than
+        the budget leaves: what it cannot reach would be paid for in vain.
         """
+        if self.budget is not None:
+            count = min(count, max(self.budget - int(self._ends.sum()), 0))
         wanted = np.flatnonzero(self.goal.open(self._standing).any(axis=1))
         reached = {} if self.done else {int(model): int(self._ends[model]) for model in wanted}
         draws: list[Draw] = []
@@ -494,6 +497,12 @@ def _race(pool: Pool, seed: int) -> Race | None:
     return Race.drawn(race_weights(squares), NOISE + (1 - NOISE) * squares, entropy)
 
 
+def _checked_goal(goal: object) -> RankGoal:
+    if not hasattr(goal, "pairs"):
+        raise InvalidInput("goal", "that of a ranking: Order, Top or Beats", goal)
+    return cast(RankGoal, goal)
+
+
 def _checked_models(models: Sequence[str]) -> tuple[str, ...]:
     names = tuple(models) if not isinstance(models, str) else (models,)
     if len(names) < 2 or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
@@ -514,8 +523,9 @@ def rank(
 ) -> Ranking:
     """Rank the columns of `scores` (items x models, in [0, 1]), asking only for the scores it needs.
 
-    history: items x past models, none of those ranked; items on which they disagree are asked sooner. `batch` draws are
-    in flight at a time; the result does not depend on it.
+    models: their names; those of its columns where `scores` is a data frame. history: items x past models, none of
+    those ranked; items on which they disagree are asked sooner. `batch` draws are in flight at a time; the result does
+    not depend on it.
 
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.uniform(size=(500, 4)) < [0.8, 0.5, 0.5, 0.2]
@@ -525,7 +535,7 @@ def rank(
     (('a',), 'goal', True)
     """
     values = checked_table(scores)
-    names = [f"model {i}" for i in range(values.shape[1])] if models is None else list(models)
+    names = _column_names(scores, values.shape[1]) if models is None else list(models)
     if len(names) != values.shape[1]:
         raise InvalidInput("models", f"one name for each of the {values.shape[1]} columns", names)
     session = RankSession(
@@ -533,6 +543,12 @@ def rank(
     )
     ranking: Ranking = drive(session, values, batch)
     return ranking
+
+
+def _column_names(scores: ArrayLike, count: int) -> list[str]:
+    """Return the names that a data frame has for its columns, or numbers."""
+    names = [str(name) for name in getattr(scores, "columns", ())]
+    return names if len(names) == count else [f"model {place}" for place in range(count)]
 
 
 def checked_table(scores: ArrayLike) -> Floats:
