@@ -296,7 +296,7 @@ def test_the_whole_plan_reaches_the_session() -> None:
             pd.DataFrame({"a": [1, 2]}),
             truth,
             None,
-            "items must be a list of items, say frame.to_dict('records')",
+            "items must be a list of items, say frame",
         ),
         (ITEMS, 5, None, "score must be a function"),
         (ITEMS, truth, 0, "max_connections must be a whole number >= 1, got 0"),
