@@ -270,15 +270,3 @@ def test_a_goal_of_another_question_is_refused() -> None:
 def test_columns_of_a_data_frame_name_the_models() -> None:
     frame = pd.DataFrame({"owl": [1.0] * 60, "wren": [0.0] * 60})
     assert cereval.rank(frame, seed=1).order == (("owl", "wren"),)
-
-
-@pytest.mark.parametrize("budget", [1, 30, 31, 100])
-def test_looking_ahead_stays_within_the_budget(budget: int) -> None:
-    session = RankSession(50, ["a", "b", "c"], budget=budget, seed=0)
-    drawn = 0
-    while not session.done:
-        draws = session.ask(8)
-        drawn += sum(len(draw.models) for draw in draws)
-        assert drawn + len(session.ahead(1000)) <= budget
-        for draw in draws:
-            session.tell(draw, *(0.5 for _ in draw.models))

@@ -49,8 +49,11 @@ class Made:
         pass
 
 
-def ranked(store: Store, models: Sequence[Made], connections: int = 8, **limits: Any) -> Loop:
-    plan = several(POOL, "rank", Order(tie=0.2).spec(), [model.name for model in models], method="pairs")
+def ranked(
+    store: Store, models: Sequence[Made], connections: int = 8, budget: int | None = None, **limits: Any
+) -> Loop:
+    names = [model.name for model in models]
+    plan = several(POOL, "rank", Order(tie=0.2).spec(), names, method="pairs", max_calls=budget)
 
     async def go() -> Loop:
         async with AnswerWriter(store) as writer:
@@ -73,6 +76,14 @@ def test_money_is_not_overspent(tmp_path: Path) -> None:
     assert loop.end == "usd"
     assert sum(model.asked for model in models) == 50
     assert loop.spending.cost_usd == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("connections", [1, 8, 64])
+def test_calls_are_not_overspent_for_idle_connections(tmp_path: Path, connections: int) -> None:
+    models = [Made("good", 0.95), Made("fair", 0.6), Made("alike", 0.55), Made("poor", 0.1)]
+    loop = ranked(stored(tmp_path), models, connections, budget=60)
+    assert loop.session.result().stopped == "budget"
+    assert sum(model.asked for model in models) == 60
 
 
 def test_a_cheap_model_says_nothing_about_the_price_of_a_dear_one(tmp_path: Path) -> None:

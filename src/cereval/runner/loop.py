@@ -226,11 +226,15 @@ class Loop:
         return [Call(draw, model, place) for model in missing if (model, place) not in self._early]
 
     async def _look_ahead(self) -> list[Call]:
-        """Put draws in line that will come unless the session turns elsewhere, where connections would idle."""
+        """Put draws in line that will come unless the session turns elsewhere, where connections would idle.
+
+        Not where calls are counted: one that is not needed would be paid for beyond the budget.
+        """
         # Half of them are out while the answers of the other half wait for their round.
         count = MOST_EARLY * self.limits.connections - len(self._early)
         busy = len(self._ready) + len(self._spare) >= self.limits.connections
-        if count <= 0 or busy or not getattr(self.executor, "asks", True):
+        counted = self.session.budget is not None
+        if count <= 0 or busy or counted or not getattr(self.executor, "asks", True):
             return []
         calls = [
             Call(draw, model, self.session.place(draw))

@@ -384,11 +384,8 @@ class RankSession(AskTell):
         """Return the next items of the shared order for the models that the goal still follows, those behind first.
 
         A round holds few calls; these are the rounds to come, unless a model is settled before. They have no number
-        yet (`index` -1): the session asks them again in their turn, and their answers are there. There are no more than
-        the budget leaves: what it cannot reach would be paid for in vain.
+        yet (`index` -1): the session asks them again in their turn, and their answers are there.
         """
-        if self.budget is not None:
-            count = min(count, max(self.budget - int(self._ends.sum()), 0))
         wanted = np.flatnonzero(self.goal.open(self._standing).any(axis=1))
         reached = {} if self.done else {int(model): int(self._ends[model]) for model in wanted}
         draws: list[Draw] = []
