@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cereval import replay
+from cereval import evaluate, replay
 from cereval.errors import InvalidInput
-from cereval.goals import Estimate, Threshold, goal_from_spec
+from cereval.goals import Estimate, NotWorse, Sign, Threshold, goal_from_spec
 from cereval.sessions.mean import Session
 
 NAN, INF = float("nan"), float("inf")
@@ -118,6 +118,13 @@ CASES: dict[str, tuple[Callable[[], Any], str, str, str]] = {
     ),
     "unknown target": (lambda: Session(9, target="world"), "target", "benchmark", "world"),
     "no goal": (lambda: Session(9, goal=0.02), "goal", "Estimate(eps)", "0.02"),  # type: ignore[arg-type]
+    "goal of two models": (lambda: replay([1, 0], goal=Sign()), "goal", "about one model", "Sign("),
+    "evaluated for two": (
+        lambda: evaluate([1, 2], lambda _: 1.0, goal=NotWorse(0.1)),
+        "goal",
+        "about one model",
+        "NotWorse(",
+    ),
     "unknown goal": (lambda: goal_from_spec({"goal": "rank"}), "goal", "one of estimate, threshold", "rank"),
     "budget 0": (lambda: Session(9, budget=0), "budget", ">= 1", "0"),
     "seed -1": (lambda: Session(9, seed=-1), "seed", ">= 0", "-1"),

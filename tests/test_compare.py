@@ -253,3 +253,19 @@ def test_scores_are_checked_and_told_once() -> None:
     session.tell(draw, True, 0.0)
     with pytest.raises(Misuse, match="already"):
         session.tell(draw, 1.0, 0.0)
+
+
+def test_series_in_another_order_are_refused() -> None:
+    pd = pytest.importorskip("pandas")
+    first = pd.Series([1.0, 0.0, 1.0], index=["a", "b", "c"])
+    assert compare(first, first * 0).n_items == 3
+    assert compare(first, pd.Series([1.0, 0.0, 1.0], index=[3, 4, 5])).n_items == 3
+    with pytest.raises(
+        InvalidInput, match=r"scores_b must be in the order of the others \(row 1 is 'b' there\)"
+    ):
+        compare(first, first.loc[["a", "c", "b"]])
+    with pytest.raises(
+        InvalidInput, match=r"scores_b must be in the order of the others \(row 0 is 'a' there\)"
+    ):
+        compare(first, pd.Series([1.0, 0.0, 1.0], index=["b", "c", "z"]))
+    assert compare(first, pd.Series([1.0, 0.0, 1.0], index=["a", "b", "z"])).n_items == 3

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cereval import replay
+from cereval.errors import InvalidInput
 from cereval.experiments.populations import clusters
 from cereval.goals import Estimate, Threshold
 from cereval.items.pool import Pool
@@ -116,3 +117,16 @@ def test_a_masked_score_is_a_missing_one() -> None:
     history = np.ma.masked_array(np.ones((100, 1)), mask=np.ones((100, 1), dtype=bool))
     assert replay(scores, goal=Estimate(0.01)).n_items == 80
     assert np.isnan(Pool.build(100, history=history).history).all()
+
+
+@pytest.mark.parametrize("field", ["weights", "groups", "history"])
+def test_what_is_known_of_items_in_another_order_is_refused(field: str) -> None:
+    pd = pytest.importorskip("pandas")
+    scores = pd.Series([1.0, 0.0, 1.0], index=["a", "b", "c"])
+    known = pd.Series([1, 2, 3], index=["a", "b", "c"])
+    values = known.to_frame() if field == "history" else known
+    assert replay(scores, **{field: values / 3}).n_items == 3
+    with pytest.raises(
+        InvalidInput, match=rf"{field} must be in the order of the others \(row 0 is 'a' there\)"
+    ):
+        replay(scores, **{field: values[::-1]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cereval.certificate.seal import Seal
-from cereval.errors import InvalidInput
+from cereval.errors import InvalidInput, NotBegun
 from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec
 from cereval.kinds import kind_of
 from cereval.records import Certified
@@ -129,7 +129,7 @@ class Bounds:
     """Say what a run is allowed besides its settings, and no part of them: it may change from one resume to the next.
 
     lessons: the earlier runs that it may learn from where it begins now, and how many draws of each; None: all.
-    further_calls: at most so many calls from now on.
+    further_calls: at most so many calls from now on; 0: what is in the store is read, and nothing begun.
     """
 
     lessons: Mapping[str, int] | None = None
@@ -304,6 +304,10 @@ async def _carried_out(
             )
         else:
             plan = sealed_plan(read_seal(Path(seal)), work.plan, work.items, store, history=request.history)
+        if bounds.further_calls == 0 and plan.run_id not in {
+            run_id for run_id, _ in store.plans(plan.data_hash)
+        }:
+            raise NotBegun(f"run {plan.run_id} was not begun, and no call may be made")
         outcome = await carry_out(work, plan, store, observer, reuse=reuse)
         gone = store.url in ("sqlite://", "sqlite:///:memory:")
         return RunResult(outcome, store.url, tuple(answers_of(outcome, store)) if gone else None)
@@ -430,7 +434,8 @@ def _on_disk(data: Any) -> Iterator[str]:
     import json
     from tempfile import TemporaryDirectory
 
-    rows = data.to_dict("records") if hasattr(data, "to_dict") else list(data)
+    rows = data.to_dict("records") if hasattr(data, "to_dict") else data
+    rows = list(rows) if isinstance(rows, Iterable) else [rows]
     if not all(isinstance(row, Mapping) for row in rows):
         raise InvalidInput("data", "a file, or a list of dictionaries", data)
     with TemporaryDirectory() as folder:

@@ -71,6 +71,10 @@ class Busy(StoreError):
     """Another process works on the run now."""
 
 
+class NotBegun(StoreError):
+    """There is no such run to go on with, and none may be begun."""
+
+
 def shown(value: object, limit: int = 80) -> str:
     """Return the `repr` of a value, cut to one short line, so that an error never floods the terminal."""
     text = " ".join(repr(value).split())

@@ -128,6 +128,10 @@ def test_no_history_can_be_said(command: str, scores: Path, capsys: pytest.Captu
         (["--model", "new", "--model", "new"], "two different models"),
         (["--model", "new", "--model", "odl"], "did you mean 'old'"),
         (["--model", "new", "--model", "old", "--eps", "0.1", "--not-worse", "0.1"], "one at a time"),
+        (
+            ["--model", "new", "--model", "old", "--within", "0.1", "--not-worse", "0.2"],
+            "--within and --not-worse must be given one at a time, got [0.1, 0.2]",
+        ),
     ],
 )
 def test_mistakes_are_one_line(

@@ -65,7 +65,11 @@ def test_a_session_kept_in_a_file_is_extended_by_the_items_that_are_new(
     ("more", "said"),
     [
         (["--versions", "x"], "--versions"),
-        (["--versions", "0.5,0.4"], "sizes"),
+        (
+            ["--versions", "0.5,0.4"],
+            "--versions must be growing shares up to 1, or numbers of items up to 50",
+        ),
+        (["--versions", "0.001,1"], "got '0.001,1'"),
         (["--versions", "0.5", "--items", "i.csv", "--by", "c"], "--versions"),
         (["--by", "c"], "--by"),
         (["--eps", "2"], "eps"),
@@ -76,6 +80,12 @@ def test_what_makes_no_sense_is_refused_in_one_line(
 ) -> None:
     assert main(["extend", write(tmp_path / "s.csv", 50), "--model", "m", *more]) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["--model", "openai/m"]])
+def test_a_run_without_data_asks_for_the_data(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["extend", "ba27b93c9ad3", *more]) == 1
+    assert "--data must be given with RUN" in capsys.readouterr().err
 
 
 def test_a_saved_session_keeps_its_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

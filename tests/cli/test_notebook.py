@@ -62,6 +62,7 @@ def test_a_gate_decides_by_what_is_served_now(capsys: Capture) -> None:
     Path("served.py").write_text("def answer(question):\n    return 'no'\n")
     worse = told(capsys, *gate, code=2)
     assert (worse["decision"], worse["kept"]) == ("below", 0)
+    assert told(capsys, *gate, "--max-age", "1d", code=2)["run_id"] == worse["run_id"], "the newest"
 
 
 def test_an_edited_scorer_scores_again(capsys: Capture) -> None:
@@ -149,6 +150,28 @@ def test_questions_are_handed_out_and_told_in_any_order(capsys: Capture) -> None
     assert main(["tell", run, "bad.jsonl"]) == 1
 
 
+def test_what_could_not_be_written_is_not_out(capsys: Capture) -> None:
+    run = ran(capsys, model="external/people", code=3)["run_id"]
+    Path("folder").mkdir()
+    assert main(["ask", run, "-n", "40", "-o", "nowhere/a.csv"]) == 1
+    assert told(capsys, "ask", run, "-n", "40", "-o", "a.csv")["rows"] > 9
+    assert main(["ask", run, "-n", "40", "-o", "b.csv"]) == 0
+    assert "no question to hand out: " in (line := capsys.readouterr().out)
+    assert "are out, as many as may be" in line
+    assert main(["ask", run, "-o", "b.csv", "--lease", "long"]) == 1
+    assert "--lease must be a number and a unit" in capsys.readouterr().err
+
+
+def test_several_models_are_asked_outside_or_none(capsys: Capture) -> None:
+    both = ["compare", "q.jsonl", "--model", "external/new", "--scorer", "exact", "--display", "none"]
+    run = told(capsys, *both, "--model", "external/old", code=3)["run_id"]
+    assert told(capsys, "ask", run, "-n", "6", "-o", "a.jsonl")["rows"] == 6
+    models = {json.loads(line)["model"] for line in Path("a.jsonl").read_text().splitlines()}
+    assert models == {"external/new", "external/old"}
+    assert main([*both, "--model", "scripted/0.7"]) == 1
+    assert "--model must be external/NAME for all models of a run, or for none" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("scorer", "words"),
     [("python:target.py:score", "the second argument is the item"), ("choice", "has no choices")],
@@ -159,12 +182,58 @@ def test_a_scorer_that_cannot_fit_is_refused_first(scorer: str, words: str, caps
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("scorer", "words"),
+    [
+        ("exact", "--judge must be left out for the scorer `exact`, got 'openai/j'"),
+        ("grad", "--scorer must be a known name (did you mean 'grade'?)"),
+        (
+            "grade",
+            "the judge openai/j cannot be asked: OPENAI_API_KEY is not set; export your key, or give --judge-base-url",
+        ),
+    ],
+)
+def test_a_key_is_asked_for_only_where_a_judge_is_of_use(
+    scorer: str, words: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["run", "q.jsonl", "--model", "scripted/0.7", "--scorer", scorer, "--judge", "openai/j"]) == 1
+    assert words in capsys.readouterr().err
+
+
 def test_flags_that_would_be_ignored_are_refused(capsys: Capture) -> None:
     Path("s.csv").write_text("item,a,b\n" + "".join(f"{n},1,0\n" for n in range(40)))
     assert main(["compare", "s.csv", "--model", "a", "--model", "b", "--tag", "x"]) == 1
     run = ran(capsys)["run_id"]
     assert main(["rescore", run, "--rubric", "be strict"]) == 1
     assert "--rubric" in capsys.readouterr().err
+
+
+def test_an_age_without_effect_is_said(capsys: Capture) -> None:
+    asked = ["run", "q.jsonl", "--model", "scripted/0.7", "--eps", "0.15", "--display", "none"]
+    assert main([*asked, "--fresh", "--max-age", "7d"]) == 0
+    assert "--max-age has no effect with --fresh" in capsys.readouterr().err
+
+
+def test_of_reusing_and_its_age_a_flag_wins_over_the_file(capsys: Capture) -> None:
+    ran(capsys)
+    for setting, flags, some in (
+        ("fresh: true", ["--max-age", "7d"], True),
+        ("max_age: 7d", ["--fresh"], False),
+    ):
+        Path("task.yaml").write_text(f"data: q.jsonl\nmodel: scripted/0.7\neps: 0.15\nseed: 9\n{setting}\n")
+        assert bool(told(capsys, "run", "task.yaml", *flags, "--display", "none")["kept"]) == some
+
+
+def test_names_that_nothing_has_are_refused_with_those_there_are(capsys: Capture) -> None:
+    run = ran(capsys)["run_id"]
+    assert main(["trend", "p.jsonl"]) == 1
+    assert "DATA must be a question file, or the data of a run" in (line := capsys.readouterr().err)
+    assert "did you mean 'q.jsonl'?), got 'p.jsonl'" in line
+    assert main(["show", run, "--category", "c"]) == 1
+    assert "--category must be a category of the data (there are " in capsys.readouterr().err
+    assert told(capsys, "show", run, "--category", "a", "--contains", "nowhere")["rows"] == []
 
 
 def test_a_new_version_has_its_own_tags(capsys: Capture) -> None:

@@ -141,6 +141,19 @@ def test_certificate_and_page(table: Path, tmp_path: Path, capsys: pytest.Captur
     assert main(["verify", str(certificate)]) == 2
 
 
+def test_a_history_of_no_model_is_said(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    every = [word for name in (*MEANS, "gaps") for word in ("--model", name)]
+    _, found = run(capsys, str(table), "--history", "others", *every)
+    assert "history: no column is left to be past, `others` has no effect" in found["notes"]
+    _, found = run(capsys, str(table), "--history", "others")
+    assert not any("no column is left" in note for note in found["notes"])
+
+
+def test_a_doubt_without_effect_is_said(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rank", str(table), "--tie", "0.2", "--doubt", "0.2", "--prove-ties", "--seed", "0"]) == 0
+    assert "--doubt has no effect with --prove-ties" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [

@@ -49,7 +49,7 @@ def test_parquet_and_csv_agree(tmp_path: Path) -> None:
         ("item,a\n,1\n", "row 1: `item` is empty"),
         ("item,a\n1,50\n", "50 is no score"),
         ("item,a\n1,inf\n", "inf is no score"),
-        ("item,a\n1,yes please\n", "not numeric"),
+        ("item,a\n1,1\n2,\n3,yes please\n", "'a' is not numeric, item '3' has 'yes please'"),
         ("item,a,a\n1,1,1\n", "two columns called 'a'"),
         ("item,a\n1,1,1\n", "not readable as csv"),
     ],

@@ -11,6 +11,7 @@ import pytest
 from cereval.fleet.drive import Driver, Earlier, Row, jobs
 from cereval.fleet.file import Entry, read_fleet
 from cereval.fleet.plan import Outlook, Pool, Step, expected_calls, scheduled
+from cereval.fleet.result import planned_words
 from cereval.fleet.work import Job, about
 
 MODELS = [f"scripted/0.{number}" for number in range(5, 9)]
@@ -111,6 +112,51 @@ def test_a_budget_of_calls_is_kept_and_what_is_left_goes_round() -> None:
     assert sorted(row["stopped"] for row in short) == ["budget", "goal", "goal", "goal"]
 
 
+def test_what_comes_back_goes_to_the_urgent_first() -> None:
+    models = [
+        "scripted/0.5",
+        {"model": "scripted/0.9", "priority": 1},
+        {"model": "scripted/0.8", "priority": 1},
+    ]
+    fleet = read_fleet({"models": models, "data": "a", "eps": 0.05, "max_calls": 500, "history": False})
+    rows = drive(fleet, Pretended({"scripted/0.9": 400, "scripted/0.8": 10}, capacity=1))
+    assert [(row["model"], row["calls"]) for row in rows] == [
+        ("scripted/0.5", 90),
+        ("scripted/0.9", 400),
+        ("scripted/0.8", 10),
+    ]
+
+
+def test_beyond_the_budget_what_was_begun_is_read_and_nothing_asked() -> None:
+    workers = Pretended({})
+    workers.taken = {0: 60, 1: 40}
+    earlier = Earlier(calls={"r0": 60, "r1": 40}, begun={0: "r0", 1: "r1"})
+    rows = drive(fleet_of(max_calls=100), workers, earlier=earlier)
+    assert [job.further_calls for job in workers.jobs] == [0, 0]
+    assert [row["run_id"] for row in rows] == ["r0", "r1", *[None] * 6]
+
+
+def test_what_is_lent_may_come_back_so_that_nothing_is_read_too_early() -> None:
+    """One run holds all of the budget for a while; the other, begun before, is not read meanwhile but goes on after."""
+    models = ["scripted/0.5", {"model": "scripted/0.9", "priority": 1}]
+    fleet = read_fleet({"models": models, "data": "a", "eps": 0.05, "max_calls": 400, "history": False})
+    workers = Pretended({"scripted/0.5": 100, "scripted/0.9": 50})
+    workers.taken = {0: 30}
+    drive(fleet, workers, earlier=Earlier(calls={"r0": 30}, usd={"r0": 0.3}, begun={0: "r0"}))
+    assert [(job.entry.model, job.further_calls) for job in workers.jobs] == [
+        ("scripted/0.9", 370),
+        ("scripted/0.5", 320),
+    ]
+
+
+def test_a_limit_of_money_counts_what_a_run_cost_before() -> None:
+    fleet = read_fleet({"models": "scripted/0.5", "data": "a", "eps": 0.05, "max_usd": 1.0})
+    workers = Pretended({})
+    workers.taken = {0: 30}
+    drive(fleet, workers, earlier=Earlier(calls={"r0": 30}, usd={"r0": 0.3}, begun={0: "r0"}))
+    assert [job.max_usd for job in workers.jobs] == [pytest.approx(1.0)]
+
+
 def test_a_budget_of_money_is_kept() -> None:
     workers = Pretended({})
     drive(fleet_of(max_usd=100.0), workers)
@@ -151,6 +197,19 @@ def test_without_a_forecast_all_questions_are_expected(goal: dict[str, Any]) -> 
     entry = Entry(0, ("m", "n"), "a", goal)
     assert expected_calls(entry, OUTLOOK, 0) == 4000
     assert expected_calls(Entry(0, ("m",), "a", goal, {"max_calls": 70}), OUTLOOK, 0) == 70
+
+
+def test_what_is_a_bound_is_not_called_expected() -> None:
+    def words(outlook: Outlook, *goals: Any, **settings: Any) -> str:
+        fleet = read_fleet({"models": "m", "data": "a", "eps": 0.05, "goals": list(goals), **settings})
+        return planned_words(scheduled(fleet, outlook))
+
+    gate, known = {"goal": "gate", "min": 0.8}, Outlook({"a": Pool(2000)}, {"m": 0.9})
+    assert words(OUTLOOK, gate) == "1 run takes at most 2,000 calls"
+    assert "at most" not in words(OUTLOOK, gate, samples=3) + words(OUTLOOK, gate, target="expected")
+    assert words(OUTLOOK, "run", gate).endswith("calls at worst")
+    assert words(OUTLOOK, "run").endswith("calls at worst")
+    assert words(known, "run").startswith("1 run is expected to take about ")
 
 
 def test_prices() -> None:

@@ -57,16 +57,15 @@ def test_killed_workers_change_nothing(
     monkeypatch.setattr(local, "_started", lambda make=local._started: started.append(make()) or started[-1])
 
     def kill() -> None:
-        answers = 0
-        while answers < 20:
-            time.sleep(0.01)
-            with opened_store(stormy, create=True) as store:
-                answers = sum(run.answers for run in store.runs())
+        with opened_store(stormy, create=True) as store:
+            while sum(run.answers for run in store.runs()) < 20:
+                time.sleep(0.001)
         os.kill(started[-1].pid, signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
-    disturbed = cereval.run_fleet(fleet_of(data, workers=2), store=stormy)
+    # One connection: runs that are long beside the time that it takes to see them begin.
+    disturbed = cereval.run_fleet(fleet_of(data, workers=2, connections=1), store=stormy)
     thread.join()
     assert len(started) == 3
     assert certificates(stormy) == certificates(calm)
@@ -104,6 +103,21 @@ def test_a_gate_asks_what_is_served_now_and_other_goals_do_not(data: list[str], 
     assert [run["asked"] > 0 for run in again.runs] == [False, True]
     kept = cereval.run_fleet({**fleet, "fresh": False}, store=url)
     assert [run["asked"] for run in kept.runs] == [0, 0]
+
+
+def test_a_budget_that_is_spent_stays_spent(data: list[str], tmp_path: Path) -> None:
+    """Comparisons ask two models an item; repeating the fleet asks nothing, and shows what was there."""
+    fleet = fleet_of(data[:1], goals=["run", {"goal": "compare", "tie": 0.01}], max_calls=120)
+    first, again = (cereval.run_fleet(fleet, store=f"sqlite:///{tmp_path}/runs.db") for _ in range(2))
+    assert (first.calls, again.calls, again.asked) == (120, 120, 0)
+    assert [run["answer"] for run in again.runs] == [run["answer"] for run in first.runs]
+
+
+def test_gates_of_earlier_nights_leave_the_budget_alone(data: list[str], tmp_path: Path) -> None:
+    fleet = fleet_of(data[:1], goals=[{"goal": "gate", "min": 0.2}], max_calls=60)
+    nights = [cereval.run_fleet(fleet, store=f"sqlite:///{tmp_path}/runs.db") for _ in range(4)]
+    assert [night.exit_code for night in nights] == [0] * 4
+    assert sum(night.asked for night in nights) > 60
 
 
 def test_goals_of_every_kind_share_their_answers(data: list[str], tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_a_run_that_is_left_has_a_certificate_and_a_way_on(tmp_path: Path) -> No
 def test_a_page_makes_its_folder_and_a_place_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     write_page(tmp_path / "new" / "page.html", "half a pair: \ud800")
     assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8") == "half a pair: ?"
-    with pytest.raises(BadFile, match="name another -o FILE"):
+    with pytest.raises(BadFile, match="name another file"):
         write_page(tmp_path / "new" / "page.html" / "page.html", "")
 
 

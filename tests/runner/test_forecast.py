@@ -11,6 +11,7 @@ from tests.runner.runs import data, finish, model_for, stored
 
 from cereval.cli.running import kept_line, run_rows, suggest_resuming
 from cereval.goals import Estimate
+from cereval.runner import loop
 from cereval.runner.progress import calls_afresh, calls_to_goal, cheaper_afresh
 from cereval.runner.run import Outcome
 from cereval.sessions.mean import Session
@@ -86,8 +87,9 @@ def test_a_spent_budget_is_named_and_what_a_new_run_takes(
 
 
 def test_spent_minutes_are_there_again_for_the_next_sitting(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(loop, "TICK_S", 0.001)
     store = stored(tmp_path)
     outcome = ended(store, limits={"max_minutes": 1e-9})
     assert outcome.spent == "minutes"

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from cereval.certificate.verify import verify
 from cereval.errors import CallError, InvalidInput, StoreError
 from cereval.models.base import EndpointError, Messages, Reply
 from cereval.models.scripted import Faults, ScriptedModel
+from cereval.plan import DRAWN
 from cereval.runner.progress import Progress, Silent
 from cereval.runner.run import Outcome
+from cereval.runner.start import left_behind, planned
 from cereval.sessions.log import Change
 
 
@@ -345,6 +348,30 @@ def test_past_runs_are_history_frozen_at_the_start(tmp_path: Path) -> None:
     begun = begin(pool, store, plan_for(pool, model={"name": "second"}, goal=estimate(0.05)))
     assert begun.session.result() == second.result
     assert any("an earlier run" in note for note in begun.notes)
+
+
+def test_a_killed_run_is_gone_on_with_unless_its_answers_may_be_of_another_day(tmp_path: Path) -> None:
+    """What is to be fresh does not rest on answers of a run that was killed, whoever answered it then."""
+    pool, store = data(), stored(tmp_path)
+    plan = plan_for(pool, seed_source=DRAWN)
+    begun = begin(pool, store, plan)
+    store.mark(plan.run_id, "running")
+    assert store.run(plan.run_id).status == "interrupted", "nobody works on it"
+
+    def again(**how: Any) -> str:
+        return planned(plan, pool.items, store, history=False, **how).run_id
+
+    assert again() == again(max_age_s=60.0) == begun.plan.run_id
+    assert begun.plan.run_id not in (again(fresh=True), again(max_age_s=0.0))
+    left = left_behind(planned(plan, pool.items, store, history=False, fresh=True), store)
+    assert left is not None
+    assert left.run_id == begun.plan.run_id
+    named = replace(plan, seed_source="")
+    begin(pool, store, named)
+    store.mark(named.run_id, "running")
+    assert planned(named, pool.items, store, history=False, fresh=True).run_id == named.run_id, (
+        "the same command"
+    )
 
 
 def test_history_can_be_left_out(tmp_path: Path) -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runner.runs import begin, callers_for, data, key, several, stored
+from tests.runner.runs import begin, callers_for, data, go, key, several, stored
 
 from cereval.errors import CallError
 from cereval.goals.rank import Order
 from cereval.models.base import Messages, Reply
 from cereval.models.scripted import ScriptedModel
 from cereval.runner.limits import Limits
+from cereval.runner.listing import listed
 from cereval.runner.loop import Loop
 from cereval.runner.progress import Silent
 from cereval.store.base import Store
@@ -132,3 +133,19 @@ def test_single_failures_of_a_model_that_answers_are_final(tmp_path: Path) -> No
     store = stored(tmp_path)
     loop = ranked(store, [Made("a", 0.9, fails=[3, 8]), Made("b", 0.1)])
     assert (loop.session.result().stopped, kept(store)["a"][1]) == ("goal", 2)
+
+
+def test_what_another_ranking_adds_to_a_shared_model_is_not_counted_twice(tmp_path: Path) -> None:
+    """Rankings of the same items keep a model's answers in one place, and lists show what each of them took."""
+    store = stored(tmp_path)
+
+    def listed_after(*models: Made) -> dict[str, Any]:
+        plan = several(POOL, "rank", Order(tie=0.2).spec(), [one.name for one in models], method="pairs")
+        found = asyncio.run(go(begin(POOL, store, plan), POOL, store, models))
+        return {run["run_id"]: run["calls"] for run in listed(store)} | {"now": (found.run_id, found.calls)}
+
+    first = listed_after(Made("shared", 0.9), Made("worse", 0.2))
+    second = listed_after(Made("shared", 0.9), Made("close", 0.7))
+    (one, calls), (other, more) = first["now"], second["now"]
+    assert first[one] == second[one] == calls
+    assert second[other] == more > calls

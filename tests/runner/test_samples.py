@@ -122,6 +122,8 @@ def test_a_failed_call_leaves_the_question_unknown(capsys: Capture) -> None:
         (["--samples", "3", "--temperature", "0"], "--temperature above 0"),
         (["--samples", "0"], "--samples must be a whole number in [1, 1000]"),
         (["--samples", "2", "--pass-at", "3"], "--pass-at must be a whole number in [1, 2]"),
+        (["--pass-at", "-1"], "--pass-at must be a whole number in [1, 1000], got -1"),
+        (["--pass-at", "3", "--temperature", "0"], "--pass-at must be given with a --temperature above 0"),
         (["--samples", "5", "--max-calls", "3"], "at least the 5 calls of one question"),
     ],
 )

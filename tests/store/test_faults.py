@@ -100,6 +100,17 @@ def test_not_a_database(tmp_path: Path) -> None:
     assert "is not a database" in refused(f"sqlite:///{tmp_path}/runs.db")
 
 
+@pytest.mark.parametrize("reading", [False, True])
+def test_one_byte_is_no_database_and_none_is(tmp_path: Path, reading: bool) -> None:
+    file = tmp_path / "runs.db"
+    file.write_text("x")
+    with pytest.raises(StoreError, match="is not a database"):
+        open_store(f"sqlite:///{file}", reading=reading)
+    assert file.read_text() == "x"
+    file.write_text("")
+    open_store(f"sqlite:///{file}").close()
+
+
 def test_no_directory(tmp_path: Path) -> None:
     assert "check that its directory exists" in refused(f"sqlite:///{tmp_path}/no/runs.db")
 

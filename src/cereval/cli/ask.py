@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,11 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     any order and in as many parts as you like. Of a run with --scorer people the rows have the answers that wait for
     labels, and `rater` may say whose the label is.
     """
-    from cereval.cli.output import print_json
+    from cereval.cli.output import print_json, store_flag
     from cereval.plan import Plan
     from cereval.runner.answers import write_batch
     from cereval.runner.book import age_in_seconds
-    from cereval.runner.outside import hand_out
+    from cereval.runner.outside import hand_out, why_nothing
     from cereval.runner.people import people_of, rows_to_label
     from cereval.runner.start import held, start, stored_items
     from cereval.store.base import opened_store
@@ -59,18 +60,23 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run_id).plan)
         items = stored_items(plan, opened)
+        none = "no answer waits for a label"
+        deliver = partial(write_batch, Path(output))
         if people_of(plan) is not None:
             rows = rows_to_label(plan, opened, count)
+            deliver(rows)
         else:
             with held(plan, opened):
-                rows = hand_out(start(plan, items, opened), items, opened, count, age_in_seconds(lease))
-    write_batch(Path(output), rows)
+                begun, seconds = start(plan, items, opened), age_in_seconds(lease, "--lease")
+                rows = hand_out(begun, items, opened, count, seconds, deliver)
+                none = why_nothing(begun, opened)
     if as_json:
         print_json({"run_id": plan.run_id, "rows": len(rows), "output": output})
+    elif not rows:
+        click.echo(f"no question to hand out: {none}")
     else:
-        click.echo(
-            f"wrote {len(rows):,} questions to {output}; `cereval tell {plan.run_id} {output}` takes the scores"
-        )
+        command = f"cereval tell {plan.run_id} {output}{store_flag(opened)}"
+        click.echo(f"wrote {len(rows):,} questions to {output}; `{command}` takes the scores")
     return 0
 
 
@@ -84,7 +90,7 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     FILE has rows with `draw`, `item` and `score` (JSONL, JSON, CSV or Parquet); rows without a score are skipped; a
     `failure` says why there will be none. Exit codes as for `run`: 3 while more scores are needed.
     """
-    from cereval.cli.output import print_json
+    from cereval.cli.output import print_json, store_flag
     from cereval.cli.running import finish
     from cereval.datasets.files import read_rows
     from cereval.plan import Plan
@@ -103,9 +109,8 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
             if flags["as_json"]:
                 print_json({"run_id": plan.run_id, "labels": told})
                 return 0
-            click.echo(
-                f"{told:,} labels taken in; `cereval resume {plan.run_id}` counts them where no run waits"
-            )
+            command = f"cereval resume {plan.run_id}{store_flag(opened)}"
+            click.echo(f"{told:,} labels taken in; `{command}` counts them where no run waits")
             return 0
         with held(plan, opened):
             told = take_in(start(plan, items, opened), items, opened, rows)

@@ -98,8 +98,10 @@ def goal_of(eps: float | None, within: float | None, not_worse: float | None) ->
     from cereval.errors import InvalidInput
     from cereval.goals.compare import Difference, NotWorse, Sign
 
-    if sum(value is not None for value in (eps, within, not_worse)) > 1:
-        raise InvalidInput("--eps, --within and --not-worse", "given one at a time", "several")
+    flags = {"--eps": eps, "--within": within, "--not-worse": not_worse}
+    given = {flag: value for flag, value in flags.items() if value is not None}
+    if len(given) > 1:
+        raise InvalidInput(" and ".join(given), "given one at a time", list(given.values()))
     if within is not None:
         return Difference(within)
     if not_worse is not None:

@@ -65,7 +65,7 @@ def fleet(
 def _planned(file: str, store: str | None, trust: bool, as_json: bool) -> int:
     """Print the order of work, with what it is expected to take."""
     from cereval.cli.output import print_json, print_table
-    from cereval.fleet.result import planned_json, planned_table
+    from cereval.fleet.result import planned_json, planned_table, planned_words
     from cereval.fleet.run import plan_fleet
 
     steps = plan_fleet(file, store=store, trust=trust)
@@ -75,9 +75,7 @@ def _planned(file: str, store: str | None, trust: bool, as_json: bool) -> int:
         return 0
     table = planned_table(steps)
     cost = f", ${facts['cost_usd']:,.2f}" if facts["cost_usd"] else ""
-    click.echo(
-        f"nothing is asked; {len(steps)} runs are expected to take about {facts['calls']:,} calls{cost}, "
-        f"{facts['calls_alone']:,} if none knew of another"
-    )
+    alone = f"{facts['calls_alone']:,} if none knew of another"
+    click.echo(f"nothing is asked; {planned_words(steps)}{cost}, {alone}")
     print_table(table.rows, table.header, numbers=table.numbers, names=table.names)
     return 0

@@ -123,7 +123,8 @@ MODEL = click.option(
     "--model",
     metavar="NAME",
     help="The model to ask: openai/NAME, anthropic/, deepseek/, gemini/, groq/, mistral/, openrouter/, together/ or "
-    "xai/NAME, python:module:function, gguf:PATH, local/smollm2, given/FIELD (answers in the data).",
+    "xai/NAME, python:module:function, gguf:PATH, local/smollm2, given/FIELD (answers in the data), external/NAME "
+    "(asked outside: `cereval ask` and `tell`).",
 )
 CHOOSE = click.option(
     "--choose",
@@ -357,12 +358,13 @@ def are_asked(data: str, models: Iterable[str]) -> bool:
     from cereval.datasets.tables import read_scores
     from cereval.errors import CerevalError
     from cereval.models.build import KINDS
+    from cereval.runner.outside import OUTSIDE
 
     names = set(models)
     prefixes = tuple(
         kind.partition(":")[0] + ":" if ":" in kind else kind.partition("/")[0] + "/" for kind in KINDS
     )
-    if not all(name.startswith(prefixes) for name in names):
+    if not all(name.startswith((*prefixes, OUTSIDE)) for name in names):
         return False
     if Path(data).suffix not in (".csv", ".parquet"):
         return True

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +16,9 @@ from cereval.errors import BadFile
 from cereval.records import Certified, Rows, Table
 from cereval.text import printable, shortened
 from cereval.writing import write_whole
+
+if TYPE_CHECKING:
+    from cereval.store.base import Store
 
 LONGEST_CELL = 4000
 LONGEST_LINE = 1000
@@ -48,6 +54,13 @@ def show(
     return result.exit_code
 
 
+def store_flag(store: Store) -> str:
+    """Return what a suggested command has to name the store by: nothing for the usual one."""
+    from cereval.store.base import DEFAULT_URL
+
+    return "" if store.url == DEFAULT_URL else f" --store {shlex.quote(store.url)}"
+
+
 def print_json(values: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout; a number that is not finite would be a bug, and is refused."""
     text = json.dumps(values, allow_nan=False, ensure_ascii=False)
@@ -65,7 +78,8 @@ def print_table(
 ) -> None:
     """Print rows of text in aligned columns; those in `numbers` are aligned to the right, long cells are folded.
 
-    With `names` every row is one line: if need be without the column `extra`, then with names cut in their middle.
+    With `names` every row is one line: on a terminal, if need be, without the column `extra`, then with names cut in
+    their middle.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -76,7 +90,9 @@ def print_table(
     # Names and prompts of strangers are among the cells.
     cells = [[printable(cell, LONGEST_CELL, lines=not names) for cell in row] for row in (header, *rows)]
     if names:
-        cells = _fitted(cells, names, console.width, extra)
+        # In a pipe or a log nothing is gained by cutting names.
+        narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
+        cells = _fitted(cells, names, console.width if narrow else sys.maxsize, extra)
         console.width = max(console.width, _width(cells))
     style = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0)} if header else {"box": None}
     table = RichTable(show_header=bool(header), pad_edge=False, **style)

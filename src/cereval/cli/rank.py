@@ -93,6 +93,8 @@ def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flag
 
     Exit codes: 0 goal reached, 1 could not run, 3 undecided.
     """
+    if flags["doubt"] is not None and flags["prove_ties"]:
+        click.echo("note: --doubt has no effect with --prove-ties, which gives no pair up", err=True)
     if models and are_asked(scores, models):
         return _live(scores, models, flags)
     refuse_asking(context, flags)

@@ -106,7 +106,9 @@ def past_scores(
         if name == "none" and name not in table.models:
             continue
         if name == "others" and name not in table.models:
-            parts.append(table.history([name for name in table.others(model) if name not in rivals]))
+            others = [one for one in table.others(model) if one not in rivals]
+            parts.append(table.history(others))
+            notes += [] if others else ["history: no column is left to be past, `others` has no effect"]
         elif name == "store" and name not in table.models:
             found = stored_scores(store, item_names(table.items, items), evaluated)
             parts.append(found.scores)
@@ -340,7 +342,8 @@ def read_models(
     if baseline is not None and baseline not in names:
         names.append(baseline)
     if len(names) < 2:
-        raise InvalidInput("--model", "two models or more", ", ".join(names) or "none that is complete")
+        few = "given twice or more where fewer than two columns have a score on every item"
+        raise InvalidInput("--model", "two models or more" if wanted else few, ", ".join(wanted) or None)
     columns = np.column_stack([table.model(name) for name in names])
     kept = ~np.isnan(columns).any(axis=1)
     if not kept.any():
@@ -550,10 +553,14 @@ def _steps(versions: str | None, count: int) -> list[int]:
         numbers = [float(part) for part in versions.split(",")]
     except ValueError:
         raise InvalidInput("--versions", "numbers with commas between them", versions) from None
+    wanted = f"growing shares up to 1, or numbers of items up to {count}, of one item or more each"
     if not all(0 < number <= count for number in numbers):
-        raise InvalidInput("--versions", f"shares up to 1 or numbers of items up to {count}", versions)
+        raise InvalidInput("--versions", wanted, versions)
     shares = max(numbers) <= 1
-    return checked_sizes([round(number * count) if shares else int(number) for number in numbers], count)
+    try:
+        return checked_sizes([round(number * count) if shares else int(number) for number in numbers], count)
+    except InvalidInput:
+        raise InvalidInput("--versions", wanted, versions) from None
 
 
 def by_label(labels: Sequence[Any]) -> tuple[list[int], list[int]]:

@@ -220,9 +220,8 @@ def scored_rows(column: Floats, model: str) -> Any:
 
     kept = np.flatnonzero(~np.isnan(checked_scores(column)))
     if not len(kept):
-        raise InvalidInput(
-            "--model", "a column with scores", f"{model}, which has none for all {len(column):,} items"
-        )
+        wanted = f"a column with scores (it has none for any of the {len(column):,} items)"
+        raise InvalidInput("--model", wanted, model)
     return kept
 
 

@@ -14,17 +14,18 @@ import click
 from cereval.api import carry_out, reuse_of
 from cereval.cli.display import observer_for
 from cereval.cli.options import can_be_written
-from cereval.cli.output import show, write_certificate
+from cereval.cli.output import show, store_flag, write_certificate
 from cereval.cli.seal import NewSeal, write_seal
 from cereval.errors import BadFile
 from cereval.records import Certified, Result, Rows, Step, Table
 from cereval.runner.book import Reuse
+from cereval.runner.outside import is_asked_outside
 from cereval.runner.people import judged
 from cereval.runner.run import Outcome
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
-from cereval.runner.start import planned
-from cereval.store.base import DEFAULT_URL, Store, opened_store, sqlite_file
+from cereval.runner.start import left_behind, planned
+from cereval.store.base import Store, opened_store, sqlite_file
 from cereval.text import money, rounded
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from cereval.sessions.base import AskTell
     from cereval.sessions.log import Change
 
+UNFINISHED = ("running", "budget")
+"""How a result stopped that may go on."""
 NOTICED = 0.005
 """A difference between two shares that readers would wonder about."""
 
@@ -47,6 +50,8 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
         return write_seal(work, request, seal, history=history, as_json=flags["as_json"])
     sealed = None if seal is None else read_seal(Path(seal))
     reuse = reuse_of(request)
+    if request.fresh and request.max_age is not None:
+        click.echo("note: --max-age has no effect with --fresh, which reuses no answer", err=True)
     with opened_store(request.store, create=sealed is None) as store:
         if sealed is None:
             taught = asyncio.run(judged(work, store, observer_for(flags["display"])))
@@ -59,9 +64,21 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
                 max_age_s=reuse.max_age_s,
                 taught=taught,
             )
+            if request.fresh:
+                _say_what_is_left(plan, store)
         else:
             plan = sealed_plan(sealed, work.plan, work.items, store, history=history)
         return finish(work, plan, store, flags, reuse=reuse, labels=labels_of(flags))
+
+
+def _say_what_is_left(plan: Plan, store: Store) -> None:
+    """Name the run that was interrupted where its question is asked anew: its answers are paid for."""
+    left = left_behind(plan, store)
+    if left is not None:
+        command = f"cereval resume {left.run_id}{store_flag(store)}"
+        click.echo(
+            f"run {left.run_id} was interrupted; this one asks anew, `{command}` goes on with that", err=True
+        )
 
 
 def labels_of(flags: Mapping[str, Any]) -> list[str]:
@@ -87,7 +104,7 @@ def finish(
         from cereval.report.page import page_of, write_page
 
         write_page(Path(flags["report"]), page_of(store, outcome.run_id).html)
-    if outcome.kept and not flags["as_json"]:
+    if outcome.kept and not flags["as_json"] and not is_asked_outside(plan):
         click.echo(kept_line(outcome))
     code = show(
         outcome.result,
@@ -150,9 +167,12 @@ def run_rows(outcome: Outcome, path: Path) -> Rows:
     cost = money(outcome.cost_usd) if outcome.cost_usd != 0 else "$0.0000"
     cost += f" ({outcome.priced_by})" if outcome.priced_by and outcome.cost_usd else ""
     ahead = outcome.calls_to_go
+    waits = _waits_outside(outcome)
+    stopped = "waiting for scores" if waits else "interrupted" if outcome.interrupted else result.stopped
+    spare = f"{outcome.surplus} {'waiting for an earlier one' if waits else 'not needed'}"
     return [
-        ("stopped", "interrupted" if outcome.interrupted else result.stopped),
-        ("calls", f"{outcome.calls:,} ({result.failures} failed, {outcome.surplus} not needed), cost {cost}"),
+        ("stopped", stopped),
+        ("calls", f"{outcome.calls:,} ({result.failures} failed, {spare}), cost {cost}"),
         *([] if ahead is None else [("still needed", _still_needed(ahead, outcome.calls_afresh))]),
         ("certificate", str(path)),
         ("run", outcome.run_id),
@@ -190,18 +210,30 @@ def mean_notes(outcome: Outcome) -> list[str]:
     mean = fsum(scores) / len(scores)
     if abs(mean - result.estimate) < NOTICED:
         return []
+    weighs = "" if result.method == "uniform" else "weighs answers by their chance to be drawn, and "
     return [
-        f"the plain mean of the {len(scores):,} answers is {rounded(mean)}; the estimate weighs answers by their "
-        "chance to be drawn, and lies where nothing in the interval is further away than stated"
+        f"the plain mean of the {len(scores):,} answers is {rounded(mean)}; the estimate {weighs}lies where nothing in "
+        "the interval is further away than stated"
     ]
 
 
 def suggest_resuming(outcome: Outcome, store: Store) -> None:
     """Say how to go on, where that is possible."""
-    if outcome.result.stopped in ("running", "budget"):
-        where = "" if store.url == DEFAULT_URL else f" --store {store.url}"
-        more = f" --max-{outcome.spent} MORE" if outcome.spent in ("calls", "usd") else ""
-        click.echo(f"`cereval resume {outcome.run_id}{where}{more}` goes on from here", err=True)
+    if outcome.result.stopped not in UNFINISHED:
+        return
+    where = store_flag(store)
+    if _waits_outside(outcome):
+        command = f"ask {outcome.run_id}{where} -o batch.csv"
+        click.echo(f"`cereval {command}` hands out the next questions", err=True)
+        return
+    more = f" --max-{outcome.spent} MORE" if outcome.spent in ("calls", "usd") else ""
+    click.echo(f"`cereval resume {outcome.run_id}{where}{more}` goes on from here", err=True)
+
+
+def _waits_outside(outcome: Outcome) -> bool:
+    """Tell whether a run waits for scores that somebody else is to tell."""
+    unfinished = outcome.result.stopped in UNFINISHED and outcome.spent != "calls"
+    return unfinished and is_asked_outside(outcome.plan)
 
 
 def certificate_path(output: str | None, store: Store, run_id: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import click
 from cereval.cli.options import JSON, STORE, writable
 
 if TYPE_CHECKING:
+    from cereval.datasets.base import Item
     from cereval.store.base import Store
 
 LONGEST_SHOWN = 300
@@ -39,24 +40,27 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
     """
     from itertools import islice
 
-    from cereval.cli.output import print_json, print_table
+    from cereval.cli.output import print_json, print_table, store_flag
+    from cereval.kinds import kind_of
+    from cereval.plan import Plan
     from cereval.runner.answers import answer_rows
+    from cereval.runner.start import stored_items
     from cereval.store.base import opened_store
-    from cereval.text import shortened
 
     with opened_store(store) as opened:
+        plan = Plan.from_dict(opened.run(run).plan)
+        several = len(kind_of(plan).parts(plan)) > 1
         found = list(islice((row for row in answer_rows(opened, run) if fits(row, wanted)), limit))
+        if not found and wanted["category"] is not None:
+            _check_category(wanted["category"], stored_items(plan, opened))
     if as_json:
-        print_json({"run_id": found[0]["run_id"] if found else run, "rows": found})
+        print_json({"run_id": plan.run_id, "rows": found})
         return 0
-    cells = [
-        [*(shortened(_line(row[name]), LONGEST_SHOWN) for name in ("item", "prompt", "answer")), _score(row)]
-        for row in found
-    ]
-    print_table(cells, ("item", "prompt", "answer", "score"), numbers=(3,))
-    click.echo(
-        f"{len(found):,} answers shown (-n for more); `cereval export {run} -o answers.jsonl` writes all"
-    )
+    header = (*(("model",) if several else ()), "item", "prompt", "answer", "score")
+    print_table([_cells(row, header[:-1]) for row in found], header, numbers=(len(header) - 1,))
+    command = f"cereval export {run} -o answers.jsonl{store_flag(opened)}"
+    more = " (-n for more)" if len(found) == limit else ""
+    click.echo(f"{len(found):,} answers shown{more}; `{command}` writes all")
     return 0
 
 
@@ -69,6 +73,22 @@ def fits(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
         or (wanted["category"] is not None and row["category"] != wanted["category"])
         or (text is not None and text not in row["prompt"] and text not in row["answer"])
     )
+
+
+def _check_category(name: str, items: Iterable[Item]) -> None:
+    """Refuse a category that no question has."""
+    from cereval.errors import InvalidInput
+    from cereval.text import did_you_mean
+
+    known = dict.fromkeys(item.category for item in items if item.category)
+    if name not in known:
+        raise InvalidInput("--category", f"a category of the data ({did_you_mean(name, known)})", name)
+
+
+def _cells(row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    from cereval.text import shortened
+
+    return [*(shortened(_line(row[name]), LONGEST_SHOWN) for name in names), _score(row)]
 
 
 def _line(value: Any) -> str:

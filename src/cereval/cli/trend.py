@@ -53,11 +53,19 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
     """Return the runs on one data set that came to a number of one model."""
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
+    from cereval.errors import InvalidInput
     from cereval.paths import is_file
     from cereval.runner.listing import is_of_one_model
+    from cereval.text import did_you_mean
 
-    runs = [run for run in store.runs() if is_of_one_model(run)]
+    runs = store.runs()
     if is_file(Path(data)):
         content = read_dataset(data, Fields(**fields), on_disk=True).content_hash
-        return [run for run in runs if run.data_hash == content]
-    return [run for run in runs if data in (run.plan.get("data_name"), run.data_hash)]
+        found = [run for run in runs if run.data_hash == content]
+    else:
+        found = [run for run in runs if data in (run.plan.get("data_name"), run.data_hash)]
+        if not found:
+            names = dict.fromkeys(str(run.plan.get("data_name")) for run in runs)
+            wanted = f"a question file, or the data of a run in the store ({did_you_mean(data, names)})"
+            raise InvalidInput("DATA", wanted, data)
+    return [run for run in found if is_of_one_model(run)]

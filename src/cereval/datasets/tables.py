@@ -180,8 +180,10 @@ def _scores(path: Path, name: str, column: Any, items: tuple[str, ...]) -> Float
         kind = pa.int8() if pa.types.is_boolean(column.type) else column.type
         values = column.cast(kind).cast(pa.float64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowException, TypeError) as error:
+        row, value = _first_text(_values(path, name, column))
+        found = f" ({column.type})" if row is None else f", item {shown(items[row])} has {shown(value)}"
         raise BadFile(
-            f"{path}: column {shown(name)} is not numeric ({column.type}); keep `item` and scores only"
+            f"{path}: column {shown(name)} is not numeric{found}; keep `item` and scores only"
         ) from error
     scores: Floats = np.array(values, dtype=np.float64)
     bad = np.isinf(scores) | (scores < 0) | (scores > 1)
@@ -192,6 +194,16 @@ def _scores(path: Path, name: str, column: Any, items: tuple[str, ...]) -> Float
             "scores lie in [0, 1] (divide percentages by 100), empty where missing"
         )
     return scores
+
+
+def _first_text(values: Sequence[Any]) -> tuple[int | None, Any]:
+    """Return the row and the value of what is no number and not empty; None where there is none."""
+    for row, value in enumerate(values):
+        try:
+            float(value or 0)
+        except (TypeError, ValueError):
+            return row, value
+    return None, None
 
 
 def _check_plain(path: Path, name: str, values: Sequence[Any]) -> None:

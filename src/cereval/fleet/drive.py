@@ -1,11 +1,13 @@
 """Drive a fleet: hand out jobs in their order, within one budget in calls, money and time, and collect the answers.
 
 Where there is a budget, the runs that wait share what is left of it in proportion to what is expected of them. What one
-does not need goes back; once no run waits any more, those that spent their part go on with what came back.
+does not need goes back; once no run that is as urgent waits any more, those that spent their part go on with what came
+back.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +17,7 @@ from typing import Any, Protocol
 from cereval.fleet.file import Entry, Fleet
 from cereval.fleet.limits import Door
 from cereval.fleet.plan import Step
-from cereval.fleet.work import Job, about
+from cereval.fleet.work import Job, unasked
 from cereval.paths import is_file
 from cereval.text import money
 
@@ -68,12 +70,13 @@ class Purse:
 
 @dataclass(slots=True)
 class Earlier:
-    """Say what the store had of the fleet before: finished runs of others to learn from, and what its own runs
-    took."""
+    """Say what the store had of the fleet before: finished runs of others to learn from, what its own runs took, and
+    the runs, by the number of their entry, that are gone on with."""
 
     lessons: Mapping[str, int] = field(default_factory=dict)
     calls: Mapping[str, int] = field(default_factory=dict)
     usd: Mapping[str, float] = field(default_factory=dict)
+    begun: Mapping[int, str] = field(default_factory=dict)
 
 
 class Driver:
@@ -122,11 +125,11 @@ class Driver:
     # -- handing out --------------------------------------------------------------------------------------------------
 
     def _hand_out(self) -> None:
-        while len(self.running) < self.workers.capacity and not self._over():
-            number = next(iter(self._ready()), None)
-            if number is None:
+        while len(self.running) < self.workers.capacity:
+            ready = self._begun() if self._over() else self._ready()
+            if not ready:
                 return
-            self._submit(number)
+            self._submit(ready[0])
 
     def _over(self) -> bool:
         return self.stopped or self.calls.left < 1 or self.usd.left <= 0 or self._minutes() == 0
@@ -136,27 +139,36 @@ class Driver:
         return None if most is None else max(most - (self.clock() - self.began) / 60, 0.0)
 
     def _ready(self) -> list[int]:
-        """Return the runs that wait for none, most urgent first; those that spent their part once no other waits."""
-        if not self.waiting and not self.running and self.short:
-            self.waiting, self.short = self.short, []
+        """Return the runs that wait for none, most urgent first; those that spent their part once no other that is as
+        urgent waits or runs."""
+        others = [self._urgency(number) for number in (*self.waiting, *self.running)]
+        back = [number for number in self.short if self._urgency(number) > max(others, default=-math.inf)]
+        self.waiting, self.short = back + self.waiting, [one for one in self.short if one not in back]
         ended = self.rows.keys() - self.running
         return [number for number in self.waiting if set(self.steps[number].after) <= ended]
+
+    def _begun(self) -> list[int]:
+        """Return the runs that wait and were begun by an earlier call: what they came to is read, and nothing asked."""
+        if self.stopped or self.calls.lent or self.usd.lent:  # what is lent may come back
+            return []
+        return [number for number in self.waiting if number in self.earlier.begun.keys() - self.rows.keys()]
 
     def _submit(self, number: int) -> None:
         step = self.steps[number]
         share = self._share(number)
         self.waiting.remove(number)
         self.running.add(number)
-        row = self.rows.get(number, {})
+        if self._over():
+            self.workers.submit(self.job(step.entry, lessons=self._lessons(step), further_calls=0))
+            return
         calls = self.calls.lend(number, share, least=1)
         usd = self.usd.lend(number, share)
-        lessons = self._lessons(step)
         self.workers.submit(
             self.job(
                 step.entry,
-                lessons=lessons,
+                lessons=self._lessons(step),
                 further_calls=None if calls is None else max(int(calls), 1),
-                max_usd=None if usd is None else usd + (row.get("cost_usd") or 0.0),
+                max_usd=None if usd is None else usd + self._cost_before(number),
                 max_minutes=self._minutes(),
             )
         )
@@ -166,14 +178,22 @@ class Driver:
     def _share(self, number: int) -> float:
         """Return the run's part of what is left: among those that wait and are as urgent, by what is expected of
         them."""
-        urgent = self.steps[number].entry.priority
-        peers = [self.steps[one] for one in self.waiting if self.steps[one].entry.priority >= urgent]
+        urgent = self._urgency(number)
+        peers = [self.steps[one] for one in self.waiting if self._urgency(one) >= urgent]
         return self.steps[number].calls / max(sum(step.calls for step in peers), 1)
+
+    def _cost_before(self, number: int) -> float:
+        """Return what a run has cost so far, now or in an earlier call: its limit counts all of it."""
+        run = self.rows[number]["run_id"] if number in self.rows else self.earlier.begun.get(number)
+        return self.before.get(str(run), (0, 0.0))[1]
+
+    def _urgency(self, number: int) -> float:
+        return self.steps[number].entry.priority
 
     def _lessons(self, step: Step) -> dict[str, int]:
         found = dict(self.earlier.lessons)
         for number in step.after:
-            found |= self.rows[number].get("lessons", {})
+            found |= self.rows.get(number, {}).get("lessons", {})
         return found
 
     # -- collecting ---------------------------------------------------------------------------------------------------
@@ -206,14 +226,14 @@ class Driver:
 
     def _unasked(self, number: int) -> Row:
         """Return the row of a run that was not begun."""
-        entry = about(self.steps[number].entry)
-        nothing = {"calls": 0, "asked": 0, "kept": 0, "cost_usd": 0.0, "stopped": "not started"}
-        return {**entry, **nothing, "interrupted": self.stopped, "exit_code": 3}
+        return {**unasked(self.steps[number].entry), "interrupted": self.stopped}
 
 
 def _told(row: Row) -> str:
     if "error" in row:
         return f"could not run: {row['model']} on {row['data']}: {row['error']}"
+    if "headline" not in row:
+        return f"{row.get('stopped', 'interrupted')}: {row['model']} on {row['data']}"
     cost = f", {money(row['cost_usd'])}" if row["cost_usd"] else ""
     return f"ended: {row['model']} on {row['data']}: {row['headline']}{cost}"
 

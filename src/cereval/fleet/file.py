@@ -15,6 +15,7 @@ from cereval.datasets.reading import read_yaml
 from cereval.errors import BadFile, InvalidInput
 from cereval.fleet.limits import ServerLimits
 from cereval.goals import COMPARE, GOALS, MEAN, RANK, goal_from_spec
+from cereval.goals.estimate import checked_confidence
 from cereval.paths import is_file
 from cereval.text import did_you_mean
 
@@ -253,7 +254,21 @@ def _entry(number: int, goal: _Goal, asked: Sequence[int], place: int, spread: _
     aims: dict[str, Any] = {name: settings.pop(name) for name in ("eps", "at_least") if name in settings}
     priority = max(spread.models[model].priority for model in asked)
     total = goal.priority + spread.data[place].priority + priority
-    return Entry(number, names, spread.data[place].name, _spec(goal, names, aims), settings, total)
+    data = spread.data[place].name
+    try:
+        if "confidence" in settings:
+            checked_confidence(settings["confidence"])
+        return Entry(number, names, data, _spec(goal, names, aims), settings, total)
+    except InvalidInput as error:
+        raise _placed(error, goal, f"{spread.source} ({goal.word}: {', '.join(names)} on {data})") from None
+
+
+def _placed(error: InvalidInput, goal: _Goal, where: str) -> InvalidInput:
+    """Return an error with the field as the file has it, and the run that it is in."""
+    gate = goal.word == "gate"
+    field = "min" if gate and error.field in ("threshold", "value") else error.field
+    allowed = error.allowed.replace("'value'", "'min'") if gate else error.allowed
+    return InvalidInput(f"{field} in {where}", allowed, error.received)
 
 
 def _spec(goal: _Goal, names: Sequence[str], aims: Mapping[str, Any]) -> dict[str, Any]:

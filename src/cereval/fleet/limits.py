@@ -217,10 +217,12 @@ def kept(limits: Mapping[str, ServerLimits], host: str = "127.0.0.1") -> Iterato
 async def _closed(server: asyncio.Server) -> None:
     server.close()
     mine = asyncio.current_task()
-    others = [task for task in asyncio.all_tasks() if task is not mine]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    while others := [task for task in asyncio.all_tasks() if task is not mine]:
+        # Whoever was let in a moment ago has to begin before it can close its connection.
+        await asyncio.sleep(0)
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 # -- a run's side -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from cereval.fleet.file import Entry, Fleet
+from cereval.goals import COMPARE
 from cereval.models.base import Settings
 from cereval.models.gate import LETTERS_PER_TOKEN, USUAL_ANSWER
 from cereval.models.prices import Price, list_price
@@ -56,7 +57,9 @@ class Outlook:
 class Step:
     """Hold one run in the order of work. after: the runs, by number, that it waits for and learns from.
 
-    alone: calls expected of it if it knew of no other run of the fleet. usd: None where the price is not known.
+    alone: calls expected of it if it knew of no other run of the fleet. usd: None where the price is not known. most:
+    calls that it cannot exceed; None where a question may be asked again. worst: its scores are not known, and taken to
+    vary as much as scores can.
     """
 
     entry: Entry
@@ -64,6 +67,8 @@ class Step:
     calls: int
     alone: int
     usd: float | None
+    most: int | None
+    worst: bool
 
 
 def scheduled(fleet: Fleet, outlook: Outlook) -> tuple[Step, ...]:
@@ -99,10 +104,12 @@ def _step(entry: Entry, before: Sequence[Entry], outlook: Outlook) -> Step:
     price = _price(entry, outlook)
     return Step(
         entry,
-        tuple(one.number for one in before),
-        calls,
-        expected_calls(entry, outlook, 0),
-        None if price is None else calls * price,
+        after=tuple(one.number for one in before),
+        calls=calls,
+        alone=expected_calls(entry, outlook, 0),
+        usd=None if price is None else calls * price,
+        most=None if _asks_again(entry) else most_calls(entry, outlook),
+        worst=_mean(entry, outlook) is None,
     )
 
 
@@ -123,17 +130,34 @@ def expected_calls(entry: Entry, outlook: Outlook, teachers: int) -> int:
     """
     pool = outlook.pools[entry.data]
     known = (pool.past if entry.learns else 0) + teachers
-    mean = outlook.means.get(entry.models[0], pool.mean)
     scenario = Scenario(
         pool.n_items,
         confidence=float(entry.settings.get("confidence", 0.95)),
-        mean=mean,
+        mean=_mean(entry, outlook),
         explained=WELL_KNOWN * known / (known + HALF_KNOWN) if known else None,
     )
-    calls = _forecast(entry, scenario)
-    most = len(entry.models) * pool.n_items
+    calls, most = _forecast(entry, scenario), most_calls(entry, outlook)
+    return most if calls is None else min(calls, most)
+
+
+def most_calls(entry: Entry, outlook: Outlook) -> int:
+    """Return the calls that put every question once to all models of a run, or its own budget."""
+    every = len(entry.models) * outlook.pools[entry.data].n_items
     budget = entry.settings.get("max_calls")
-    return min(most if calls is None else calls, most, *(() if budget is None else (int(budget),)))
+    # That of a comparison counts items, each put to both models.
+    each = len(entry.models) if entry.goal["goal"] in {goal.name for goal in COMPARE} else 1
+    return every if budget is None else min(every, int(budget) * each)
+
+
+def _asks_again(entry: Entry) -> bool:
+    """Tell whether a run may put a question to a model more than once."""
+    several = any(entry.settings.get(name) is not None for name in ("samples", "pass_at"))
+    return several or entry.settings.get("target") == "expected"
+
+
+def _mean(entry: Entry, outlook: Outlook) -> float | None:
+    """Return what is known of the scores' mean: that of the model elsewhere, or of other models on the data."""
+    return outlook.means.get(entry.models[0], outlook.pools[entry.data].mean)
 
 
 def _forecast(entry: Entry, scenario: Scenario) -> int | None:

@@ -107,13 +107,24 @@ def planned_table(steps: Sequence[Step]) -> Table:
             step.entry.model,
             Path(step.entry.data).name,
             f"{len(step.after)} runs" if step.after else "",
-            f"~{step.calls:,}",
-            f"~{step.alone:,}",
+            f"{'≤' if step.calls == step.most else '~'}{step.calls:,}",
+            f"{'≤' if step.alone == step.most else '~'}{step.alone:,}",
             "unknown" if step.usd is None else f"~${step.usd:,.2f}" if step.usd else "",
         )
         for step in steps
     ]
     return Table(header, rows, numbers=(3, 4, 5), names=(0, 1))
+
+
+def planned_words(steps: Sequence[Step]) -> str:
+    """Say what the runs take together, and how sure that is."""
+    calls = f"{sum(step.calls for step in steps):,} calls"
+    runs, take, are = ("1 run", "takes", "is") if len(steps) == 1 else (f"{len(steps)} runs", "take", "are")
+    if all(step.calls == step.most for step in steps):
+        return f"{runs} {take} at most {calls}"
+    if all(step.worst or step.calls == step.most for step in steps):
+        return f"{runs} {take} about {calls} at worst"
+    return f"{runs} {are} expected to take about {calls}"
 
 
 def planned_json(steps: Sequence[Step]) -> dict[str, Any]:

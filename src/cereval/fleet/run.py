@@ -19,8 +19,17 @@ from cereval.fleet.file import Entry, Fleet, read_fleet
 from cereval.fleet.limits import kept
 from cereval.fleet.plan import Outlook, Pool, Step, scheduled
 from cereval.fleet.result import FleetResult
+from cereval.fleet.work import asks_anew
+from cereval.goals import goal_from_spec
+from cereval.kinds import kind_of
 from cereval.paths import is_file
+from cereval.plan import Plan
+from cereval.runner.listing import listed
+from cereval.runner.start import ENDED
 from cereval.store.base import DEFAULT_URL, Run, Store, opened_store, sqlite_file
+
+Question = tuple[tuple[str, ...], str, dict[str, Any]]
+"""The models, the hash of the data, and the goal."""
 
 PLACES = ("local", "ray")
 PROCESSES = 2 * (os.cpu_count() or 1)
@@ -76,8 +85,8 @@ def planned(fleet: Fleet, url: str) -> tuple[tuple[Step, ...], Earlier]:
         runs = [run for run in store.runs() if run.status == "finished" and "estimate" in run.summary]
         others = [run for run in runs if label_of(fleet) not in run.labels]
         known = {name: _known(pool, digest, others) for name, (pool, digest) in pools.items()}
-        earlier = _earlier(store, fleet, others, {digest for _, digest in pools.values()})
-    return scheduled(fleet, Outlook(known, _means(runs))), earlier
+        earlier = _earlier(store, fleet, others, {name: digest for name, (_, digest) in pools.items()})
+    return scheduled(fleet, Outlook(known, _means(others))), earlier
 
 
 def label_of(fleet: Fleet) -> str:
@@ -111,19 +120,44 @@ def _means(runs: list[Run]) -> dict[str, float]:
     return {model: fmean(means) for model, means in found.items()}
 
 
-def _earlier(store: Store, fleet: Fleet, others: list[Run], digests: set[str]) -> Earlier:
+def _earlier(store: Store, fleet: Fleet, others: list[Run], digests: Mapping[str, str]) -> Earlier:
     """Read the store: what others finished is learnt from as it is now, and what this fleet's own runs took counts
-    against its budget."""
+    against its budget, but for those that ended and are asked anew."""
     finished = {run.run_id for run in others}
     lessons = {
-        run: count for digest in digests for run, count in store.cutoffs(digest).items() if run in finished
+        run: count
+        for digest in set(digests.values())
+        for run, count in store.cutoffs(digest).items()
+        if run in finished
     }
-    own = [run for run in store.runs() if label_of(fleet) in run.labels]
+    entries = {entry.number: _wanted(entry, digests) for entry in fleet.entries}
+    anew = [entries[entry.number] for entry in fleet.entries if asks_anew(entry)]
+    own = {run.run_id: _question(run) for run in store.runs() if label_of(fleet) in run.labels}
+    took = [
+        facts
+        for facts in listed(store)
+        if facts["run_id"] in own and not (facts["status"] in ENDED and own[facts["run_id"]] in anew)
+    ]
     return Earlier(
         lessons,
-        {run.run_id: run.answers for run in own},
-        {run.run_id: run.cost_usd or 0.0 for run in own},
+        {facts["run_id"]: facts["calls"] for facts in took},
+        {facts["run_id"]: facts["cost_usd"] or 0.0 for facts in took},
+        {
+            number: run
+            for number, wanted in entries.items()
+            for run, question in own.items()
+            if question == wanted and wanted not in anew
+        },
     )
+
+
+def _wanted(entry: Entry, digests: Mapping[str, str]) -> Question:
+    return entry.models, digests[entry.data], goal_from_spec(entry.goal).spec()
+
+
+def _question(run: Run) -> Question:
+    """Return what a run was asked, as far as tells it from the others of its fleet."""
+    return kind_of(run.plan).names(Plan.from_dict(run.plan)), run.data_hash, dict(run.plan["goal"])
 
 
 def _workers(on: str, fleet: Fleet, stack: ExitStack) -> Workers:

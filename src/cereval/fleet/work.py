@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cereval.api import Bounds, Outcome, RunResult, Silent, Subject, lessons_of, run
-from cereval.errors import Busy, CerevalError, Unreachable
+from cereval.errors import Busy, CerevalError, NotBegun, Unreachable
 from cereval.fleet.file import Entry
 from cereval.fleet.limits import Door, Visitor
 from cereval.goals import goal_from_spec, in_words
@@ -68,6 +68,8 @@ def carried_out(job: Job) -> dict[str, Any]:
     """Carry out a job; what went wrong is part of the row, in one line."""
     try:
         return _row(job, _patiently(job))
+    except NotBegun:
+        return unasked(job.entry)
     except CerevalError as error:
         return {**about(job.entry), "error": str(error), "calls": 0, "exit_code": 1}
 
@@ -87,7 +89,7 @@ def _run(job: Job) -> RunResult:
     entry = job.entry
     given = {"max_usd": job.max_usd, "max_minutes": job.max_minutes}
     parts = {name: value for name, value in given.items() if value is not None}
-    settings = {**_answers_of_now(job), **entry.settings, **parts}
+    settings = {**entry.settings, **_answers_of_now(job), **parts}
     several: dict[str, Any] = (
         {"models": list(entry.models)} if len(entry.models) > 1 else {"model": entry.models[0]}
     )
@@ -106,11 +108,20 @@ def _run(job: Job) -> RunResult:
         GATE.reset(gate)
 
 
-def _answers_of_now(job: Job) -> dict[str, str]:
-    """Have a gate decide by what is served now, as `cereval gate` does: by answers since the fleet began."""
-    if job.entry.goal["goal"] != "threshold" or "fresh" in job.entry.settings:
+def _answers_of_now(job: Job) -> dict[str, Any]:
+    """Have a gate decide by what is served now, as `cereval gate` does: by answers since the fleet began.
+
+    So are runs that are to be fresh: what a worker asked before it was killed is of now, and is gone on with.
+    """
+    if not asks_anew(job.entry):
         return {}
-    return {"max_age": f"{max(time.time() - job.began, 0.0):.3f}s"}
+    return {"max_age": f"{max(time.time() - job.began, 0.0):.3f}s", "fresh": False}
+
+
+def asks_anew(entry: Entry) -> bool:
+    """Tell whether answers from before the fleet do not count."""
+    gate = entry.goal["goal"] == "threshold" and not {"fresh", "max_age"} & set(entry.settings)
+    return gate or bool(entry.settings.get("fresh"))
 
 
 def about(entry: Entry) -> dict[str, Any]:
@@ -123,6 +134,12 @@ def about(entry: Entry) -> dict[str, Any]:
         "priority": entry.priority,
         "run_id": None,
     }
+
+
+def unasked(entry: Entry) -> dict[str, Any]:
+    """Return what is told of an entry that was not begun."""
+    nothing = {"calls": 0, "asked": 0, "kept": 0, "cost_usd": 0.0, "stopped": "not started"}
+    return {**about(entry), **nothing, "exit_code": 3}
 
 
 def _row(job: Job, done: RunResult) -> dict[str, Any]:

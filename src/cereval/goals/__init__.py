@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from typing import Any
 
 from cereval.errors import InvalidInput
@@ -12,6 +13,7 @@ from cereval.goals.estimate import Estimate
 from cereval.goals.rank import Beats, Order, Top
 from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, WhichFail
 from cereval.goals.threshold import Threshold
+from cereval.text import did_you_mean
 
 MEAN = (Estimate, Threshold)
 COMPARE = (Sign, Difference, NotWorse)
@@ -38,6 +40,7 @@ __all__ = [
     "WhichFail",
     "goal_from_spec",
     "in_words",
+    "of_one_model",
 ]
 
 
@@ -50,10 +53,33 @@ def goal_from_spec(spec: Mapping[str, Any]) -> Any:
     kind = GOALS.get(str(spec.get("goal")))
     if kind is None:
         raise InvalidInput("goal", "one of " + ", ".join(GOALS), spec.get("goal"))
+    given = {key: value for key, value in spec.items() if key != "goal"}
+    _check_names(kind, given)
     try:
-        return kind(**{key: value for key, value in spec.items() if key != "goal"})
+        return kind(**given)
     except TypeError:
         raise InvalidInput("goal", f"the parameters of {kind.name}", dict(spec)) from None
+
+
+def _check_names(kind: Any, given: Mapping[str, Any]) -> None:
+    """Refuse parameters that a goal does not have, and ask for those that it needs."""
+    needed = {one.name: one.default is MISSING for one in fields(kind)}
+    for name in given:
+        if name not in needed:
+            hint = did_you_mean(str(name), needed)
+            raise InvalidInput("goal", f"{kind.name} with parameters of its own ({hint})", name)
+    for name in needed:
+        if needed[name] and name not in given:
+            raise InvalidInput(name, f"given for the goal {kind.name}", None)
+
+
+def of_one_model(goal: Goal | None) -> Goal | None:
+    """Give a goal back that asks about one model; a comparison would take its score for a difference of two."""
+    if isinstance(goal, COMPARE):
+        raise InvalidInput(
+            "goal", "about one model, as Estimate and Threshold are (see `cereval.compare`)", goal
+        )
+    return goal
 
 
 def in_words(spec: Mapping[str, Any]) -> str:

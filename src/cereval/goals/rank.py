@@ -192,7 +192,10 @@ class Order(Ties):
     that fall with the distance of two models in the true order (over all pairs of one order they sum to delta), so
     that a claim about two models with few others possible between them needs less evidence. With parts in proportion
     to 1/d, flat up to 8 or 12 and then steep, or exponential, GSM8K and AlpacaEval took 53.1 to 54.2% and 55.0 to 57.2%
-    of the calls, for 53.2 and 54.8 (four runs): too many models are possible between two that are 5 points apart.
+    of the calls, for 53.2 and 54.8 (four runs): too many models are possible between two that are 5 points apart. Valid
+    too: claims chosen by the first 5% of the items, then Holm on the evidence of the rest. In the end 329 of 903 and
+    533 of 1,225 claims are open still, which is worth 1.0 and .8 nats, the first items cost .4, and the pairs whose
+    sign was wrong by then (22 and 43) are never ordered: 54.5 and 58.2% of the calls.
 
     >>> Order(0.05).family(43), Order(0.05).family(43, engine=3)
     (1806, 903)

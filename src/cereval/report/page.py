@@ -137,9 +137,7 @@ def write_page(path: Path, html: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(html, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise BadFile(
-            f"the page cannot be written to {path} ({error.strerror}); name another -o FILE"
-        ) from None
+        raise BadFile(f"the page cannot be written to {path} ({error.strerror}); name another file") from None
 
 
 def render(story: Story) -> str:

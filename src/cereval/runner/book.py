@@ -38,7 +38,7 @@ class Reuse:
     max_age_s: float | None = None
 
 
-def age_in_seconds(text: str) -> float:
+def age_in_seconds(text: str, flag: str = "--max-age") -> float:
     """Read an age such as 90m, 12h, 7d or 2w.
 
     >>> age_in_seconds("7d")
@@ -46,7 +46,7 @@ def age_in_seconds(text: str) -> float:
     """
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])", text.strip())
     if match is None:
-        raise InvalidInput("--max-age", "a number and a unit (s, m, h, d, w), such as 7d", text)
+        raise InvalidInput(flag, "a number and a unit (s, m, h, d, w), such as 7d", text)
     return float(match[1]) * UNITS_S[match[2]]
 
 

@@ -32,7 +32,9 @@ class Limits:
             )
         for name in ("max_usd", "max_minutes"):
             value = getattr(self, name)
-            if value is not None and not 0 < value <= float_info.max:
+            if value is None:
+                continue
+            if not isinstance(value, int | float) or not 0 < value <= float_info.max:
                 raise InvalidInput(f"--{name.replace('_', '-')}", "a number > 0", value)
 
 

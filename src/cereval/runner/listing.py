@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cereval.kinds import kind_of
 from cereval.plan import Plan
 from cereval.runner.samples import Samples
-from cereval.store.base import Run, Store
-from cereval.store.cells import is_summary
+from cereval.store.base import COUNTS, TOGETHER, Run, Store
+from cereval.store.cells import is_count, is_summary
 
 NUMBERS = ("estimate", "lower", "upper")
 
@@ -38,7 +38,7 @@ def facts_of(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
     apart = kind.parts(plan)
     # The usual case first: hashing a thousand plans to find a thousand runs would take longer than all the rest.
     parts = [run] if apart == (plan,) else [by_id[one.run_id] for one in apart if one.run_id in by_id]
-    costs = [part.cost_usd for part in parts]
+    counts = _counts(run, parts)
     return {
         "run_id": run.run_id,
         "kind": kind.name,
@@ -49,17 +49,36 @@ def facts_of(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
         "goal": kind.goal_words(run.plan),
         **{name: run.summary.get(name) for name in ("answer", "estimate", "lower", "upper")},
         "labels": list(run.labels),
-        "items": max((part.answers for part in parts), default=0),
+        "items": counts["draws"],
         # Comparisons of the first version keep both answers as one.
-        "calls": sum(part.answers for part in parts) * (2 if kind.packed else Samples.of(plan.scorer).count),
-        "failures": sum(part.failures for part in parts),
-        "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+        "calls": counts["answers"] * (2 if kind.packed else Samples.of(plan.scorer).count),
+        "failures": counts["failures"],
+        "cost_usd": counts["cost_usd"],
         "priced_by": run.summary.get("priced_by"),
         "parts": [part.run_id for part in parts if part.run_id != run.run_id],
         "engine": run.engine,
         "created_at": run.created_at,
         "changed_at": run.changed_at,
     }
+
+
+def _counts(run: Run, parts: Sequence[Run]) -> Mapping[str, Any]:
+    """Give what was counted at the end of a run of several models, else what its parts have by now."""
+    told = run.summary.get(TOGETHER)
+    if isinstance(told, Mapping) and _are_counts(told):
+        return told
+    costs = [part.cost_usd for part in parts]
+    return {
+        "draws": max((part.answers for part in parts), default=0),
+        "answers": sum(part.answers for part in parts),
+        "failures": sum(part.failures for part in parts),
+        "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+    }
+
+
+def _are_counts(told: Mapping[str, Any]) -> bool:
+    counts = [value for name, value in told.items() if name != "cost_usd"]
+    return set(told) == set(COUNTS) and is_count(told["cost_usd"]) and all(type(one) is int for one in counts)
 
 
 def is_of_one_model(run: Run) -> bool:

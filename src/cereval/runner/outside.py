@@ -9,12 +9,14 @@ it is handed out again, and whoever tells first is heard.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, Misuse, StoreError, shown
+from cereval.kinds import kind_of
+from cereval.plan import Plan
 from cereval.records import Draw
 from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.sessions.base import tell, unit_score
@@ -25,10 +27,20 @@ OUTSIDE = "external/"
 """How the name of a model begins that is asked outside."""
 
 
+def is_asked_outside(plan: Plan) -> bool:
+    """Tell whether nobody can be asked from here: the scores of all models are told."""
+    return all(name.startswith(OUTSIDE) for name in kind_of(plan).names(plan))
+
+
 def hand_out(
-    begun: Start, items: Sequence[Item], store: Store, count: int, lease_s: float
+    begun: Start,
+    items: Sequence[Item],
+    store: Store,
+    count: int,
+    lease_s: float,
+    deliver: Callable[[list[dict[str, Any]]], None],
 ) -> list[dict[str, Any]]:
-    """Lease up to `count` questions that are neither answered nor out; store their draws first."""
+    """Deliver up to `count` questions that are neither answered nor out, then lease them; store their draws first."""
     taken = _leased(begun, store)
     rows: list[dict[str, Any]] = []
     prompt = Prompt(begun.plan.prompt.get("template"), begun.plan.prompt.get("system"))
@@ -40,10 +52,19 @@ def hand_out(
             item = items[draw.item]
             text = "\n\n".join(turn["content"] for turn in prompt.messages(item))
             rows.append({"draw": place, "item": item.id, "model": voice.name, "prompt": text, "score": None})
+    deliver(rows)
     if rows:
         out = [[row["model"], row["draw"]] for row in rows]
         store.mark(begun.plan.run_id, LEASED, {"calls": out, "until": time.time() + lease_s})
     return rows
+
+
+def why_nothing(begun: Start, store: Store) -> str:
+    """Say why no question can be handed out."""
+    if begun.session.done:
+        return f"the run has ended ({begun.session.stopped})"
+    out = len(_leased(begun, store))
+    return f"{out:,} are out, as many as may be; tell their scores, or wait until their lease is over"
 
 
 def _leased(begun: Start, store: Store) -> set[tuple[str, int]]:

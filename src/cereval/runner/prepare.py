@@ -26,7 +26,7 @@ from cereval.datasets.weighting import (
     numbers,
     weights_of_items,
 )
-from cereval.errors import BadFile, InvalidInput, Misuse, StoreError, shown
+from cereval.errors import BadFile, CallError, InvalidInput, Misuse, StoreError, shown
 from cereval.goals import Goal
 from cereval.imports import code_digest, optional
 from cereval.kinds import kind_of
@@ -41,13 +41,13 @@ from cereval.models.providers import provider_of
 from cereval.plan import DRAWN, Known, Plan
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers, Sampled
 from cereval.runner.limits import Limits
-from cereval.runner.outside import OUTSIDE
+from cereval.runner.outside import OUTSIDE, is_asked_outside
 from cereval.runner.request import Request, settings_from
 from cereval.runner.samples import Samples
 from cereval.runner.start import item_from, reader, stored_items
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.scorers.base import Scorer, spec_of
-from cereval.scorers.build import build_scorer
+from cereval.scorers.build import JUDGES, build_scorer
 from cereval.scorers.people import People, answering
 from cereval.scorers.python_scorer import PythonScorer
 from cereval.sessions.base import fresh_seed, naming_engine
@@ -339,8 +339,11 @@ def opened(plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any]) 
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
     prompt.messages(items[0])
     kind = kind_of(plan)
-    if all(name.startswith(OUTSIDE) for name in kind.names(plan)):
+    if is_asked_outside(plan):
         return replace(unasked(plan, items), prompt=prompt, limits=limits, circumstances=circumstances)
+    for name in kind.names(plan):
+        if name.startswith(OUTSIDE):
+            raise InvalidInput("--model", f"{OUTSIDE}NAME for all models of a run, or for none", name)
     models = [
         _model(spec, replace(options, given=_given(spec, items, prompt)), circumstances)
         for spec in kind.models(plan)
@@ -456,19 +459,30 @@ def _price(circumstances: Mapping[str, Any], whose: str = "") -> Price | None:
 def _scorer(
     plan: Plan, items: Sequence[Item], options: ModelOptions, circumstances: Mapping[str, Any]
 ) -> tuple[Scorer, Model | None]:
-    spec, judge = plan.scorer.get("spec") or plan.scorer, None
+    spec, named = plan.scorer.get("spec") or plan.scorer, plan.scorer.get("judge")
     _need_answers(plan, items, "the data")
-    # Where people score, a judge only grades beforehand (`cereval.runner.people`).
-    if plan.scorer.get("judge") and _scorer_name(spec) != People.name:
-        first = kind_of(plan).models(plan)[0]
-        settings, address = Settings(**first.get("settings", {})), _judge_address(plan, circumstances)
-        judge = open_model(
-            plan.scorer["judge"],
-            replace(options, base_url=address, price=_price(circumstances, "judge_"), settings=settings),
-        )
+    judge = _judge(plan, options, circumstances) if named and _scorer_name(spec) in JUDGES else None
     scorer = build_scorer(spec, judge)
+    # Where people score, a judge only grades beforehand (`cereval.runner.people`).
+    if named and judge is None and not isinstance(scorer, People):
+        raise InvalidInput("judge", f"left out for the scorer `{scorer.name}`", named)
     _check_scorer(scorer, items)
     return scorer, judge
+
+
+def _judge(plan: Plan, options: ModelOptions, circumstances: Mapping[str, Any]) -> Model:
+    first = kind_of(plan).models(plan)[0]
+    settings, address = Settings(**first.get("settings", {})), _judge_address(plan, circumstances)
+    price = _price(circumstances, "judge_")
+    try:
+        return open_model(
+            plan.scorer["judge"], replace(options, base_url=address, price=price, settings=settings)
+        )
+    except InvalidInput as error:
+        raise InvalidInput(error.field.replace("model", "judge"), error.allowed, error.received) from None
+    except CallError as error:
+        remedy = str(error).replace("--base-url", "--judge-base-url")
+        raise CallError(f"the judge {plan.scorer['judge']} cannot be asked: {remedy}") from None
 
 
 def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
@@ -570,12 +584,12 @@ def _choosing(request: Request, scorer: Any, items: Sequence[Item]) -> dict[str,
 def _samples(request: Request) -> Samples:
     """Return how often every question is asked; more than once only where answers differ."""
     samples = Samples.wanted(request.samples, request.pass_at)
+    flag = "--pass-at" if request.samples is None else "--samples"
     if samples.count > 1 and request.temperature == 0:
-        raise InvalidInput(
-            "--samples", "given with a --temperature above 0: at 0 all answers are alike", samples.count
-        )
+        wanted = "given with a --temperature above 0: at 0 all answers are alike"
+        raise InvalidInput(flag, wanted, samples.count)
     if samples.count > 1 and str(request.model).startswith(OUTSIDE):
-        raise InvalidInput("--samples", "left out where answers come from outside", samples.count)
+        raise InvalidInput(flag, "left out where answers come from outside", samples.count)
     return samples
 
 

@@ -100,6 +100,10 @@ def request_from(data: str | None, config: str | None, flags: Mapping[str, Any])
         request = replace(request, at_least=None)
     if given.get("at_least") is not None and "eps" not in given:
         request = replace(request, eps=None)
+    if given.get("fresh") and "max_age" not in given:
+        request = replace(request, max_age=None)
+    if "max_age" in given and "fresh" not in given:
+        request = replace(request, fresh=False)
     request = replace(request, **given) if data is None else replace(request, data=data, **given)
     request = _complete(request)
     names = _named(request)

@@ -20,7 +20,7 @@ from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal, ch
 from cereval.runner.samples import Samples
 from cereval.runner.start import Start, run_ids
 from cereval.sessions.base import AskTell
-from cereval.store.base import Store
+from cereval.store.base import TOGETHER, Store
 from cereval.store.writer import AnswerWriter
 
 STATUS: Mapping[End, str] = {
@@ -134,12 +134,8 @@ def _outcome(
     if end in ("usd", "minutes") and not session.done:
         result = replace(result, stopped="budget")
     certificate = begun.certificate(result)
-    earlier, status = store.certificates(begun.plan.run_id), _status(result, end)
-    if not earlier or earlier[-1] != certificate:
-        summary = {**_summary(begun, result), **({"priced_by": priced_by} if priced_by else {})}
-        store.finish(begun.plan.run_id, certificate, status, summary)
-        for run_id in run_ids(begun.plan)[1:]:
-            store.mark(run_id, status)
+    summary = {**_summary(begun, result), **({"priced_by": priced_by} if priced_by else {})}
+    _end(begun.plan, store, certificate, _status(result, end), summary)
     calls, each = begun.spending.calls, Samples.of(begun.plan.scorer).count
     several = len(begun.voices) > 1
     return Outcome(
@@ -192,21 +188,38 @@ def _oldest(begun: Start, store: Store, counted: Counted | None) -> float | None
     return min([*times, *([counted.oldest] if counted and counted.oldest else [])], default=None)
 
 
+def _end(
+    plan: Plan, store: Store, certificate: Mapping[str, Any], status: str, summary: Mapping[str, Any]
+) -> None:
+    """Record how a run and its parts ended, with the certificate if it is a new one."""
+    earlier = store.certificates(plan.run_id)
+    if not earlier or earlier[-1] != certificate:
+        store.finish(plan.run_id, certificate, status, summary)
+    elif store.run(plan.run_id).status == "running":
+        store.mark(plan.run_id, status, summary)
+    else:
+        return
+    for run_id in run_ids(plan)[1:]:
+        store.mark(run_id, status)
+
+
 def _summary(begun: Start, result: Certified) -> dict[str, Any]:
     """Return what lists show of a run: the answer in words, its numbers, and the counts of its answers."""
     shown = begun.kind.shown(result, begun.plan)
     numbers = {
         name: getattr(shown, name, None) for name in ("estimate", "lower", "upper", "decision", "stopped")
     }
-    spent = begun.spending
-    draws = len(begun.voices[0].stored)
-    counts = {
+    spent, voices = begun.spending, begun.voices
+    counts: dict[str, Any] = {
         "answers": spent.calls,
         "failures": spent.failures,
         "cost_usd": spent.cost_usd,
-        "draws": draws,
+        "draws": len(voices[0].stored),
     }
-    return {"answer": shown.answer(), **numbers, **(counts if len(begun.voices) == 1 else {})}
+    if len(voices) > 1:
+        # Other runs may go on with the same parts: what they add is not this one's.
+        counts = {TOGETHER: counts | {"draws": max(len(voice.results) for voice in voices)}}
+    return {"answer": shown.answer(), **numbers, **counts}
 
 
 def _status(result: Certified, end: End) -> str:

@@ -26,6 +26,11 @@ KEPT = ("text", "score", "failure", "detail", "cost_usd", "latency_s", "finish_r
 """What is kept of each answer."""
 
 
+def _check(flag: str, value: object, most: int, hint: str = "") -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InvalidInput(flag, f"a whole number in [1, {most}]{hint}", value)
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
     """Say how often every question is asked, and how many of the answers may try.
@@ -38,14 +43,14 @@ class Samples:
     best_of: int = 1
 
     def __post_init__(self) -> None:
-        for name, value, most in (("--samples", self.count, MOST), ("--pass-at", self.best_of, self.count)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-                wanted = f"in [1, {most}]" + (" (at most --samples)" if name == "--pass-at" else "")
-                raise InvalidInput(name, f"a whole number {wanted}", value)
+        _check("--samples", self.count, MOST)
+        _check("--pass-at", self.best_of, self.count, " (at most --samples)")
 
     @classmethod
     def wanted(cls, count: int | None, best_of: int | None) -> Samples:
         """Return what two flags ask for; pass@k alone takes k answers."""
+        if count is None and best_of is not None:
+            _check("--pass-at", best_of, MOST)
         return cls(best_of or 1 if count is None else count, 1 if best_of is None else best_of)
 
     @classmethod

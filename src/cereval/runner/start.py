@@ -34,6 +34,8 @@ from cereval.store.base import Answer, Run, Store
 from cereval.store.schema import moment_ago
 from cereval.version import ENGINE
 
+AT_WORK = ("created", "running", "stopping")
+"""Runs that nobody works on any more are `interrupted`."""
 ENDED = ("finished", "budget")
 CHANGED = "changed"
 """The status of events that record a new goal or budget."""
@@ -129,17 +131,17 @@ def planned(
 ) -> Plan:
     """Return the plan with what is known of its items now; an earlier run of the same request is continued.
 
-    fresh: unless that has ended, for then the question is asked anew; max_age_s: unless it has ended and began longer
-    ago. lessons: the earlier runs that may be learnt from, and how many draws of each; None: all that the store has.
-    taught: runs that are history in any case.
+    fresh: unless it has ended, or was killed, for then the question is asked anew; max_age_s: unless it began longer
+    ago. Of several the newest is continued. lessons: the earlier runs that may be learnt from, and how many draws of
+    each; None: all that the store has. taught: runs that are history in any case.
     """
     kind = kind_of(plan)
     before = [one for one in earlier_runs(plan, store) if history or taught or not one.history]
     before = before or [one for one in _begun_in_memory(plan, items, store) if history or not one.history]
     too_old = "" if max_age_s is None else moment_ago(max_age_s)
-    going = [one for one in before if not _is_over(store.run(one.run_id), fresh, too_old)]
+    going = [one for one in before if not _is_over(plan, store.run(one.run_id), fresh, too_old)]
     if going:
-        return going[0]
+        return going[-1]
     if kind.learns and learns(plan):
         past = past_of(plan, items, store) if history else {}
         if lessons is not None:
@@ -149,12 +151,26 @@ def planned(
         names += ["history"] if past else []
         cells = kind.crowds and bool(names) and plan.n_items > ALONE
         plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())), cells=cells)
-    return replace(plan, attempt=len(before)) if plan.run_id in {one.run_id for one in before} else plan
+    if plan.run_id not in {one.run_id for one in before}:
+        return plan
+    return replace(plan, attempt=1 + max(one.attempt for one in before))
 
 
-def _is_over(run: Run, fresh: bool, too_old: str) -> bool:
-    """Tell whether a run has ended and does not answer the question any more: a fresh one is wanted, or a later one."""
-    return run.status in ENDED and (fresh or run.created_at < too_old)
+def _is_over(plan: Plan, run: Run, fresh: bool, too_old: str) -> bool:
+    """Tell whether a run does not answer a plan's question any more: a fresh one is wanted, or a later one.
+
+    Also one that was killed: its answers may be those of another checkpoint. `resume` goes on with it, and so does the
+    same command where it names the seed, for then it asks for the same questions.
+    """
+    if run.status in AT_WORK:
+        return False
+    return run.created_at < too_old or (fresh and (run.status in ENDED or plan.seed_drawn))
+
+
+def left_behind(plan: Plan, store: Store) -> Run | None:
+    """Return the newest run of the same request, if it was interrupted and is not gone on with by this plan."""
+    before = [store.run(one.run_id) for one in earlier_runs(plan, store) if one.run_id != plan.run_id]
+    return before[-1] if before and before[-1].status == "interrupted" else None
 
 
 def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
@@ -376,7 +392,8 @@ def changed(begun: Start, store: Store, change: Change) -> Start:
     """Set a new goal or budget, then record it: one that is refused must not stay on record."""
     change.apply(begun.session)
     store.mark(begun.plan.run_id, CHANGED, change.as_dict())
-    budget = "" if change.max_calls is None else f", at most {change.max_calls:,} calls"
+    unit = "items" if begun.session.asked > 1 else "calls"
+    budget = "" if change.max_calls is None else f", at most {change.max_calls:,} {unit}"
     note = f"from here on: {in_words(change.goal)}{budget}"
     return replace(begun, changes=(*begun.changes, change), notes=(*begun.notes, note))
 

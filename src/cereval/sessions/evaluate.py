@@ -13,7 +13,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from numpy.typing import ArrayLike
 
 from cereval.errors import CallError, InvalidInput, shown
-from cereval.goals import Goal
+from cereval.goals import Goal, of_one_model
 from cereval.records import Draw, Result
 from cereval.sessions.base import unit_score, whole
 from cereval.sessions.mean import Session
@@ -122,6 +122,7 @@ class _Evaluation:
         self.score = _checked_score(score)
         self.is_async = _is_async(score)
         self.connections = _checked_connections(max_connections, self.is_async)
+        of_one_model(plan.get("goal"))
         self.session = Session(len(self.items), **plan)
         self.stopping = False
         self._asked = 0

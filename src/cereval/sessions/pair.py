@@ -23,7 +23,7 @@ from cereval.records import PASSED, Certified, Draw, Result, Rows, Scored, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
 from cereval.sessions.base import MethodSession, naming_engine, rejection, unit_score, whole
 from cereval.sessions.mean import embedded
-from cereval.sessions.replay import checked_scores, drive, kept_rows, kept_texts
+from cereval.sessions.replay import check_same_order, checked_scores, drive, kept_rows, kept_texts
 from cereval.text import signed_interval, signed_plus_minus
 
 Floats = NDArray[np.float64]
@@ -284,11 +284,12 @@ def compare(
         raise InvalidInput(
             "scores_b", f"scores of the same {len(first)} items as scores_a", f"{len(second)} scores"
         )
+    check_same_order("scores_b", scores_b, scores_a)
     kept = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
     if not len(kept):
         raise InvalidInput("scores", "at least one item that both models have a score for", "none")
     side = {"embeddings": embeddings, "history": history, "weights": weights, "groups": groups}
-    rows = {name: kept_rows(name, values, len(first), kept) for name, values in side.items()}
+    rows = {name: kept_rows(name, values, len(first), kept, scores_a) for name, values in side.items()}
     session = CompareSession(
         len(kept),
         goal=goal,

@@ -38,7 +38,7 @@ from cereval.records import Certified, Draw, Stopped, Table
 from cereval.sessions.base import AskTell, naming_engine, whole
 from cereval.sessions.claims import Bools, PairClaims, Pairs, read
 from cereval.sessions.order import Diagram
-from cereval.sessions.replay import drive
+from cereval.sessions.replay import check_same_order, drive
 from cereval.stats.means import MeanGames
 from cereval.stats.pairs import PairGames, PairTuning
 from cereval.stats.race import Race
@@ -508,7 +508,7 @@ def _checked_models(models: Sequence[str]) -> tuple[str, ...]:
 
 
 def rank(
-    scores: ArrayLike,
+    scores: ArrayLike | Mapping[str, ArrayLike],
     *,
     goal: RankGoal | None = None,
     models: Sequence[str] | None = None,
@@ -520,9 +520,9 @@ def rank(
 ) -> Ranking:
     """Rank the columns of `scores` (items x models, in [0, 1]), asking only for the scores it needs.
 
-    models: their names; those of its columns where `scores` is a data frame. history: items x past models, none of
-    those ranked; items on which they disagree are asked sooner. `batch` draws are in flight at a time; the result does
-    not depend on it.
+    models: their names; those that `scores` has where it is a data frame, or a dict of lists. history: items x past
+    models, none of those ranked; items on which they disagree are asked sooner. `batch` draws are in flight at a time;
+    the result does not depend on it.
 
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.uniform(size=(500, 4)) < [0.8, 0.5, 0.5, 0.2]
@@ -535,6 +535,9 @@ def rank(
     names = _column_names(scores, values.shape[1]) if models is None else list(models)
     if len(names) != values.shape[1]:
         raise InvalidInput("models", f"one name for each of the {values.shape[1]} columns", names)
+    check_same_order(
+        "history", history, next(iter(scores.values())) if isinstance(scores, Mapping) else scores
+    )
     session = RankSession(
         len(values), names, goal=goal, confidence=confidence, history=history, budget=budget, seed=seed
     )
@@ -542,16 +545,27 @@ def rank(
     return ranking
 
 
-def _column_names(scores: ArrayLike, count: int) -> list[str]:
-    """Return the names that a data frame has for its columns, or numbers."""
-    names = [str(name) for name in getattr(scores, "columns", ())]
+def _column_names(scores: ArrayLike | Mapping[str, ArrayLike], count: int) -> list[str]:
+    """Return the names that a data frame or a dict has for its columns, or numbers."""
+    named = scores if isinstance(scores, Mapping) else getattr(scores, "columns", ())
+    names = [str(name) for name in named]
     return names if len(names) == count else [f"model {place}" for place in range(count)]
 
 
-def checked_table(scores: ArrayLike) -> Floats:
+def _stacked(columns: Mapping[str, ArrayLike]) -> NDArray[Any]:
+    """Return the scores of models, by name, as columns of the same items."""
+    first, *others = columns.values()
+    for name, scores in zip(list(columns)[1:], others, strict=True):
+        check_same_order(name, scores, first)
+    return np.stack([first, *others], axis=1)
+
+
+def checked_table(scores: ArrayLike | Mapping[str, ArrayLike]) -> Floats:
     """Return the table as items x models, every score in [0, 1]."""
     try:
-        values = np.asarray(scores, dtype=np.float64)
+        values = np.asarray(_stacked(scores) if isinstance(scores, Mapping) else scores, dtype=np.float64)
+    except InvalidInput:
+        raise
     except (TypeError, ValueError) as error:
         raise InvalidInput("scores", "a table of numbers in [0, 1]", scores) from error
     if values.ndim != 2 or not len(values) or values.shape[1] < 2:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cereval.errors import InvalidInput
-from cereval.goals import Goal
+from cereval.goals import Goal, of_one_model
 from cereval.items.pool import numbers
 from cereval.records import Result
 from cereval.sessions.base import AskTell, tell, whole
@@ -52,15 +52,15 @@ def replay(
         raise InvalidInput("scores", "at least one score that is not NaN", f"{len(values)} values")
     session = Session(
         len(kept),
-        goal=goal,
+        goal=of_one_model(goal),
         confidence=confidence,
         method=method,
         target=target,
         texts=kept_texts(texts, len(values), kept),
-        embeddings=kept_rows("embeddings", embeddings, len(values), kept),
-        history=kept_rows("history", history, len(values), kept),
-        weights=kept_rows("weights", weights, len(values), kept),
-        groups=kept_rows("groups", groups, len(values), kept),
+        embeddings=kept_rows("embeddings", embeddings, len(values), kept, scores),
+        history=kept_rows("history", history, len(values), kept, scores),
+        weights=kept_rows("weights", weights, len(values), kept, scores),
+        groups=kept_rows("groups", groups, len(values), kept, scores),
         budget=budget,
         seed=seed,
         options=options,
@@ -101,14 +101,36 @@ def checked_scores(scores: ArrayLike) -> Floats:
     return values
 
 
-def kept_rows(field: str, values: ArrayLike | None, size: int, kept: NDArray[np.int64]) -> Any:
-    """Return the rows of a table that are part of the pool; a table of another size is refused."""
+def check_same_order(field: str, scores: Any, others: Any) -> None:
+    """Refuse a pandas series that has a label of another at another place: scores are paired by their places.
+
+    Numbers that differ as a whole are taken for those of rows, which say nothing of the items.
+    """
+    labels: Any = getattr(scores, "index", None)
+    wanted: Any = getattr(others, "index", None)
+    if not (hasattr(labels, "equals") and hasattr(wanted, "equals")) or len(labels) != len(wanted):
+        return
+    there = set(wanted)
+    if labels.equals(wanted) or (labels.dtype.kind in "iu" and set(labels) != there):
+        return
+    for row, label in enumerate(labels):
+        if label in there and label != wanted[row]:
+            raise InvalidInput(
+                field, f"in the order of the others (row {row} is {wanted[row]!r} there)", label
+            )
+
+
+def kept_rows(
+    field: str, values: ArrayLike | None, size: int, kept: NDArray[np.int64], scores: Any = None
+) -> Any:
+    """Return the rows of a table that are part of the pool; refuse one of another size, or order than the scores."""
     if values is None:
         return None
     array: NDArray[Any] = np.asarray(values)
     if array.ndim == 0 or len(array) != size:
         got = "a single value" if array.ndim == 0 else f"{len(array)} rows"
         raise InvalidInput(field, f"one row for each of the {size} scores", got)
+    check_same_order(field, values, scores)
     return array[kept]
 
 

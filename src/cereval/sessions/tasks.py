@@ -22,7 +22,7 @@ from cereval.methods.many_tasks import ManyTasks, TaskAims
 from cereval.pictures import Part
 from cereval.records import Certified, Rows, Table
 from cereval.sessions.base import MethodSession, naming_engine, whole
-from cereval.sessions.replay import checked_scores, drive, kept_rows
+from cereval.sessions.replay import check_same_order, checked_scores, drive, kept_rows
 from cereval.text import interval, percent, plus_minus
 
 MOST_TASKS = 1000
@@ -244,6 +244,7 @@ def tasks(
         raise InvalidInput(
             "groups", f"one label for each of the {len(values)} scores", f"shape {labels.shape}"
         )
+    check_same_order("groups", groups, scores)
     kept = np.flatnonzero(~np.isnan(values))
     if not len(kept):
         raise InvalidInput("scores", "at least one score that is not NaN", f"{len(values)} values")
@@ -251,7 +252,7 @@ def tasks(
         labels[kept],
         goal=goal,
         confidence=confidence,
-        history=kept_rows("history", history, len(values), kept),
+        history=kept_rows("history", history, len(values), kept, scores),
         budget=budget,
         seed=seed,
     )

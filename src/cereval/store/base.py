@@ -27,6 +27,10 @@ from cereval.paths import is_file, is_folder
 from cereval.records import Draw
 
 DEFAULT_URL = "sqlite:///cereval.db"
+COUNTS = ("answers", "failures", "cost_usd", "draws")
+"""What is counted of a run."""
+TOGETHER = "together"
+"""Where a run of several models says at its end what was counted of them all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ def _check_query(url: URL) -> None:
 
 def connected(url: URL) -> Engine:
     """Return an engine whose transactions are explicit and whose commits are durable."""
+    _refuse_one_byte(url)
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
     try:
@@ -94,6 +95,13 @@ def is_file(url: URL) -> bool:
     return file is not None and paths.is_file(file)
 
 
+def _refuse_one_byte(url: URL) -> None:
+    """Refuse a file of one byte, which SQLite takes for an empty database and writes over; longer ones it refuses."""
+    file = file_of(url)
+    if file is not None and paths.is_file(file) and file.stat().st_size == 1:
+        raise StoreError(f"{file} is not a database; use another --store")
+
+
 def reading_uri(file: Path) -> str:
     """Name a database to SQLite so that nothing is written, neither to it nor beside it.
 
@@ -112,6 +120,7 @@ def reading_uri(file: Path) -> str:
 def connected_reading(url: URL, *, copied: bool = False) -> Engine:
     """Return an engine for a SQLite file that cannot be written to; `copied`: for a copy of it in memory, which
     can be."""
+    _refuse_one_byte(url)
     file = file_of(url)
     assert file is not None
     uri = reading_uri(file)

@@ -115,6 +115,9 @@ class Lease:
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(Exception):  # it may be broken already
+                # The server would notice the end of the connection, but only after a while.
+                connection.execute(text("SELECT pg_advisory_unlock_all()"))
+            with suppress(Exception):
                 connection.invalidate()
             with suppress(Exception):
                 connection.close()

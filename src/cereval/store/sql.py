@@ -19,7 +19,7 @@ from cereval.errors import StoreError
 from cereval.items.content import content_keys
 from cereval.records import Draw
 from cereval.store import schema
-from cereval.store.base import Answer, KeptAnswer, PastScores, Run
+from cereval.store.base import COUNTS, Answer, KeptAnswer, PastScores, Run
 from cereval.store.cells import checked, is_count, is_summary, mapping, read, whole
 from cereval.store.engine import connected, connected_reading, is_file, is_read_only, made_private, parsed
 from cereval.store.faults import place, translated
@@ -33,7 +33,6 @@ from cereval.text import did_you_mean
 GOING = ("running", "stopping")
 """The status of runs that some process works on, if it lives."""
 ENDED = ("finished", "budget", "interrupted")
-COUNTS = ("answers", "failures", "cost_usd", "draws")
 ELSEWHERE = -1
 """The number under which is kept where the items of a large data set lie."""
 
