@@ -21,6 +21,7 @@ from threading import Thread
 from typing import Any
 
 from cereval.errors import InvalidInput
+from cereval.models.connections import Connections
 from cereval.models.retries import Fault, FaultError
 from cereval.text import did_you_mean
 
@@ -158,13 +159,13 @@ class Keeper:
             self._queues[server] = Queue(Turnstile(limits))
         return self._queues[server]
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one run, until it hangs up or is killed."""
         given: dict[int, tuple[Queue, list[float]]] = {}
         waiting: set[asyncio.Task[None]] = set()
         try:
-            hello = (await reader.readline()).decode().strip()
-            while hmac.compare_digest(hello, self.key) and (line := await reader.readline()):
+            hello = (await reader.readline()).strip()
+            while hmac.compare_digest(hello, self.key.encode()) and (line := await reader.readline()):
                 asked = json.loads(line)
                 if "leave" in asked:
                     queue, record = given.pop(asked["leave"])
@@ -181,7 +182,6 @@ class Keeper:
             await asyncio.gather(*waiting, return_exceptions=True)
             for queue, record in given.values():
                 queue.leave(record, None)
-            writer.close()
 
     async def _admit(
         self,
@@ -202,27 +202,17 @@ def kept(limits: Mapping[str, ServerLimits], host: str = "127.0.0.1") -> Iterato
         yield None
         return
     keeper, loop = Keeper(limits, secrets.token_hex(16)), asyncio.new_event_loop()
-    server = loop.run_until_complete(asyncio.start_server(keeper.connected, host, 0))
+    connections = Connections(keeper.serve)
+    port = loop.run_until_complete(connections.listen(host))
     thread = Thread(target=loop.run_forever, name="cereval-limits", daemon=True)
     thread.start()
     try:
-        yield Door(host, server.sockets[0].getsockname()[1], keeper.key, tuple(limits))
+        yield Door(host, port, keeper.key, tuple(limits))
     finally:
-        asyncio.run_coroutine_threadsafe(_closed(server), loop).result()
+        asyncio.run_coroutine_threadsafe(connections.close(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
-
-
-async def _closed(server: asyncio.Server) -> None:
-    server.close()
-    mine = asyncio.current_task()
-    while others := [task for task in asyncio.all_tasks() if task is not mine]:
-        # Whoever was let in a moment ago has to begin before it can close its connection.
-        await asyncio.sleep(0)
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
 
 
 # -- a run's side -----------------------------------------------------------------------------------------------------
@@ -356,22 +346,23 @@ class Visitor:
         except OSError:
             raise FaultError(GONE) from None
         writer.write(f"{self.door.key}\n".encode())
-        self._reading = asyncio.create_task(self._read(reader, writer))
+        self._reading = asyncio.create_task(self._read(reader))
+        # Not by the task itself, which may be cancelled before it begins.
+        self._reading.add_done_callback(lambda _: self._hang_up(writer))
         return writer
 
-    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _read(self, reader: asyncio.StreamReader) -> None:
         """Hear which calls may pass, until the driver hangs up or the run's event loop ends."""
-        try:
+        with suppress(ConnectionError):
             while line := await reader.readline():
                 number, turn_s = json.loads(line)
                 until = time.monotonic() + turn_s if turn_s else 0.0
                 self._asked.pop(number).given(Leave(number, until))
-        except ConnectionError:
-            pass  # the driver is gone, as below
-        finally:
-            writer.close()
-            for desk in self._desks.values():
-                desk.close()
+
+    def _hang_up(self, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        for desk in self._desks.values():
+            desk.close()
 
 
 def _send(writer: asyncio.StreamWriter, message: Mapping[str, Any]) -> None:

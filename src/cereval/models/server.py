@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from cereval.errors import CallError
 from cereval.models.base import Messages, Model, last_text
+from cereval.models.connections import Connections
 from cereval.models.scripted import Turn
 
 LONGEST_BODY = 64 * 2**20
@@ -38,14 +39,9 @@ class Handler:
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one keep-alive connection, until either side hangs up."""
-        try:
-            with suppress(EOFError, ConnectionError, asyncio.LimitOverrunError, ValueError):
-                while await self._exchange(reader, writer):
-                    pass
-        finally:
-            writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
+        with suppress(EOFError, ConnectionError, asyncio.LimitOverrunError, ValueError):
+            while await self._exchange(reader, writer):
+                pass
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -110,21 +106,12 @@ class Handler:
 @asynccontextmanager
 async def serving(handler: Handler, port: int = 0) -> AsyncIterator[str]:
     """Serve on loopback while the context is open; yield the base URL."""
-    tasks: set[asyncio.Task[None]] = set()
-
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(handler.connection(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    server = await asyncio.start_server(connected, "127.0.0.1", port, limit=2**20)
+    connections = Connections(handler.connection)
+    port = await connections.listen("127.0.0.1", port, limit=2**20)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        yield f"http://127.0.0.1:{port}/v1"
     finally:
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await connections.close()
 
 
 def _completion(model: str, text: str, prompt: str) -> dict[str, Any]:
