@@ -190,7 +190,7 @@ async def run_async(
 ) -> RunResult:
     """Run as `run` does, for code in an event loop: same arguments, same result."""
     work, request = _asked_for(data, model, models, goal, store, settings)
-    return await _carried_out(work, request, observer, bounds or Bounds(), seal)
+    return await _carried_out(work, request, observer, bounds, seal)
 
 
 def seal(
@@ -284,9 +284,10 @@ async def _carried_out(
     work: Prepared,
     request: Request,
     observer: Observer | None,
-    bounds: Bounds = Bounds(),  # noqa: B008
+    bounds: Bounds | None = None,
     seal: str | Path | None = None,
 ) -> RunResult:
+    bounds = bounds or Bounds()
     work = replace(work, limits=replace(work.limits, further_calls=bounds.further_calls))
     reuse = reuse_of(request)
     with opened_store(request.store, create=seal is None) as store:

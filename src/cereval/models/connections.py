@@ -12,8 +12,8 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, An
 class Connections:
     """Serve whoever connects, until he hangs up or `close` is called.
 
-    The tasks are ours and not asyncio's, which logs a traceback for each of its own that is cancelled (Python 3.11); and
-    a connection is closed when its task is done, not by the task: it may be cancelled before it begins, or while it
+    The tasks are ours and not asyncio's, which logs a traceback for each of its own that is cancelled (Python 3.11).
+    A connection is closed when its task is done, not by the task: it may be cancelled before it begins, or while it
     tidies up.
     """
 
