@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,36 @@ def test_what_could_not_be_written_is_not_out(capsys: Capture) -> None:
     assert "are out, as many as may be" in line
     assert main(["ask", run, "-o", "b.csv", "--lease", "long"]) == 1
     assert "--lease must be a number and a unit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_scores_that_were_not_told_are_not_written_over(name: str, capsys: Capture) -> None:
+    run = ran(capsys, model="external/people", code=3)["run_id"]
+    asked = ["ask", run, "-n", "4", "-o", name]
+    assert told(capsys, *asked)["rows"] == 4
+    filled = Path(name).read_text().replace('"score": null', '"score": 1')
+    Path(name).write_text(re.sub(r",$", ",1", filled, flags=re.MULTILINE) if name == "a.csv" else filled)
+    before = Path(name).read_text()
+    assert main(asked) == 1
+    assert "4 scores that were not told (`cereval tell" in capsys.readouterr().err
+    assert Path(name).read_text() == before
+    assert main(["tell", run, name, "--display", "none"]) == 3
+    capsys.readouterr()
+    assert told(capsys, *asked)["rows"] == 4, "once they are told, the file is free"
+    while told(capsys, *asked)["rows"]:
+        pass
+    assert told(capsys, *asked)["rows"] == 0, "an empty batch is one too"
+
+
+def test_ask_writes_over_no_file_of_another_kind(capsys: Capture) -> None:
+    run = ran(capsys, model="external/people", code=3)["run_id"]
+    before = Path("q.jsonl").read_text()
+    assert main(["ask", run, "-o", "q.jsonl"]) == 1
+    assert (
+        "-o must be a new file, or one that `cereval ask` has written, got 'q.jsonl'"
+        in capsys.readouterr().err
+    )
+    assert Path("q.jsonl").read_text() == before
 
 
 def test_several_models_are_asked_outside_or_none(capsys: Capture) -> None:

@@ -228,7 +228,8 @@ def test_labels_given_elsewhere(
             writer.writeheader()
             writer.writerows(rows)
         if rows:
-            capsys.readouterr()
+            assert main(["ask", run, "--store", url, "-o", str(batch)]) == 1, "no label is written over"
+            assert f"{len(rows)} scores that were not told" in capsys.readouterr().err
             assert main(["tell", run, str(batch), "--store", url, "--json"]) == 0
             assert json.loads(capsys.readouterr().out)["labels"] == len(rows)
         time.sleep(0.2)

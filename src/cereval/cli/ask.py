@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from cereval.cli.options import JSON, OUTPUT, STORE, apply, writable
+
+LONGEST_HEADER = 1000
 
 
 @click.command()
@@ -52,8 +54,8 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     from cereval.plan import Plan
     from cereval.runner.answers import write_batch
     from cereval.runner.book import age_in_seconds
-    from cereval.runner.outside import hand_out, why_nothing
-    from cereval.runner.people import people_of, rows_to_label
+    from cereval.runner.outside import hand_out, is_told, why_nothing
+    from cereval.runner.people import is_labelled, people_of, rows_to_label
     from cereval.runner.start import held, start, stored_items
     from cereval.store.base import opened_store
 
@@ -63,11 +65,13 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
         none = "no answer waits for a label"
         deliver = partial(write_batch, Path(output))
         if people_of(plan) is not None:
+            _spare(Path(output), partial(is_labelled, plan, opened), plan.run_id)
             rows = rows_to_label(plan, opened, count)
             deliver(rows)
         else:
             with held(plan, opened):
                 begun, seconds = start(plan, items, opened), age_in_seconds(lease, "--lease")
+                _spare(Path(output), partial(is_told, begun), plan.run_id)
                 rows = hand_out(begun, items, opened, count, seconds, deliver)
                 none = why_nothing(begun, opened)
     if as_json:
@@ -78,6 +82,30 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
         command = f"cereval tell {plan.run_id} {output}{store_flag(opened)}"
         click.echo(f"wrote {len(rows):,} questions to {output}; `{command}` takes the scores")
     return 0
+
+
+def _spare(path: Path, told: Callable[[Mapping[str, Any]], bool], run_id: str) -> None:
+    """Refuse to write over scores that were not told, and over files that `ask` has not written."""
+    from cereval.datasets.files import read_rows
+    from cereval.errors import BadContent, BadFile, InvalidInput
+
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    try:
+        rows = [_numbers(row.values) for row in read_rows(path)]
+    except BadContent:
+        rows = [{}]
+    except BadFile:  # the names of its columns may be all that it has
+        with path.open("rb") as file:
+            rows = [dict.fromkeys(file.readline(LONGEST_HEADER).decode(errors="replace").strip().split(","))]
+    if not all("draw" in row for row in rows):
+        raise InvalidInput("-o", "a new file, or one that `cereval ask` has written", str(path))
+    lost = sum((row.get("score") is not None or bool(row.get("failure"))) and not told(row) for row in rows)
+    if lost:
+        wanted = (
+            f"another file: this one has {lost:,} scores that were not told (`cereval tell {run_id} {path}`)"
+        )
+        raise InvalidInput("-o", wanted, str(path))
 
 
 @click.command()

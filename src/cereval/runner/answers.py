@@ -109,10 +109,13 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
 
 
 def write_batch(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write questions to be answered or labelled elsewhere: as CSV for a spreadsheet, else as JSON lines."""
+    """Write questions to be answered or labelled elsewhere: as CSV for a spreadsheet, else as JSON lines.
+
+    Where there are none the file is empty.
+    """
     try:
-        if path.suffix == ".csv":
-            _write_csv(path, iter(rows), tuple(rows[0]) if rows else ("draw", "item", "score"))
+        if rows and path.suffix == ".csv":
+            _write_csv(path, iter(rows), tuple(rows[0]))
         else:
             _write_jsonl(path, iter(rows))
     except OSError as error:

@@ -59,6 +59,12 @@ def hand_out(
     return rows
 
 
+def is_told(begun: Start, row: Mapping[str, Any]) -> bool:
+    """Tell whether the score in a row that was handed out is in the store."""
+    model = str(row.get("model") or begun.voices[0].name)
+    return any(voice.name == model and row.get("draw") in voice.results for voice in begun.voices)
+
+
 def why_nothing(begun: Start, store: Store) -> str:
     """Say why no question can be handed out."""
     if begun.session.done:

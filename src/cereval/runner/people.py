@@ -226,6 +226,13 @@ def rows_to_label(plan: Plan, store: Store, count: int) -> list[dict[str, Any]]:
     return rows
 
 
+def is_labelled(plan: Plan, store: Store, row: Mapping[str, Any]) -> bool:
+    """Tell whether the label in a row that was handed out is in the store."""
+    parts = [part.run_id for part in kind_of(plan).parts(plan)]
+    whose = str(row.get("part") or parts[0]), row.get("draw"), str(row.get("rater") or ELSEWHERE)
+    return any((one.run_id, one.draw, one.rater) == whose for one in _labels(store).ratings(parts))
+
+
 def take_labels(plan: Plan, store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
     """Record the scores of rows that `rows_to_label` gave; they count at once. Return how many there were."""
     from cereval.store.people import UNDO_S
