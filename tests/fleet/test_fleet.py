@@ -47,6 +47,11 @@ def certificates(url: str) -> dict[str, Any]:
         return {run.run_id: store.certificates(run.run_id)[-1] for run in store.runs()}
 
 
+def paid_for(url: str) -> int:
+    with opened_store(url) as store:
+        return sum(not answer.kept for run in store.runs() for _, answer, _ in store.rows(run.run_id))
+
+
 def test_killed_workers_change_nothing(
     data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,8 +113,10 @@ def test_a_gate_asks_what_is_served_now_and_other_goals_do_not(data: list[str], 
 def test_a_budget_that_is_spent_stays_spent(data: list[str], tmp_path: Path) -> None:
     """Comparisons ask two models an item; repeating the fleet asks nothing, and shows what was there."""
     fleet = fleet_of(data[:1], goals=["run", {"goal": "compare", "tie": 0.01}], max_calls=120)
-    first, again = (cereval.run_fleet(fleet, store=f"sqlite:///{tmp_path}/runs.db") for _ in range(2))
+    url = f"sqlite:///{tmp_path}/runs.db"
+    first, again = (cereval.run_fleet(fleet, store=url) for _ in range(2))
     assert (first.calls, again.calls, again.asked) == (120, 120, 0)
+    assert first.asked == paid_for(url), "in all turns of a run"
     assert [run["answer"] for run in again.runs] == [run["answer"] for run in first.runs]
 
 
@@ -144,6 +151,24 @@ def test_what_cannot_run_is_told_and_stops_no_other(data: list[str], tmp_path: P
         cereval.run_fleet(fleet_of(data), store="sqlite://")
     with pytest.raises(InvalidInput, match="on must be local or ray"):
         cereval.run_fleet(fleet_of(data), on="the moon")
+
+
+def test_what_a_run_took_before_it_failed_is_paid(data: list[str], tmp_path: Path) -> None:
+    breaks = tmp_path / "breaks.py"
+    breaks.write_text(
+        "import itertools\nturns = itertools.count()\n\n\n"
+        "def answer(question):\n    return '7' if next(turns) < 30 else None\n"
+    )
+    models = [{"model": f"python:{breaks}:answer", "priority": 1}, "scripted/0.6"]
+    url = f"sqlite:///{tmp_path}/runs.db"
+    done = cereval.run_fleet(
+        fleet_of(data[:1], models=models, max_calls=100, connections=1, eps=0.02), store=url
+    )
+    assert "must return a text" in done.runs[0]["error"]
+    assert [run["calls"] for run in done.runs] == [30, 70]
+    assert (done.calls, done.asked) == (100, paid_for(url))
+    with opened_store(url) as store:
+        assert store.run(done.runs[0]["run_id"]).answers == 30
 
 
 class Counting(Handler):

@@ -205,6 +205,9 @@ class Driver:
         calls_before, usd_before = self.before.get(run, (0, 0.0))
         self.calls.settle(number, row["calls"] - calls_before)
         self.usd.settle(number, usd - usd_before)
+        # A run that failed does not say what it asked; one that had several turns asked in each of them.
+        asked = row.get("asked", row["calls"] - calls_before)
+        row["asked"] = asked + self.rows.get(number, {}).get("asked", 0)
         progressed = row["calls"] > self.rows.get(number, {"calls": 0})["calls"] or number not in self.rows
         self.before[run] = row["calls"], usd
         self.rows[number] = row

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from cereval.fleet.file import Entry
 from cereval.fleet.limits import Door, Visitor
 from cereval.goals import goal_from_spec, in_words
 from cereval.models.gate import GATE
+from cereval.runner.listing import listed
 from cereval.store.base import opened_store
 
 PATIENCE_S = 180.0
@@ -58,34 +60,46 @@ class Labelled(Silent):
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self.run_id: str | None = None
 
     def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:  # noqa: ARG002
+        self.run_id = subject.run_id
         with opened_store(self.job.store) as store:
             store.label(subject.run_id, [self.job.label])
 
 
 def carried_out(job: Job) -> dict[str, Any]:
-    """Carry out a job; what went wrong is part of the row, in one line."""
+    """Carry out a job; what went wrong is part of the row, in one line, beside what was paid by then."""
+    watcher = Labelled(job)
     try:
-        return _row(job, _patiently(job))
+        return _row(job, _patiently(job, watcher))
     except NotBegun:
         return unasked(job.entry)
     except CerevalError as error:
-        return {**about(job.entry), "error": str(error), "calls": 0, "exit_code": 1}
+        return {**about(job.entry), **_taken(job, watcher.run_id), "error": str(error), "exit_code": 1}
 
 
-def _patiently(job: Job) -> RunResult:
+def _taken(job: Job, run_id: str | None) -> dict[str, Any]:
+    """Return what a run had taken when it failed, as far as the store, which may be what failed, can tell."""
+    with suppress(CerevalError), opened_store(job.store) as store:
+        for facts in listed(store):
+            if facts["run_id"] == run_id:
+                return {name: facts[name] for name in ("run_id", "calls", "cost_usd")}
+    return {"calls": 0, "cost_usd": 0.0}
+
+
+def _patiently(job: Job, watcher: Labelled) -> RunResult:
     until = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return _run(job)
+            return _run(job, watcher)
         except (Busy, Unreachable):
             if time.monotonic() > until:
                 raise
             time.sleep(PAUSE_S)
 
 
-def _run(job: Job) -> RunResult:
+def _run(job: Job, watcher: Labelled) -> RunResult:
     entry = job.entry
     given = {"max_usd": job.max_usd, "max_minutes": job.max_minutes}
     parts = {name: value for name, value in given.items() if value is not None}
@@ -99,7 +113,7 @@ def _run(job: Job) -> RunResult:
             entry.data,
             goal=goal_from_spec(entry.goal),
             store=job.store,
-            observer=Labelled(job),
+            observer=watcher,
             bounds=Bounds(job.lessons, job.further_calls),
             **several,
             **settings,
