@@ -201,10 +201,10 @@ def test_without_a_forecast_all_questions_are_expected(goal: dict[str, Any]) -> 
 
 def test_what_is_a_bound_is_not_called_expected() -> None:
     def words(outlook: Outlook, *goals: Any, **settings: Any) -> str:
-        fleet = read_fleet({"models": "m", "data": "a", "eps": 0.05, "goals": list(goals), **settings})
+        fleet = read_fleet({"models": "openai/m", "data": "a", "eps": 0.05, "goals": list(goals), **settings})
         return planned_words(scheduled(fleet, outlook))
 
-    gate, known = {"goal": "gate", "min": 0.8}, Outlook({"a": Pool(2000)}, {"m": 0.9})
+    gate, known = {"goal": "gate", "min": 0.8}, Outlook({"a": Pool(2000)}, {"openai/m": 0.9})
     assert words(OUTLOOK, gate) == "1 run takes at most 2,000 calls"
     assert "at most" not in words(OUTLOOK, gate, samples=3) + words(OUTLOOK, gate, target="expected")
     assert words(OUTLOOK, "run", gate).endswith("calls at worst")

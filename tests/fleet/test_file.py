@@ -112,7 +112,15 @@ def test_limits_of_servers() -> None:
         ),
         ({**BOTH, "goals": {"goal": "run", "models": "other"}}, "some of the fleet's"),
         ({"models": list("abc"), "data": "d", "goals": "compare"}, "two, or a `baseline`"),
-        ({**BOTH, "models": ["m", "m"]}, "made of runs that differ"),
+        ({**BOTH, "models": ["openai/m", "openai/m"]}, "made of runs that differ"),
+        (
+            {**BOTH, "models": ["scripted/0.6", "opnai/m"]},
+            r"model in the fleet \(run: opnai/m on a.jsonl\) must be one of openai/NAME, .*did you mean openai/",
+        ),
+        (
+            {**BOTH, "scorer": "exat"},
+            r"scorer in the fleet \(run: .* must be a known name \(did you mean 'exact'",
+        ),
         ({**BOTH, "models": [{"base_url": "x"}]}, "model in the fleet must be a name"),
         (
             {**BOTH, "limits": {"connections": 0}},

@@ -16,7 +16,10 @@ from cereval.errors import BadFile, InvalidInput
 from cereval.fleet.limits import ServerLimits
 from cereval.goals import COMPARE, GOALS, MEAN, RANK, goal_from_spec
 from cereval.goals.estimate import checked_confidence
+from cereval.models.build import prefix_of
 from cereval.paths import is_file
+from cereval.runner.outside import OUTSIDE
+from cereval.scorers.build import named
 from cereval.text import did_you_mean
 
 LARGEST = 1e300
@@ -256,11 +259,21 @@ def _entry(number: int, goal: _Goal, asked: Sequence[int], place: int, spread: _
     total = goal.priority + spread.data[place].priority + priority
     data = spread.data[place].name
     try:
-        if "confidence" in settings:
-            checked_confidence(settings["confidence"])
+        _check(names, settings)
         return Entry(number, names, data, _spec(goal, names, aims), settings, total)
     except InvalidInput as error:
         raise _placed(error, goal, f"{spread.source} ({goal.word}: {', '.join(names)} on {data})") from None
+
+
+def _check(names: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Refuse before the first call what would fail a run in the middle of a fleet, or only once it is its turn."""
+    if "confidence" in settings:
+        checked_confidence(settings["confidence"])
+    for name in names:
+        if not name.startswith(OUTSIDE):
+            prefix_of(name)
+    if isinstance(settings.get("scorer"), str | Mapping):
+        named(settings["scorer"])
 
 
 def _placed(error: InvalidInput, goal: _Goal, where: str) -> InvalidInput:

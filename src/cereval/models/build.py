@@ -53,12 +53,21 @@ def open_model(name: str, options: ModelOptions | None = None) -> Model:
     >>> open_model("scripted/0.5", ModelOptions(answer_key={"1+1": "2"})).name
     'scripted/0.5'
     """
-    options = options or ModelOptions()
-    for prefix, build in _BUILDERS.items():
+    options, prefix = options or ModelOptions(), prefix_of(name)
+    if options.base_url is not None and prefix != "openai/":
+        raise InvalidInput("base_url", "left out unless the model is openai/NAME", options.base_url)
+    return _BUILDERS[prefix](name.removeprefix(prefix), options)
+
+
+def prefix_of(name: str) -> str:
+    """Return what a model's name begins with; refuse one that stands for no kind of model.
+
+    >>> prefix_of("openai/gpt-4o")
+    'openai/'
+    """
+    for prefix in _BUILDERS:
         if name.startswith(prefix) and len(name) > len(prefix):
-            if options.base_url is not None and prefix != "openai/":
-                raise InvalidInput("base_url", "left out unless the model is openai/NAME", options.base_url)
-            return build(name.removeprefix(prefix), options)
+            return prefix
     prefix = name.partition("/")[0]
     near = get_close_matches(prefix, [one.rstrip("/:") for one in _BUILDERS], n=1) if "/" in name else []
     hint = f" (did you mean {near[0]}/?)" if near and near[0] != prefix else ""

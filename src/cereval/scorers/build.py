@@ -33,10 +33,7 @@ def build_scorer(spec: str | Mapping[str, Any], judge: Judge | None = None) -> S
     >>> build_scorer("numeric:0.01")
     Numeric(tolerance=0.01)
     """
-    parts = _parsed(spec) if isinstance(spec, str) else dict(spec)
-    name = str(parts.pop("name", ""))
-    if name not in SCORERS:
-        raise InvalidInput("scorer", f"a known name ({did_you_mean(name, SCORERS)})", name)
+    name, parts = named(spec)
     if name in JUDGES:
         if judge is None:
             raise InvalidInput("judge", f"a model for the scorer `{name}` (--judge openai/NAME)", judge)
@@ -44,6 +41,19 @@ def build_scorer(spec: str | Mapping[str, Any], judge: Judge | None = None) -> S
     elif judge is not None:
         raise InvalidInput("judge", f"left out for the scorer `{name}`", judge.name)
     return _made(name, parts)
+
+
+def named(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of the scorer that a text or a mapping describes, and its settings; refuse one that is none.
+
+    >>> named("numeric:0.01")
+    ('numeric', {'tolerance': 0.01})
+    """
+    parts = _parsed(spec) if isinstance(spec, str) else dict(spec)
+    name = str(parts.pop("name", ""))
+    if name not in SCORERS:
+        raise InvalidInput("scorer", f"a known name ({did_you_mean(name, SCORERS)})", name)
+    return name, parts
 
 
 def code_of(spec: str | Mapping[str, Any]) -> str | None:
