@@ -79,11 +79,11 @@ class Fuzzer:
         self.folder, self.seed = folder, seed
         self.workshop = folder / "workshop"
         self.workshop.mkdir(parents=True)
-        _preload()
+        preload()
         process = os.fork()
         if process == 0:
-            _isolated(folder)
-            os._exit(_attempt(lambda: build(self.workshop) or 0))
+            isolated(folder)
+            os._exit(attempt(lambda: build(self.workshop) or 0))
         _, status = os.waitpid(process, 0)
         assert status == 0, "the workshop could not be built"
         self.ids: dict[str, str] = json.loads((self.workshop / "ids.json").read_text())
@@ -104,8 +104,8 @@ class Fuzzer:
         process = os.fork()
         if process == 0:
             os.setpgid(0, 0)
-            _isolated(place)
-            os._exit(_attempt(lambda: self._child(number, place)))
+            isolated(place)
+            os._exit(attempt(lambda: self._child(number, place)))
         timed_out = not _ended(process, WAIT * SECONDS)
         if timed_out:
             _kill(process)
@@ -199,11 +199,12 @@ class _WithoutPandas:
             raise ModuleNotFoundError(name)
 
 
-def _preload() -> None:
+def preload() -> None:
     """Import what commands import, so that a process takes milliseconds to start."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     # Optional, and pyarrow imports it where it is there: a second and 60 MB for each process.
-    sys.meta_path.insert(0, _WithoutPandas())
+    hidden = _WithoutPandas()
+    sys.meta_path.insert(0, hidden)
     import cereval
 
     # Other people's runners are heavy, and may need pandas.
@@ -213,13 +214,15 @@ def _preload() -> None:
     for name in SLOW_TO_IMPORT:
         with suppress(ImportError):
             import_module(name)
+    sys.meta_path.remove(hidden)
     # What a child does not touch it shares with this process: its collector would touch everything.
     gc.collect()
     gc.freeze()
 
 
-def _isolated(place: Path) -> None:
+def isolated(place: Path) -> None:
     """Turn this process into a user of its own: own folder, own settings, nothing to type, no network to speak of."""
+    sys.meta_path.insert(0, _WithoutPandas())
     os.chdir(place)
     for name in ("HOME", "XDG_CONFIG_HOME", "TMPDIR"):
         os.environ[name] = str(place)
@@ -259,7 +262,7 @@ def _served_badly(rng: random.Random) -> int:
     return answering(rng)
 
 
-def _attempt(work: object) -> int:
+def attempt(work: object) -> int:
     try:
         code = work()  # type: ignore[operator]
     except BaseException:
