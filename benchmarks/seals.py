@@ -137,7 +137,7 @@ class Sealed:
                 plan = sealed_plan(seal, work.plan, work.items, store, history=request.history)
                 if change is None:
                     return dict(asyncio.run(carry_out(work, plan, store)).certificate)
-                few = replace(work, limits=replace(work.limits, further_calls=5))
+                few = replace(work, limits=replace(work.limits, further_answers=5))
                 asyncio.run(carry_out(few, plan, store))
                 work, _ = self.question.prepared(folder)
                 return dict(asyncio.run(carry_out(work, plan, store, change=change(plan))).certificate)

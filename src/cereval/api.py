@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,14 +12,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cereval.certificate.seal import Seal
-from cereval.errors import InvalidInput, NotBegun
+from cereval.errors import InvalidInput
 from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec
 from cereval.kinds import kind_of
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
+from cereval.runner.limits import Allowance as Allowance
 from cereval.runner.notebook import watcher
-from cereval.runner.people import judged, with_people
+from cereval.runner.people import judged, judged_before, with_people
 from cereval.runner.prepare import (
     Prepared,
     against,
@@ -39,10 +41,12 @@ from cereval.runner.request import request_from
 from cereval.runner.request import setting_name as setting_name
 from cereval.runner.request import settings_from as settings_from
 from cereval.runner.run import Outcome as Outcome
+from cereval.runner.run import read_back
 from cereval.runner.run import run as run_loop
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
 from cereval.runner.start import Start, changed, held, planned, price_of_going_on, start, stored_items
+from cereval.runner.taken import within
 from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, Store, opened_store
 
@@ -128,12 +132,15 @@ class RunResult:
 class Bounds:
     """Say what a run is allowed besides its settings, and no part of them: it may change from one resume to the next.
 
-    lessons: the earlier runs that it may learn from where it begins now, and how many draws of each; None: all.
-    further_calls: at most so many calls from now on; 0: what is in the store is read, and nothing begun.
+    lessons: the earlier runs that it may learn from where it begins now, and how many draws of each; None: all. since:
+    no answer from before that moment counts, in seconds since 1970; None: as its settings say. reading: what is in the
+    store is read, and nothing begun, asked or written.
     """
 
     lessons: Mapping[str, int] | None = None
-    further_calls: int | None = None
+    since: float | None = None
+    allowance: Allowance | None = None
+    reading: bool = False
 
 
 def run(
@@ -288,28 +295,29 @@ async def _carried_out(
     seal: str | Path | None = None,
 ) -> RunResult:
     bounds = bounds or Bounds()
-    work = replace(work, limits=replace(work.limits, further_calls=bounds.further_calls))
-    reuse = reuse_of(request)
+    if bounds.since is not None:
+        work = replace(work, circumstances={**work.circumstances, "since": bounds.since})
+    reuse = reuse_in(work.circumstances)
     with opened_store(request.store, create=seal is None) as store:
         if seal is None:
-            taught = await judged(work, store, observer)
+            taught = judged_before(work) if bounds.reading else await judged(work, store, observer)
             plan = planned(
                 work.plan,
                 work.items,
                 store,
                 history=request.history,
                 fresh=request.fresh,
-                max_age_s=reuse.max_age_s,
+                since=reuse.since,
                 lessons=bounds.lessons,
                 taught=taught,
             )
         else:
             plan = sealed_plan(read_seal(Path(seal)), work.plan, work.items, store, history=request.history)
-        if bounds.further_calls == 0 and plan.run_id not in {
-            run_id for run_id, _ in store.plans(plan.data_hash)
-        }:
-            raise NotBegun(f"run {plan.run_id} was not begun, and no call may be made")
-        outcome = await carry_out(work, plan, store, observer, reuse=reuse)
+        if bounds.reading:
+            await work.close()
+            outcome = read_back(plan, store)
+        else:
+            outcome = await carry_out(work, plan, store, observer, reuse=reuse, allowance=bounds.allowance)
         gone = store.url in ("sqlite://", "sqlite:///:memory:")
         return RunResult(outcome, store.url, tuple(answers_of(outcome, store)) if gone else None)
 
@@ -324,10 +332,12 @@ async def carry_out(
     observer: Observer | None = None,
     change: Change | None = None,
     reuse: Reuse = Reuse(),  # noqa: B008
+    allowance: Allowance | None = None,
 ) -> Outcome:
     """Run or resume a plan to its outcome. change: a new goal or budget, `{}` and None where they stay.
 
-    reuse: which answers that the store has already may be taken instead of asking.
+    reuse: which answers that the store has already may be taken instead of asking. allowance: what it may take now,
+    within its own limits.
     """
     if kind_of(plan) is not kind_of(work.plan) or plan.data_hash != work.plan.data_hash:
         await work.close()
@@ -340,11 +350,14 @@ async def carry_out(
             books = books_for(plan, work.items, work.prompt, store, reuse)
             book = WithBook(work.executor, work.items, work.scorer, books)
             executor = with_people(book, plan, [voice.run_id for voice in begun.voices], store)
+            limits = work.limits
+            if allowance is not None:
+                limits = within(allowance, limits, plan, store, begun.spending)
             return await run_loop(
                 begun,
                 store,
                 executor,
-                work.limits,
+                limits,
                 watching,
                 counted=book.counted,
                 circumstances=work.circumstances,
@@ -361,9 +374,10 @@ def reuse_of(request: Request) -> Reuse:
 
 def reuse_in(circumstances: Mapping[str, Any]) -> Reuse:
     """Find which earlier answers a run may take that began under these circumstances."""
-    age = circumstances.get("max_age")
-    fresh = bool(circumstances.get("fresh"))
-    return Reuse(fresh=fresh, max_age_s=None if age is None else age_in_seconds(age))
+    age, since = circumstances.get("max_age"), circumstances.get("since")
+    if age is not None:
+        since = time.time() - age_in_seconds(age)
+    return Reuse(fresh=bool(circumstances.get("fresh")), since=since)
 
 
 def _begun(begun: Start, store: Store, change: Change | None) -> Start:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cereval.fleet.drive import Driver, Earlier, Row, jobs
 from cereval.fleet.file import Entry, read_fleet
-from cereval.fleet.plan import Outlook, Pool, Step, expected_calls, scheduled
+from cereval.fleet.plan import Outlook, Pool, Step, expected_calls, own_budget, scheduled
 from cereval.fleet.result import planned_words
 from cereval.fleet.work import Job, about
 
@@ -35,7 +36,7 @@ class Pretended:
         job = self.out.popleft()
         number, entry = job.entry.number, job.entry
         need = self.needs.get(entry.model, 100) - self.taken.get(number, 0)
-        calls = need if job.further_calls is None else min(need, job.further_calls)
+        calls = 0 if job.reading else need if job.calls is None else min(need, job.calls)
         self.taken[number] = self.taken.get(number, 0) + calls
         done = calls == need
         row = {
@@ -130,9 +131,9 @@ def test_what_comes_back_goes_to_the_urgent_first() -> None:
 def test_beyond_the_budget_what_was_begun_is_read_and_nothing_asked() -> None:
     workers = Pretended({})
     workers.taken = {0: 60, 1: 40}
-    earlier = Earlier(calls={"r0": 60, "r1": 40}, begun={0: "r0", 1: "r1"})
+    earlier = Earlier(calls={"r0": 60, "r1": 40}, begun=frozenset({0, 1}))
     rows = drive(fleet_of(max_calls=100), workers, earlier=earlier)
-    assert [job.further_calls for job in workers.jobs] == [0, 0]
+    assert [job.reading for job in workers.jobs] == [True, True]
     assert [row["run_id"] for row in rows] == ["r0", "r1", *[None] * 6]
 
 
@@ -142,26 +143,42 @@ def test_what_is_lent_may_come_back_so_that_nothing_is_read_too_early() -> None:
     fleet = read_fleet({"models": models, "data": "a", "eps": 0.05, "max_calls": 400, "history": False})
     workers = Pretended({"scripted/0.5": 100, "scripted/0.9": 50})
     workers.taken = {0: 30}
-    drive(fleet, workers, earlier=Earlier(calls={"r0": 30}, usd={"r0": 0.3}, begun={0: "r0"}))
-    assert [(job.entry.model, job.further_calls) for job in workers.jobs] == [
+    drive(fleet, workers, earlier=Earlier(calls={"r0": 30}, usd={"r0": 0.3}, begun=frozenset({0})))
+    assert [(job.entry.model, job.calls) for job in workers.jobs] == [
         ("scripted/0.9", 370),
         ("scripted/0.5", 320),
     ]
 
 
-def test_a_limit_of_money_counts_what_a_run_cost_before() -> None:
+def test_money_that_was_spent_before_is_not_given_again() -> None:
     fleet = read_fleet({"models": "scripted/0.5", "data": "a", "eps": 0.05, "max_usd": 1.0})
     workers = Pretended({})
     workers.taken = {0: 30}
-    drive(fleet, workers, earlier=Earlier(calls={"r0": 30}, usd={"r0": 0.3}, begun={0: "r0"}))
-    assert [job.max_usd for job in workers.jobs] == [pytest.approx(1.0)]
+    drive(fleet, workers, earlier=Earlier(calls={"r0": 30}, usd={"r0": 0.3}, begun=frozenset({0})))
+    assert [job.usd for job in workers.jobs] == [pytest.approx(0.7)]
+
+
+def test_a_comparison_that_has_its_own_items_wants_no_more_and_one_that_has_not_does() -> None:
+    """Its own limit counts items, each put to both models."""
+    models = [MODELS[0], MODELS[1]]
+    fleet = read_fleet(
+        {"models": models, "data": "a", "max_calls": 500, "goals": "compare", "history": False}
+    )
+    entry = replace(fleet.entries[0], settings={"max_calls": 150})
+    step = replace(scheduled(fleet, OUTLOOK)[0], entry=entry)
+    driver = Driver(fleet, [step], Pretended({}), jobs("s", "l", None), lambda _: None, Earlier())
+    short = {**about(entry), "stopped": "budget"}
+    assert driver._wants_more(0, {**short, "calls": 250})
+    assert not driver._wants_more(0, {**short, "calls": 300})
+    limited = read_fleet({"models": models, "data": "a", "max_calls": [150], "goals": ["compare", "run"]})
+    assert [own_budget(entry) for entry in limited.entries] == [300, 150, 150]
 
 
 def test_a_budget_of_money_is_kept() -> None:
     workers = Pretended({})
     drive(fleet_of(max_usd=100.0), workers)
-    assert all(job.max_usd is not None and 0 < job.max_usd <= 100 for job in workers.jobs)
-    assert sum(job.max_usd or 0 for job in workers.jobs[:2]) <= 100
+    assert all(job.usd is not None and 0 < job.usd <= 100 for job in workers.jobs)
+    assert sum(job.usd or 0 for job in workers.jobs[:2]) <= 100
 
 
 def test_what_earlier_calls_took_counts_against_the_budget() -> None:
@@ -188,7 +205,7 @@ def test_a_job_travels_as_json() -> None:
     import json
 
     entry = read_fleet({"models": MODELS, "data": "a", "goals": "rank", "seed": 1}).entries[0]
-    job = Job(entry, "sqlite:///x.db", "fleet:x", 7.0, {"r": 3}, 5, 0.5, None, None)
+    job = Job(entry, "sqlite:///x.db", "fleet:x", 7.0, {"r": 3}, 8.0, 5, 0.5)
     assert Job.from_dict(json.loads(json.dumps(job.as_dict()))) == job
 
 
@@ -206,9 +223,10 @@ def test_what_is_a_bound_is_not_called_expected() -> None:
 
     gate, known = {"goal": "gate", "min": 0.8}, Outlook({"a": Pool(2000)}, {"openai/m": 0.9})
     assert words(OUTLOOK, gate) == "1 run takes at most 2,000 calls"
-    assert "at most" not in words(OUTLOOK, gate, samples=3) + words(OUTLOOK, gate, target="expected")
-    assert words(OUTLOOK, "run", gate).endswith("calls at worst")
-    assert words(OUTLOOK, "run").endswith("calls at worst")
+    assert words(OUTLOOK, gate, samples=3) == "1 run takes at most 6,000 calls"
+    assert "at most" not in words(OUTLOOK, gate, target="expected")
+    assert words(OUTLOOK, "run", gate).startswith("2 runs are expected to take about ")
+    assert words(OUTLOOK, "run").startswith("1 run is expected to take about ")
     assert words(known, "run").startswith("1 run is expected to take about ")
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ import cereval
 from cereval.cli.main import main
 from cereval.errors import InvalidInput
 from cereval.fleet import local
+from cereval.fleet.file import read_fleet
+from cereval.fleet.result import planned_words
+from cereval.fleet.run import plan_fleet
+from cereval.fleet.work import Job, carried_out
 from cereval.models.scripted import ScriptedModel
 from cereval.models.server import Handler, serving
 from cereval.store.base import opened_store
@@ -169,6 +174,100 @@ def test_what_a_run_took_before_it_failed_is_paid(data: list[str], tmp_path: Pat
     assert (done.calls, done.asked) == (100, paid_for(url))
     with opened_store(url) as store:
         assert store.run(done.runs[0]["run_id"]).answers == 30
+
+
+@pytest.fixture
+def paid(tmp_path: Path) -> str:
+    """A model that takes a cent for each answer, and is right half the time."""
+    (tmp_path / "paid.py").write_text(
+        "from cereval.models.base import Reply\n\n\n"
+        "def answer(question):\n    return Reply(str(len(question) % 2), cost_usd=0.01)\n"
+    )
+    return f"python:{tmp_path}/paid.py:answer"
+
+
+def costs(url: str) -> float:
+    with opened_store(url) as store:
+        return sum(run.cost_usd or 0.0 for run in store.runs())
+
+
+def test_money_is_counted_whatever_became_of_the_settings(data: list[str], tmp_path: Path, paid: str) -> None:
+    """Another prompt is another run: what the first one cost is spent, and gives the second no more."""
+    url = f"sqlite:///{tmp_path}/runs.db"
+    fleet = fleet_of(data[:1], models=[paid], eps=0.02, history=False, connections=1)
+    cereval.run_fleet({**fleet, "max_usd": 1.0}, store=url)
+    assert costs(url) == pytest.approx(1.0, abs=0.011)
+    cereval.run_fleet({**fleet, "max_usd": 1.5, "template": "Q: {input}"}, store=url)
+    assert costs(url) == pytest.approx(1.5, abs=0.011)
+
+
+def test_a_run_keeps_to_its_own_limit_of_money(data: list[str], tmp_path: Path, paid: str) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    own = {"data": data[0], "max_usd": 0.2}
+    fleet = fleet_of([], models=[paid], eps=0.02, max_usd=1.0, connections=1) | {"data": [own]}
+    cereval.run_fleet(fleet, store=url)
+    assert costs(url) == pytest.approx(0.2, abs=0.011)
+
+
+def test_several_answers_to_a_question_are_several_calls(data: list[str], tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    fleet = fleet_of(data[:1], models=["scripted/0.6"], eps=0.02, samples=4, temperature=1.0, max_calls=100)
+    done = cereval.run_fleet(fleet, store=url)
+    assert (done.calls, done.asked, paid_for(url)) == (100, 100, 25)
+    assert "2,000 calls" in planned_words(plan_fleet({**fleet, "eps": 0.001}, store=f"{url}.none"))
+
+
+def test_what_is_only_read_is_not_written_to(data: list[str], tmp_path: Path, paid: str) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    fleet = fleet_of(data[:1], models=[paid], eps=0.02, max_usd=0.6, connections=1)
+
+    def books() -> list[Any]:
+        with opened_store(url) as store:
+            return [(store.events(run.run_id), store.certificates(run.run_id)) for run in store.runs()]
+
+    first = cereval.run_fleet(fleet, store=url)
+    before = books()
+    again = cereval.run_fleet(fleet, store=url)
+    assert books() == before
+    names = ("run_id", "answer", "calls", "cost_usd", "stopped", "exit_code")
+    assert [again.runs[0][name] for name in names] == [first.runs[0][name] for name in names]
+    assert again.runs[0]["stopped"] == "budget"
+
+
+def test_a_gate_that_was_killed_last_night_is_paid_by_last_night(data: list[str], tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    fleet = fleet_of(data[:1], models=["scripted/0.6"], goals=[{"goal": "gate", "min": 0.2}], max_calls=60)
+    del fleet["seed"]
+    cereval.run_fleet(fleet, store=url)
+    with opened_store(url) as store:
+        store.mark(store.runs()[0].run_id, "running")  # and nobody works on it
+    assert cereval.run_fleet(fleet, store=url).exit_code == 0
+
+
+def test_however_long_a_start_takes_a_gate_goes_on_with_its_own_run(
+    data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goal = [{"goal": "gate", "min": 0.59}]
+    entry = read_fleet(fleet_of(data[:1], goals=goal)).entries[0]
+    job = Job(entry, f"sqlite:///{tmp_path}/runs.db", "fleet:x", time.time(), {}, at=time.time(), calls=20)
+    first = carried_out(job)
+
+    def slow(*given: Any, **more: Any) -> Any:
+        time.sleep(1)
+        return opened_store(*given, **more)
+
+    monkeypatch.setattr("cereval.api.opened_store", slow)
+    second = carried_out(replace(job, at=time.time()))
+    assert (second["run_id"], second["calls"], second["asked"]) == (first["run_id"], 40, 20)
+
+
+def test_a_worker_that_takes_over_has_what_is_left_of_the_share(data: list[str], tmp_path: Path) -> None:
+    """The first one was killed before it could say what it took: the store says it."""
+    entry = read_fleet(fleet_of(data[:1], eps=0.02)).entries[0]
+    job = Job(entry, f"sqlite:///{tmp_path}/runs.db", "fleet:x", 0.0, {}, at=time.time(), calls=30)
+    killed = carried_out(replace(job, calls=12))
+    taken_over = carried_out(job)
+    assert (killed["calls"], taken_over["calls"], taken_over["asked"]) == (12, 30, 30)
 
 
 class Counting(Handler):

@@ -361,8 +361,8 @@ def test_a_killed_run_is_gone_on_with_unless_its_answers_may_be_of_another_day(t
     def again(**how: Any) -> str:
         return planned(plan, pool.items, store, history=False, **how).run_id
 
-    assert again() == again(max_age_s=60.0) == begun.plan.run_id
-    assert begun.plan.run_id not in (again(fresh=True), again(max_age_s=0.0))
+    assert again() == again(since=time.time() - 60) == begun.plan.run_id
+    assert begun.plan.run_id not in (again(fresh=True), again(since=time.time()))
     left = left_behind(planned(plan, pool.items, store, history=False, fresh=True), store)
     assert left is not None
     assert left.run_id == begun.plan.run_id

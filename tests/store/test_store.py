@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cereval.errors import InvalidInput, StoreError
 from cereval.records import Draw
 from cereval.store.base import Answer, Store, open_store
+from cereval.store.status import LEASED, RECORDS
 from cereval.store.writer import AnswerWriter
 
 PLAN = {"eps": 0.02, "goal": "estimate", "note": "\ud800 and \0"}
@@ -44,6 +45,19 @@ def test_status_is_the_newest_event(store: Store) -> None:
     store.finish("r", {"estimate": 0.6})
     assert store.run("r").status == "finished"
     assert [certificate["estimate"] for certificate in store.certificates("r")] == [0.5, 0.6]
+
+
+def test_records_among_the_events_are_no_status(store: Store) -> None:
+    drawn(store, "r", [1])
+    store.mark("r", "running")
+    with store.hold("r"):
+        store.mark("r", "stopping")
+        for record in RECORDS:
+            store.mark("r", record, {"drawn": 1})
+        assert store.run("r").status == "stopping"
+    store.mark("r", "budget", {"answer": "so far"})
+    store.mark("r", LEASED, {})
+    assert (store.run("r").status, store.run("r").summary) == ("budget", {"answer": "so far"})
 
 
 def test_unknown_and_ambiguous_runs(store: Store) -> None:

@@ -26,6 +26,7 @@ from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
 from cereval.runner.start import left_behind, planned
 from cereval.store.base import Store, opened_store, sqlite_file
+from cereval.store.status import ENDED
 from cereval.text import money, rounded
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
                 store,
                 history=history,
                 fresh=request.fresh,
-                max_age_s=reuse.max_age_s,
+                since=reuse.since,
                 taught=taught,
             )
             if request.fresh:
@@ -72,13 +73,15 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
 
 
 def _say_what_is_left(plan: Plan, store: Store) -> None:
-    """Name the run that was interrupted where its question is asked anew: its answers are paid for."""
+    """Name the run that was cut short where its question is asked anew: its answers are paid for."""
     left = left_behind(plan, store)
-    if left is not None:
-        command = f"cereval resume {left.run_id}{store_flag(store)}"
-        click.echo(
-            f"run {left.run_id} was interrupted; this one asks anew, `{command}` goes on with that", err=True
-        )
+    waits = is_asked_outside(plan)
+    if left is None or (left.status in ENDED and not waits):
+        return
+    how = "waits for scores" if waits else "failed" if left.status == "failed" else "was interrupted"
+    verb = "ask" if waits else "resume"
+    command = f"cereval {verb} {left.run_id}{store_flag(store)}{' -o batch.csv' if waits else ''}"
+    click.echo(f"run {left.run_id} {how}; this one asks anew, `{command}` goes on with that", err=True)
 
 
 def labels_of(flags: Mapping[str, Any]) -> list[str]:

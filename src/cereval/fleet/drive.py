@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from cereval.fleet.file import Entry, Fleet
 from cereval.fleet.limits import Door
-from cereval.fleet.plan import Step
+from cereval.fleet.plan import Step, own_budget
 from cereval.fleet.work import Job, unasked
 from cereval.paths import is_file
 from cereval.text import money
@@ -71,12 +71,12 @@ class Purse:
 @dataclass(slots=True)
 class Earlier:
     """Say what the store had of the fleet before: finished runs of others to learn from, what its own runs took, and
-    the runs, by the number of their entry, that are gone on with."""
+    which entries, by their numbers, may have a run that is gone on with."""
 
     lessons: Mapping[str, int] = field(default_factory=dict)
     calls: Mapping[str, int] = field(default_factory=dict)
     usd: Mapping[str, float] = field(default_factory=dict)
-    begun: Mapping[int, str] = field(default_factory=dict)
+    begun: frozenset[int] = frozenset()
 
 
 class Driver:
@@ -151,7 +151,7 @@ class Driver:
         """Return the runs that wait and were begun by an earlier call: what they came to is read, and nothing asked."""
         if self.stopped or self.calls.lent or self.usd.lent:  # what is lent may come back
             return []
-        return [number for number in self.waiting if number in self.earlier.begun.keys() - self.rows.keys()]
+        return [number for number in self.waiting if number in self.earlier.begun - self.rows.keys()]
 
     def _submit(self, number: int) -> None:
         step = self.steps[number]
@@ -159,17 +159,16 @@ class Driver:
         self.waiting.remove(number)
         self.running.add(number)
         if self._over():
-            self.workers.submit(self.job(step.entry, lessons=self._lessons(step), further_calls=0))
+            self.workers.submit(self.job(step.entry, lessons=self._lessons(step), reading=True))
             return
         calls = self.calls.lend(number, share, least=1)
-        usd = self.usd.lend(number, share)
         self.workers.submit(
             self.job(
                 step.entry,
                 lessons=self._lessons(step),
-                further_calls=None if calls is None else max(int(calls), 1),
-                max_usd=None if usd is None else usd + self._cost_before(number),
-                max_minutes=self._minutes(),
+                calls=None if calls is None else max(int(calls), 1),
+                usd=self.usd.lend(number, share),
+                minutes=self._minutes(),
             )
         )
         taught = f", after {len(step.after)} on the same data" if step.after else ""
@@ -181,11 +180,6 @@ class Driver:
         urgent = self._urgency(number)
         peers = [self.steps[one] for one in self.waiting if self._urgency(one) >= urgent]
         return self.steps[number].calls / max(sum(step.calls for step in peers), 1)
-
-    def _cost_before(self, number: int) -> float:
-        """Return what a run has cost so far, now or in an earlier call: its limit counts all of it."""
-        run = self.rows[number]["run_id"] if number in self.rows else self.earlier.begun.get(number)
-        return self.before.get(str(run), (0, 0.0))[1]
 
     def _urgency(self, number: int) -> float:
         return self.steps[number].entry.priority
@@ -205,9 +199,7 @@ class Driver:
         calls_before, usd_before = self.before.get(run, (0, 0.0))
         self.calls.settle(number, row["calls"] - calls_before)
         self.usd.settle(number, usd - usd_before)
-        # A run that failed does not say what it asked; one that had several turns asked in each of them.
-        asked = row.get("asked", row["calls"] - calls_before)
-        row["asked"] = asked + self.rows.get(number, {}).get("asked", 0)
+        row["asked"] = row.get("asked", 0) + self.rows.get(number, {}).get("asked", 0)
         progressed = row["calls"] > self.rows.get(number, {"calls": 0})["calls"] or number not in self.rows
         self.before[run] = row["calls"], usd
         self.rows[number] = row
@@ -217,9 +209,9 @@ class Driver:
 
     def _wants_more(self, number: int, row: Row) -> bool:
         """Tell whether a run ended for want of its part of the budget, and not by a limit of its own."""
-        own = self.steps[number].entry.settings
+        own = own_budget(self.steps[number].entry)
         limited = self.fleet.max_calls is not None or self.fleet.max_usd is not None
-        mine = own.get("max_calls") is not None and row["calls"] >= own["max_calls"]
+        mine = own is not None and row["calls"] >= own
         return (
             limited
             and not mine
@@ -249,6 +241,6 @@ def jobs(store: str, label: str, door: Door | None) -> Callable[..., Job]:
     def made(entry: Entry, **given: Any) -> Job:
         path = Path(entry.data)
         there = replace(entry, data=str(path.absolute())) if is_file(path) else entry
-        return Job(there, store, label, began, door=door, **given)
+        return Job(there, store, label, began, at=time.time(), door=door, **given)
 
     return made

@@ -20,6 +20,7 @@ from cereval.goals import COMPARE
 from cereval.models.base import Settings
 from cereval.models.gate import LETTERS_PER_TOKEN, USUAL_ANSWER
 from cereval.models.prices import Price, list_price
+from cereval.runner.samples import Samples
 from cereval.stats.planning import plan_estimate, plan_threshold
 from cereval.stats.scenario import Scenario
 
@@ -58,8 +59,7 @@ class Step:
     """Hold one run in the order of work. after: the runs, by number, that it waits for and learns from.
 
     alone: calls expected of it if it knew of no other run of the fleet. usd: None where the price is not known. most:
-    calls that it cannot exceed; None where a question may be asked again. worst: its scores are not known, and taken to
-    vary as much as scores can.
+    calls that it cannot exceed; None where draws have no end.
     """
 
     entry: Entry
@@ -68,7 +68,6 @@ class Step:
     alone: int
     usd: float | None
     most: int | None
-    worst: bool
 
 
 def scheduled(fleet: Fleet, outlook: Outlook) -> tuple[Step, ...]:
@@ -108,8 +107,8 @@ def _step(entry: Entry, before: Sequence[Entry], outlook: Outlook) -> Step:
         calls=calls,
         alone=expected_calls(entry, outlook, 0),
         usd=None if price is None else calls * price,
-        most=None if _asks_again(entry) else most_calls(entry, outlook),
-        worst=_mean(entry, outlook) is None,
+        # Draws with replacement have no end.
+        most=None if entry.settings.get("target") == "expected" else most_calls(entry, outlook),
     )
 
 
@@ -136,23 +135,27 @@ def expected_calls(entry: Entry, outlook: Outlook, teachers: int) -> int:
         mean=_mean(entry, outlook),
         explained=WELL_KNOWN * known / (known + HALF_KNOWN) if known else None,
     )
-    calls, most = _forecast(entry, scenario), most_calls(entry, outlook)
-    return most if calls is None else min(calls, most)
+    results, most = _forecast(entry, scenario), most_calls(entry, outlook)
+    return most if results is None else min(results * samples_of(entry), most)
 
 
 def most_calls(entry: Entry, outlook: Outlook) -> int:
-    """Return the calls that put every question once to all models of a run, or its own budget."""
-    every = len(entry.models) * outlook.pools[entry.data].n_items
+    """Return the calls that put every question to all models of a run, or its own budget."""
+    every = len(entry.models) * outlook.pools[entry.data].n_items * samples_of(entry)
+    budget = own_budget(entry)
+    return every if budget is None else min(every, budget)
+
+
+def own_budget(entry: Entry) -> int | None:
+    """Return the calls that a run may make by its own settings; those of a comparison count items, put to both."""
     budget = entry.settings.get("max_calls")
-    # That of a comparison counts items, each put to both models.
     each = len(entry.models) if entry.goal["goal"] in {goal.name for goal in COMPARE} else 1
-    return every if budget is None else min(every, int(budget) * each)
+    return None if budget is None else int(budget) * each
 
 
-def _asks_again(entry: Entry) -> bool:
-    """Tell whether a run may put a question to a model more than once."""
-    several = any(entry.settings.get(name) is not None for name in ("samples", "pass_at"))
-    return several or entry.settings.get("target") == "expected"
+def samples_of(entry: Entry) -> int:
+    """Return how often a run puts a question to a model."""
+    return Samples.wanted(entry.settings.get("samples"), entry.settings.get("pass_at")).count
 
 
 def _mean(entry: Entry, outlook: Outlook) -> float | None:

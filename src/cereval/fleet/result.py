@@ -122,8 +122,6 @@ def planned_words(steps: Sequence[Step]) -> str:
     runs, take, are = ("1 run", "takes", "is") if len(steps) == 1 else (f"{len(steps)} runs", "take", "are")
     if all(step.calls == step.most for step in steps):
         return f"{runs} {take} at most {calls}"
-    if all(step.worst or step.calls == step.most for step in steps):
-        return f"{runs} {take} about {calls} at worst"
     return f"{runs} {are} expected to take about {calls}"
 
 

@@ -25,7 +25,6 @@ from cereval.kinds import kind_of
 from cereval.paths import is_file
 from cereval.plan import Plan
 from cereval.runner.listing import listed
-from cereval.runner.start import ENDED
 from cereval.store.base import DEFAULT_URL, Run, Store, opened_store, sqlite_file
 
 Question = tuple[tuple[str, ...], str, dict[str, Any]]
@@ -122,7 +121,7 @@ def _means(runs: list[Run]) -> dict[str, float]:
 
 def _earlier(store: Store, fleet: Fleet, others: list[Run], digests: Mapping[str, str]) -> Earlier:
     """Read the store: what others finished is learnt from as it is now, and what this fleet's own runs took counts
-    against its budget, but for those that ended and are asked anew."""
+    against its budget, but for those that are asked anew."""
     finished = {run.run_id for run in others}
     lessons = {
         run: count
@@ -133,21 +132,13 @@ def _earlier(store: Store, fleet: Fleet, others: list[Run], digests: Mapping[str
     entries = {entry.number: _wanted(entry, digests) for entry in fleet.entries}
     anew = [entries[entry.number] for entry in fleet.entries if asks_anew(entry)]
     own = {run.run_id: _question(run) for run in store.runs() if label_of(fleet) in run.labels}
-    took = [
-        facts
-        for facts in listed(store)
-        if facts["run_id"] in own and not (facts["status"] in ENDED and own[facts["run_id"]] in anew)
-    ]
+    gone_on_with = {run: question for run, question in own.items() if question not in anew}
+    took = [facts for facts in listed(store) if facts["run_id"] in gone_on_with]
     return Earlier(
         lessons,
         {facts["run_id"]: facts["calls"] for facts in took},
         {facts["run_id"]: facts["cost_usd"] or 0.0 for facts in took},
-        {
-            number: run
-            for number, wanted in entries.items()
-            for run, question in own.items()
-            if question == wanted and wanted not in anew
-        },
+        frozenset(number for number, wanted in entries.items() if wanted in gone_on_with.values()),
     )
 
 

@@ -12,13 +12,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cereval.api import Bounds, Outcome, RunResult, Silent, Subject, lessons_of, run
+from cereval.api import Allowance, Bounds, Outcome, RunResult, Silent, Subject, lessons_of, run
 from cereval.errors import Busy, CerevalError, NotBegun, Unreachable
 from cereval.fleet.file import Entry
 from cereval.fleet.limits import Door, Visitor
 from cereval.goals import goal_from_spec, in_words
 from cereval.models.gate import GATE
+from cereval.plan import Plan
 from cereval.runner.listing import listed
+from cereval.runner.taken import taken_since
 from cereval.store.base import opened_store
 
 PATIENCE_S = 180.0
@@ -29,17 +31,19 @@ PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Say what a worker is given. further_calls, max_usd, max_minutes: its part of the fleet's budget. began:
-    when the fleet did."""
+    """Say what a worker is given. calls, usd, minutes: its part of the fleet's budget, from the moment `at` on. began:
+    when the fleet did. reading: what the store has of its run is read, and nothing asked."""
 
     entry: Entry
     store: str = field(repr=False)
     label: str
     began: float
     lessons: Mapping[str, int]
-    further_calls: int | None = None
-    max_usd: float | None = None
-    max_minutes: float | None = None
+    at: float = 0.0
+    calls: int | None = None
+    usd: float | None = None
+    minutes: float | None = None
+    reading: bool = False
     door: Door | None = field(default=None, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,8 +88,9 @@ def _taken(job: Job, run_id: str | None) -> dict[str, Any]:
     with suppress(CerevalError), opened_store(job.store) as store:
         for facts in listed(store):
             if facts["run_id"] == run_id:
-                return {name: facts[name] for name in ("run_id", "calls", "cost_usd")}
-    return {"calls": 0, "cost_usd": 0.0}
+                asked = taken_since(Plan.from_dict(store.run(facts["run_id"]).plan), store, job.at).calls
+                return {**{name: facts[name] for name in ("run_id", "calls", "cost_usd")}, "asked": asked}
+    return {"calls": 0, "cost_usd": 0.0, "asked": 0}
 
 
 def _patiently(job: Job, watcher: Labelled) -> RunResult:
@@ -100,10 +105,11 @@ def _patiently(job: Job, watcher: Labelled) -> RunResult:
 
 
 def _run(job: Job, watcher: Labelled) -> RunResult:
-    entry = job.entry
-    given = {"max_usd": job.max_usd, "max_minutes": job.max_minutes}
-    parts = {name: value for name, value in given.items() if value is not None}
-    settings = {**entry.settings, **_answers_of_now(job), **parts}
+    entry, anew = job.entry, asks_anew(job.entry)
+    settings = {**entry.settings, **({"fresh": False} if anew else {})}
+    minutes = [one for one in (job.minutes, settings.get("max_minutes")) if one is not None]
+    if minutes:
+        settings["max_minutes"] = min(minutes)
     several: dict[str, Any] = (
         {"models": list(entry.models)} if len(entry.models) > 1 else {"model": entry.models[0]}
     )
@@ -114,7 +120,12 @@ def _run(job: Job, watcher: Labelled) -> RunResult:
             goal=goal_from_spec(entry.goal),
             store=job.store,
             observer=watcher,
-            bounds=Bounds(job.lessons, job.further_calls),
+            bounds=Bounds(
+                job.lessons,
+                since=job.began if anew else None,
+                allowance=Allowance(job.at, job.calls, job.usd),
+                reading=job.reading,
+            ),
             **several,
             **settings,
         )
@@ -122,18 +133,12 @@ def _run(job: Job, watcher: Labelled) -> RunResult:
         GATE.reset(gate)
 
 
-def _answers_of_now(job: Job) -> dict[str, Any]:
-    """Have a gate decide by what is served now, as `cereval gate` does: by answers since the fleet began.
-
-    So are runs that are to be fresh: what a worker asked before it was killed is of now, and is gone on with.
-    """
-    if not asks_anew(job.entry):
-        return {}
-    return {"max_age": f"{max(time.time() - job.began, 0.0):.3f}s", "fresh": False}
-
-
 def asks_anew(entry: Entry) -> bool:
-    """Tell whether answers from before the fleet do not count."""
+    """Tell whether answers from before the fleet do not count, for what is served now is tested: a gate's, as for
+    `cereval gate`, and those of a run that is to be fresh.
+
+    What a worker asked before it was killed is of now, and is gone on with.
+    """
     gate = entry.goal["goal"] == "threshold" and not {"fresh", "max_age"} & set(entry.settings)
     return gate or bool(entry.settings.get("fresh"))
 
@@ -161,6 +166,8 @@ def _row(job: Job, done: RunResult) -> dict[str, Any]:
     outcome: Outcome = done.outcome
     with opened_store(job.store) as store:
         lessons = lessons_of(outcome, store)
+        # By the store: workers before this one may have asked, and been killed.
+        asked = 0 if job.reading else taken_since(outcome.plan, store, job.at).calls
     result = outcome.result
     return {
         **result.as_dict(),
@@ -169,8 +176,8 @@ def _row(job: Job, done: RunResult) -> dict[str, Any]:
         "answer": result.answer(),
         "headline": result.headline(),
         "calls": outcome.calls,
-        "asked": outcome.asked,
-        "kept": outcome.kept,
+        "asked": asked,
+        "kept": outcome.calls - asked,
         "surplus": outcome.surplus,
         "cost_usd": outcome.cost_usd,
         "interrupted": outcome.interrupted,

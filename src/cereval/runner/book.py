@@ -9,7 +9,6 @@ data file the question stood.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,10 +31,10 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Say which earlier answers a run may take: none where `fresh`, none older than `max_age_s`."""
+    """Say which earlier answers a run may take: none where `fresh`, none from before `since` (seconds since 1970)."""
 
     fresh: bool = False
-    max_age_s: float | None = None
+    since: float | None = None
 
 
 def age_in_seconds(text: str, flag: str = "--max-age") -> float:
@@ -99,7 +98,7 @@ def books_for(
     kind = kind_of(plan)
     if reuse.fresh or kind.packed or plan.target == "expected":
         return []
-    since = 0.0 if reuse.max_age_s is None else time.time() - reuse.max_age_s
+    since = 0.0 if reuse.since is None else reuse.since
     books: list[dict[int, KeptAnswer]] = [{} for _ in kind.models(plan)]
     for data_hash in data_sharing(plan, items, store):
         earlier = _answering_runs(plan, data_hash, store)

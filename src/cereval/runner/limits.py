@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from sys import float_info
 
 from cereval.errors import InvalidInput
@@ -16,14 +17,14 @@ MOST_CONNECTIONS = 10_000
 class Limits:
     """max_usd counts all of a run's calls, also those before a resume; max_minutes only the time from now.
 
-    further_calls: at most so many from now on. Unlike a plan's `max_calls` it decides nothing but the end: a run that
+    further_answers: at most so many from now on. Unlike a plan's `max_calls` it decides nothing but the end: a run that
     it stopped goes on as if it had not been.
     """
 
     connections: int = 8
     max_usd: float | None = None
     max_minutes: float | None = None
-    further_calls: int | None = None
+    further_answers: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.connections <= MOST_CONNECTIONS:
@@ -34,8 +35,20 @@ class Limits:
             value = getattr(self, name)
             if value is None:
                 continue
-            if not isinstance(value, int | float) or not 0 < value <= float_info.max:
+            if not isinstance(value, Real) or not 0 < float(value) <= float_info.max:
                 raise InvalidInput(f"--{name.replace('_', '-')}", "a number > 0", value)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Say what a run may take from a moment on (in seconds since 1970), whoever works on it; None: no limit.
+
+    What it takes is counted from the store, so that a worker who is killed takes no more than his share in all.
+    """
+
+    since: float
+    calls: int | None = None
+    usd: float | None = None
 
 
 @dataclass(slots=True)

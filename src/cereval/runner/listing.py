@@ -11,6 +11,7 @@ from cereval.plan import Plan
 from cereval.runner.samples import Samples
 from cereval.store.base import COUNTS, TOGETHER, Run, Store
 from cereval.store.cells import is_count, is_summary
+from cereval.store.status import SUMMED_UP
 
 NUMBERS = ("estimate", "lower", "upper")
 
@@ -23,7 +24,7 @@ def listed(store: Store) -> list[dict[str, Any]]:
 
 def summary_of(run: Run, store: Store) -> Mapping[str, Any]:
     """Say what a run came to; of runs that do not tell by themselves, as their newest certificate says."""
-    if run.summary or run.status not in ("finished", "budget", "interrupted"):
+    if run.summary or run.status not in SUMMED_UP:
         return run.summary
     certificates = store.certificates(run.run_id)
     result = certificates[-1].get("result") if certificates else None

@@ -28,10 +28,11 @@ from cereval.runner.executor import EndOfAnswers, Executor
 from cereval.runner.horizon import Pace, foreseen
 from cereval.runner.limits import Limits
 from cereval.runner.progress import Observer, Progress, calls_afresh, expected_calls
-from cereval.runner.start import CHANGED, Start, Voice, check_stored, scores_of
+from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import Change
 from cereval.store.base import Answer
+from cereval.store.status import CHANGED
 from cereval.store.writer import AnswerWriter
 
 HOPELESS = 8
@@ -322,7 +323,7 @@ class Loop:
     def _affordable(self, voice: Voice) -> bool:
         """Count each call under way at the highest cost of a call so far; ask a model whose price is unknown alone."""
         pending = self._in_flight + self._unbooked
-        further = self.limits.further_calls
+        further = self.limits.further_answers
         if further is not None and self.spending.calls - self._calls_before + pending >= further:
             return False
         if self.limits.max_usd is None:

@@ -21,8 +21,8 @@ from cereval.records import Draw
 from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.sessions.base import tell, unit_score
 from cereval.store.base import Answer, Store
+from cereval.store.status import LEASED
 
-LEASED = "leased"
 OUTSIDE = "external/"
 """How the name of a model begins that is asked outside."""
 

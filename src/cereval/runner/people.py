@@ -176,6 +176,12 @@ def judge_plan(plan: Plan) -> Plan | None:
     )
 
 
+def judged_before(work: Prepared) -> dict[str, int]:
+    """Return what a judge has graded for a run, if it has: its history."""
+    wanted = judge_plan(work.plan)
+    return {} if wanted is None else {wanted.run_id: wanted.n_items}
+
+
 async def judged(work: Prepared, store: Store, observer: Observer | None = None) -> dict[str, int]:
     """Have the model answer and the judge grade every item, but for what is there; return it as history."""
     wanted = judge_plan(work.plan)

@@ -307,7 +307,9 @@ def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> d
     last = _last_circumstances(run_id, store)
     kept = {name: last[name] for name in (*CIRCUMSTANCES, "base_url") if name in last}
     stored = settings_from(kept, f"the store, run {run_id}")
-    return {**circumstances_of(Request()), **stored, **given}
+    # The moment that a fleet's answers must not be older than.
+    since = {"since": last["since"]} if isinstance(last.get("since"), float) else {}
+    return {**circumstances_of(Request()), **stored, **since, **given}
 
 
 def _last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:

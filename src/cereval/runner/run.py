@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from cereval.errors import StoreError
+from cereval.errors import NotBegun, StoreError
 from cereval.kinds.base import Kind
 from cereval.plan import Plan
 from cereval.records import Certified
@@ -18,9 +18,10 @@ from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
 from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
-from cereval.runner.start import Start, run_ids
+from cereval.runner.start import Start, newest_certificate, reopened, run_ids
 from cereval.sessions.base import AskTell
 from cereval.store.base import TOGETHER, Store
+from cereval.store.status import RECORDS, STOPPING
 from cereval.store.writer import AnswerWriter
 
 STATUS: Mapping[End, str] = {
@@ -31,8 +32,6 @@ STATUS: Mapping[End, str] = {
     "error": "failed",
 }
 
-STOPPING = "stopping"
-"""The status of a run that somebody elsewhere asked to stop; whoever works on it does, as at Ctrl-C."""
 LOOK_S = 1.0
 """How often a run looks whether somebody asked it to stop."""
 
@@ -136,7 +135,33 @@ def _outcome(
     certificate = begun.certificate(result)
     summary = {**_summary(begun, result), **({"priced_by": priced_by} if priced_by else {})}
     _end(begun.plan, store, certificate, _status(result, end), summary)
-    calls, each = begun.spending.calls, Samples.of(begun.plan.scorer).count
+    kept, each = before + (counted.kept if counted else 0), Samples.of(begun.plan.scorer).count
+    return replace(
+        _came_to(begun, result, certificate),
+        interrupted=end == "interrupted" and not session.done,
+        asked=(begun.spending.calls - kept) * each,
+        kept=kept * each,
+        priced_by=priced_by,
+        spent=spent,
+        kept_since=_oldest(begun, store, counted) if kept else None,
+    )
+
+
+def read_back(plan: Plan, store: Store) -> Outcome:
+    """Return what a run came to, as the store has it; nothing is asked or written."""
+    if plan.run_id not in {run_id for run_id, _ in store.plans(plan.data_hash)}:
+        raise NotBegun(f"run {plan.run_id} was not begun, and no call may be made")
+    run = store.run(plan.run_id)
+    begun = reopened(run, store)
+    result = begun.session.result()
+    if run.status == "budget" and not begun.session.done:
+        result = replace(result, stopped="budget")
+    return _came_to(begun, result, newest_certificate(begun, store) or {})
+
+
+def _came_to(begun: Start, result: Certified, certificate: Mapping[str, Any]) -> Outcome:
+    """Return the outcome of a run of which nothing was asked now."""
+    session, calls, each = begun.session, begun.spending.calls, Samples.of(begun.plan.scorer).count
     several = len(begun.voices) > 1
     return Outcome(
         run_id=begun.plan.run_id,
@@ -147,15 +172,11 @@ def _outcome(
         calls=calls * each,
         surplus=(calls - session.calls) * each,
         cost_usd=begun.spending.cost_usd,
-        interrupted=end == "interrupted" and not session.done,
+        interrupted=False,
         parts={voice.name: voice.run_id for voice in begun.voices} if several else {},
-        asked=(calls - before - (counted.kept if counted else 0)) * each,
-        kept=(before + (counted.kept if counted else 0)) * each,
-        priced_by=priced_by,
+        kept=calls * each,
         calls_to_go=_calls_to_go(session, result, each),
         calls_afresh=_calls_afresh(session, result, each),
-        spent=spent,
-        kept_since=_oldest(begun, store, counted) if before or (counted and counted.kept) else None,
     )
 
 
@@ -238,7 +259,8 @@ def _stoppable(loop: Loop, store: Store, run_id: str) -> Iterator[None]:
             await asyncio.sleep(LOOK_S)
             with suppress(StoreError):
                 events = await asyncio.to_thread(store.events, run_id)
-                if events and events[-1]["status"] == STOPPING:
+                statuses = [event["status"] for event in events if event["status"] not in RECORDS]
+                if statuses and statuses[-1] == STOPPING:
                     loop.stop()
                     return
 

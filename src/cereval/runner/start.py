@@ -31,14 +31,9 @@ from cereval.runner.samples import Samples
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import CHUNK, Change, Log, Teller, replayed
 from cereval.store.base import Answer, Run, Store
-from cereval.store.schema import moment_ago
+from cereval.store.schema import moment
+from cereval.store.status import AT_WORK, CHANGED, ENDED
 from cereval.version import ENGINE
-
-AT_WORK = ("created", "running", "stopping")
-"""Runs that nobody works on any more are `interrupted`."""
-ENDED = ("finished", "budget")
-CHANGED = "changed"
-"""The status of events that record a new goal or budget."""
 
 
 @dataclass(slots=True)
@@ -125,20 +120,20 @@ def planned(
     *,
     history: bool,
     fresh: bool = False,
-    max_age_s: float | None = None,
+    since: float | None = None,
     lessons: Mapping[str, int] | None = None,
     taught: Mapping[str, int] | None = None,
 ) -> Plan:
     """Return the plan with what is known of its items now; an earlier run of the same request is continued.
 
-    fresh: unless it has ended, or was killed, for then the question is asked anew; max_age_s: unless it began longer
-    ago. Of several the newest is continued. lessons: the earlier runs that may be learnt from, and how many draws of
-    each; None: all that the store has. taught: runs that are history in any case.
+    fresh: unless it has ended, or was killed, for then the question is asked anew; since: unless it began before that
+    moment, in seconds since 1970. Of several the newest is continued. lessons: the earlier runs that may be learnt
+    from, and how many draws of each; None: all that the store has. taught: runs that are history in any case.
     """
     kind = kind_of(plan)
     before = [one for one in earlier_runs(plan, store) if history or taught or not one.history]
     before = before or [one for one in _begun_in_memory(plan, items, store) if history or not one.history]
-    too_old = "" if max_age_s is None else moment_ago(max_age_s)
+    too_old = "" if since is None else moment(since)
     going = [one for one in before if not _is_over(plan, store.run(one.run_id), fresh, too_old)]
     if going:
         return going[-1]
@@ -168,9 +163,9 @@ def _is_over(plan: Plan, run: Run, fresh: bool, too_old: str) -> bool:
 
 
 def left_behind(plan: Plan, store: Store) -> Run | None:
-    """Return the newest run of the same request, if it was interrupted and is not gone on with by this plan."""
+    """Return the newest run of the same request, if it is unfinished and not gone on with by this plan."""
     before = [store.run(one.run_id) for one in earlier_runs(plan, store) if one.run_id != plan.run_id]
-    return before[-1] if before and before[-1].status == "interrupted" else None
+    return before[-1] if before and before[-1].status != "finished" else None
 
 
 def earlier_runs(plan: Plan, store: Store) -> list[Plan]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import UTC, datetime
 
 from sqlalchemy import BigInteger, Column, Double, MetaData, Table, Text
 
@@ -119,12 +120,12 @@ ratings = Table(
 
 def now() -> str:
     """Return the moment as ISO 8601 in UTC, to the microsecond; sorts as it reads."""
-    return moment_ago(0.0)
+    return moment(time.time())
 
 
-def moment_ago(age_s: float) -> str:
-    """Return the moment so many seconds ago, as `now` writes it; ages beyond the calendar are its beginning."""
+def moment(seconds: float) -> str:
+    """Return a moment in seconds since 1970 as `now` writes it; what is beyond the calendar is its beginning."""
     try:
-        return (datetime.now(UTC) - timedelta(seconds=age_s)).isoformat(timespec="microseconds")
-    except OverflowError:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")
+    except (OverflowError, ValueError, OSError):
         return ""

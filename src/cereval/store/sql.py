@@ -28,11 +28,9 @@ from cereval.store.holds import Lease, held, holding
 from cereval.store.migrations import is_current, migrate
 from cereval.store.patience import AGAIN, patiently
 from cereval.store.schema import now
+from cereval.store.status import GOING, RECORDS, SUMMED_UP
 from cereval.text import did_you_mean
 
-GOING = ("running", "stopping")
-"""The status of runs that some process works on, if it lives."""
-ENDED = ("finished", "budget", "interrupted")
 ELSEWHERE = -1
 """The number under which is kept where the items of a large data set lie."""
 
@@ -392,7 +390,7 @@ class SqlStore:
         )
 
     def _run(self, row: Mapping[Any, Any]) -> Run:
-        summary = self._mapping(row, "detail") if row["status"] in ENDED else {}
+        summary = self._mapping(row, "detail") if row["status"] in SUMMED_UP else {}
         counts = {name: summary.pop(name) for name in COUNTS if name in summary}
         if not (is_summary(summary) and all(map(is_count, counts.values()))):
             summary, counts = {}, {}
@@ -444,11 +442,11 @@ def answer_from(row: Mapping[Any, Any]) -> Answer:
 
 
 def _summaries() -> Select[Any]:
-    """Return every run with its newest event, oldest run first."""
+    """Return every run with the newest event that is its status, oldest run first."""
     runs, events = schema.runs, schema.events
     newest = (
         select(func.max(events.c.number))
-        .where(events.c.run_id == runs.c.run_id)
+        .where(events.c.run_id == runs.c.run_id, events.c.status.not_in(RECORDS))
         .correlate(runs)
         .scalar_subquery()
     )

@@ -50,15 +50,9 @@ class AnswerWriter:
         await loop.run_in_executor(self._thread, self._store.add_draws, run_id, draws)
 
     async def change(self, run_id: str, status: str, detail: Mapping[str, Any]) -> None:
-        """Return when an event in the middle of a run is durable; the run goes on as it was begun."""
+        """Return when the record of a change is durable."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._amid, run_id, status, detail)
-
-    def _amid(self, run_id: str, status: str, detail: Mapping[str, Any]) -> None:
-        running = [event for event in self._store.events(run_id) if event["status"] == "running"]
-        self._store.mark(run_id, status, detail)
-        for event in running[-1:]:
-            self._store.mark(run_id, "running", event["detail"])
+        await loop.run_in_executor(self._thread, self._store.mark, run_id, status, detail)
 
     async def __aenter__(self) -> Self:
         self._turn_s = sys.getswitchinterval()

@@ -16,9 +16,9 @@ from sqlalchemy import make_url
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate
-from cereval.runner.run import STOPPING
 from cereval.store.base import Run
-from cereval.store.sql import GOING, SqlStore
+from cereval.store.sql import SqlStore
+from cereval.store.status import GOING, STOPPING
 
 LONGEST_SAID = 2000
 

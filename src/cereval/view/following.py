@@ -20,10 +20,11 @@ from cereval.plan import Plan
 from cereval.records import Draw
 from cereval.report.story import Asked, Story, Watch, replayed_run, told_story
 from cereval.runner.progress import expected_calls
-from cereval.runner.start import CHANGED, Start, Voice, newest_certificate, scores_of, stored_items
+from cereval.runner.start import Start, Voice, newest_certificate, scores_of, stored_items
 from cereval.store import schema
 from cereval.store.base import Answer, Run
-from cereval.store.sql import GOING, SqlStore, answer_from
+from cereval.store.sql import SqlStore, answer_from
+from cereval.store.status import CHANGED, GOING
 
 AHEAD = 256
 """Draws that are decided before their answers are there."""

@@ -23,7 +23,8 @@ from cereval.runner.start import item_from
 from cereval.scorers.people import POINTS, People
 from cereval.store.base import Run
 from cereval.store.people import UNDO_S, Labels, Rating, Waiting, agreement, named
-from cereval.store.sql import GOING, SqlStore
+from cereval.store.sql import SqlStore
+from cereval.store.status import GOING
 
 LEASE_S = 180.0
 """How long an answer is kept for whoever was shown it; lost at a restart, which only costs a second opinion."""

@@ -19,7 +19,8 @@ from cereval.runner.people import people_of
 from cereval.runner.start import evidence, item_from
 from cereval.store.base import Run
 from cereval.store.browsing import Browser, Found, Wanted
-from cereval.store.sql import GOING, SqlStore
+from cereval.store.sql import SqlStore
+from cereval.store.status import GOING
 from cereval.text import duration, money
 from cereval.view.following import MOST_REPLAYED, Followed
 from cereval.view.runs import progress_bar

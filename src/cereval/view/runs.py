@@ -16,7 +16,8 @@ from cereval.errors import CerevalError
 from cereval.report.svg import interval_bar
 from cereval.runner.listing import listed
 from cereval.store import schema
-from cereval.store.sql import GOING, SqlStore
+from cereval.store.sql import SqlStore
+from cereval.store.status import GOING
 from cereval.text import interval, signed_interval
 from cereval.view.following import Following
 
