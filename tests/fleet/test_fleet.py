@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from benchmarks.serving import questions
 
 import cereval
 from cereval.cli.main import main
-from cereval.errors import InvalidInput
+from cereval.errors import Busy, InvalidInput
 from cereval.fleet import local
 from cereval.fleet.file import read_fleet
 from cereval.fleet.result import planned_words
@@ -268,6 +270,46 @@ def test_a_worker_that_takes_over_has_what_is_left_of_the_share(data: list[str],
     killed = carried_out(replace(job, calls=12))
     taken_over = carried_out(job)
     assert (killed["calls"], taken_over["calls"], taken_over["asked"]) == (12, 30, 30)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_fleet_that_is_ended_asks_no_more_and_has_no_double(
+    end: signal.Signals, data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Schedulers end what they run by SIGTERM, then by SIGKILL; its workers must not go on paying."""
+    (tmp_path / "slow.py").write_text(
+        "import time\n\n\ndef answer(question):\n    time.sleep(0.1)\n"
+        "    print(question, file=open('calls.txt', 'a'))\n    return '7'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    fleet = fleet_of(data[:1], models=["python:slow.py:answer"], eps=0.02, connections=2)
+    Path("fleet.yaml").write_text(json.dumps(fleet | {"store": "sqlite:///runs.db"}))
+    begun = subprocess.Popen(
+        [sys.executable, "-m", "cereval", "fleet", "fleet.yaml", "--trust"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def calls() -> int:
+        return len(Path("calls.txt").read_text().splitlines()) if Path("calls.txt").exists() else 0
+
+    while calls() < 20:
+        time.sleep(0.05)
+    try:
+        with pytest.raises(Busy, match="another process works on this fleet now"):
+            cereval.run_fleet(fleet, store="sqlite:///runs.db")
+    finally:
+        begun.send_signal(end)
+        _, errors = begun.communicate(timeout=60)
+    time.sleep(1)
+    at_the_end = calls()
+    time.sleep(1)
+    assert calls() == at_the_end < 100
+    assert "Traceback" not in errors
+    with opened_store("sqlite:///runs.db") as store:
+        run = store.runs()[0]
+    assert (run.status, run.answers) == ("interrupted", at_the_end)
 
 
 class Counting(Handler):

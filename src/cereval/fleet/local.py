@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, Queue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from cereval.fleet.drive import Row
@@ -111,14 +112,31 @@ def _closed(process: subprocess.Popen[str]) -> int:
 
 
 def serve() -> None:
-    """Carry out the jobs on stdin, one a line, and answer each with its row on stdout."""
+    """Carry out the jobs on stdin, one a line, and answer each with its row on stdout.
+
+    Where the driver is gone, however that came about, a run under way ends as at Ctrl-C: nobody would pay for more.
+    """
     told, sys.stdout = sys.stdout, sys.stderr  # what scorers and models print must not be taken for an answer
-    for line in sys.stdin:
+    lines: Queue[str] = Queue()
+    at_work = Event()
+    Thread(target=_read, args=(lines, at_work), daemon=True).start()
+    while line := lines.get():
+        at_work.set()
         row: dict[str, Any] = carried_out(Job.from_dict(json.loads(line)))
+        at_work.clear()
         told.write(json.dumps(row) + "\n")
         told.flush()
 
 
+def _read(lines: Queue[str], at_work: Event) -> None:
+    """Pass the jobs on, and at the end, when the driver has hung up, stop what is under way."""
+    for line in sys.stdin:
+        lines.put(line)
+    lines.put("")
+    if at_work.is_set():
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt, BrokenPipeError):
         serve()

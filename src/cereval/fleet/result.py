@@ -93,7 +93,8 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     if "error" in row:
         answer = f"could not run: {row['error']}"
     else:
-        answer = "interrupted" if row.get("interrupted") else row.get("answer", "not started")
+        answer = row.get("answer", "" if row.get("interrupted") else "not started")
+        answer = f"{answer} (interrupted)" if row.get("interrupted") and answer else answer or "interrupted"
     cost = money(row.get("cost_usd")) if row.get("cost_usd") != 0 else ""
     name = Path(row["data"]).name if "://" not in row["data"] else row["data"]
     return row["model"], name, row["goal"], answer, f"{row['calls']:,}", cost, row["run_id"] or ""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import fmean
+from threading import current_thread, main_thread
 from typing import Any
 
 from cereval.datasets.fields import Fields
 from cereval.datasets.read import read_dataset
 from cereval.datasets.weighting import may_stay_on_disk
-from cereval.errors import InvalidInput
+from cereval.errors import Busy, InvalidInput
 from cereval.fleet.drive import Driver, Earlier, Workers, jobs
 from cereval.fleet.file import Entry, Fleet, read_fleet
 from cereval.fleet.limits import kept
@@ -57,13 +59,41 @@ def run_fleet(
         raise InvalidInput(
             "store", "a database that several processes share, such as sqlite:///fleet.db", url
         )
-    steps, earlier = planned(asked, url)
     with ExitStack() as stack:
+        stack.enter_context(_alone(asked, url))
+        steps, earlier = planned(asked, url)
+        stack.enter_context(_terminable())
         workers = _workers(on, asked, stack)
         door = stack.enter_context(kept(asked.limits, _host(on)))
         driver = Driver(asked, steps, workers, jobs(_whole(url), label_of(asked), door), tell, earlier)
         rows = driver.run()
     return FleetResult(tuple(rows), sum(step.calls for step in steps), url)
+
+
+@contextmanager
+def _alone(fleet: Fleet, url: str) -> Iterator[None]:
+    """Hold a fleet: two who drive it at a time would spend its budget twice."""
+    with opened_store(url, create=True) as store, ExitStack() as stack:
+        try:
+            stack.enter_context(store.hold(label_of(fleet)))
+        except Busy:
+            raise Busy(
+                "another process works on this fleet now; wait for it to end, or stop it first"
+            ) from None
+        yield
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Take SIGTERM, by which schedulers end what they run, for Ctrl-C."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def plan_fleet(
