@@ -127,6 +127,16 @@ def test_a_budget_that_is_spent_stays_spent(data: list[str], tmp_path: Path) -> 
     assert [run["answer"] for run in again.runs] == [run["answer"] for run in first.runs]
 
 
+def test_a_gate_has_every_night_what_it_had_the_night_before(data: list[str], tmp_path: Path) -> None:
+    """What it gives back by being asked anew is not for the runs beside it, which had their part."""
+    goals = ["run", {"goal": "gate", "min": 0.7}]
+    fleet = fleet_of(data[:1], models=["scripted/0.6"], goals=goals, eps=0.03, max_calls=330)
+    nights = [cereval.run_fleet(fleet, store=f"sqlite:///{tmp_path}/runs.db") for _ in range(3)]
+    assert [night.exit_code for night in nights] == [2] * 3
+    assert {night.runs[0]["run_id"] for night in nights} == {nights[0].runs[0]["run_id"]}
+    assert [night.calls <= 330 for night in nights] == [True] * 3
+
+
 def test_gates_of_earlier_nights_leave_the_budget_alone(data: list[str], tmp_path: Path) -> None:
     fleet = fleet_of(data[:1], goals=[{"goal": "gate", "min": 0.2}], max_calls=60)
     nights = [cereval.run_fleet(fleet, store=f"sqlite:///{tmp_path}/runs.db") for _ in range(4)]

@@ -43,23 +43,27 @@ class Workers(Protocol):
 
 @dataclass(slots=True)
 class Purse:
-    """Hold a budget of one kind: what is left of it, and what the runs under way have been given."""
+    """Hold a budget of one kind: what was spent, what the runs under way have been given, and what is set aside for
+    those that wait and are asked anew: no less than they took the last time."""
 
     most: float | None
     spent: float = 0.0
+    aside: dict[int, float] = field(default_factory=dict)
     lent: dict[int, float] = field(default_factory=dict)
 
-    @property
-    def left(self) -> float:
-        return (
-            float("inf") if self.most is None else max(self.most - self.spent - sum(self.lent.values()), 0.0)
-        )
+    def left(self, number: int) -> float:
+        """Return what a run could be given now, at most."""
+        if self.most is None:
+            return float("inf")
+        others = sum(amount for one, amount in self.aside.items() if one != number)
+        return max(self.most - self.spent - sum(self.lent.values()) - others, 0.0)
 
     def lend(self, number: int, share: float, least: float = 0.0) -> float | None:
-        """Set a share of what is left aside for a run; None: there is no limit."""
+        """Give a run a share of what is left, or what is set aside for it; None: there is no limit."""
         if self.most is None:
             return None
-        self.lent[number] = min(max(self.left * share, least), self.left)
+        left = self.left(number)
+        self.lent[number] = min(max(left * share, least, self.aside.pop(number, 0.0)), left)
         return self.lent[number]
 
     def settle(self, number: int, spent: float) -> None:
@@ -70,13 +74,17 @@ class Purse:
 
 @dataclass(slots=True)
 class Earlier:
-    """Say what the store had of the fleet before: finished runs of others to learn from, what its own runs took, and
-    which entries, by their numbers, may have a run that is gone on with."""
+    """Say what the store had of the fleet before: finished runs of others to learn from, and what its own runs took.
+
+    begun: the entries, by their numbers, that may have a run that is gone on with. anew: of those that are asked anew,
+    the calls and dollars that they took the last time.
+    """
 
     lessons: Mapping[str, int] = field(default_factory=dict)
     calls: Mapping[str, int] = field(default_factory=dict)
     usd: Mapping[str, float] = field(default_factory=dict)
     begun: frozenset[int] = frozenset()
+    anew: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
 
 class Driver:
@@ -99,8 +107,9 @@ class Driver:
         self.running: set[int] = set()
         self.rows: dict[int, Row] = {}
         self.short: list[int] = []
-        self.calls = Purse(fleet.max_calls, sum(earlier.calls.values()))
-        self.usd = Purse(fleet.max_usd, sum(earlier.usd.values()))
+        aside = [{number: took[kind] for number, took in earlier.anew.items()} for kind in (0, 1)]
+        self.calls = Purse(fleet.max_calls, sum(earlier.calls.values()), aside[0])
+        self.usd = Purse(fleet.max_usd, sum(earlier.usd.values()), aside[1])
         self.before: dict[str, tuple[float, float]] = {
             run: (count, earlier.usd.get(run, 0.0)) for run, count in earlier.calls.items()
         }
@@ -126,13 +135,16 @@ class Driver:
 
     def _hand_out(self) -> None:
         while len(self.running) < self.workers.capacity:
-            ready = self._begun() if self._over() else self._ready()
+            ready = [] if self.stopped else self._affordable(self._ready()) or self._begun()
             if not ready:
                 return
             self._submit(ready[0])
 
-    def _over(self) -> bool:
-        return self.stopped or self.calls.left < 1 or self.usd.left <= 0 or self._minutes() == 0
+    def _affordable(self, numbers: Sequence[int]) -> list[int]:
+        """Return those of some runs that there is something left for."""
+        if self._minutes() == 0:
+            return []
+        return [one for one in numbers if self.calls.left(one) >= 1 and self.usd.left(one) > 0]
 
     def _minutes(self) -> float | None:
         most = self.fleet.max_minutes
@@ -148,17 +160,18 @@ class Driver:
         return [number for number in self.waiting if set(self.steps[number].after) <= ended]
 
     def _begun(self) -> list[int]:
-        """Return the runs that wait and were begun by an earlier call: what they came to is read, and nothing asked."""
-        if self.stopped or self.calls.lent or self.usd.lent:  # what is lent may come back
+        """Return the runs that were begun by an earlier call and have nothing left: they are read, and not asked."""
+        if self.calls.lent or self.usd.lent:  # what is lent may come back
             return []
-        return [number for number in self.waiting if number in self.earlier.begun - self.rows.keys()]
+        begun = [number for number in self.waiting if number in self.earlier.begun - self.rows.keys()]
+        return [number for number in begun if not self._affordable([number])]
 
     def _submit(self, number: int) -> None:
         step = self.steps[number]
         share = self._share(number)
         self.waiting.remove(number)
         self.running.add(number)
-        if self._over():
+        if not self._affordable([number]):
             self.workers.submit(self.job(step.entry, lessons=self._lessons(step), reading=True))
             return
         calls = self.calls.lend(number, share, least=1)

@@ -162,13 +162,19 @@ def _earlier(store: Store, fleet: Fleet, others: list[Run], digests: Mapping[str
     entries = {entry.number: _wanted(entry, digests) for entry in fleet.entries}
     anew = [entries[entry.number] for entry in fleet.entries if asks_anew(entry)]
     own = {run.run_id: _question(run) for run in store.runs() if label_of(fleet) in run.labels}
+    took = {facts["run_id"]: (facts["calls"], facts["cost_usd"] or 0.0) for facts in listed(store)}
     gone_on_with = {run: question for run, question in own.items() if question not in anew}
-    took = [facts for facts in listed(store) if facts["run_id"] in gone_on_with]
     return Earlier(
         lessons,
-        {facts["run_id"]: facts["calls"] for facts in took},
-        {facts["run_id"]: facts["cost_usd"] or 0.0 for facts in took},
-        frozenset(number for number, wanted in entries.items() if wanted in gone_on_with.values()),
+        {run: took[run][0] for run in gone_on_with},
+        {run: took[run][1] for run in gone_on_with},
+        begun=frozenset(number for number, wanted in entries.items() if wanted in gone_on_with.values()),
+        anew={
+            number: took[run]
+            for number, wanted in entries.items()
+            for run, question in own.items()
+            if question == wanted and question in anew
+        },
     )
 
 
