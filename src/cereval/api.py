@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from cereval.certificate.seal import Seal
 from cereval.errors import InvalidInput
-from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec
+from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec, in_words
 from cereval.kinds import kind_of
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
@@ -45,7 +45,16 @@ from cereval.runner.run import read_back
 from cereval.runner.run import run as run_loop
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
-from cereval.runner.start import Start, changed, held, planned, price_of_going_on, start, stored_items
+from cereval.runner.start import (
+    Start,
+    changed,
+    goal_now,
+    held,
+    planned,
+    price_of_going_on,
+    start,
+    stored_items,
+)
 from cereval.runner.taken import within
 from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, Store, opened_store
@@ -387,7 +396,19 @@ def _begun(begun: Start, store: Store, change: Change | None) -> Start:
     goal = session.goal.spec() if change is None or not change.goal else dict(change.goal)
     if (goal, budget) != (session.goal.spec(), session.budget):
         begun = changed(begun, store, Change(session.n_evaluated, session.n_drawn, goal, budget))
-    return replace(begun, notes=(*begun.notes, *price_of_going_on(begun)))
+    told = _changed_before(begun) if change is None else ()
+    return replace(begun, notes=(*begun.notes, *told, *price_of_going_on(begun)))
+
+
+def _changed_before(begun: Start) -> tuple[str, ...]:
+    """Say so where a command is repeated whose run has had another goal since."""
+    now = goal_now(begun)
+    if now is None:
+        return ()
+    return (
+        f"the goal of run {begun.plan.run_id} was changed by `resume`: it is {in_words(now)} now, not "
+        f"{in_words(begun.plan.goal)}; another --seed begins a new run",
+    )
 
 
 def resumed(

@@ -193,6 +193,55 @@ def test_ask_writes_over_no_file_of_another_kind(capsys: Capture) -> None:
     assert Path("q.jsonl").read_text() == before
 
 
+def test_a_budget_on_the_way_counts_what_was_not_needed_too(capsys: Capture) -> None:
+    """Draws that were decided before lie beyond a smaller budget, and are not asked; lists name the goal of now."""
+    first = ran(capsys, "-j", "8")
+    again = ["resume", first["run_id"], "--eps", "0.02", "--display", "none"]
+    most = first["calls"] + 2
+    closer = told(capsys, *again, "--max-calls", str(most), code=3)
+    assert (closer["calls"], closer["surplus"], closer["asked"]) == (most, 0, 2)
+    assert [run["goal"] for run in told(capsys, "runs")] == ["within 2%"]
+    assert main(["run", "q.jsonl", "--model", "scripted/0.7", "--eps", "0.15"]) == 3
+    said = capsys.readouterr().err
+    assert (
+        f"the goal of run {first['run_id']} was changed by `resume`: it is within 2% now, not within 15%"
+        in said
+    )
+
+
+def test_suggested_commands_name_the_store(capsys: Capture) -> None:
+    Path("broken.py").write_text("def answer(question):\n    raise RuntimeError('no')\n")
+    here = ["--scorer", "exact", "--store", "sqlite:///else.db", "--display", "none"]
+    assert main(["run", "q.jsonl", "--model", "python:broken.py:answer", *here]) == 1
+    assert "--store sqlite:///else.db` asks again" in capsys.readouterr().err
+    run = told(capsys, "run", "q.jsonl", "--model", "scripted/0.7", "--eps", "0.2", *here)["run_id"]
+    assert main(["resume", run, "--store", "sqlite:///else.db", "--display", "none"]) == 0
+    out = capsys.readouterr().out
+    assert "nothing was asked" in out
+    assert "--fresh" not in out, "`resume` has no such flag"
+
+
+def test_all_of_the_answers_are_not_said_to_be_some(capsys: Capture) -> None:
+    run = ran(capsys)
+    for count, more in ((run["calls"], False), (run["calls"] - 1, True)):
+        assert main(["show", run["run_id"], "-n", str(count)]) == 0
+        assert ("-n for more" in capsys.readouterr().out) is more
+
+
+def test_a_fresh_ranking_asks_models_anew_that_another_one_asked(capsys: Capture) -> None:
+    def ranked(*models: str) -> Any:
+        named = [word for name in models for word in ("--model", name)]
+        flags = ["--scorer", "exact", "--fresh", "--seed", "1", "--display", "none"]
+        return told(capsys, "rank", "q.jsonl", *named, *flags)
+
+    first, second = (
+        ranked("scripted/0.9", "scripted/0.5", "scripted/0.1"),
+        ranked("scripted/0.9", "scripted/0.1"),
+    )
+    assert first["kept"] == second["kept"] == 0
+    assert not {*first["runs"].values()} & {*second["runs"].values()}
+
+
 def test_several_models_are_asked_outside_or_none(capsys: Capture) -> None:
     both = ["compare", "q.jsonl", "--model", "external/new", "--scorer", "exact", "--display", "none"]
     run = told(capsys, *both, "--model", "external/old", code=3)["run_id"]

@@ -145,7 +145,7 @@ def test_what_another_ranking_adds_to_a_shared_model_is_not_counted_twice(tmp_pa
         return {run["run_id"]: run["calls"] for run in listed(store)} | {"now": (found.run_id, found.calls)}
 
     first = listed_after(Made("shared", 0.9), Made("worse", 0.2))
-    second = listed_after(Made("shared", 0.9), Made("close", 0.7))
+    second = listed_after(Made("shared", 0.9), Made("close", 0.8))
     (one, calls), (other, more) = first["now"], second["now"]
     assert first[one] == second[one] == calls
     assert second[other] == more > calls

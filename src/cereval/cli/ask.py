@@ -50,14 +50,14 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     any order and in as many parts as you like. Of a run with --scorer people the rows have the answers that wait for
     labels, and `rater` may say whose the label is.
     """
-    from cereval.cli.output import print_json, store_flag
+    from cereval.cli.output import print_json
     from cereval.plan import Plan
     from cereval.runner.answers import write_batch
     from cereval.runner.book import age_in_seconds
     from cereval.runner.outside import hand_out, is_told, why_nothing
     from cereval.runner.people import is_labelled, people_of, rows_to_label
     from cereval.runner.start import held, start, stored_items
-    from cereval.store.base import opened_store
+    from cereval.store.base import opened_store, store_flag
 
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run_id).plan)
@@ -118,7 +118,7 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     FILE has rows with `draw`, `item` and `score` (JSONL, JSON, CSV or Parquet); rows without a score are skipped; a
     `failure` says why there will be none. Exit codes as for `run`: 3 while more scores are needed.
     """
-    from cereval.cli.output import print_json, store_flag
+    from cereval.cli.output import print_json
     from cereval.cli.running import finish
     from cereval.datasets.files import read_rows
     from cereval.plan import Plan
@@ -126,7 +126,7 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     from cereval.runner.people import people_of, take_labels
     from cereval.runner.prepare import unasked
     from cereval.runner.start import held, start, stored_items
-    from cereval.store.base import opened_store
+    from cereval.store.base import opened_store, store_flag
 
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run_id).plan)

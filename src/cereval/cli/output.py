@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,9 +15,6 @@ from cereval.errors import BadFile
 from cereval.records import Certified, Rows, Table
 from cereval.text import printable, shortened
 from cereval.writing import write_whole
-
-if TYPE_CHECKING:
-    from cereval.store.base import Store
 
 LONGEST_CELL = 4000
 LONGEST_LINE = 1000
@@ -52,13 +48,6 @@ def show(
         click.echo(printable(line, LONGEST_LINE))
     print_table([*result.rows(), *rows, *(("note", note) for note in told)])
     return result.exit_code
-
-
-def store_flag(store: Store) -> str:
-    """Return what a suggested command has to name the store by: nothing for the usual one."""
-    from cereval.store.base import DEFAULT_URL
-
-    return "" if store.url == DEFAULT_URL else f" --store {shlex.quote(store.url)}"
 
 
 def print_json(values: Mapping[str, Any]) -> None:
@@ -129,12 +118,16 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
     return sum(widths) + 2 * len(widths)
 
 
-def write_certificate(path: Path, certificate: Mapping[str, Any]) -> None:
-    """Write a certificate whole or not at all, for its owner to read: what it holds may be nobody else's business."""
+def write_certificate(path: Path, certificate: Mapping[str, Any], where: str = "") -> None:
+    """Write a certificate whole or not at all, for its owner to read: what it holds may be nobody else's business.
+
+    where: what names the store of its run on a command line.
+    """
     try:
         write_whole(path, json.dumps(certificate, indent=1, allow_nan=False) + "\n")
     except OSError as error:
         advice = "name another file"
         if "run_id" in certificate:
-            advice = f"it is safe in the store: `cereval resume {certificate['run_id']} -o FILE` writes it elsewhere"
+            command = f"cereval resume {certificate['run_id']}{where} -o FILE"
+            advice = f"it is safe in the store: `{command}` writes it elsewhere"
         raise BadFile(f"the certificate cannot be written to {path} ({error.strerror}); {advice}") from None

@@ -14,7 +14,7 @@ import click
 from cereval.api import carry_out, reuse_of
 from cereval.cli.display import observer_for
 from cereval.cli.options import can_be_written
-from cereval.cli.output import show, store_flag, write_certificate
+from cereval.cli.output import show, write_certificate
 from cereval.cli.seal import NewSeal, write_seal
 from cereval.errors import BadFile
 from cereval.records import Certified, Result, Rows, Step, Table
@@ -25,7 +25,7 @@ from cereval.runner.run import Outcome
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
 from cereval.runner.start import left_behind, planned
-from cereval.store.base import Store, opened_store, sqlite_file
+from cereval.store.base import Store, opened_store, sqlite_file, store_flag
 from cereval.store.status import ENDED
 from cereval.text import money, rounded
 
@@ -101,14 +101,14 @@ def finish(
     """Run or resume a plan, write its certificate and page, print its answer; return the exit code."""
     path = certificate_path(flags["certificate"], store, plan.run_id)
     outcome = asyncio.run(carry_out(work, plan, store, observer_for(flags["display"]), change, reuse))
-    write_certificate(path, outcome.certificate)
+    write_certificate(path, outcome.certificate, store_flag(store))
     store.label(plan.run_id, labels)
     if flags.get("report") is not None:
         from cereval.report.page import page_of, write_page
 
         write_page(Path(flags["report"]), page_of(store, outcome.run_id).html)
     if outcome.kept and not flags["as_json"] and not is_asked_outside(plan):
-        click.echo(kept_line(outcome))
+        click.echo(kept_line(outcome, fresh="" if change is not None else " (--fresh asks anew)"))
     code = show(
         outcome.result,
         run_json(outcome, path),
@@ -121,15 +121,15 @@ def finish(
     return code
 
 
-def kept_line(outcome: Outcome) -> str:
-    """Say which answers were there already, and since when."""
+def kept_line(outcome: Outcome, fresh: str = "") -> str:
+    """Say which answers were there already, and since when; fresh: how the command asks anew, if it can."""
     since = "" if outcome.kept_since is None else f", the oldest of {_minute(outcome.kept_since)}"
     if outcome.asked == 0 and outcome.spent is not None:
         return (
             f"nothing was asked: --max-{outcome.spent} is used up; {outcome.kept:,} answers were there{since}"
         )
     if outcome.asked == 0:
-        return f"nothing was asked: all {outcome.kept:,} answers were there{since} (--fresh asks anew)"
+        return f"nothing was asked: all {outcome.kept:,} answers were there{since}{fresh}"
     return f"{outcome.asked:,} answers asked now, {outcome.kept:,} were there{since}"
 
 

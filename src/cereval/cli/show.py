@@ -40,26 +40,27 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
     """
     from itertools import islice
 
-    from cereval.cli.output import print_json, print_table, store_flag
+    from cereval.cli.output import print_json, print_table
     from cereval.kinds import kind_of
     from cereval.plan import Plan
     from cereval.runner.answers import answer_rows
     from cereval.runner.start import stored_items
-    from cereval.store.base import opened_store
+    from cereval.store.base import opened_store, store_flag
 
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run).plan)
         several = len(kind_of(plan).parts(plan)) > 1
-        found = list(islice((row for row in answer_rows(opened, run) if fits(row, wanted)), limit))
+        found = list(islice((row for row in answer_rows(opened, run) if fits(row, wanted)), limit + 1))
         if not found and wanted["category"] is not None:
             _check_category(wanted["category"], stored_items(plan, opened))
+    found, left = found[:limit], found[limit:]
     if as_json:
         print_json({"run_id": plan.run_id, "rows": found})
         return 0
     header = (*(("model",) if several else ()), "item", "prompt", "answer", "score")
     print_table([_cells(row, header[:-1]) for row in found], header, numbers=(len(header) - 1,))
     command = f"cereval export {run} -o answers.jsonl{store_flag(opened)}"
-    more = " (-n for more)" if len(found) == limit else ""
+    more = " (-n for more)" if left else ""
     click.echo(f"{len(found):,} answers shown{more}; `{command}` writes all")
     return 0
 

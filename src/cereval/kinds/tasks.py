@@ -27,6 +27,7 @@ class Tasks(Kind):
     audited: ClassVar[str] = "intervals and verdicts recomputed by the audit"
     audit: ClassVar[str] = "cereval.certificate.audit.tasks:TasksAudit"
     page: ClassVar[str] = "cereval.report.tasks:tasks_page"
+    without_history: ClassVar[str] = "--history none"
 
     def claims(self, plan: Mapping[str, Any]) -> bool:
         return bool(plan.get("tasks"))

@@ -9,7 +9,7 @@ from typing import Any
 from cereval.kinds import kind_of
 from cereval.plan import Plan
 from cereval.runner.samples import Samples
-from cereval.store.base import COUNTS, TOGETHER, Run, Store
+from cereval.store.base import COUNTS, GOAL_NOW, TOGETHER, Run, Store
 from cereval.store.cells import is_count, is_summary
 from cereval.store.status import SUMMED_UP
 
@@ -47,7 +47,7 @@ def facts_of(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
         "model": run.model,
         "data": plan.data_name,
         "n_items": plan.n_items,
-        "goal": kind.goal_words(run.plan),
+        "goal": _goal_words(run, run.summary),
         **{name: run.summary.get(name) for name in ("answer", "estimate", "lower", "upper")},
         "labels": list(run.labels),
         "items": counts["draws"],
@@ -61,6 +61,11 @@ def facts_of(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
         "created_at": run.created_at,
         "changed_at": run.changed_at,
     }
+
+
+def _goal_words(run: Run, summary: Mapping[str, Any]) -> str:
+    """Name the goal of a run: the last one, where it was changed on the way."""
+    return str(summary.get(GOAL_NOW) or kind_of(run.plan).goal_words(run.plan))
 
 
 def _counts(run: Run, parts: Sequence[Run]) -> Mapping[str, Any]:
@@ -94,7 +99,7 @@ def trend_facts(run: Run, store: Store) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
         "model": run.model,
-        "goal": kind_of(run.plan).goal_words(run.plan),
+        "goal": _goal_words(run, summary),
         **{name: summary.get(name) for name in ("estimate", "lower", "upper", "decision")},
         "status": run.status,
         "at": run.changed_at,

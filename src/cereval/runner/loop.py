@@ -207,7 +207,7 @@ class Loop:
         calls: list[Call] = []
         for draw in draws:
             check_stored(self.session, self.voices, draw, self.begun.plan)
-            if not self._tell_if_known(draw):
+            if not self._tell_if_known(draw) and self.session.within_budget(draw):
                 calls += self._calls(draw)
         await self._store_draws(calls)
         self._ready.extend(calls)
@@ -451,7 +451,8 @@ class Loop:
         count = min(voice.failing, self._patience(voice))
         return CallError(
             f"{who}the last {count} calls all failed, so the run stopped; nothing is lost: "
-            f"`cereval resume {self.begun.plan.run_id}` asks again ({voice.held[-1][1].failure})"
+            f"`cereval resume {self.begun.plan.run_id}{self.begun.where}` asks again "
+            f"({voice.held[-1][1].failure})"
         )
 
     async def _give_up_on_held(self) -> None:

@@ -28,7 +28,7 @@ from cereval.runner.run import subject
 from cereval.runner.start import held, item_from, run_ids, start
 from cereval.scorers.people import UNSCORED, People
 from cereval.sessions.base import unit_score
-from cereval.store.base import Answer, Store
+from cereval.store.base import Answer, Store, store_flag
 from cereval.store.writer import AnswerWriter
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def people_of(plan: Plan | Mapping[str, Any]) -> People | None:
 class WithPeople:
     """Wait for the labels of people, who score the answers.
 
-    given: replies that are there already, by the item's number (a judge has seen them).
+    given: replies that are there already, by the item's number (a judge has seen them). where: what names the store
+    on a command line.
     """
 
     inner: Executor
@@ -63,6 +64,7 @@ class WithPeople:
     runs: Sequence[str]
     people: People
     given: Mapping[int, Answer] = field(default_factory=dict)
+    where: str = ""
     told: bool = False
     stopped: bool = False
     seen_at: float = 0.0
@@ -115,7 +117,8 @@ class WithPeople:
         lines = self.inner.notices()
         if not self.told:
             self.told = True
-            lines.append(f"waiting for labels: `cereval view` takes them at /label/{self.runs[0]}")
+            command = f"cereval view{self.where}"
+            lines.append(f"waiting for labels: `{command}` takes them at /label/{self.runs[0]}")
         return lines
 
     async def close(self) -> None:
@@ -129,7 +132,8 @@ def with_people(executor: Executor, plan: Plan, runs: Sequence[str], store: Stor
         return executor
     if plan.target == "expected":
         raise InvalidInput("--target", "benchmark, population or weights where people score", plan.target)
-    return WithPeople(executor, _labels(store), list(runs), people, _seen_by_judge(plan, store))
+    seen = _seen_by_judge(plan, store)
+    return WithPeople(executor, _labels(store), list(runs), people, seen, store_flag(store))
 
 
 def _labels(store: Store) -> Labels:

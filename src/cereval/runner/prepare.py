@@ -52,7 +52,7 @@ from cereval.scorers.people import People, answering
 from cereval.scorers.python_scorer import PythonScorer
 from cereval.sessions.base import fresh_seed, naming_engine
 from cereval.sessions.tasks import named_groups
-from cereval.store.base import Run, Store
+from cereval.store.base import Run, Store, store_flag
 from cereval.text import did_you_mean
 
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
@@ -215,7 +215,7 @@ def _check_extension(plan: Plan, store: Store) -> None:
         kind_of(plan).session(plan, Known(), reader(store))
     except Misuse as error:
         raise InvalidInput(
-            "RUN", f"a version that has ended (`cereval resume {after}`): {error}", after
+            "RUN", f"a version that has ended (`cereval resume {after}{store_flag(store)}`): {error}", after
         ) from None
 
 

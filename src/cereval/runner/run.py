@@ -18,9 +18,9 @@ from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
 from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
-from cereval.runner.start import Start, newest_certificate, reopened, run_ids
+from cereval.runner.start import Start, goal_now, newest_certificate, reopened, run_ids
 from cereval.sessions.base import AskTell
-from cereval.store.base import TOGETHER, Store
+from cereval.store.base import GOAL_NOW, TOGETHER, Store
 from cereval.store.status import RECORDS, STOPPING
 from cereval.store.writer import AnswerWriter
 
@@ -240,7 +240,9 @@ def _summary(begun: Start, result: Certified) -> dict[str, Any]:
     if len(voices) > 1:
         # Other runs may go on with the same parts: what they add is not this one's.
         counts = {TOGETHER: counts | {"draws": max(len(voice.results) for voice in voices)}}
-    return {"answer": shown.answer(), **numbers, **counts}
+    now = goal_now(begun)
+    goal = {} if now is None else {GOAL_NOW: begun.kind.goal_words({**begun.plan.as_dict(), "goal": now})}
+    return {"answer": shown.answer(), **numbers, **counts, **goal}
 
 
 def _status(result: Certified, end: End) -> str:

@@ -30,10 +30,13 @@ from cereval.runner.progress import calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import CHUNK, Change, Log, Teller, replayed
-from cereval.store.base import Answer, Run, Store
+from cereval.store.base import Answer, Run, Store, store_flag
 from cereval.store.schema import moment
 from cereval.store.status import AT_WORK, CHANGED, ENDED
 from cereval.version import ENGINE
+
+END_OF_TIME = "9999"
+"""Later than every moment that a store has."""
 
 
 @dataclass(slots=True)
@@ -69,6 +72,8 @@ class Start:
     notes: tuple[str, ...]
     kept_before: Mapping[str, int] = field(default_factory=dict)
     """Kept answers of the versions that a run of growing data goes on from."""
+    where: str = ""
+    """What names its store on a command line."""
 
     def certificate(self, result: Certified) -> dict[str, Any]:
         """Seal the results consumed so far."""
@@ -146,9 +151,17 @@ def planned(
         names += ["history"] if past else []
         cells = kind.crowds and bool(names) and plan.n_items > ALONE
         plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())), cells=cells)
-    if plan.run_id not in {one.run_id for one in before}:
-        return plan
-    return replace(plan, attempt=1 + max(one.attempt for one in before))
+    if plan.run_id in {one.run_id for one in before}:
+        plan = replace(plan, attempt=1 + max(one.attempt for one in before))
+    return _with_parts_of_its_own(plan, store, too_old) if fresh or too_old else plan
+
+
+def _with_parts_of_its_own(plan: Plan, store: Store, too_old: str) -> Plan:
+    """Return a plan none of whose parts was begun by another run, or too long ago: they are shared by their seed."""
+    there = {run.run_id: run for run in store.runs()} if len(run_ids(plan)) > 1 else {}
+    while any(run in there and there[run].created_at < (too_old or END_OF_TIME) for run in run_ids(plan)[1:]):
+        plan = replace(plan, attempt=plan.attempt + 1)
+    return plan
 
 
 def _is_over(plan: Plan, run: Run, fresh: bool, too_old: str) -> bool:
@@ -249,7 +262,10 @@ def start(
     waiting = tuple(draw for draw in draws if scores_of(session, voices, draw) is None)
     notes = (*_duplicates(items), *_notes(kind, plan, spending, store))
     before = _kept_before(kind, plan, session, store)
-    return Start(plan, kind, known, session, changes, tuple(voices), waiting, spending, notes, before)
+    told = tuple(voices)
+    return Start(
+        plan, kind, known, session, changes, told, waiting, spending, notes, before, store_flag(store)
+    )
 
 
 def voice_names(kind: Kind, plan: Plan) -> tuple[str, ...]:
@@ -391,6 +407,15 @@ def changed(begun: Start, store: Store, change: Change) -> Start:
     budget = "" if change.max_calls is None else f", at most {change.max_calls:,} {unit}"
     note = f"from here on: {in_words(change.goal)}{budget}"
     return replace(begun, changes=(*begun.changes, change), notes=(*begun.notes, note))
+
+
+def goal_now(begun: Start) -> Mapping[str, Any] | None:
+    """Return the goal of a run where it is another than it began with."""
+    if not begun.changes:
+        return None
+    now: Mapping[str, Any] = begun.session.goal.spec()
+    # Earlier versions wrote fewer parameters.
+    return None if all(now.get(name) == value for name, value in begun.plan.goal.items()) else now
 
 
 def price_of_going_on(begun: Start) -> tuple[str, ...]:

@@ -207,6 +207,10 @@ class AskTell(ABC):
         """Return the number under which the answers to a draw are kept with each model."""
         return draw.index
 
+    def within_budget(self, draw: Draw) -> bool:  # noqa: ARG002
+        """Tell whether a draw may still count: those decided before a smaller budget was set may lie beyond it."""
+        return True
+
     def ahead(self, count: int) -> list[Draw]:  # noqa: ARG002
         """Return draws that will come unless the session ends or turns elsewhere, for calls that would otherwise
         idle.
@@ -262,6 +266,9 @@ class MethodSession(AskTell):
         if draw is None or len(self._asks) == 1:
             return draw
         return Draw(draw.index, draw.item, draw.probability, self._asks)
+
+    def within_budget(self, draw: Draw) -> bool:
+        return self.budget is None or draw.index < self.budget
 
     def _observe(self, index: int) -> None:
         self._method.observe(self._draws[index], *self._bounds(index))

@@ -12,6 +12,7 @@ Obligations of every store:
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ COUNTS = ("answers", "failures", "cost_usd", "draws")
 """What is counted of a run."""
 TOGETHER = "together"
 """Where a run of several models says at its end what was counted of them all."""
+GOAL_NOW = "goal"
+"""Where a run whose goal was changed on the way says, in words, what it was at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +229,11 @@ class Store(Protocol):
         """
 
     def close(self) -> None: ...
+
+
+def store_flag(store: Store) -> str:
+    """Return what a suggested command has to name the store by: nothing for the usual one."""
+    return "" if store.url == DEFAULT_URL else f" --store {shlex.quote(store.url)}"
 
 
 def open_store(url: str = DEFAULT_URL, *, reading: bool = False) -> Store:

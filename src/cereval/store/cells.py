@@ -77,7 +77,7 @@ def is_summary(values: Mapping[str, Any]) -> bool:
     """
     low, high = values.get("lower"), values.get("upper")
     numbers = [number for number in (values.get("estimate"), low, high) if number is not None]
-    texts = [values.get(name) for name in ("answer", "priced_by")]
+    texts = [values.get(name) for name in ("answer", "priced_by", "goal")]
     return (
         len(numbers) in (0, 1, 3)
         and (low is None) == (high is None)
