@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cereval.certificate.seal import Seal
+from cereval.datasets.base import Item
+from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput
 from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec, in_words
 from cereval.kinds import kind_of
+from cereval.plan import Plan
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
@@ -24,6 +27,7 @@ from cereval.runner.people import judged, judged_before, with_people
 from cereval.runner.prepare import (
     Prepared,
     against,
+    circumstances_in,
     circumstances_of,
     divided,
     growing,
@@ -57,7 +61,7 @@ from cereval.runner.start import (
 )
 from cereval.runner.taken import within
 from cereval.sessions.log import Change
-from cereval.store.base import DEFAULT_URL, Store, opened_store
+from cereval.store.base import DEFAULT_URL, KeptAnswer, Store, opened_store
 
 INTERRUPTED = "interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)"
 T = TypeVar("T")
@@ -387,6 +391,14 @@ def reuse_in(circumstances: Mapping[str, Any]) -> Reuse:
     if age is not None:
         since = time.time() - age_in_seconds(age)
     return Reuse(fresh=bool(circumstances.get("fresh")), since=since)
+
+
+def told_before(plan: Plan, items: Sequence[Item], store: Store) -> list[dict[int, KeptAnswer]]:
+    """Give the scores that the models of a run were told in earlier ones, by the item's number, as far as it may take
+    them: those of the same scorer, and none where it is to be fresh."""
+    prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
+    books = books_for(plan, items, prompt, store, reuse_in(circumstances_in(plan.run_id, store, {})))
+    return [{item: one for item, one in book.items() if one.same_scorer} for book in books]
 
 
 def _begun(begun: Start, store: Store, change: Change | None) -> Start:

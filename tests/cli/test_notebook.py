@@ -242,6 +242,32 @@ def test_a_fresh_ranking_asks_models_anew_that_another_one_asked(capsys: Capture
     assert not {*first["runs"].values()} & {*second["runs"].values()}
 
 
+def test_people_are_not_asked_again_what_they_told_an_earlier_run(capsys: Capture) -> None:
+    def asked(run: str, name: str) -> list[Any]:
+        told(capsys, "ask", run, "-n", "200", "-o", name)
+        return [json.loads(line) for line in Path(name).read_text().splitlines()]
+
+    first = ran(capsys, "--seed", "1", "--max-calls", "30", model="external/people", code=3)["run_id"]
+    rows = [{**row, "score": float(number % 3 > 0)} for number, row in enumerate(asked(first, "a.jsonl"))]
+    Path("told.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["tell", first, "told.jsonl", "--display", "none"]) == 3
+    capsys.readouterr()
+    second = ran(capsys, "--seed", "2", model="external/people", code=3)["run_id"]
+    fresh = asked(second, "b.jsonl")
+    assert not {row["item"] for row in fresh} & {row["item"] for row in rows}
+    gate = ["gate", "q.jsonl", "--model", "external/people", "--min", "0.5", "--display", "none"]
+    anew = told(capsys, *gate, code=3)["run_id"]
+    assert {row["item"] for row in asked(anew, "c.jsonl")} & {row["item"] for row in rows}, (
+        "what is to be fresh"
+    )
+    while fresh:
+        Path("told.jsonl").write_text("".join(json.dumps({**row, "score": 1.0}) + "\n" for row in fresh))
+        main(["tell", second, "told.jsonl", "--display", "none"])
+        fresh = asked(second, "b.jsonl")
+    assert main(["resume", second, "--display", "none"]) == 0
+    assert main(["verify", f"{second}.certificate.json"]) == 0
+
+
 def test_several_models_are_asked_outside_or_none(capsys: Capture) -> None:
     both = ["compare", "q.jsonl", "--model", "external/new", "--scorer", "exact", "--display", "none"]
     run = told(capsys, *both, "--model", "external/old", code=3)["run_id"]

@@ -50,6 +50,7 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     any order and in as many parts as you like. Of a run with --scorer people the rows have the answers that wait for
     labels, and `rater` may say whose the label is.
     """
+    from cereval.api import told_before
     from cereval.cli.output import print_json
     from cereval.plan import Plan
     from cereval.runner.answers import write_batch
@@ -72,7 +73,9 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
             with held(plan, opened):
                 begun, seconds = start(plan, items, opened), age_in_seconds(lease, "--lease")
                 _spare(Path(output), partial(is_told, begun), plan.run_id)
-                rows = hand_out(begun, items, opened, count, seconds, deliver)
+                rows = hand_out(
+                    begun, items, opened, count, seconds, deliver, told_before(plan, items, opened)
+                )
                 none = why_nothing(begun, opened)
     if as_json:
         print_json({"run_id": plan.run_id, "rows": len(rows), "output": output})

@@ -73,9 +73,9 @@ class WithBook:
 
     async def _kept(self, found: KeptAnswer, draw: Draw, place: int) -> Answer:
         """Return the earlier answer; scored anew, unless the very same scorer has."""
-        told: dict[str, Any] = {"kept": found.answer.kept or found.run_id, "asked_at": found.at}
+        told = _payer(found)
         if found.same_scorer:
-            return replace(found.answer, draw=place, cost_usd=0.0, latency_s=0.0, **told)
+            return as_told(found, place)
         old = found.answer
         reply = Reply(old.text, old.input_tokens, old.output_tokens, 0.0, finish_reason=old.finish_reason)
         answer = await scored(self.scorer, self.items[draw.item], reply, place)
@@ -89,6 +89,15 @@ class WithBook:
 
     async def close(self) -> None:
         await self.inner.close()
+
+
+def as_told(found: KeptAnswer, place: int) -> Answer:
+    """Return an earlier answer, with the score that it had, as the answer to a draw."""
+    return replace(found.answer, draw=place, cost_usd=0.0, latency_s=0.0, **_payer(found))
+
+
+def _payer(found: KeptAnswer) -> dict[str, Any]:
+    return {"kept": found.answer.kept or found.run_id, "asked_at": found.at}
 
 
 def books_for(

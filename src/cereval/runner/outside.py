@@ -18,9 +18,10 @@ from cereval.errors import InvalidInput, Misuse, StoreError, shown
 from cereval.kinds import kind_of
 from cereval.plan import Plan
 from cereval.records import Draw
+from cereval.runner.book import as_told
 from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.sessions.base import tell, unit_score
-from cereval.store.base import Answer, Store
+from cereval.store.base import Answer, KeptAnswer, Store
 from cereval.store.status import LEASED
 
 OUTSIDE = "external/"
@@ -39,12 +40,16 @@ def hand_out(
     count: int,
     lease_s: float,
     deliver: Callable[[list[dict[str, Any]]], None],
+    books: Sequence[Mapping[int, KeptAnswer]] = (),
 ) -> list[dict[str, Any]]:
-    """Deliver up to `count` questions that are neither answered nor out, then lease them; store their draws first."""
+    """Deliver up to `count` questions that are neither answered nor out, then lease them; store their draws first.
+
+    books: of each model the scores that it was told before, by the item's number: nobody is asked for them again.
+    """
     taken = _leased(begun, store)
     rows: list[dict[str, Any]] = []
     prompt = Prompt(begun.plan.prompt.get("template"), begun.plan.prompt.get("system"))
-    for draw, number, place in _open_calls(begun, store):
+    for draw, number, place in _open_calls(begun, store, books):
         voice = begun.voices[number]
         if len(rows) >= count:
             break
@@ -68,7 +73,8 @@ def is_told(begun: Start, row: Mapping[str, Any]) -> bool:
 def why_nothing(begun: Start, store: Store) -> str:
     """Say why no question can be handed out."""
     if begun.session.done:
-        return f"the run has ended ({begun.session.stopped})"
+        command = f"cereval resume {begun.plan.run_id}{begun.where}"
+        return f"the run has ended ({begun.session.stopped}); `{command}` prints what it came to"
     out = len(_leased(begun, store))
     return f"{out:,} are out, as many as may be; tell their scores, or wait until their lease is over"
 
@@ -93,23 +99,35 @@ def _lease(detail: Mapping[str, Any], run_id: str) -> tuple[float, set[tuple[str
         ) from None
 
 
-def _open_calls(begun: Start, store: Store) -> Iterator[tuple[Draw, int, int]]:
+def _open_calls(
+    begun: Start, store: Store, books: Sequence[Mapping[int, KeptAnswer]]
+) -> Iterator[tuple[Draw, int, int]]:
     """Yield the calls that the session waits for, then those that it asks for next, as far as it does."""
     session, voices = begun.session, begun.voices
     waiting: Sequence[Draw] = () if session.done else begun.waiting or session.ask(1)
     while waiting:
         for draw in waiting:
-            place = session.place(draw)
-            for number in draw.models if len(voices) > 1 else (0,):
-                if place not in voices[number].results:
-                    _keep(voices[number], draw, place, store)
-                    yield draw, number, place
-        waiting = [] if session.done else session.ask(1)
-        for draw in waiting:
             check_stored(session, voices, draw, begun.plan)
+            place, asked = session.place(draw), draw.models if len(voices) > 1 else (0,)
+            missing = [number for number in asked if place not in voices[number].results]
+            for number in missing:
+                _keep(voices[number], draw, place, store)
+                if number < len(books) and draw.item in books[number]:
+                    _take_over(voices[number], as_told(books[number][draw.item], place), store)
+                else:
+                    yield draw, number, place
             scores = scores_of(session, voices, draw)
-            if scores is not None:
+            if scores is not None and not session.done:
                 tell(session, draw, scores)
+        waiting = [] if session.done else session.ask(1)
+
+
+def _take_over(voice: Voice, answer: Answer, store: Store) -> None:
+    """Have a model's earlier score count for this run too."""
+    store.add_answers(voice.run_id, [answer])
+    voice.results[answer.draw] = answer.score
+    if answer.kept:
+        voice.kept[answer.draw] = answer.kept
 
 
 def _keep(voice: Voice, draw: Draw, place: int, store: Store) -> None:

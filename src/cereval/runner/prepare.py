@@ -200,7 +200,7 @@ def extended(
     )
     _check_extension(larger, store)
     given = {name: value for name, value in overrides.items() if name != "max_calls"}
-    circumstances = _circumstances(run.run_id, store, given)
+    circumstances = circumstances_in(run.run_id, store, given)
     _weigh(lambda: named_by_plan(larger, circumstances), run.run_id, trust)
     return opened(larger, grown, circumstances)
 
@@ -232,7 +232,7 @@ def recalled(run_id: str, store: Store, overrides: Mapping[str, Any], *, trust: 
     refusal = kind_of(plan).refusal(plan)
     if refusal is not None:
         raise InvalidInput("RUN", refusal, run.run_id)
-    circumstances = _circumstances(run.run_id, store, overrides)
+    circumstances = circumstances_in(run.run_id, store, overrides)
     _weigh(lambda: named_by_plan(plan, circumstances), run.run_id, trust)
     return opened(plan, stored_items(plan, store), circumstances)
 
@@ -280,7 +280,7 @@ def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: b
     # No seal fixed this: without its nonce it does not say so.
     other = replace(plan, scorer={"spec": wanted, **given}, max_calls=None, nonce="")
     prices = {name: settings.get(name) for name in ("judge_price_in", "judge_price_out")}
-    circumstances = _circumstances(run.run_id, store, prices)
+    circumstances = circumstances_in(run.run_id, store, prices)
     typed = named_by_model(given["judge"], given["judge_base_url"])
     remember(typed if settings.get("scorer") is None else (*typed, *named_by_scorer(settings["scorer"])))
     _weigh(lambda: named_by_scoring(other, circumstances), run.run_id, trust)
@@ -300,7 +300,7 @@ def _at_zero(model: Any) -> bool:
     return not isinstance(settings, Mapping) or settings.get("temperature", 0) == 0
 
 
-def _circumstances(run_id: str, store: Store, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def circumstances_in(run_id: str, store: Store, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return those that a run last had, but for what is given now."""
     given = {key: value for key, value in overrides.items() if value is not None}
     remember(named_by_model(None, given.get("base_url")))
