@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -130,3 +131,14 @@ def test_what_is_known_of_items_in_another_order_is_refused(field: str) -> None:
         InvalidInput, match=rf"{field} must be in the order of the others \(row 0 is 'a' there\)"
     ):
         replay(scores, **{field: values[::-1]})
+
+
+def test_texts_of_a_series_are_taken_by_their_places() -> None:
+    scores = pd.Series([1.0, 0.0] * 30, index=[f"i{n}" for n in range(60)])
+    texts = pd.Series([f"question {n}" for n in range(60)], index=scores.index)
+    assert replay(scores, texts=texts, goal=Estimate(0.3), seed=1).stopped == "goal"
+    numbered = pd.Series([1.0, 0.0] * 30)
+    with pytest.raises(
+        InvalidInput, match=r"texts must be in the order of the others \(row 0 is 0 there\), got 59"
+    ):
+        replay(numbered, texts=texts.reset_index(drop=True)[::-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from string import hexdigits
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +18,7 @@ from cereval.cli.options import (
     apply,
     are_asked,
     asking_flags,
+    names_a_run,
     refuse_asking,
     refuse_recorded,
 )
@@ -110,11 +110,10 @@ def extend(context: click.Context, /, source: str | None, data: str | None, **fl
     Exit codes: 0 goal reached, 1 could not run, 3 the last version is not certified within eps.
     """
     from cereval.errors import InvalidInput
-    from cereval.paths import is_file
 
     if source is None and data is None:
         raise InvalidInput("SCORES or DATA", "given", None)
-    if data is None and set(str(source)) <= set(hexdigits) and not is_file(Path(str(source))):
+    if data is None and names_a_run(str(source)):
         raise InvalidInput("--data", "given with RUN: a question file with the items that are new", None)
     if data is not None or are_asked(str(source), (flags["model"] or "",)):
         return _live(source if data is not None else None, data or str(source), context, flags)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from string import hexdigits
 from typing import Any, TypeVar
 
 import click
 
 from cereval.errors import InvalidInput
+from cereval.paths import is_file
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -31,6 +33,15 @@ def writable(context: click.Context, option: click.Parameter, value: str | None)
     if value is not None and not can_be_written(Path(value)):
         raise InvalidInput(str(option.name), "a file in a folder that can be written to", value)
     return value
+
+
+def names_a_run(text: str) -> bool:
+    """Tell whether an argument is the id of a run, or the beginning of one, and not a file.
+
+    >>> names_a_run("ba27b93c9ad3"), names_a_run("run.certificate.json")
+    (True, False)
+    """
+    return bool(text) and set(text) <= set(hexdigits) and not is_file(Path(text))
 
 
 def checked_price(price: float | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.options import JSON, STORE
+from cereval.cli.options import JSON, STORE, names_a_run
 from cereval.text import printable
 
 if TYPE_CHECKING:
@@ -34,7 +34,10 @@ HOSTED = ".eval"
 def verify(
     certificate: str, store: str | None, seal: str | None, public_key: str | None, as_json: bool
 ) -> int:
-    """Check CERTIFICATE: hashes, draws, every field, and the interval by an independent computation.
+    """Check CERTIFICATE, a file or a run's id: hashes, draws, every field, and the interval by an independent
+    computation.
+
+    Of a run in the store, such as those of a fleet, the newest certificate is checked.
 
     The log in the store is compared too: in --store, or in a database beside the certificate. A certificate of
     another engine (the revision of what decides draws and intervals) is checked as far as possible.
@@ -50,10 +53,15 @@ def verify(
     from cereval.certificate.verify import verify as check
     from cereval.datasets.reading import read_json
     from cereval.errors import BadContent
+    from cereval.store.base import DEFAULT_URL
 
     path = Path(certificate)
     try:
-        content = _in_a_log(path) if path.suffix == HOSTED else read_json(path)
+        if names_a_run(certificate):
+            store = store or DEFAULT_URL
+            content = _in_the_store(certificate, store)
+        else:
+            content = _in_a_log(path) if path.suffix == HOSTED else read_json(path)
     except BadContent as error:
         return _printed(Verdict("invalid", (f"this is no certificate of cereval: {error}",)), as_json)
     refused = refused_at_sight(content)
@@ -67,6 +75,19 @@ def verify(
     if unsigned is not None and verdict.status != "invalid":
         verdict = Verdict("departed", (unsigned, *verdict.reasons), verdict.checked)
     return _printed(verdict, as_json)
+
+
+def _in_the_store(run_id: str, url: str) -> Any:
+    """Take the newest certificate of a run out of the store."""
+    from cereval.errors import StoreError
+    from cereval.store.base import opened_store
+
+    with opened_store(url, reading=True) as store:
+        run = store.run(run_id)
+        found = store.certificates(run.run_id)
+    if not found:
+        raise StoreError(f"run {run.run_id} has no certificate yet: it is {run.status}")
+    return found[-1]
 
 
 def _in_a_log(path: Path) -> Any:

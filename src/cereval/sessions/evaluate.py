@@ -17,6 +17,7 @@ from cereval.goals import Goal, of_one_model
 from cereval.records import Draw, Result
 from cereval.sessions.base import unit_score, whole
 from cereval.sessions.mean import Session
+from cereval.sessions.replay import check_same_order
 
 Item = TypeVar("Item")
 Score = Callable[[Item], float] | Callable[[Item], Awaitable[float]]
@@ -123,6 +124,8 @@ class _Evaluation:
         self.is_async = _is_async(score)
         self.connections = _checked_connections(max_connections, self.is_async)
         of_one_model(plan.get("goal"))
+        for name in ("texts", "embeddings", "history", "weights", "groups"):
+            check_same_order(name, plan.get(name), items)
         self.session = Session(len(self.items), **plan)
         self.stopping = False
         self._asked = 0

@@ -294,7 +294,7 @@ def compare(
         len(kept),
         goal=goal,
         confidence=confidence,
-        texts=kept_texts(texts, len(first), kept),
+        texts=kept_texts(texts, len(first), kept, scores_a),
         budget=budget,
         seed=seed,
         **rows,

@@ -56,7 +56,7 @@ def replay(
         confidence=confidence,
         method=method,
         target=target,
-        texts=kept_texts(texts, len(values), kept),
+        texts=kept_texts(texts, len(values), kept, scores),
         embeddings=kept_rows("embeddings", embeddings, len(values), kept, scores),
         history=kept_rows("history", history, len(values), kept, scores),
         weights=kept_rows("weights", weights, len(values), kept, scores),
@@ -115,9 +115,8 @@ def check_same_order(field: str, scores: Any, others: Any) -> None:
         return
     for row, label in enumerate(labels):
         if label in there and label != wanted[row]:
-            raise InvalidInput(
-                field, f"in the order of the others (row {row} is {wanted[row]!r} there)", label
-            )
+            there_now, here = (getattr(one, "item", lambda one=one: one)() for one in (wanted[row], label))
+            raise InvalidInput(field, f"in the order of the others (row {row} is {there_now!r} there)", here)
 
 
 def kept_rows(
@@ -134,8 +133,14 @@ def kept_rows(
     return array[kept]
 
 
-def kept_texts(texts: Sequence[str] | None, size: int, kept: NDArray[np.int64]) -> list[str] | None:
-    """Return the texts of the items that are part of the pool."""
-    if texts is not None and len(texts) != size:
+def kept_texts(
+    texts: Sequence[str] | None, size: int, kept: NDArray[np.int64], scores: Any = None
+) -> list[str] | None:
+    """Return the texts of the items that are part of the pool; refuse those in another order than the scores."""
+    if texts is None:
+        return None
+    if len(texts) != size:
         raise InvalidInput("texts", f"one row for each of the {size} scores", f"{len(texts)} rows")
-    return None if texts is None else [texts[int(row)] for row in kept]
+    check_same_order("texts", texts, scores)
+    every = list(texts)  # by place: a series of pandas would look for a label
+    return [every[row] for row in kept]
