@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cereval.cli.main import main
+from cereval.store.base import opened_store
 
 Capture = pytest.CaptureFixture[str]
 ROWS = ("item", "prompt", "answer", "score", "asked_at")
@@ -153,7 +154,6 @@ def test_questions_are_handed_out_and_told_in_any_order(capsys: Capture) -> None
 
 def test_what_could_not_be_written_is_not_out(capsys: Capture) -> None:
     run = ran(capsys, model="external/people", code=3)["run_id"]
-    Path("folder").mkdir()
     assert main(["ask", run, "-n", "40", "-o", "nowhere/a.csv"]) == 1
     assert told(capsys, "ask", run, "-n", "40", "-o", "a.csv")["rows"] > 9
     assert main(["ask", run, "-n", "40", "-o", "b.csv"]) == 0
@@ -266,6 +266,52 @@ def test_people_are_not_asked_again_what_they_told_an_earlier_run(capsys: Captur
         fresh = asked(second, "b.jsonl")
     assert main(["resume", second, "--display", "none"]) == 0
     assert main(["verify", f"{second}.certificate.json"]) == 0
+
+
+@pytest.mark.parametrize(("status", "how"), [("running", "was interrupted"), ("failed", "failed")])
+@pytest.mark.fresh
+def test_a_gate_names_the_run_that_was_cut_short(status: str, how: str, capsys: Capture) -> None:
+    gate = ["gate", "q.jsonl", "--model", "scripted/0.7", "--min", "0.4", "--display", "none"]
+    left = told(capsys, *gate)["run_id"]
+    with opened_store(None) as store:
+        store.mark(left, status)
+    assert main(gate) == 0
+    said = f"run {left} {how}; this one asks anew, `cereval resume {left}` goes on with that"
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.fresh
+def test_a_gate_names_the_run_that_waits_for_scores(capsys: Capture) -> None:
+    gate = ["gate", "q.jsonl", "--model", "external/people", "--min", "0.4", "--display", "none"]
+    left = told(capsys, *gate, code=3)["run_id"]
+    assert main(gate) == 3
+    assert f"run {left} waits for scores; this one asks anew, `cereval ask {left} -o batch.csv`" in (
+        capsys.readouterr().err
+    )
+
+
+def test_money_that_is_spent_leaves_a_run_as_it_was(capsys: Capture) -> None:
+    Path("paid.py").write_text(
+        "from cereval.models.base import Reply\n\n\n"
+        "def answer(question):\n    return Reply(str(len(question)), cost_usd=0.01)\n"
+    )
+    spent = ["--max-usd", "0.05", "-j", "1", "--seed", "1"]
+    first = ran(capsys, *spent, model="python:paid.py:answer", code=3)
+    again = ran(capsys, *spent, model="python:paid.py:answer", code=3)
+    assert (again["run_id"], again["asked"]) == (first["run_id"], 0)
+    assert [run["status"] for run in told(capsys, "runs")] == ["budget"]
+
+
+def test_a_certificate_in_the_store_is_verified_by_its_run(capsys: Capture) -> None:
+    run = ran(capsys)["run_id"]
+    Path(f"{run}.certificate.json").unlink()
+    assert told(capsys, "verify", run)["valid"]
+    assert told(capsys, "verify", run[:6], "--store", "sqlite:///cereval.db")["valid"]
+    with opened_store(None) as store:
+        store.create_run("abc", {"format": "x"}, "d", "m")
+    assert main(["verify", "abc"]) == 1
+    assert "run abc has no certificate yet: it is created" in capsys.readouterr().err
+    assert main(["verify", "0" * 12]) == 1
 
 
 def test_several_models_are_asked_outside_or_none(capsys: Capture) -> None:

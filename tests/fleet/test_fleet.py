@@ -137,6 +137,23 @@ def test_a_gate_has_every_night_what_it_had_the_night_before(data: list[str], tm
     assert [night.calls <= 330 for night in nights] == [True] * 3
 
 
+def test_what_a_fleet_finished_does_not_change_its_order(data: list[str], tmp_path: Path) -> None:
+    """Runs are learnt from by their place, which must be the same when the fleet is repeated."""
+    url = f"sqlite:///{tmp_path}/runs.db"
+    fleet = fleet_of(data[:1], models=["scripted/0.95", "scripted/0.5"])
+
+    def order(store: str) -> list[str]:
+        return [step.entry.model for step in plan_fleet(fleet, store=store)]
+
+    before = order(url)
+    cereval.run_fleet(fleet, store=url)
+    assert order(url) == before
+    other = f"sqlite:///{tmp_path}/other.db"
+    for model in fleet["models"]:
+        cereval.run(data[0], model=model, eps=0.1, store=other, **FIELDS)
+    assert order(other) != before, "what others found does"
+
+
 def test_gates_of_earlier_nights_leave_the_budget_alone(data: list[str], tmp_path: Path) -> None:
     fleet = fleet_of(data[:1], goals=[{"goal": "gate", "min": 0.2}], max_calls=60)
     nights = [cereval.run_fleet(fleet, store=f"sqlite:///{tmp_path}/runs.db") for _ in range(4)]

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     "--not-worse",
     type=float,
     metavar="EPS",
-    help="Instead: is the first, say a new version, not worse than the second by more than EPS? 0: at least as good?",
+    help="Instead: is the first, say a new version, not worse than the second by more than EPS? 0: at least as good? "
+    "In CI with --fresh.",
 )
 @click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item`, `text`, `category`.")
 @click.option(

@@ -22,7 +22,7 @@ How the commands work together is told in [Live evaluation](live.md).
 | 1 | could not run: a wrong flag, a file, a server or the store; one line on stderr says why |
 | 2 | certified fail (`gate`, `--at-least`, `--not-worse`); `verify`: invalid, no certificate, or not as sealed |
 | 3 | undecided: the budget or the pool is spent, or a run was stopped by Ctrl-C |
-| 130 | Ctrl-C before there was anything to show |
+| 130 | Ctrl-C before there was anything to show; `fleet`: stopped by Ctrl-C or SIGTERM |
 
 Where models are asked, the first Ctrl-C waits for the calls in flight, and the second (not for `rank`) gives them up.
 Then what is certified so far is printed, with the code of that answer, usually 3. Every answer is in the store.

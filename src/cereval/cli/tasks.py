@@ -60,7 +60,9 @@ if TYPE_CHECKING:
     metavar="EPS",
     help="Also, or instead: stop when every task's mean is known within this.",
 )
-@click.option("--at-least", type=float, metavar="C", help="Instead: is every task's mean >= C?")
+@click.option(
+    "--at-least", type=float, metavar="C", help="Instead: is every task's mean >= C? In CI with --fresh."
+)
 @click.option("--which-fail", type=float, metavar="C", help="Instead: which tasks' means are < C?")
 @click.option(
     "--confidence",
