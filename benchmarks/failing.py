@@ -31,8 +31,8 @@ from benchmarks.tables import markdown, publish
 from cereval.api import carry_out
 from cereval.datasets.base import DataSet, Item
 from cereval.goals import Difference, Macro, NotWorse, Order, Top, WhichFail
+from cereval.runner.finding import planned
 from cereval.runner.prepare import extended
-from cereval.runner.start import planned
 from cereval.store.base import opened_store
 
 SIZE = 240

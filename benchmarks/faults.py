@@ -25,9 +25,10 @@ from cereval.models.server import Handler, serving
 from cereval.plan import Plan
 from cereval.records import Result
 from cereval.runner.executor import Callers
+from cereval.runner.finding import planned
 from cereval.runner.limits import Limits
 from cereval.runner.run import Outcome, run
-from cereval.runner.start import planned, start
+from cereval.runner.start import start
 from cereval.scorers.build import build_scorer
 from cereval.store.base import open_store
 

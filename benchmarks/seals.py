@@ -41,10 +41,10 @@ from cereval.cli.main import main as command_line
 from cereval.goals import Difference, Macro, Order, Top
 from cereval.kinds import kind_of
 from cereval.plan import Plan, digest_of
+from cereval.runner.finding import planned
 from cereval.runner.prepare import Prepared, against, divided, growing, prepared, ranked
 from cereval.runner.request import Request, request_from
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
-from cereval.runner.start import planned
 from cereval.sessions.log import Change
 from cereval.store.base import opened_store
 

@@ -33,10 +33,11 @@ from cereval.models.build import ModelOptions, open_model
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan
 from cereval.runner.executor import Callers
+from cereval.runner.finding import planned
 from cereval.runner.limits import Limits
 from cereval.runner.progress import Progress, Silent
 from cereval.runner.run import Outcome, run
-from cereval.runner.start import planned, start
+from cereval.runner.start import start
 from cereval.scorers.build import build_scorer
 from cereval.store.base import open_store
 

@@ -32,7 +32,8 @@ from cereval.kinds import kind_of
 from cereval.plan import Known, Plan
 from cereval.records import Draw
 from cereval.report.page import page_of
-from cereval.runner.start import Start, planned, reader, start
+from cereval.runner.finding import planned
+from cereval.runner.start import Start, reader, start
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import Log, replayed
 from cereval.store import schema

@@ -21,6 +21,8 @@ from cereval.plan import Plan
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
+from cereval.runner.finding import planned
+from cereval.runner.items import stored_items
 from cereval.runner.limits import Allowance as Allowance
 from cereval.runner.notebook import watcher
 from cereval.runner.people import judged, judged_before, with_people
@@ -49,16 +51,7 @@ from cereval.runner.run import read_back
 from cereval.runner.run import run as run_loop
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
-from cereval.runner.start import (
-    Start,
-    changed,
-    goal_now,
-    held,
-    planned,
-    price_of_going_on,
-    start,
-    stored_items,
-)
+from cereval.runner.start import Start, changed, goal_now, held, price_of_going_on, start
 from cereval.runner.taken import within
 from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, KeptAnswer, Store, opened_store

@@ -232,7 +232,7 @@ def test_a_run_stops_goes_on_and_is_verified(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cereval.runner.start.ALONE", 100)
+    monkeypatch.setattr("cereval.runner.finding.ALONE", 100)
     file = write(tmp_path / "data", questions(400))
     live = ["--store", store, "--seed", "3"]
     first = told(
@@ -304,7 +304,7 @@ def test_codes_are_whole_numbers(tmp_path: Path) -> None:
 def test_a_sealed_run_on_a_large_file_is_the_one_that_was_sealed(
     tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cereval.runner.start.ALONE", 100)
+    monkeypatch.setattr("cereval.runner.finding.ALONE", 100)
     file = parquet(tmp_path / "data", questions(300))
     run = [str(file), "--model", "scripted/0.7", "--eps", "0.15", "--store", store]
     seal = str(tmp_path / "plan.seal.json")

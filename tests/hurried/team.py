@@ -31,6 +31,14 @@ calls = 0
 
 
 def answer(question):
+    return said(question, pathlib.Path("checkpoint.txt").read_text() == "good")
+
+
+def last_release(question):
+    return said(question, True)
+
+
+def said(question, good):
     global calls
     calls += 1
     dies = pathlib.Path("dies.txt")
@@ -41,7 +49,6 @@ def answer(question):
             os.kill(os.getpid(), int(by))
             if int(by) == 9:
                 raise SystemExit
-    good = pathlib.Path("checkpoint.txt").read_text() == "good"
     reply = question.split()[0] if good else "none"
     with open("calls.txt", "a") as log:
         log.write(question + "\\n")
@@ -50,17 +57,9 @@ def answer(question):
 """The model: it repeats the number in a question, as is right, or does not, and writes down what it answered. In the
 middle of a call it may be killed, or interrupted as by Ctrl-C."""
 
-MODEL = (
-    "--model",
-    "python:served.py:answer",
-    "--scorer",
-    "exact",
-    "--no-history",
-    "-j",
-    "1",
-    "--display",
-    "none",
-)
+NOW, BEFORE = "python:served.py:answer", "python:served.py:last_release"
+FLAGS = ("--scorer", "exact", "-j", "1", "--display", "none")
+MODEL = ("--model", NOW, "--no-history", *FLAGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +159,13 @@ class Day:
             right = 1.0 if self.checkpoint == GOOD else 0.0
             self._expect(done.said["lower"] <= right <= done.said["upper"], done, "a fresh run was wrong")
 
+    def _compare(self) -> None:
+        both = ("--model", NOW, "--model", BEFORE, "--history", "none", *FLAGS)
+        done = self._command("compare", "q.jsonl", "--not-worse", "0.1", "--fresh", *both)
+        if done.code in (0, 2):
+            self._expect(done.said["kept"] == 0, done, "--fresh kept answers")
+            self._expect(done.code == self._right(), done, "a comparison was wrong")
+
     def _resume(self) -> None:
         unfinished = [run for run in self._runs() if run["status"] != "finished"]
         if unfinished:
@@ -168,7 +174,7 @@ class Day:
     def _fleet(self) -> None:
         settings = {"scorer": "exact", "history": False, "connections": 1, "workers": 1, "eps": 0.15}
         goals = ["run", {"goal": "gate", "min": 0.5}]
-        fleet = {"models": "python:served.py:answer", "data": "q.jsonl", "goals": goals, **settings}
+        fleet = {"models": NOW, "data": "q.jsonl", "goals": goals, **settings}
         (self.folder / "fleet.yaml").write_text(json.dumps({**fleet, "max_calls": 200}))
         # Its workers are processes of their own, which the fleet replaces when they are killed.
         done = self._command("fleet", "fleet.yaml", "--trust")

@@ -23,11 +23,11 @@ from cereval.models.build import ModelOptions, open_model
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import groups_of
 from cereval.records import Certified, Draw
+from cereval.runner.finding import planned
 from cereval.runner.limits import Limits
 from cereval.runner.prepare import Prepared, against, divided, extended, growing, opened, prepared, ranked
 from cereval.runner.request import Request, request_from
 from cereval.runner.run import Outcome
-from cereval.runner.start import planned
 from cereval.sessions.base import AskTell
 from cereval.sessions.growing import Growing
 from cereval.sessions.mean import Session

@@ -11,7 +11,8 @@ from cereval.datasets.base import DataSet, Item
 from cereval.plan import Plan
 from cereval.records import Draw
 from cereval.report.story import Story, read_story
-from cereval.runner.start import planned, start
+from cereval.runner.finding import planned
+from cereval.runner.start import start
 from cereval.sessions.base import tell
 from cereval.store.base import Answer, Store, open_store
 

@@ -14,10 +14,11 @@ from cereval.models.base import Messages, Model, Reply, last_text
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan
 from cereval.runner.executor import Callers
+from cereval.runner.finding import planned
 from cereval.runner.limits import Limits
 from cereval.runner.progress import Observer
 from cereval.runner.run import Outcome, run
-from cereval.runner.start import Start, changed, planned, start
+from cereval.runner.start import Start, changed, start
 from cereval.scorers.build import build_scorer
 from cereval.sessions.log import Change
 from cereval.store.base import Store, open_store

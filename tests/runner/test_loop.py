@@ -19,9 +19,9 @@ from cereval.errors import CallError, InvalidInput, StoreError
 from cereval.models.base import EndpointError, Messages, Reply
 from cereval.models.scripted import Faults, ScriptedModel
 from cereval.plan import DRAWN
+from cereval.runner.finding import left_behind, planned
 from cereval.runner.progress import Progress, Silent
 from cereval.runner.run import Outcome
-from cereval.runner.start import left_behind, planned
 from cereval.sessions.log import Change
 
 

@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Plan
 from cereval.records import Draw
-from cereval.runner.start import Start, planned, start
+from cereval.runner.finding import planned
+from cereval.runner.start import Start, start
 from cereval.sessions.base import tell
 from cereval.store.base import Answer
 from cereval.store.sql import SqlStore

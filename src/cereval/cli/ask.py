@@ -55,9 +55,10 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     from cereval.plan import Plan
     from cereval.runner.answers import write_batch
     from cereval.runner.book import age_in_seconds
+    from cereval.runner.items import stored_items
     from cereval.runner.outside import hand_out, is_told, why_nothing
     from cereval.runner.people import is_labelled, people_of, rows_to_label
-    from cereval.runner.start import held, start, stored_items
+    from cereval.runner.start import held, start
     from cereval.store.base import opened_store, store_flag
 
     with opened_store(store) as opened:
@@ -125,10 +126,11 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     from cereval.cli.running import finish
     from cereval.datasets.files import read_rows
     from cereval.plan import Plan
+    from cereval.runner.items import stored_items
     from cereval.runner.outside import take_in
     from cereval.runner.people import people_of, take_labels
     from cereval.runner.prepare import unasked
-    from cereval.runner.start import held, start, stored_items
+    from cereval.runner.start import held, start
     from cereval.store.base import opened_store, store_flag
 
     with opened_store(store) as opened:

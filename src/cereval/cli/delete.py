@@ -46,7 +46,7 @@ def _with_parts(store: Store, run: str) -> Sequence[str]:
     """Return a run and those of its parts that no other run has."""
     from cereval.kinds import kind_of
     from cereval.plan import Plan
-    from cereval.runner.start import run_ids
+    from cereval.runner.finding import run_ids
 
     found = store.run(run)
     own = set(run_ids(Plan.from_dict(found.plan)))

@@ -23,8 +23,8 @@ from cereval.errors import BadFile, InvalidInput, Misuse, shown
 from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
 from cereval.logs.table import is_log, scores_of
+from cereval.runner.items import items_of
 from cereval.runner.past import teachers
-from cereval.runner.start import items_of
 from cereval.sessions.growing import Growing, GrowingResult, checked_sizes
 from cereval.sessions.rank import Ranking
 from cereval.sessions.tasks import TasksResult

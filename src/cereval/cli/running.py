@@ -19,12 +19,12 @@ from cereval.cli.seal import NewSeal, write_seal
 from cereval.errors import BadFile
 from cereval.records import Certified, Result, Rows, Step, Table
 from cereval.runner.book import Reuse
+from cereval.runner.finding import left_behind, planned
 from cereval.runner.outside import is_asked_outside
 from cereval.runner.people import judged
 from cereval.runner.run import Outcome
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
-from cereval.runner.start import left_behind, planned
 from cereval.store.base import Store, opened_store, sqlite_file, store_flag
 from cereval.store.status import ENDED
 from cereval.text import money, rounded

@@ -44,7 +44,7 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
     from cereval.kinds import kind_of
     from cereval.plan import Plan
     from cereval.runner.answers import answer_rows
-    from cereval.runner.start import stored_items
+    from cereval.runner.items import stored_items
     from cereval.store.base import opened_store, store_flag
 
     with opened_store(store) as opened:

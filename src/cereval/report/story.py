@@ -16,8 +16,9 @@ from cereval.kinds.base import Kind
 from cereval.methods.certified import CertifiedMethod
 from cereval.plan import Plan
 from cereval.records import Certified, Draw, Rows, Scored, Step, Stopped
+from cereval.runner.items import stored_items
 from cereval.runner.samples import Samples, unpacked
-from cereval.runner.start import Start, newest_certificate, start, stored_items
+from cereval.runner.start import Start, newest_certificate, start
 from cereval.sessions.base import AskTell, tell
 from cereval.store.base import Answer, Run, Store
 

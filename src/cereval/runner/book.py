@@ -21,8 +21,9 @@ from cereval.models.base import Reply
 from cereval.plan import PLAN_FORMAT, Plan, digest_of
 from cereval.records import Draw
 from cereval.runner.executor import Counted, Executor, scored
+from cereval.runner.finding import run_ids
+from cereval.runner.items import item_from
 from cereval.runner.past import data_sharing, places
-from cereval.runner.start import item_from, run_ids
 from cereval.scorers.base import Scorer
 from cereval.store.base import Answer, KeptAnswer, Store
 

@@ -21,11 +21,13 @@ from cereval.plan import Plan
 from cereval.records import Draw
 from cereval.runner.answers import as_text
 from cereval.runner.executor import EndOfAnswers, Executor
+from cereval.runner.finding import run_ids
+from cereval.runner.items import item_from
 from cereval.runner.loop import Loop
 from cereval.runner.prepare import Prepared, opened
 from cereval.runner.progress import Observer, Silent
 from cereval.runner.run import subject
-from cereval.runner.start import held, item_from, run_ids, start
+from cereval.runner.start import held, start
 from cereval.scorers.people import UNSCORED, People
 from cereval.sessions.base import unit_score
 from cereval.store.base import Answer, Store, store_flag

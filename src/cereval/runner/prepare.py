@@ -40,11 +40,12 @@ from cereval.models.prices import Price
 from cereval.models.providers import provider_of
 from cereval.plan import DRAWN, Known, Plan
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers, Sampled
+from cereval.runner.items import item_from, stored_items
 from cereval.runner.limits import Limits
 from cereval.runner.outside import OUTSIDE, is_asked_outside
 from cereval.runner.request import Request, settings_from
 from cereval.runner.samples import Samples
-from cereval.runner.start import item_from, reader, stored_items
+from cereval.runner.start import reader
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import JUDGES, build_scorer

@@ -14,11 +14,12 @@ from cereval.kinds.base import Kind
 from cereval.plan import Plan
 from cereval.records import Certified
 from cereval.runner.executor import Counted, Executor
+from cereval.runner.finding import run_ids
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
 from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
-from cereval.runner.start import Start, goal_now, newest_certificate, reopened, run_ids
+from cereval.runner.start import Start, goal_now, newest_certificate, reopened
 from cereval.sessions.base import AskTell
 from cereval.store.base import GOAL_NOW, TOGETHER, Store
 from cereval.store.status import RECORDS, STOPPING

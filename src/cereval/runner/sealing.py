@@ -15,7 +15,8 @@ from cereval.datasets.reading import read_bytes, read_json
 from cereval.errors import BadContent, BadFile, InvalidInput, Misuse, StoreError
 from cereval.kinds import kind_of
 from cereval.plan import Plan
-from cereval.runner.start import changes_of, known_items, planned, start
+from cereval.runner.finding import known_items, planned
+from cereval.runner.start import changes_of, start
 from cereval.store.base import Store
 
 SEALED = "sealed"

@@ -1,42 +1,35 @@
-"""Start a run, before its first call: find or create it, and replay its past."""
+"""Start a run, before its first call: create it, or replay its past."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cereval.arrays import packed, unpacked
 from cereval.certificate.base import issue
 from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item
-from cereval.datasets.fields import Fields
-from cereval.datasets.large import ChainedItems, FileItems, OnDisk, hash_of, read_large
-from cereval.datasets.read import read_dataset
-from cereval.errors import BadFile, CerevalError, Misuse, StoreError, shown
+from cereval.datasets.large import OnDisk, hash_of
+from cereval.errors import CerevalError, Misuse, StoreError, shown
 from cereval.goals import in_words
-from cereval.items.cells import ALONE
 from cereval.kinds import kind_of
 from cereval.kinds.base import Earlier, Kind
-from cereval.plan import PLAN_FORMAT, Known, Plan
+from cereval.plan import Known, Plan
 from cereval.records import Certified, Draw, Scored
+from cereval.runner.finding import known_items, run_ids
+from cereval.runner.items import items_there, keep_items, stored_items
 from cereval.runner.limits import Spending
-from cereval.runner.past import keys_of, past_of, past_table
+from cereval.runner.past import keys_of
 from cereval.runner.progress import calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.log import CHUNK, Change, Log, Teller, replayed
 from cereval.store.base import Answer, Run, Store, store_flag
-from cereval.store.schema import moment
-from cereval.store.status import AT_WORK, CHANGED, ENDED
+from cereval.store.status import CHANGED
 from cereval.version import ENGINE
-
-END_OF_TIME = "9999"
-"""Later than every moment that a store has."""
 
 
 @dataclass(slots=True)
@@ -108,131 +101,6 @@ def held(plan: Plan, store: Store) -> ExitStack:
         stack.close()
         raise
     return stack
-
-
-def run_ids(plan: Plan) -> tuple[str, ...]:
-    """Return the run and its parts, each once."""
-    return tuple(dict.fromkeys([plan.run_id, *(part.run_id for part in kind_of(plan).parts(plan))]))
-
-
-# -- plans ------------------------------------------------------------------------------------------------------------
-
-
-def planned(
-    plan: Plan,
-    items: Sequence[Item],
-    store: Store,
-    *,
-    history: bool,
-    fresh: bool = False,
-    since: float | None = None,
-    lessons: Mapping[str, int] | None = None,
-    taught: Mapping[str, int] | None = None,
-) -> Plan:
-    """Return the plan with what is known of its items now; an earlier run of the same request is continued.
-
-    fresh: unless it has ended, or was killed, for then the question is asked anew; since: unless it began before that
-    moment, in seconds since 1970. Of several the newest is continued. lessons: the earlier runs that may be learnt
-    from, and how many draws of each; None: all that the store has. taught: runs that are history in any case.
-    """
-    kind = kind_of(plan)
-    before = [one for one in earlier_runs(plan, store) if history or taught or not one.history]
-    before = before or [one for one in _begun_in_memory(plan, items, store) if history or not one.history]
-    too_old = "" if since is None else moment(since)
-    going = [one for one in before if not _is_over(plan, store.run(one.run_id), fresh, too_old)]
-    if going:
-        return going[-1]
-    if kind.learns and learns(plan):
-        past = past_of(plan, items, store) if history else {}
-        if lessons is not None:
-            past = {run: min(lessons[run], count) for run, count in past.items() if lessons.get(run)}
-        past = {**past, **(taught or {})}
-        names = ["groups"] if _groups(kind, plan, items) is not None else []
-        names += ["history"] if past else []
-        cells = kind.crowds and bool(names) and plan.n_items > ALONE
-        plan = replace(plan, side_information=tuple(names), history=dict(sorted(past.items())), cells=cells)
-    if plan.run_id in {one.run_id for one in before}:
-        plan = replace(plan, attempt=1 + max(one.attempt for one in before))
-    return _with_parts_of_its_own(plan, store, too_old) if fresh or too_old else plan
-
-
-def _with_parts_of_its_own(plan: Plan, store: Store, too_old: str) -> Plan:
-    """Return a plan none of whose parts was begun by another run, or too long ago: they are shared by their seed."""
-    there = {run.run_id: run for run in store.runs()} if len(run_ids(plan)) > 1 else {}
-    while any(run in there and there[run].created_at < (too_old or END_OF_TIME) for run in run_ids(plan)[1:]):
-        plan = replace(plan, attempt=plan.attempt + 1)
-    return plan
-
-
-def _is_over(plan: Plan, run: Run, fresh: bool, too_old: str) -> bool:
-    """Tell whether a run does not answer a plan's question any more: a fresh one is wanted, or a later one.
-
-    Also one that was killed: its answers may be those of another checkpoint. `resume` goes on with it, and so does the
-    same command where it names the seed, for then it asks for the same questions.
-    """
-    if run.status in AT_WORK:
-        return False
-    return run.created_at < too_old or (fresh and (run.status in ENDED or plan.seed_drawn))
-
-
-def left_behind(plan: Plan, store: Store) -> Run | None:
-    """Return the newest run of the same request, if it is unfinished and not gone on with by this plan."""
-    before = [store.run(one.run_id) for one in earlier_runs(plan, store) if one.run_id != plan.run_id]
-    return before[-1] if before and before[-1].status != "finished" else None
-
-
-def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
-    """Return the runs of the same request in the store, oldest first."""
-    wanted = _requests(plan)
-    plans = [values for _, values in store.plans(plan.data_hash) if values.get("format") == PLAN_FORMAT]
-    return [one for one in map(Plan.from_dict, plans) if one.request in wanted]
-
-
-def _requests(plan: Plan) -> set[str]:
-    """Return the names that the request of a plan has had."""
-    kind = kind_of(plan)
-    wanted = {one.request for one in (plan, *kind.older(plan))}
-    if plan.seed_drawn and kind.first_seed is not None:
-        # What the first version began where no seed was given is gone on with.
-        bare = replace(plan, seed=kind.first_seed, seed_source="")
-        wanted |= {one.request for one in (bare, *kind.older(bare))}
-    return wanted
-
-
-def _begun_in_memory(plan: Plan, items: Sequence[Item], store: Store) -> list[Plan]:
-    """Return the runs of the same request that were begun with all questions in memory, oldest first.
-
-    Earlier versions read large files whole, and knew them by the hash of the questions instead of that of the file.
-    """
-    if not isinstance(items, FileItems):
-        return []
-    alike = {"format": PLAN_FORMAT, "n_items": plan.n_items, "data_name": plan.data_name}
-    plans = [Plan.from_dict(values) for _, values in store.plans() if alike.items() <= values.items()]
-    wanted = _requests(plan)
-    found = [one for one in plans if replace(one, data_hash=plan.data_hash).request in wanted]
-    whole = read_dataset(items.source, items.parts).content_hash if found else None
-    return [one for one in found if one.data_hash == whole]
-
-
-def learns(plan: Plan) -> bool:
-    """Tell whether the method looks at side information: for the others none is gathered."""
-    return plan.method in ("active", "partition", "oracle", "cer-eval", "pairs") or (
-        plan.method == "auto" and plan.target != "population"
-    )
-
-
-def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:
-    """Return what a plan says is known, taken from the items and the store, as it was when the run started."""
-    groups = _groups(kind_of(plan), plan, items) if "groups" in plan.side_information else None
-    if "history" not in plan.side_information:
-        return Known(groups)
-    return Known(groups, past_table(plan, items, store))
-
-
-def _groups(kind: Kind, plan: Plan, items: Sequence[Item]) -> Any:
-    if isinstance(items, FileItems):
-        return kind.coded_groups(plan, *items.groups)
-    return kind.groups(plan, tuple(item.category for item in items))
 
 
 # -- the past of a run ------------------------------------------------------------------------------------------------
@@ -511,84 +379,6 @@ def _history_note(plan: Plan, store: Store) -> str:
 # -- what the store can say of a run ----------------------------------------------------------------------------------
 
 
-def item_from(row: Mapping[str, Any]) -> Item:
-    """Return an item as the store keeps it; one that is not as it was written is refused."""
-    try:
-        values = dict(row) | {"answers": tuple(row["answers"]), "choices": tuple(row["choices"])}
-        values["input"] = row["input"] if isinstance(row["input"], str) else tuple(row["input"])
-        item = Item(**values)
-    except (KeyError, TypeError):
-        item = None
-    if item is None or not _well_formed(item):
-        raise StoreError(
-            f"an item in the store was changed: {shown(row)}; restore a copy, or start a new run"
-        )
-    return item
-
-
-def _well_formed(item: Item) -> bool:
-    texts = (item.id, item.category or "", *item.answers, *item.choices)
-    turns = () if isinstance(item.input, str) else item.input
-    chat = all(isinstance(turn, Mapping) and isinstance(turn.get("content"), str) for turn in turns)
-    return chat and all(isinstance(text, str) for text in texts) and isinstance(item.metadata, Mapping)
-
-
-def keep_items(data_hash: str, items: Sequence[Item], store: Store) -> None:
-    """Keep the items of a run in the store; of a large file, where it lies and how it was read."""
-    if isinstance(items, OnDisk):
-        store.add_source(data_hash, _whereabouts(items, store))
-    else:
-        store.add_items(data_hash, (item.as_dict() for item in items))
-
-
-def _whereabouts(items: OnDisk, store: Store) -> dict[str, Any]:
-    if isinstance(items, FileItems):
-        return {
-            "file": str(Path(items.source).absolute()),
-            "fields": asdict(items.parts),
-            "left_out": packed(items.left_out),
-        }
-    for data_hash, version in zip(items.hashes, items.versions, strict=True):
-        keep_items(data_hash, version, store)
-    return {"versions": list(items.hashes)}
-
-
-def stored_items(plan: Plan, store: Store) -> Sequence[Item]:
-    """Return the items of a run, as they were when it began."""
-    return items_of(plan.data_hash, store, f"run {plan.run_id}")
-
-
-def items_of(data_hash: str, store: Store, whose: str) -> Sequence[Item]:
-    """Return the items with this hash; those of a large file from where it lies, if it is what it was."""
-    source = store.source(data_hash)
-    items = _kept_items(data_hash, store) if source is None else _items_elsewhere(source, store, whose)
-    if hash_of(items) != data_hash:
-        place = "in the store" if source is None or "file" not in source else f"in {source['file']}"
-        raise StoreError(f"the items of {whose} {place} were changed; start a new run")
-    return items
-
-
-def _kept_items(data_hash: str, store: Store) -> tuple[Item, ...]:
-    return tuple(item_from(row) for row in store.items(data_hash))
-
-
-def _items_elsewhere(source: Mapping[str, Any], store: Store, whose: str) -> OnDisk:
-    if "versions" in source:
-        hashes = source["versions"]
-        return ChainedItems([items_of(one, store, whose) for one in hashes], hashes)
-    try:
-        left_out = unpacked("left_out", source["left_out"], "<i8", int(source["left_out"]["shape"][0]))
-        items = read_large(source["file"], Fields(**source["fields"]), left_out=left_out).items
-    except (KeyError, TypeError, ValueError, IndexError):
-        raise StoreError(
-            f"where the items of {whose} lie was changed in the store; start a new run"
-        ) from None
-    except BadFile as error:
-        raise StoreError(f"the items of {whose} are not where they were: {error}") from None
-    assert isinstance(items, FileItems)
-    return items
-
-
 def reopened(run: Run, store: Store) -> Start:
     """Return a run as the store has it, to be read: nothing is written."""
     plan = Plan.from_dict(run.plan)
@@ -620,12 +410,7 @@ def evidence(certificate: Any, store: Store) -> Stored | None:
 def _evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
     run = store.run(str(certificate.get("run_id", "")))
     plan = Plan.from_dict(run.plan)
-    source = store.source(plan.data_hash)
-    items = (
-        _kept_items(plan.data_hash, store)
-        if source is None
-        else _items_elsewhere(source, store, f"run {run.run_id}")
-    )
+    items = items_there(plan.data_hash, store, f"run {run.run_id}")
     return Stored(
         plan=run.plan,
         log=kind_of(plan).kept(certificate, plan, reader(store)),

@@ -19,8 +19,9 @@ from cereval.datasets.base import Item
 from cereval.plan import Plan
 from cereval.records import Draw
 from cereval.report.story import Asked, Story, Watch, replayed_run, told_story
+from cereval.runner.items import stored_items
 from cereval.runner.progress import expected_calls
-from cereval.runner.start import Start, Voice, newest_certificate, scores_of, stored_items
+from cereval.runner.start import Start, Voice, newest_certificate, scores_of
 from cereval.store import schema
 from cereval.store.base import Answer, Run
 from cereval.store.sql import SqlStore, answer_from

@@ -18,8 +18,8 @@ from cereval.errors import CerevalError, Misuse
 from cereval.kinds import kind_of
 from cereval.plan import Plan
 from cereval.runner.answers import as_text
+from cereval.runner.items import item_from
 from cereval.runner.people import people_of
-from cereval.runner.start import item_from
 from cereval.scorers.people import POINTS, People
 from cereval.store.base import Run
 from cereval.store.people import UNDO_S, Labels, Rating, Waiting, agreement, named

@@ -15,8 +15,9 @@ from cereval.kinds.base import Kind
 from cereval.plan import Plan
 from cereval.report.page import contents
 from cereval.runner.answers import as_text
+from cereval.runner.items import item_from
 from cereval.runner.people import people_of
-from cereval.runner.start import evidence, item_from
+from cereval.runner.start import evidence
 from cereval.store.base import Run
 from cereval.store.browsing import Browser, Found, Wanted
 from cereval.store.sql import SqlStore

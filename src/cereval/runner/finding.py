@@ -1,0 +1,148 @@
+"""Find the run that a request goes on with, or plan a new one with what is known of its items now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cereval.datasets.base import Item
+from cereval.datasets.large import FileItems
+from cereval.datasets.read import read_dataset
+from cereval.items.cells import ALONE
+from cereval.kinds import kind_of
+from cereval.kinds.base import Kind
+from cereval.plan import PLAN_FORMAT, Known, Plan
+from cereval.runner.past import past_of, past_table
+from cereval.store.base import Run, Store
+from cereval.store.schema import moment
+from cereval.store.status import AT_WORK, ENDED
+
+END_OF_TIME = "9999"
+"""Later than every moment that a store has."""
+
+
+def run_ids(plan: Plan) -> tuple[str, ...]:
+    """Return the run and its parts, each once."""
+    return tuple(dict.fromkeys([plan.run_id, *(part.run_id for part in kind_of(plan).parts(plan))]))
+
+
+def planned(
+    plan: Plan,
+    items: Sequence[Item],
+    store: Store,
+    *,
+    history: bool,
+    fresh: bool = False,
+    since: float | None = None,
+    lessons: Mapping[str, int] | None = None,
+    taught: Mapping[str, int] | None = None,
+) -> Plan:
+    """Return the plan with what is known of its items now; an earlier run of the same request is continued.
+
+    fresh: unless it has ended, or was killed, for then the question is asked anew; since: unless it began before that
+    moment, in seconds since 1970. Of several the newest is continued. lessons: the earlier runs that may be learnt
+    from, and how many draws of each; None: all that the store has. taught: runs that are history in any case.
+    """
+    before = [one for one in earlier_runs(plan, store) if history or taught or not one.history]
+    before = before or [one for one in _begun_in_memory(plan, items, store) if history or not one.history]
+    too_old = "" if since is None else moment(since)
+    going = [one for one in before if not _is_over(plan, store.run(one.run_id), fresh, too_old)]
+    if going:
+        return going[-1]
+    if kind_of(plan).learns and learns(plan):
+        past = past_of(plan, items, store) if history else {}
+        if lessons is not None:
+            past = {run: min(lessons[run], count) for run, count in past.items() if lessons.get(run)}
+        plan = _informed(plan, items, {**past, **(taught or {})})
+    if plan.run_id in {one.run_id for one in before}:
+        plan = replace(plan, attempt=1 + max(one.attempt for one in before))
+    return _with_parts_of_its_own(plan, store, too_old) if fresh or too_old else plan
+
+
+def _informed(plan: Plan, items: Sequence[Item], past: Mapping[str, int]) -> Plan:
+    """Return a plan that names what is known of its items: their categories, and the past of other runs."""
+    kind = kind_of(plan)
+    names = ["groups"] if _groups(kind, plan, items) is not None else []
+    names += ["history"] if past else []
+    cells = kind.crowds and bool(names) and plan.n_items > ALONE
+    return replace(plan, side_information=tuple(names), history=dict(sorted(past.items())), cells=cells)
+
+
+def _with_parts_of_its_own(plan: Plan, store: Store, too_old: str) -> Plan:
+    """Return a plan none of whose parts was begun by another run, or too long ago: they are shared by their seed."""
+    there = {run.run_id: run for run in store.runs()} if len(run_ids(plan)) > 1 else {}
+    while any(run in there and there[run].created_at < (too_old or END_OF_TIME) for run in run_ids(plan)[1:]):
+        plan = replace(plan, attempt=plan.attempt + 1)
+    return plan
+
+
+def _is_over(plan: Plan, run: Run, fresh: bool, too_old: str) -> bool:
+    """Tell whether a run does not answer a plan's question any more: a fresh one is wanted, or a later one.
+
+    Also one that was killed: its answers may be those of another checkpoint. `resume` goes on with it, and so does the
+    same command where it names the seed, for then it asks for the same questions.
+    """
+    if run.status in AT_WORK:
+        return False
+    return run.created_at < too_old or (fresh and (run.status in ENDED or plan.seed_drawn))
+
+
+def left_behind(plan: Plan, store: Store) -> Run | None:
+    """Return the newest run of the same request, if it is unfinished and not gone on with by this plan."""
+    before = [store.run(one.run_id) for one in earlier_runs(plan, store) if one.run_id != plan.run_id]
+    return before[-1] if before and before[-1].status != "finished" else None
+
+
+def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
+    """Return the runs of the same request in the store, oldest first."""
+    wanted = _requests(plan)
+    plans = [values for _, values in store.plans(plan.data_hash) if values.get("format") == PLAN_FORMAT]
+    return [one for one in map(Plan.from_dict, plans) if one.request in wanted]
+
+
+def _requests(plan: Plan) -> set[str]:
+    """Return the names that the request of a plan has had."""
+    kind = kind_of(plan)
+    wanted = {one.request for one in (plan, *kind.older(plan))}
+    if plan.seed_drawn and kind.first_seed is not None:
+        # What the first version began where no seed was given is gone on with.
+        bare = replace(plan, seed=kind.first_seed, seed_source="")
+        wanted |= {one.request for one in (bare, *kind.older(bare))}
+    return wanted
+
+
+def _begun_in_memory(plan: Plan, items: Sequence[Item], store: Store) -> list[Plan]:
+    """Return the runs of the same request that were begun with all questions in memory, oldest first.
+
+    Earlier versions read large files whole, and knew them by the hash of the questions instead of that of the file.
+    """
+    if not isinstance(items, FileItems):
+        return []
+    alike = {"format": PLAN_FORMAT, "n_items": plan.n_items, "data_name": plan.data_name}
+    plans = [Plan.from_dict(values) for _, values in store.plans() if alike.items() <= values.items()]
+    wanted = _requests(plan)
+    found = [one for one in plans if replace(one, data_hash=plan.data_hash).request in wanted]
+    whole = read_dataset(items.source, items.parts).content_hash if found else None
+    return [one for one in found if one.data_hash == whole]
+
+
+def learns(plan: Plan) -> bool:
+    """Tell whether the method looks at side information: for the others none is gathered."""
+    return plan.method in ("active", "partition", "oracle", "cer-eval", "pairs") or (
+        plan.method == "auto" and plan.target != "population"
+    )
+
+
+def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:
+    """Return what a plan says is known, taken from the items and the store, as it was when the run started."""
+    groups = _groups(kind_of(plan), plan, items) if "groups" in plan.side_information else None
+    if "history" not in plan.side_information:
+        return Known(groups)
+    return Known(groups, past_table(plan, items, store))
+
+
+def _groups(kind: Kind, plan: Plan, items: Sequence[Item]) -> Any:
+    if isinstance(items, FileItems):
+        return kind.coded_groups(plan, *items.groups)
+    return kind.groups(plan, tuple(item.category for item in items))
