@@ -64,11 +64,10 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     with opened_store(store) as opened:
         plan = Plan.from_dict(opened.run(run_id).plan)
         items = stored_items(plan, opened)
-        none = "no answer waits for a label"
         deliver = partial(write_batch, Path(output))
         if people_of(plan) is not None:
             _spare(Path(output), partial(is_labelled, plan, opened), plan.run_id)
-            rows = rows_to_label(plan, opened, count)
+            rows, none = rows_to_label(plan, opened, count), "no answer waits for a label"
             deliver(rows)
         else:
             with held(plan, opened):
@@ -77,7 +76,7 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
                 rows = hand_out(
                     begun, items, opened, count, seconds, deliver, told_before(plan, items, opened)
                 )
-                none = why_nothing(begun, opened)
+                none = "" if rows else why_nothing(begun, opened)
     if as_json:
         print_json({"run_id": plan.run_id, "rows": len(rows), "output": output})
     elif not rows:

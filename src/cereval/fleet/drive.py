@@ -135,6 +135,7 @@ class Driver:
 
     def _hand_out(self) -> None:
         while len(self.running) < self.workers.capacity:
+            self._give_another_turn()
             ready = [] if self.stopped else self._affordable(self._ready()) or self._begun()
             if not ready:
                 return
@@ -150,12 +151,14 @@ class Driver:
         most = self.fleet.max_minutes
         return None if most is None else max(most - (self.clock() - self.began) / 60, 0.0)
 
-    def _ready(self) -> list[int]:
-        """Return the runs that wait for none, most urgent first; those that spent their part once no other that is as
-        urgent waits or runs."""
+    def _give_another_turn(self) -> None:
+        """Have runs that spent their part wait again, once no other that is as urgent waits or runs."""
         others = [self._urgency(number) for number in (*self.waiting, *self.running)]
         back = [number for number in self.short if self._urgency(number) > max(others, default=-math.inf)]
         self.waiting, self.short = back + self.waiting, [one for one in self.short if one not in back]
+
+    def _ready(self) -> list[int]:
+        """Return the runs that wait for no other, most urgent first."""
         ended = self.rows.keys() - self.running
         return [number for number in self.waiting if set(self.steps[number].after) <= ended]
 
