@@ -205,8 +205,11 @@ class _Evaluation:
         if executor is None:
             return await self.score(item)
         context = contextvars.copy_context()
-        value = await asyncio.get_running_loop().run_in_executor(executor, context.run, self.score, item)
-        return _not_awaitable(value, self.score)
+        return await asyncio.get_running_loop().run_in_executor(executor, context.run, self._scored, item)
+
+    def _scored(self, item: Any) -> object:
+        """Score an item in a thread; what is to be awaited is closed there, where it cannot be lost on the way."""
+        return _not_awaitable(self.score(item), self.score)
 
     def _settle(self, draw: Draw, call: asyncio.Future[Any]) -> None:
         error = call.exception()
