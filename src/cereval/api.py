@@ -52,7 +52,6 @@ from cereval.runner.run import run as run_loop
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
 from cereval.runner.start import Start, changed, goal_now, held, price_of_going_on, start
-from cereval.runner.taken import within
 from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, KeptAnswer, Store, opened_store
 
@@ -358,7 +357,8 @@ async def carry_out(
             executor = with_people(book, plan, [voice.run_id for voice in begun.voices], store)
             limits = work.limits
             if allowance is not None:
-                limits = within(allowance, limits, plan, store, begun.spending)
+                each = Samples.of(plan.scorer).count
+                limits = limits.within(allowance, plan.run_id, begun.spending, each)
             return await run_loop(
                 begun,
                 store,

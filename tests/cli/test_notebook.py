@@ -288,6 +288,33 @@ def test_a_gate_names_the_run_that_waits_for_scores(capsys: Capture) -> None:
     assert f"run {left} waits for scores; this one asks anew, `cereval ask {left} -o batch.csv`" in (
         capsys.readouterr().err
     )
+    assert main([*gate, "--max-calls", "2"]) == 3
+    spent = told(capsys, *gate, "--max-calls", "2", code=3)["run_id"]
+    told(capsys, "ask", spent, "-o", "a.jsonl")
+    Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace('"score": null', '"score": 1'))
+    assert main(["tell", spent, "a.jsonl", "--display", "none"]) == 3
+    capsys.readouterr()
+    assert main([*gate, "--max-calls", "2"]) == 3
+    assert "waits for scores" not in capsys.readouterr().err, "all that it may ask was told"
+
+
+def test_a_batch_of_another_run_is_not_written_over(capsys: Capture) -> None:
+    """Its draws have the same numbers; its questions are others."""
+    Path("p.jsonl").write_text(
+        Path("q.jsonl").read_text().replace('"id": "q', '"id": "p').replace("+ 1?", "+ one?")
+    )
+    runs = []
+    for data in ("q.jsonl", "p.jsonl"):
+        run = told(capsys, "run", data, "--model", "external/people", "--display", "none", code=3)["run_id"]
+        told(capsys, "ask", run, "-n", "3", "-o", f"{run}.jsonl")
+        filled = Path(f"{run}.jsonl").read_text().replace('"score": null', '"score": 1')
+        Path(f"{run}.jsonl").write_text(filled)
+        runs.append(run)
+    first, second = runs
+    assert main(["tell", first, f"{first}.jsonl", "--display", "none"]) == 3
+    capsys.readouterr()
+    assert main(["ask", first, "-n", "3", "-o", f"{second}.jsonl"]) == 1
+    assert "3 scores that were not told" in capsys.readouterr().err
 
 
 def test_money_that_is_spent_leaves_a_run_as_it_was(capsys: Capture) -> None:

@@ -14,6 +14,7 @@ from cereval.fleet.file import Entry, read_fleet
 from cereval.fleet.plan import Outlook, Pool, Step, expected_calls, own_budget, scheduled
 from cereval.fleet.result import planned_words
 from cereval.fleet.work import Job, about
+from cereval.runner.limits import Allowance
 
 MODELS = [f"scripted/0.{number}" for number in range(5, 9)]
 
@@ -36,7 +37,7 @@ class Pretended:
         job = self.out.popleft()
         number, entry = job.entry.number, job.entry
         need = self.needs.get(entry.model, 100) - self.taken.get(number, 0)
-        calls = 0 if job.reading else need if job.calls is None else min(need, job.calls)
+        calls = 0 if job.reading else need if job.allowance.calls is None else min(need, job.allowance.calls)
         self.taken[number] = self.taken.get(number, 0) + calls
         done = calls == need
         row = {
@@ -144,7 +145,7 @@ def test_what_is_lent_may_come_back_so_that_nothing_is_read_too_early() -> None:
     workers = Pretended({"scripted/0.5": 100, "scripted/0.9": 50})
     workers.taken = {0: 30}
     drive(fleet, workers, earlier=Earlier(calls={"r0": 30}, usd={"r0": 0.3}, begun=frozenset({0})))
-    assert [(job.entry.model, job.calls) for job in workers.jobs] == [
+    assert [(job.entry.model, job.allowance.calls) for job in workers.jobs] == [
         ("scripted/0.9", 370),
         ("scripted/0.5", 320),
     ]
@@ -155,7 +156,42 @@ def test_money_that_was_spent_before_is_not_given_again() -> None:
     workers = Pretended({})
     workers.taken = {0: 30}
     drive(fleet, workers, earlier=Earlier(calls={"r0": 30}, usd={"r0": 0.3}, begun=frozenset({0})))
-    assert [job.usd for job in workers.jobs] == [pytest.approx(0.7)]
+    assert [job.allowance.usd for job in workers.jobs] == [pytest.approx(0.7)]
+
+
+def anew(*amounts: int) -> Earlier:
+    return Earlier(anew={number: (amount, 0.0) for number, amount in enumerate(amounts)})
+
+
+def test_what_is_set_aside_fits_into_a_smaller_budget() -> None:
+    """Else each of three gates would find that the other two have all of it."""
+    gates = {"models": MODELS[:3], "data": "a", "goals": [{"goal": "gate", "min": 0.2}], "history": False}
+    rows = drive(read_fleet({**gates, "max_calls": 200}), Pretended({}), earlier=anew(150, 100, 150))
+    assert [row["calls"] for row in rows] == [75, 50, 75]
+
+
+def test_a_run_whose_teacher_cannot_be_afforded_does_without() -> None:
+    goals = [{"goal": "run", "models": MODELS[:1]}, {"goal": "gate", "min": 0.2, "models": MODELS[1:2]}]
+    fleet = read_fleet(
+        {"models": MODELS[:2], "data": "a", "eps": 0.05, "goals": goals, "max_calls": 90, "together": 1}
+    )
+    rows = drive(fleet, Pretended({}), earlier=Earlier(anew={1: (90, 0.0)}))
+    assert [(row["calls"], row["stopped"]) for row in rows] == [(0, "not started"), (90, "budget")]
+
+
+def test_ctrl_c_while_a_worker_is_started_leaves_nobody_to_wait_for() -> None:
+    class Interrupted(Pretended):
+        def submit(self, job: Job) -> None:
+            if not self.jobs:
+                self.jobs.append(job)
+                raise KeyboardInterrupt
+            super().submit(job)
+
+        def interrupt(self) -> None:
+            pass
+
+    rows = drive(fleet_of(max_calls=100), Interrupted({}))
+    assert all(row["interrupted"] and row["calls"] == 0 for row in rows)
 
 
 def test_a_comparison_that_has_its_own_items_wants_no_more_and_one_that_has_not_does() -> None:
@@ -177,8 +213,8 @@ def test_a_comparison_that_has_its_own_items_wants_no_more_and_one_that_has_not_
 def test_a_budget_of_money_is_kept() -> None:
     workers = Pretended({})
     drive(fleet_of(max_usd=100.0), workers)
-    assert all(job.usd is not None and 0 < job.usd <= 100 for job in workers.jobs)
-    assert sum(job.usd or 0 for job in workers.jobs[:2]) <= 100
+    assert all(job.allowance.usd is not None and 0 < job.allowance.usd <= 100 for job in workers.jobs)
+    assert sum(job.allowance.usd or 0 for job in workers.jobs[:2]) <= 100
 
 
 def test_what_earlier_calls_took_counts_against_the_budget() -> None:
@@ -205,7 +241,7 @@ def test_a_job_travels_as_json() -> None:
     import json
 
     entry = read_fleet({"models": MODELS, "data": "a", "goals": "rank", "seed": 1}).entries[0]
-    job = Job(entry, "sqlite:///x.db", "fleet:x", 7.0, {"r": 3}, 8.0, 5, 0.5)
+    job = Job(entry, "sqlite:///x.db", "fleet:x", 7.0, {"r": 3}, 8.0, Allowance(5, 0.5, {"r": (1, 0.5)}))
     assert Job.from_dict(json.loads(json.dumps(job.as_dict()))) == job
 
 

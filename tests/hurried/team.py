@@ -115,15 +115,8 @@ class Day:
         return self
 
     def _habits(self) -> list[Callable[[], None]]:
-        return [
-            self._gate,
-            self._gate,
-            self._kept_gate,
-            self._run,
-            self._fresh_run,
-            self._resume,
-            self._fleet,
-        ]
+        runs = [self._run, self._fresh_run, self._resume, self._fleet, self._compare]
+        return [self._gate, self._gate, self._kept_gate, *runs]
 
     def _gate(self) -> None:
         done = self._command("gate", "q.jsonl", "--min", "0.5", *MODEL)
@@ -167,7 +160,7 @@ class Day:
             self._expect(done.code == self._right(), done, "a comparison was wrong")
 
     def _resume(self) -> None:
-        unfinished = [run for run in self._runs() if run["status"] != "finished"]
+        unfinished = [run for run in self._runs() if run["status"] != "finished" and run["kind"] != "part"]
         if unfinished:
             self._command("resume", self.rng.choice(unfinished)["run_id"], "--display", "none")
 

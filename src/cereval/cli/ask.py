@@ -57,7 +57,7 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     from cereval.runner.book import age_in_seconds
     from cereval.runner.items import stored_items
     from cereval.runner.outside import hand_out, is_told, why_nothing
-    from cereval.runner.people import is_labelled, people_of, rows_to_label
+    from cereval.runner.people import labels_told, people_of, rows_to_label
     from cereval.runner.start import held, start
     from cereval.store.base import opened_store, store_flag
 
@@ -66,13 +66,13 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
         items = stored_items(plan, opened)
         deliver = partial(write_batch, Path(output))
         if people_of(plan) is not None:
-            _spare(Path(output), partial(is_labelled, plan, opened), plan.run_id)
+            _spare(Path(output), labels_told(plan, opened), plan.run_id)
             rows, none = rows_to_label(plan, opened, count), "no answer waits for a label"
             deliver(rows)
         else:
             with held(plan, opened):
                 begun, seconds = start(plan, items, opened), age_in_seconds(lease, "--lease")
-                _spare(Path(output), partial(is_told, begun), plan.run_id)
+                _spare(Path(output), partial(is_told, begun, items), plan.run_id)
                 rows = hand_out(
                     begun, items, opened, count, seconds, deliver, told_before(plan, items, opened)
                 )

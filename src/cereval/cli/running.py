@@ -75,8 +75,10 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
 def _say_what_is_left(plan: Plan, store: Store) -> None:
     """Name the run that was cut short where its question is asked anew: its answers are paid for."""
     left = left_behind(plan, store)
-    waits = is_asked_outside(plan)
-    if left is None or (left.status in ENDED and not waits):
+    if left is None:
+        return
+    waits = is_asked_outside(plan) and (plan.max_calls is None or left.answers < plan.max_calls)
+    if left.status in ENDED and not waits:
         return
     how = "waits for scores" if waits else "failed" if left.status == "failed" else "was interrupted"
     verb = "ask" if waits else "resume"

@@ -80,11 +80,14 @@ def verify(
 def _in_the_store(run_id: str, url: str) -> Any:
     """Take the newest certificate of a run out of the store."""
     from cereval.errors import StoreError
+    from cereval.kinds import kind_of
     from cereval.store.base import opened_store
 
     with opened_store(url, reading=True) as store:
         run = store.run(run_id)
         found = store.certificates(run.run_id)
+    if not found and not kind_of(run.plan).format:
+        raise StoreError(f"run {run.run_id} is a part of another run, which has the certificate")
     if not found:
         raise StoreError(f"run {run.run_id} has no certificate yet: it is {run.status}")
     return found[-1]

@@ -19,6 +19,7 @@ from cereval.fleet.limits import Door
 from cereval.fleet.plan import Step, own_budget
 from cereval.fleet.work import Job, unasked
 from cereval.paths import is_file
+from cereval.runner.limits import Allowance
 from cereval.text import money
 
 Row = dict[str, Any]
@@ -50,6 +51,13 @@ class Purse:
     spent: float = 0.0
     aside: dict[int, float] = field(default_factory=dict)
     lent: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Have what is set aside fit into what there is, each in proportion: the budget may be a smaller one now."""
+        wanted = sum(self.aside.values())
+        if self.most is not None and wanted:
+            share = min(max(self.most - self.spent, 0.0) / wanted, 1.0)
+            self.aside = {number: share * amount for number, amount in self.aside.items()}
 
     def left(self, number: int) -> float:
         """Return what a run could be given now, at most."""
@@ -136,8 +144,11 @@ class Driver:
     def _hand_out(self) -> None:
         while len(self.running) < self.workers.capacity:
             self._give_another_turn()
-            ready = [] if self.stopped else self._affordable(self._ready()) or self._begun()
-            if not ready:
+            ready = self._affordable(self._ready()) or self._begun()
+            if not (ready or self.running):
+                # Those that they would learn from cannot be afforded: they do without.
+                ready = self._affordable(self.waiting)
+            if self.stopped or not ready:
                 return
             self._submit(ready[0])
 
@@ -171,24 +182,29 @@ class Driver:
 
     def _submit(self, number: int) -> None:
         step = self.steps[number]
-        share = self._share(number)
+        lessons, read = self._lessons(step), not self._affordable([number])
+        job = self.job(step.entry, lessons=lessons, reading=True) if read else self._job(number, lessons)
         self.waiting.remove(number)
+        try:
+            self.workers.submit(job)
+        except BaseException:  # Ctrl-C while a worker was started: nobody works on it
+            self.waiting.insert(0, number)
+            self.calls.settle(number, 0)
+            self.usd.settle(number, 0)
+            raise
         self.running.add(number)
-        if not self._affordable([number]):
-            self.workers.submit(self.job(step.entry, lessons=self._lessons(step), reading=True))
-            return
-        calls = self.calls.lend(number, share, least=1)
-        self.workers.submit(
-            self.job(
-                step.entry,
-                lessons=self._lessons(step),
-                calls=None if calls is None else max(int(calls), 1),
-                usd=self.usd.lend(number, share),
-                minutes=self._minutes(),
-            )
+        if not read:
+            taught = f", after {len(step.after)} on the same data" if step.after else ""
+            self.tell(f"started: {step.entry.model} on {step.entry.data}{taught}")
+
+    def _job(self, number: int, lessons: Mapping[str, int]) -> Job:
+        """Make the job of a run that is given its part of the budget."""
+        share = self._share(number)
+        calls, usd = self.calls.lend(number, share, least=1), self.usd.lend(number, share)
+        allowance = Allowance(None if calls is None else max(int(calls), 1), usd, dict(self.before))
+        return self.job(
+            self.steps[number].entry, lessons=lessons, allowance=allowance, minutes=self._minutes()
         )
-        taught = f", after {len(step.after)} on the same data" if step.after else ""
-        self.tell(f"started: {step.entry.model} on {step.entry.data}{taught}")
 
     def _share(self, number: int) -> float:
         """Return the run's part of what is left: among those that wait and are as urgent, by what is expected of
@@ -216,6 +232,7 @@ class Driver:
         self.calls.settle(number, row["calls"] - calls_before)
         self.usd.settle(number, usd - usd_before)
         row["asked"] = row.get("asked", 0) + self.rows.get(number, {}).get("asked", 0)
+        row["kept"] = max(row["calls"] - row["asked"], 0)
         progressed = row["calls"] > self.rows.get(number, {"calls": 0})["calls"] or number not in self.rows
         self.before[run] = row["calls"], usd
         self.rows[number] = row

@@ -14,7 +14,7 @@ from threading import Event, Thread
 from typing import Any
 
 from cereval.fleet.drive import Row
-from cereval.fleet.work import Job, about, carried_out
+from cereval.fleet.work import Job, carried_out, lost
 
 ATTEMPTS = 4
 """How often a job is given out whose worker dies."""
@@ -54,10 +54,10 @@ class Processes:
                 return job.entry.number, json.loads(line)
             code = _closed(process)
             if self._stopping:
-                return job.entry.number, {**about(job.entry), "calls": 0, "interrupted": True, "exit_code": 3}
+                return job.entry.number, lost(job, interrupted=True, exit_code=3)
             if attempt == ATTEMPTS:
                 error = f"its worker died {ATTEMPTS} times, at last with code {code}; repeating the command goes on"
-                return job.entry.number, {**about(job.entry), "error": error, "calls": 0, "exit_code": 1}
+                return job.entry.number, lost(job, error=error, exit_code=1)
             self.submit(job, attempt + 1)
 
     def _waited(self) -> tuple[Job, str, int]:
@@ -118,20 +118,23 @@ def serve() -> None:
     """
     told, sys.stdout = sys.stdout, sys.stderr  # what scorers and models print must not be taken for an answer
     lines: Queue[str] = Queue()
-    at_work = Event()
-    Thread(target=_read, args=(lines, at_work), daemon=True).start()
+    at_work, gone = Event(), Event()
+    Thread(target=_read, args=(lines, at_work, gone), daemon=True).start()
     while line := lines.get():
         at_work.set()
+        if gone.is_set():
+            return
         row: dict[str, Any] = carried_out(Job.from_dict(json.loads(line)))
         at_work.clear()
         told.write(json.dumps(row) + "\n")
         told.flush()
 
 
-def _read(lines: Queue[str], at_work: Event) -> None:
+def _read(lines: Queue[str], at_work: Event, gone: Event) -> None:
     """Pass the jobs on, and at the end, when the driver has hung up, stop what is under way."""
     for line in sys.stdin:
         lines.put(line)
+    gone.set()
     lines.put("")
     if at_work.is_set():
         os.kill(os.getpid(), signal.SIGINT)

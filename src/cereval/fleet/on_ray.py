@@ -8,8 +8,7 @@ from typing import Any
 
 from cereval.experiments.places import cluster
 from cereval.fleet.drive import Row
-from cereval.fleet.file import Entry
-from cereval.fleet.work import Job, about, carried_out
+from cereval.fleet.work import Job, carried_out, lost
 from cereval.imports import optional
 
 RETRIES = 50
@@ -32,25 +31,25 @@ class RayTasks:
     def __init__(self, ray: Any, capacity: int) -> None:
         self.ray, self.capacity = ray, capacity
         self._task = ray.remote(num_cpus=CORES, max_retries=RETRIES, retry_exceptions=False)(_carried_out)
-        self._out: dict[Any, Entry] = {}
+        self._out: dict[Any, Job] = {}
         self._stopping = False
 
     def submit(self, job: Job) -> None:
         name = f"{job.entry.model} on {job.entry.data}"
-        self._out[self._task.options(name=name).remote(job.as_dict())] = job.entry
+        self._out[self._task.options(name=name).remote(job.as_dict())] = job
 
     def next(self) -> tuple[int, Row]:
         while True:
             ended, _ = self.ray.wait(list(self._out), num_returns=1, timeout=TICK_S)
             if ended:
-                entry = self._out.pop(ended[0])
-                return entry.number, self._row(ended[0], entry)
+                job = self._out.pop(ended[0])
+                return job.entry.number, self._row(ended[0], job)
 
-    def _row(self, task: Any, entry: Entry) -> Row:
+    def _row(self, task: Any, job: Job) -> Row:
         try:
             return dict(self.ray.get(task))
         except self.ray.exceptions.RayError as error:
-            row = {**about(entry), "calls": 0, "interrupted": self._stopping, "exit_code": 1}
+            row = lost(job, interrupted=self._stopping, exit_code=1)
             reason = str(error).strip().partition("\n")[0]
             return row if self._stopping else {**row, "error": f"Ray gave it up ({reason})"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,8 +27,11 @@ from cereval.goals import goal_from_spec
 from cereval.kinds import kind_of
 from cereval.paths import is_file
 from cereval.plan import Plan
+from cereval.runner.book import age_in_seconds
 from cereval.runner.listing import listed
+from cereval.runner.prepare import last_circumstances
 from cereval.store.base import DEFAULT_URL, Run, Store, opened_store, sqlite_file
+from cereval.store.schema import moment
 
 Question = tuple[tuple[str, ...], str, dict[str, Any]]
 """The models, the hash of the data, and the goal."""
@@ -59,9 +63,10 @@ def run_fleet(
         raise InvalidInput(
             "store", "a database that several processes share, such as sqlite:///fleet.db", url
         )
+    pools = _pools(asked)
     with ExitStack() as stack:
         stack.enter_context(_alone(asked, url))
-        steps, earlier = planned(asked, url)
+        steps, earlier = planned(asked, url, pools)
         stack.enter_context(_terminable())
         workers = _workers(on, asked, stack)
         door = stack.enter_context(kept(asked.limits, _host(on)))
@@ -101,12 +106,13 @@ def plan_fleet(
 ) -> tuple[Step, ...]:
     """Return the order of work of a fleet and the calls that each run is expected to take; nothing is asked."""
     asked = read_fleet(fleet, trust=trust)
-    return planned(asked, store or asked.store or DEFAULT_URL)[0]
+    return planned(asked, store or asked.store or DEFAULT_URL, _pools(asked))[0]
 
 
-def planned(fleet: Fleet, url: str) -> tuple[tuple[Step, ...], Earlier]:
+def planned(
+    fleet: Fleet, url: str, pools: Mapping[str, tuple[Pool, str]]
+) -> tuple[tuple[Step, ...], Earlier]:
     """Return the order of work, with what the store knows now."""
-    pools = {name: _pool(entry) for name, entry in {one.data: one for one in fleet.entries}.items()}
     file = sqlite_file(url)
     if file is not None and not is_file(file):
         return scheduled(fleet, Outlook({name: pool for name, (pool, _) in pools.items()})), Earlier()
@@ -122,6 +128,11 @@ def label_of(fleet: Fleet) -> str:
     """Return the label of a fleet's runs: budgets may change, and it is still the same."""
     names = [(entry.models, Path(entry.data).name, sorted(entry.goal.items())) for entry in fleet.entries]
     return "fleet:" + hashlib.sha256(repr(sorted(names)).encode()).hexdigest()[:12]
+
+
+def _pools(fleet: Fleet) -> dict[str, tuple[Pool, str]]:
+    """Read the data sets of a fleet; return what is known of each beforehand, and the hash of its questions."""
+    return {name: _pool(entry) for name, entry in {one.data: one for one in fleet.entries}.items()}
 
 
 def _pool(entry: Entry) -> tuple[Pool, str]:
@@ -159,23 +170,32 @@ def _earlier(store: Store, fleet: Fleet, others: list[Run], digests: Mapping[str
         for run, count in store.cutoffs(digest).items()
         if run in finished
     }
-    entries = {entry.number: _wanted(entry, digests) for entry in fleet.entries}
-    anew = [entries[entry.number] for entry in fleet.entries if asks_anew(entry)]
-    own = {run.run_id: _question(run) for run in store.runs() if label_of(fleet) in run.labels}
     took = {facts["run_id"]: (facts["calls"], facts["cost_usd"] or 0.0) for facts in listed(store)}
-    gone_on_with = {run: question for run, question in own.items() if question not in anew}
+    own = [run for run in store.runs() if label_of(fleet) in run.labels]
+    anew = {run.run_id: _question(run) for run in own if _is_asked_anew(run, store)}
+    gone_on_with = {run.run_id: _question(run) for run in own if run.run_id not in anew}
+    entries = {entry.number: _wanted(entry, digests) for entry in fleet.entries}
+    fresh = {entry.number for entry in fleet.entries if asks_anew(entry)}
     return Earlier(
         lessons,
         {run: took[run][0] for run in gone_on_with},
         {run: took[run][1] for run in gone_on_with},
-        begun=frozenset(number for number, wanted in entries.items() if wanted in gone_on_with.values()),
+        begun=frozenset(number for number in entries if entries[number] in gone_on_with.values()) - fresh,
         anew={
             number: took[run]
-            for number, wanted in entries.items()
-            for run, question in own.items()
-            if question == wanted and question in anew
+            for number in fresh
+            for run, question in anew.items()
+            if question == entries[number]
         },
     )
+
+
+def _is_asked_anew(run: Run, store: Store) -> bool:
+    """Tell whether a run of an earlier call is not gone on with: its answers are too old by now."""
+    circumstances = last_circumstances(run.run_id, store)
+    age = circumstances.get("max_age")
+    too_old = isinstance(age, str) and run.created_at < moment(time.time() - age_in_seconds(age))
+    return "since" in circumstances or too_old
 
 
 def _wanted(entry: Entry, digests: Mapping[str, str]) -> Question:

@@ -17,11 +17,13 @@ from cereval.errors import Busy, CerevalError, NotBegun, Unreachable
 from cereval.fleet.file import Entry
 from cereval.fleet.limits import Door, Visitor
 from cereval.goals import goal_from_spec, in_words
+from cereval.kinds import kind_of
 from cereval.models.gate import GATE
 from cereval.plan import Plan
 from cereval.runner.listing import listed
-from cereval.runner.taken import taken_since
-from cereval.store.base import opened_store
+from cereval.runner.taken import paid_since
+from cereval.store.base import Store, opened_store
+from cereval.store.schema import moment
 
 PATIENCE_S = 180.0
 """How long a worker waits for a store that is restarted, or for the end of whoever worked on its run before."""
@@ -31,8 +33,8 @@ PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Say what a worker is given. calls, usd, minutes: its part of the fleet's budget, from the moment `at` on. began:
-    when the fleet did. reading: what the store has of its run is read, and nothing asked."""
+    """Say what a worker is given, at which moment. allowance, minutes: its part of the fleet's budget. began: when the
+    fleet did. reading: what the store has of its run is read, and nothing asked."""
 
     entry: Entry
     store: str = field(repr=False)
@@ -40,8 +42,7 @@ class Job:
     began: float
     lessons: Mapping[str, int]
     at: float = 0.0
-    calls: int | None = None
-    usd: float | None = None
+    allowance: Allowance = field(default_factory=Allowance)
     minutes: float | None = None
     reading: bool = False
     door: Door | None = field(default=None, repr=False)
@@ -53,10 +54,12 @@ class Job:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Job:
         """Return the job that `as_dict` wrote."""
-        entry, door = values["entry"], values["door"]
+        entry, door, allowance = values["entry"], values["door"], values["allowance"]
         made = Entry(**{**entry, "models": tuple(entry["models"])})
         at = None if door is None else Door(**{**door, "servers": tuple(door["servers"])})
-        return cls(**{**values, "entry": made, "door": at})
+        before = {run: (calls, usd) for run, (calls, usd) in allowance["before"].items()}
+        allowed = Allowance(**{**allowance, "before": before})
+        return cls(**{**values, "entry": made, "door": at, "allowance": allowed})
 
 
 class Labelled(Silent):
@@ -83,12 +86,24 @@ def carried_out(job: Job) -> dict[str, Any]:
         return {**about(job.entry), **_taken(job, watcher.run_id), "error": str(error), "exit_code": 1}
 
 
+def lost(job: Job, **told: Any) -> dict[str, Any]:
+    """Return what is told of a job whose workers died, or were stopped before they could tell what it took."""
+    run_id = None
+    with suppress(CerevalError), opened_store(job.store) as store:
+        for run in store.runs():
+            names = kind_of(run.plan).names(Plan.from_dict(run.plan))
+            same = names == job.entry.models and run.plan["goal"] == job.entry.goal
+            if same and job.label in run.labels and run.changed_at >= moment(job.at):
+                run_id = run.run_id
+    return {**about(job.entry), **_taken(job, run_id), **told}
+
+
 def _taken(job: Job, run_id: str | None) -> dict[str, Any]:
     """Return what a run had taken when it failed, as far as the store, which may be what failed, can tell."""
     with suppress(CerevalError), opened_store(job.store) as store:
         for facts in listed(store):
             if facts["run_id"] == run_id:
-                asked = taken_since(Plan.from_dict(store.run(facts["run_id"]).plan), store, job.at).calls
+                asked = paid_since(Plan.from_dict(store.run(facts["run_id"]).plan), store, job.at)
                 return {**{name: facts[name] for name in ("run_id", "calls", "cost_usd")}, "asked": asked}
     return {"calls": 0, "cost_usd": 0.0, "asked": 0}
 
@@ -123,7 +138,7 @@ def _run(job: Job, watcher: Labelled) -> RunResult:
             bounds=Bounds(
                 job.lessons,
                 since=job.began if anew else None,
-                allowance=Allowance(job.at, job.calls, job.usd),
+                allowance=job.allowance,
                 reading=job.reading,
             ),
             **several,
@@ -167,7 +182,8 @@ def _row(job: Job, done: RunResult) -> dict[str, Any]:
     with opened_store(job.store) as store:
         lessons = lessons_of(outcome, store)
         # By the store: workers before this one may have asked, and been killed.
-        asked = 0 if job.reading else taken_since(outcome.plan, store, job.at).calls
+        asked = 0 if job.reading else paid_since(outcome.plan, store, job.at)
+        failed = _failure(outcome.run_id, store) if job.reading else {}
     result = outcome.result
     return {
         **result.as_dict(),
@@ -185,4 +201,13 @@ def _row(job: Job, done: RunResult) -> dict[str, Any]:
         "history": len(outcome.plan.history),
         "lessons": lessons,
         "exit_code": result.exit_code,
+        **failed,
     }
+
+
+def _failure(run_id: str, store: Store) -> dict[str, Any]:
+    """Return why a run could not go on the last time, if it could not."""
+    if store.run(run_id).status != "failed":
+        return {}
+    events = [event["detail"] for event in store.events(run_id) if event["status"] == "failed"]
+    return {"error": str(events[-1].get("error", "")), "exit_code": 1}

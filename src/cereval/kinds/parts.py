@@ -93,7 +93,7 @@ class Part(Kind):
         return str(plan["goal"].get("words", "part of a ranking"))
 
     def refusal(self, plan: Plan) -> str | None:  # noqa: ARG002
-        return "no part of a larger run: repeat `cereval rank`, or resume the run that it belongs to"
+        return "no part of a larger run: resume the comparison or ranking that it belongs to (`cereval runs`)"
 
     def reopened(self, certificate: Mapping[str, Any]) -> AskTell:  # noqa: ARG002
         raise Misuse("a part of a run has no certificate of its own")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from sys import float_info
 
@@ -35,20 +36,35 @@ class Limits:
             value = getattr(self, name)
             if value is None:
                 continue
-            if not isinstance(value, Real) or not 0 < float(value) <= float_info.max:
+            if not isinstance(value, Real) or not 0 < value <= float_info.max:  # type: ignore[operator]
                 raise InvalidInput(f"--{name.replace('_', '-')}", "a number > 0", value)
+
+    def within(self, allowance: Allowance, run_id: str, spending: Spending, each: int) -> Limits:
+        """Return the limits of a run that may take no more than an allowance. each: calls that make one answer.
+
+        >>> Limits(max_usd=9.0).within(Allowance(10, 1.0, {"r": (20, 2.0)}), "r", Spending(calls=24), 1)
+        Limits(connections=8, max_usd=3.0, max_minutes=None, further_answers=6)
+        """
+        calls, dollars = allowance.before.get(run_id, (0, 0.0))
+        answers, usd = None, self.max_usd
+        if allowance.calls is not None:
+            answers = max(int(calls + allowance.calls) // each - spending.calls, 0)
+        if allowance.usd is not None:
+            usd = min(dollars + allowance.usd, float("inf") if usd is None else usd)
+        return replace(self, further_answers=answers, max_usd=usd)
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Say what a run may take from a moment on (in seconds since 1970), whoever works on it; None: no limit.
+    """Say what a run may take more than it had taken, whoever works on it; None: no limit.
 
-    What it takes is counted from the store, so that a worker who is killed takes no more than his share in all.
+    before: calls and dollars that runs had taken when it was given, by their ids. So a worker who takes over from one
+    that was killed has what is left of it.
     """
 
-    since: float
     calls: int | None = None
     usd: float | None = None
+    before: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

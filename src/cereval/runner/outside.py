@@ -64,10 +64,13 @@ def hand_out(
     return rows
 
 
-def is_told(begun: Start, row: Mapping[str, Any]) -> bool:
-    """Tell whether the score in a row that was handed out is in the store."""
-    model = str(row.get("model") or begun.voices[0].name)
-    return any(voice.name == model and row.get("draw") in voice.results for voice in begun.voices)
+def is_told(begun: Start, items: Sequence[Item], row: Mapping[str, Any]) -> bool:
+    """Tell whether the score in a row that was handed out is in the store: that very score, to that very question."""
+    try:
+        voice, untold = _answer(begun, items, row, "")
+    except (InvalidInput, Misuse):  # of another run, or another score
+        return False
+    return untold is None and row.get("draw") in begun.voices[voice].results
 
 
 def why_nothing(begun: Start, store: Store) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -238,11 +238,16 @@ def rows_to_label(plan: Plan, store: Store, count: int) -> list[dict[str, Any]]:
     return rows
 
 
-def is_labelled(plan: Plan, store: Store, row: Mapping[str, Any]) -> bool:
-    """Tell whether the label in a row that was handed out is in the store."""
+def labels_told(plan: Plan, store: Store) -> Callable[[Mapping[str, Any]], bool]:
+    """Return what tells whether the label in a row that was handed out is in the store."""
     parts = [part.run_id for part in kind_of(plan).parts(plan)]
-    whose = str(row.get("part") or parts[0]), row.get("draw"), str(row.get("rater") or ELSEWHERE)
-    return any((one.run_id, one.draw, one.rater) == whose for one in _labels(store).ratings(parts))
+    there = {(one.run_id, one.draw, one.rater, one.score) for one in _labels(store).ratings(parts)}
+
+    def told(row: Mapping[str, Any]) -> bool:
+        part, rater = str(row.get("part") or parts[0]), str(row.get("rater") or ELSEWHERE)
+        return (part, row.get("draw"), rater, row.get("score")) in there
+
+    return told
 
 
 def take_labels(plan: Plan, store: Store, rows: Iterable[Mapping[str, Any]]) -> int:

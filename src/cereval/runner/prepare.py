@@ -305,7 +305,7 @@ def circumstances_in(run_id: str, store: Store, overrides: Mapping[str, Any]) ->
     """Return those that a run last had, but for what is given now."""
     given = {key: value for key, value in overrides.items() if value is not None}
     remember(named_by_model(None, given.get("base_url")))
-    last = _last_circumstances(run_id, store)
+    last = last_circumstances(run_id, store)
     kept = {name: last[name] for name in (*CIRCUMSTANCES, "base_url") if name in last}
     stored = settings_from(kept, f"the store, run {run_id}")
     # The moment that a fleet's answers must not be older than.
@@ -313,7 +313,7 @@ def circumstances_in(run_id: str, store: Store, overrides: Mapping[str, Any]) ->
     return {**circumstances_of(Request()), **stored, **since, **given}
 
 
-def _last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:
+def last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:
     """Return those of the last calls; a run that needed none has those of the run that it goes on from."""
     running: list[Mapping[str, Any]]
     running = [event["detail"] for event in store.events(run_id) if event["status"] == "running"]
@@ -321,7 +321,7 @@ def _last_circumstances(run_id: str, store: Store) -> Mapping[str, Any]:
     before = kind_of(plan).before(plan)
     if running or before is None:
         return running[-1] if running else {}
-    return _last_circumstances(before, store)
+    return last_circumstances(before, store)
 
 
 def circumstances_of(request: Request) -> dict[str, Any]:
