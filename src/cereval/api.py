@@ -14,8 +14,20 @@ from typing import Any, TypeVar
 from cereval.certificate.seal import Seal
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
-from cereval.errors import InvalidInput
-from cereval.goals import COMPARE, MEAN, RANK, TASKS, Estimate, Macro, Order, Sign, goal_from_spec, in_words
+from cereval.errors import InvalidInput, Misuse
+from cereval.goals import (
+    COMPARE,
+    MEAN,
+    RANK,
+    TASKS,
+    AllAtLeast,
+    Estimate,
+    Macro,
+    Order,
+    Sign,
+    goal_from_spec,
+    in_words,
+)
 from cereval.kinds import kind_of
 from cereval.plan import Plan
 from cereval.records import Certified
@@ -52,6 +64,7 @@ from cereval.runner.run import run as run_loop
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
 from cereval.runner.start import Start, changed, goal_now, held, price_of_going_on, start
+from cereval.sessions.base import AskTell
 from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, KeptAnswer, Store, opened_store
 
@@ -106,6 +119,10 @@ class RunResult:
         """Write a page about the run."""
         from cereval.report.page import page_of, write_page
 
+        if self.rows is not None:
+            raise Misuse(
+                "a page is written from the store: name one on disk, such as store='sqlite:///runs.db'"
+            )
         with opened_store(self.store_url) as store:
             write_page(Path(path), page_of(store, self.run_id).html)
         return Path(path)
@@ -262,7 +279,15 @@ def run_rank(data: Any, models: Sequence[str], *, goal: Any = None, **settings: 
 
 
 def run_tasks(data: Any, *, model: str, goal: Any = None, **settings: Any) -> RunResult:
-    """Evaluate a model on every category of the questions: `run` with `Macro(eps)`, `AllAtLeast(c)`, ..."""
+    """Evaluate a model on every category of the questions: `run` with `Macro(eps)`, `AllAtLeast(c)`, ...
+
+    eps=0.02 and at_least=0.8 are short for these two.
+    """
+    short = {"eps": Macro, "at_least": AllAtLeast}
+    given = [name for name in short if goal is None and settings.get(name) is not None]
+    if len(given) > 1:
+        raise InvalidInput("eps", "left out where at_least is given", settings["eps"])
+    goal = short[given[0]](settings.pop(given[0])) if given else goal
     return run(data, model=model, goal=Macro() if goal is None else goal, **settings)
 
 
@@ -399,10 +424,19 @@ def _begun(begun: Start, store: Store, change: Change | None) -> Start:
     session = begun.session
     budget = session.budget if change is None or change.max_calls is None else change.max_calls
     goal = session.goal.spec() if change is None or not change.goal else dict(change.goal)
+    _check_closer(session, goal)
     if (goal, budget) != (session.goal.spec(), session.budget):
         begun = changed(begun, store, Change(session.n_evaluated, session.n_drawn, goal, budget))
     told = _changed_before(begun) if change is None else ()
     return replace(begun, notes=(*begun.notes, *told, *price_of_going_on(begun)))
+
+
+def _check_closer(session: AskTell, goal: Mapping[str, Any]) -> None:
+    """Refuse to replace a goal that is reached by a wider one: what is certified would only be told less well."""
+    now = session.goal.spec()
+    eps, reached = goal.get("eps"), session.stopped == "goal" and now.get("eps")
+    if reached and eps is not None and eps > reached:
+        raise InvalidInput("--eps", f"at most {reached:g}, which is reached", eps)
 
 
 def _changed_before(begun: Start) -> tuple[str, ...]:

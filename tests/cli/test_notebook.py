@@ -209,6 +209,18 @@ def test_a_budget_on_the_way_counts_what_was_not_needed_too(capsys: Capture) -> 
     )
 
 
+def test_a_goal_that_is_reached_is_not_widened(capsys: Capture) -> None:
+    run = ran(capsys)["run_id"]
+    before = Path(f"{run}.certificate.json").read_text()
+    assert main(["resume", run, "--eps", "0.2", "--display", "none"]) == 1
+    assert "--eps must be at most 0.15, which is reached, got 0.2" in capsys.readouterr().err
+    assert Path(f"{run}.certificate.json").read_text() == before
+    short = ran(capsys, "--max-calls", "10", "--seed", "5", code=3)["run_id"]
+    assert told(capsys, "resume", short, "--eps", "0.45", "--display", "none")["stopped"] == "goal", (
+        "it was far"
+    )
+
+
 def test_suggested_commands_name_the_store(capsys: Capture) -> None:
     Path("broken.py").write_text("def answer(question):\n    raise RuntimeError('no')\n")
     here = ["--scorer", "exact", "--store", "sqlite:///else.db", "--display", "none"]

@@ -371,6 +371,13 @@ def test_a_worker_whose_driver_is_gone_before_it_has_begun_asks_nobody(
     assert not calls.exists() or len(calls.read_text().splitlines()) <= 20, "those in flight"
 
 
+def test_a_comparison_in_the_store_is_no_mean(data: list[str], tmp_path: Path) -> None:
+    """Its difference was taken for the mean score of models on the data, and may be negative."""
+    url = f"sqlite:///{tmp_path}/runs.db"
+    cereval.run_compare(data[0], ["scripted/0.1", "scripted/0.9"], store=url, seed=1, **FIELDS)
+    assert cereval.run_fleet(fleet_of(data[:1]), store=url).exit_code == 0
+
+
 def test_a_worker_that_dies_again_and_again_has_taken_what_it_took(data: list[str], tmp_path: Path) -> None:
     (tmp_path / "dies.py").write_text(
         "import itertools, os\nturns = itertools.count()\n\n\n"

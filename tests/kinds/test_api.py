@@ -91,7 +91,7 @@ def test_nothing_is_left_behind_by_a_store_in_memory(
     found = CALLS[kind](store="sqlite://")
     assert len(found.answers()) == found.calls
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(CerevalError):
+    with pytest.raises(CerevalError, match="name one on disk"):
         found.report("page.html")
 
 
@@ -253,3 +253,13 @@ def test_a_call_that_differs_from_its_seal_is_refused(
         cereval.run(DATA, store=url, seal=path, **{**SEALABLE["estimate"], **change})
     with pytest.raises(CerevalError, match="data_hash"):
         cereval.run(DATA[:-1], store=url, seal=path, **SEALABLE["estimate"])
+
+
+def test_tasks_have_short_forms_of_their_goals() -> None:
+    rows = [{"question": f"{n}?", "answer": str(n), "category": "ab"[n % 2]} for n in range(60)]
+    flags = {"model": "scripted/0.9", "scorer": "exact", "store": "sqlite://", "seed": 1}
+    assert cereval.run_tasks(rows, eps=0.2, **flags).outcome.plan.goal == cereval.Macro(0.2).spec()
+    found = cereval.run_tasks(rows, at_least=0.5, **flags).outcome.plan.goal
+    assert found == cereval.AllAtLeast(0.5).spec()
+    with pytest.raises(CerevalError, match="left out where at_least is given"):
+        cereval.run_tasks(rows, eps=0.2, at_least=0.5, **flags)

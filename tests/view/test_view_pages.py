@@ -187,6 +187,16 @@ def test_the_trend_has_every_run_on_the_data(store: SqlStore) -> None:
     page = client(store).get("/trend").text
     assert all(run in page for run in runs)
     assert "model 1" in page
+    store.mark(runs[0], "finished", {"estimate": 0.53, "lower": 0.4448, "upper": 0.6162})
+    assert "44.4% – 61.7%" in client(store).get("/trend").text, "an interval is not rounded inwards"
+
+
+def test_a_run_that_failed_says_why(store: SqlStore) -> None:
+    run = made(store, questions())
+    store.mark(run, "failed", {"error": "the judge gave no grade"})
+    assert "It failed: the judge gave no grade" in client(store).get(f"/runs/{run}").text
+    store.mark(run, "running")
+    assert "It failed" not in client(store).get(f"/runs/{run}").text
 
 
 def test_bad_addresses_get_one_line(store: SqlStore) -> None:

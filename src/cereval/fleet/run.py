@@ -28,7 +28,7 @@ from cereval.kinds import kind_of
 from cereval.paths import is_file
 from cereval.plan import Plan
 from cereval.runner.book import age_in_seconds
-from cereval.runner.listing import listed
+from cereval.runner.listing import is_of_one_model, listed
 from cereval.runner.prepare import last_circumstances
 from cereval.store.base import DEFAULT_URL, Run, Store, opened_store, sqlite_file
 from cereval.store.schema import moment
@@ -119,9 +119,10 @@ def planned(
     with opened_store(url) as store:
         runs = [run for run in store.runs() if run.status == "finished" and "estimate" in run.summary]
         others = [run for run in runs if label_of(fleet) not in run.labels]
-        known = {name: _known(pool, digest, others) for name, (pool, digest) in pools.items()}
+        means = [run for run in others if is_of_one_model(run)]
+        known = {name: _known(pool, digest, means) for name, (pool, digest) in pools.items()}
         earlier = _earlier(store, fleet, others, {name: digest for name, (_, digest) in pools.items()})
-    return scheduled(fleet, Outlook(known, _means(others))), earlier
+    return scheduled(fleet, Outlook(known, _means(means))), earlier
 
 
 def label_of(fleet: Fleet) -> str:

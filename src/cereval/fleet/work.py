@@ -20,9 +20,9 @@ from cereval.goals import goal_from_spec, in_words
 from cereval.kinds import kind_of
 from cereval.models.gate import GATE
 from cereval.plan import Plan
-from cereval.runner.listing import listed
+from cereval.runner.listing import failure_of, listed
 from cereval.runner.taken import paid_since
-from cereval.store.base import Store, opened_store
+from cereval.store.base import opened_store
 from cereval.store.schema import moment
 
 PATIENCE_S = 180.0
@@ -183,7 +183,7 @@ def _row(job: Job, done: RunResult) -> dict[str, Any]:
         lessons = lessons_of(outcome, store)
         # By the store: workers before this one may have asked, and been killed.
         asked = 0 if job.reading else paid_since(outcome.plan, store, job.at)
-        failed = _failure(outcome.run_id, store) if job.reading else {}
+        error = failure_of(store.run(outcome.run_id), store) if job.reading else ""
     result = outcome.result
     return {
         **result.as_dict(),
@@ -201,13 +201,5 @@ def _row(job: Job, done: RunResult) -> dict[str, Any]:
         "history": len(outcome.plan.history),
         "lessons": lessons,
         "exit_code": result.exit_code,
-        **failed,
+        **({"error": error, "exit_code": 1} if error else {}),
     }
-
-
-def _failure(run_id: str, store: Store) -> dict[str, Any]:
-    """Return why a run could not go on the last time, if it could not."""
-    if store.run(run_id).status != "failed":
-        return {}
-    events = [event["detail"] for event in store.events(run_id) if event["status"] == "failed"]
-    return {"error": str(events[-1].get("error", "")), "exit_code": 1}

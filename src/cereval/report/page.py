@@ -28,11 +28,13 @@ from cereval.records import Certified, Rows, Step, Table
 from cereval.report import svg
 from cereval.report.story import Asked, Story, read_story, recorded_story
 from cereval.store.base import Store
+from cereval.store.status import GOING
 from cereval.text import (
     Bounded,
     duration,
     interval,
     money,
+    outwards,
     percent,
     printable,
     rounded,
@@ -275,8 +277,9 @@ def _warnings(story: Story) -> list[Markup]:
     if result.stopped == "contradiction":
         found += [said("<b>{}.</b>", note, limit=400) for note in result.notes[:1]]
     elif result.stopped in ENDED:
-        going = story.run if result.stopped == "running" else None
-        resume = said(" Go on with <code>cereval resume {}</code>.", going.run_id) if going else ""
+        left = story.run if result.stopped == "running" else None
+        resumes = left is not None and left.status not in GOING
+        resume = said(" Go on with <code>cereval resume {}</code>.", left.run_id) if left and resumes else ""
         found.append(said("{} What is shown is what is certified so far.", ENDED[result.stopped]) + resume)
     if result.failures:
         found.append(
@@ -399,6 +402,7 @@ def environment(folder: str = "") -> jinja2.Environment:
     filters: dict[str, Callable[..., Any]] = {
         "drawing": Markup,
         "percent": rounded,
+        "outwards": lambda ends: outwards(*ends),
         "money": money,
         "duration": duration,
         "number": "{:,}".format,

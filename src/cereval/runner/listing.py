@@ -87,6 +87,12 @@ def _are_counts(told: Mapping[str, Any]) -> bool:
     return set(told) == set(COUNTS) and is_count(told["cost_usd"]) and all(type(one) is int for one in counts)
 
 
+def failure_of(run: Run, store: Store) -> str:
+    """Say why a run could not go on the last time; nothing where it could."""
+    events = [event["detail"] for event in store.events(run.run_id) if event["status"] == "failed"]
+    return str(events[-1].get("error", "")) if run.status == "failed" and events else ""
+
+
 def is_of_one_model(run: Run) -> bool:
     """Tell whether a run comes to a number of one model, so that it has a place in a trend."""
     kind = kind_of(run.plan)

@@ -95,7 +95,7 @@ class Grade:
         grades = _GRADE.findall(verdict.text)
         grade = float(grades[-1]) if grades else 0.0
         if not 1 <= grade <= 10:
-            raise CallError(f"the judge gave no grade from 1 to 10: {shown(verdict.text[-60:])}")
+            raise CallError(f"the judge gave no grade from [[1]] to [[10]]: {shown(verdict.text[-60:])}")
         return Score((grade - 1) / 9, detail=f"grade {grade:g}", cost_usd=verdict.cost_usd)
 
 

@@ -190,7 +190,8 @@ class Followed:
     def _pace(self) -> float:
         """Count the answers per second of the last moments."""
         now = time.time()
-        return sum(now - PACE_S <= at <= now for at in self.arrivals[-2000:]) / PACE_S
+        latest = [at for at in self.arrivals[-2000:] if now - PACE_S <= at <= now]
+        return len(latest) / max(now - min(latest), 1.0) if latest else 0.0
 
 
 def _share(done: int, expected: int | None, n_items: int) -> float:
