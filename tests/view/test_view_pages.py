@@ -194,9 +194,9 @@ def test_the_trend_has_every_run_on_the_data(store: SqlStore) -> None:
 def test_a_run_that_failed_says_why(store: SqlStore) -> None:
     run = made(store, questions())
     store.mark(run, "failed", {"error": "the judge gave no grade"})
-    assert "It failed: the judge gave no grade" in client(store).get(f"/runs/{run}").text
+    assert "It failed: the judge gave no grade" in client(store).get(f"/runs/{run}/charts").text
     store.mark(run, "running")
-    assert "It failed" not in client(store).get(f"/runs/{run}").text
+    assert "It failed" not in client(store).get(f"/runs/{run}/charts").text
 
 
 def test_bad_addresses_get_one_line(store: SqlStore) -> None:

@@ -26,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from cereval.errors import CerevalError, InvalidInput, Misuse, StoreError
 from cereval.report.page import environment, page_of
-from cereval.runner.listing import failure_of, is_of_one_model, trend_facts
+from cereval.runner.listing import is_of_one_model, trend_facts
 from cereval.store.browsing import Browser
 from cereval.store.sql import SqlStore
 from cereval.view import charts, run_page
@@ -184,7 +184,6 @@ class Pages:
             large=large,
             certificates=bool(shown.kind.format) and bool(self.view.store.certificates(shown.run.run_id)),
             said=self.view.actions.said(shown.run.run_id),
-            failed=failure_of(shown.run, self.view.store),
             **paged,
         )
 
@@ -213,7 +212,6 @@ class Pages:
                             "actions.html",
                             run=state["run"],
                             said=self.view.actions.said(run_id),
-                            failed=failure_of(state["run"], self.view.store),
                             kind=followed.begun.kind,
                         ),
                     )

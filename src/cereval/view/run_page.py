@@ -16,6 +16,7 @@ from cereval.plan import Plan
 from cereval.report.page import contents
 from cereval.runner.answers import as_text
 from cereval.runner.items import item_from
+from cereval.runner.listing import failure_of
 from cereval.runner.people import people_of
 from cereval.runner.start import evidence
 from cereval.store.base import Run
@@ -76,6 +77,7 @@ def state_of(followed: Followed) -> dict[str, Any]:
     return {
         **contents(story),
         "run": story.run,
+        "failed": failure_of(followed.run, followed.store),
         "tiles": tiles(numbers),
         "progress": progress_bar(numbers["share"]),
     }
