@@ -91,7 +91,7 @@ def test_what_was_begun_with_all_questions_in_memory_goes_on(
 ) -> None:
     """Earlier versions read large files whole, and knew the questions by another hash."""
     asked: dict[str, Any] = {"scorer": "contains", "store": f"sqlite:///{tmp_path}/runs.db", **WAYS[way]}
-    begun = cereval.run(questions(tmp_path), bounds=Bounds(allowance=Allowance(0.0, 20)), **asked).outcome
+    begun = cereval.run(questions(tmp_path), bounds=Bounds(allowance=Allowance(20)), **asked).outcome
     monkeypatch.setattr(large, "LARGE", 100)
     repeated = cereval.run(questions(tmp_path), **asked).outcome
     assert (repeated.run_id, begun.calls) == (begun.run_id, 20)
@@ -106,7 +106,7 @@ def test_what_was_begun_with_all_questions_in_memory_goes_on(
 @pytest.mark.parametrize("way", WAYS)
 def test_a_repeated_command_goes_on_with_its_run(way: str, tmp_path: Path, read: list[int]) -> None:
     asked: dict[str, Any] = {"scorer": "contains", "store": f"sqlite:///{tmp_path}/runs.db", **WAYS[way]}
-    begun = cereval.run(questions(tmp_path), bounds=Bounds(allowance=Allowance(0.0, 20)), **asked).outcome
+    begun = cereval.run(questions(tmp_path), bounds=Bounds(allowance=Allowance(20)), **asked).outcome
     repeated = cereval.run(questions(tmp_path), **asked).outcome
     assert (repeated.run_id, repeated.kept) == (begun.run_id, 20)
     assert len(set(read)) < ITEMS / 2
