@@ -34,7 +34,7 @@ def main() -> int:
         os.environ["XDG_CONFIG_HOME"] = f"{folder}/settings"
         with Pool(options.processes) as pool:
             found = pool.starmap(_day, [(Path(folder), number) for number in numbers], chunksize=1)
-    text = table(found)
+    text = table(found, f"python -m tests.hurried --first {options.first} --days {options.days}")
     print(text)
     if options.out:
         Path(options.out).write_text(text, encoding="utf-8")
@@ -47,7 +47,7 @@ def _day(folder: Path, number: int) -> tuple[list[str], list[str]]:
     return day.story, [f"day {number}: {wrong}" for wrong in day.wrong]
 
 
-def table(found: list[tuple[list[str], list[str]]]) -> str:
+def table(found: list[tuple[list[str], list[str]]], command: str) -> str:
     """Write what was done how often, and what came of it."""
     done = Counter(
         line.split()[0] + " -> " + line.split()[-1] for story, _ in found for line in story if "->" in line
@@ -58,7 +58,7 @@ def table(found: list[tuple[list[str], list[str]]]) -> str:
         [
             f"# {len(found)} days of a hurried team: {len(wrong)} things wrong",
             "",
-            "Exit code -9: killed in the middle of a call; 130: interrupted.",
+            f"`{command}`. Exit code -9: killed in the middle of a call; 130: interrupted.",
             "",
             "| command | exit code | times |",
             "|---|---|---|",
