@@ -58,7 +58,7 @@ def test_models_are_asked_and_the_certificate_holds(
     assert main(["runs"]) == 0
     assert "part of a" in capsys.readouterr().out
     assert main(["resume", next(iter(found["runs"].values()))]) == 1
-    assert "resume the comparison or ranking that it belongs to" in capsys.readouterr().err
+    assert "repeat `cereval rank`" in capsys.readouterr().err
 
 
 def test_nothing_is_asked_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

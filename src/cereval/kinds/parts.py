@@ -92,8 +92,12 @@ class Part(Kind):
     def goal_words(self, plan: Mapping[str, Any]) -> str:
         return str(plan["goal"].get("words", "part of a ranking"))
 
-    def refusal(self, plan: Plan) -> str | None:  # noqa: ARG002
-        return "no part of a larger run: resume the comparison or ranking that it belongs to (`cereval runs`)"
+    def refusal(self, plan: Plan) -> str | None:
+        # Parts of rankings belong to all that share them.
+        whole = plan.goal.get("of")
+        return "no part of a larger run: " + (
+            f"resume {whole}" if whole else "repeat `cereval rank`, or resume the run that it belongs to"
+        )
 
     def reopened(self, certificate: Mapping[str, Any]) -> AskTell:  # noqa: ARG002
         raise Misuse("a part of a run has no certificate of its own")
