@@ -181,7 +181,7 @@ def test_a_spent_budget_goes_on(question: Question, capsys: Capture) -> None:
 @every_kind
 @pytest.mark.usefixtures("slow_model")
 def test_time_ends_a_run_and_more_of_it_goes_on(question: Question, capsys: Capture) -> None:
-    code, facts = run(capsys, *question.line(PYTHON), "--max-minutes", "0.002", "-j", "1")
+    code, facts = run(capsys, *question.line(PYTHON), "--max-minutes", "0.005", "-j", "1")
     assert (code, facts["stopped"]) == (3, "budget")
     assert 0 < len(asked(".")) < 60
     assert main(["verify", facts["certificate"]]) == 0
