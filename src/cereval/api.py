@@ -406,9 +406,9 @@ def reuse_of(request: Request) -> Reuse:
 def reuse_in(circumstances: Mapping[str, Any]) -> Reuse:
     """Find which earlier answers a run may take that began under these circumstances."""
     age, since = circumstances.get("max_age"), circumstances.get("since")
-    if age is not None:
-        since = time.time() - age_in_seconds(age)
-    return Reuse(fresh=bool(circumstances.get("fresh")), since=since)
+    moments = [since, None if age is None else time.time() - age_in_seconds(age)]
+    latest = max((one for one in moments if one is not None), default=None)
+    return Reuse(fresh=bool(circumstances.get("fresh")), since=latest)
 
 
 def told_before(plan: Plan, items: Sequence[Item], store: Store) -> list[dict[int, KeptAnswer]]:

@@ -118,6 +118,14 @@ def test_a_gate_asks_what_is_served_now_and_other_goals_do_not(data: list[str], 
     assert [run["asked"] for run in kept.runs] == [0, 0]
 
 
+def test_what_is_to_be_fresh_is_asked_anew_whatever_age_is_allowed(data: list[str], tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    fleet = fleet_of(data[:1], models=["scripted/0.6"], fresh=True, max_age="7d")
+    first, again = (cereval.run_fleet(fleet, store=url) for _ in range(2))
+    assert first.runs[0]["run_id"] != again.runs[0]["run_id"]
+    assert again.asked == again.calls > 0
+
+
 def test_a_budget_that_is_spent_stays_spent(data: list[str], tmp_path: Path) -> None:
     """Comparisons ask two models an item; repeating the fleet asks nothing, and shows what was there."""
     fleet = fleet_of(data[:1], goals=["run", {"goal": "compare", "tie": 0.01}], max_calls=120)
