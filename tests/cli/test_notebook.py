@@ -310,6 +310,14 @@ def test_a_gate_names_the_run_that_waits_for_scores(capsys: Capture) -> None:
     assert "waits for scores" not in capsys.readouterr().err, "all that it may ask was told"
 
 
+def test_people_are_asked_nothing_beyond_a_smaller_budget(capsys: Capture) -> None:
+    run = ran(capsys, model="external/people", code=3)["run_id"]
+    assert told(capsys, "ask", run, "-n", "9", "--lease", "0s", "-o", "a.jsonl")["rows"] == 9
+    assert main(["resume", run, "--max-calls", "4", "--display", "none"]) == 3
+    capsys.readouterr()
+    assert told(capsys, "ask", run, "-n", "9", "-o", "b.jsonl")["rows"] == 4
+
+
 def test_a_batch_of_another_run_is_not_written_over(capsys: Capture) -> None:
     """Its draws have the same numbers; its questions are others."""
     Path("p.jsonl").write_text(

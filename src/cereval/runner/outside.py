@@ -112,7 +112,8 @@ def _open_calls(
         for draw in waiting:
             check_stored(session, voices, draw, begun.plan)
             place, asked = session.place(draw), draw.models if len(voices) > 1 else (0,)
-            missing = [number for number in asked if place not in voices[number].results]
+            needed = asked if session.within_budget(draw) else ()
+            missing = [number for number in needed if place not in voices[number].results]
             for number in missing:
                 _keep(voices[number], draw, place, store)
                 if number < len(books) and draw.item in books[number]:
