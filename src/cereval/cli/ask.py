@@ -66,13 +66,13 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
         items = stored_items(plan, opened)
         deliver = partial(write_batch, Path(output))
         if people_of(plan) is not None:
-            _spare(Path(output), labels_told(plan, opened), plan.run_id)
+            _spare(Path(output), labels_told(plan, opened))
             rows, none = rows_to_label(plan, opened, count), "no answer waits for a label"
             deliver(rows)
         else:
             with held(plan, opened):
                 begun, seconds = start(plan, items, opened), age_in_seconds(lease, "--lease")
-                _spare(Path(output), partial(is_told, begun, items), plan.run_id)
+                _spare(Path(output), partial(is_told, begun, items))
                 rows = hand_out(
                     begun, items, opened, count, seconds, deliver, told_before(plan, items, opened)
                 )
@@ -87,7 +87,7 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     return 0
 
 
-def _spare(path: Path, told: Callable[[Mapping[str, Any]], bool], run_id: str) -> None:
+def _spare(path: Path, told: Callable[[Mapping[str, Any]], bool]) -> None:
     """Refuse to write over scores that were not told, and over files that `ask` has not written."""
     from cereval.datasets.files import read_rows
     from cereval.errors import BadContent, BadFile, InvalidInput
@@ -105,9 +105,7 @@ def _spare(path: Path, told: Callable[[Mapping[str, Any]], bool], run_id: str) -
         raise InvalidInput("-o", "a new file, or one that `cereval ask` has written", str(path))
     lost = sum((row.get("score") is not None or bool(row.get("failure"))) and not told(row) for row in rows)
     if lost:
-        wanted = (
-            f"another file: this one has {lost:,} scores that were not told (`cereval tell {run_id} {path}`)"
-        )
+        wanted = f"another file: this one has {lost:,} scores that were not told (`cereval tell` takes them)"
         raise InvalidInput("-o", wanted, str(path))
 
 
