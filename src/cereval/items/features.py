@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.items.design import Design, intercept
-from cereval.items.history import deviation, summarise
+from cereval.items.history import deviation, separated, summarise
 from cereval.items.pool import Pool
 from cereval.items.precedents import precedented
 
@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 MAX_DIMENSIONS = 48
 NEIGHBOURHOODS = 24
 SAMPLE = 4096
+DECIMALS = 9
+"""Of squared distances between items, whose leading principal component has variance 1."""
 GOLDEN = 0.6180339887498949
 PRECEDENTS = "precedents"
 
@@ -59,7 +61,7 @@ def embedding_design(embeddings: NDArray[np.float32]) -> Design:
     centred = (embeddings - embeddings.mean(axis=0)).astype(np.float64)
     values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
     scale = np.sqrt(max(float(values[-1]), 1e-30))
-    leading = centred @ vectors[:, ::-1][:, :MAX_DIMENSIONS] / scale
+    leading = centred @ vectors[:, ::-1][:, : separated(values[::-1], MAX_DIMENSIONS)] / scale
     length = np.linalg.norm(centred, axis=1) / scale
     deviation = max(float(length.std()), 1e-6)
     return Design.of(np.column_stack([leading, (length - length.mean()) / deviation]), 1.0)
@@ -97,8 +99,9 @@ def _centres(positions: Floats, count: int) -> Floats:
 
 
 def _squared_distances(rows: Floats, centres: Floats) -> Floats:
+    """Return them rounded, so that rounding errors decide neither which centre is nearest nor what lies on one."""
     products = (rows**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2.0 * rows @ centres.T
-    return np.asarray(np.maximum(products, 0.0))
+    return np.asarray(np.maximum(np.round(products, DECIMALS), 0.0))
 
 
 def designs(pool: Pool, *, precedents: bool = False) -> dict[str, Design]:

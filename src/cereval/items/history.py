@@ -31,6 +31,8 @@ COPY = 0.9
 # Columns correlated beyond this are of one family. Of 40 to 120 models on MATH, GSM8K and AlpacaEval 99% of all pairs
 # are below .61; of copies that differ in every fiftieth answer nearly all are above .7.
 FAMILY = 0.6
+# Directions whose strengths differ by less than this share of the largest are equally strong.
+ALIKE = 1e-6
 # Half a success and half a failure per item: finite logits for items that every past model solved, and on
 # MMLU the logit on which a new model's results are closest to linear.
 PSEUDO_COUNT = 0.5
@@ -113,7 +115,7 @@ def _principal_components(
     all_centred, all_seen = _counted(centred, counts), _counted(seen, counts)
     squares, count = _counted(centred**2, counts).sum(axis=0), all_seen.sum(axis=0)
     variance = np.maximum(squares / count, 1e-4)
-    loadings = _start(covariance, votes, min(len(votes), MAX_RANK))
+    loadings = _start(covariance, votes)
     noise = np.maximum(variance - (loadings**2).sum(axis=1), 0.2 * variance)
     for _ in range(SWEEPS):
         scores, moments = _expect(centred, seen, loadings, noise / votes)
@@ -123,10 +125,11 @@ def _principal_components(
     return loadings, _expect(centred, seen, loadings, noise / votes)[0]
 
 
-def _start(covariance: Floats, votes: Floats, rank: int) -> Floats:
+def _start(covariance: Floats, votes: Floats) -> Floats:
     """Return the leading eigenvectors of the covariance in which each set of copies counts once."""
     root = np.sqrt(votes)
     values, vectors = np.linalg.eigh(covariance * np.outer(root, root))
+    rank = separated(values[::-1], MAX_RANK)
     leading = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(0.8 * values[::-1][:rank], 1e-6))
     return np.asarray(leading / root[:, None])
 
@@ -182,8 +185,23 @@ def _relatives(deviations: Floats, counts: Floats | None) -> Floats:
     """Return the columns, or their leading principal axes: all of these would be to a ridge what the columns are."""
     if deviations.shape[1] <= MAX_RELATIVES:
         return deviations
-    _, axes = np.linalg.eigh(_counted(deviations, counts).T @ deviations)
-    return np.asarray(deviations @ axes[:, -MAX_RELATIVES:])
+    values, axes = np.linalg.eigh(_counted(deviations, counts).T @ deviations)
+    return np.asarray(deviations @ axes[:, -separated(values[::-1], MAX_RELATIVES) :])
+
+
+def separated(values: Floats, most: int) -> int:
+    """Return how many leading directions to keep, at most so many: never one of two that are equally strong, of which
+    rounding would decide which one comes first.
+
+    values: the strengths, the largest first.
+
+    >>> separated(np.array([3.0, 2.0, 1.0]), 2), separated(np.array([3.0, 2.0, 2.0]), 2)
+    (2, 1)
+    """
+    kept = min(len(values), most)
+    while 1 < kept < len(values) and values[kept - 1] - values[kept] <= ALIKE * values[0]:
+        kept -= 1
+    return kept
 
 
 def _axes(loadings: Floats, votes: Floats) -> tuple[Floats, Floats, Floats]:

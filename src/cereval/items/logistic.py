@@ -14,24 +14,32 @@ def expit(logits: Floats) -> Floats:
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)))
 
 
+MOST_STEPS = 30
+CONVERGED = 1e-7
+"""A Newton step shorter than this is the last: the next one would be of the order of its square, so that machines which
+round differently, and may stop a step apart, agree to 1e-12."""
+SLACK = 1e-9
+"""A step may raise the loss by this share of it: far more than rounding does, so that rounding decides no step."""
+
+
 def posterior_mode(
     rows: Floats, scores: Floats, prior: Design, start: Floats, counts: Floats | float = 1.0
 ) -> Floats:
-    """Take damped Newton steps on the penalised logistic loss, which is convex; counts: how often each row counts."""
-    at = start
-    loss = _loss(rows, scores, prior, at, counts)
-    for _ in range(30):
+    """Take Newton steps, halved while they raise the penalised logistic loss, to the minimum of this convex function.
+
+    counts: how often each row counts.
+    """
+    at, loss = start, _loss(rows, scores, prior, start, counts)
+    for _ in range(MOST_STEPS):
         fitted = expit(rows @ at)
         slope = rows.T @ (counts * (fitted - scores)) + prior.precision * (at - prior.mean)
         step = -np.linalg.solve(_curvature(rows, fitted, prior, counts), slope)
-        size = 1.0
-        while (reached := _loss(rows, scores, prior, at + size * step, counts)) > loss and size > 1e-4:
-            size /= 2.0
-        if reached > loss:
-            break
-        at, gained, loss = at + size * step, loss - reached, reached
-        if gained < 1e-6:
-            break
+        if np.abs(step).max() < CONVERGED:
+            return np.asarray(at + step)
+        most = loss + SLACK * (1.0 + abs(loss))
+        while (reached := _loss(rows, scores, prior, at + step, counts)) > most:
+            step /= 2.0
+        at, loss = at + step, reached
     return at
 
 

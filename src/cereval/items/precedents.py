@@ -57,7 +57,8 @@ def precedented(design: Design, table: Floats, votes: Floats, counts: Floats | N
     # Copies among models that are always right, or always wrong, cannot be told: none of them counts.
     varied = np.flatnonzero(np.nanmax(table, axis=0) > np.nanmin(table, axis=0))
     asked = np.isfinite(table[:, varied]).sum(axis=0) >= min(LEAST_ASKED, len(table))
-    if votes[varied][asked].sum() < FEWEST:
+    # Thirds that should add up to a whole may fall short of it by a rounding error.
+    if votes[varied][asked].sum() < FEWEST - 1e-6:
         return None
     models = varied[_spaced(len(varied), MOST_MODELS)]
     weights = np.ones(len(table)) if counts is None else counts
