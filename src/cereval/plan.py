@@ -32,7 +32,7 @@ MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
 
-LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt", "nonce", "cells", "engine")
+LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt", "nonce", "engine")
 """Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
 
 WIDEN = "widen"
@@ -52,7 +52,6 @@ class Plan:
     (`after`). kind: the kind of question, where the other fields do not tell (`cereval.kinds`). seed_source:
     `drawn` where nobody chose the seed. attempt: how often the very same plan was carried out before, afresh.
     nonce: random, of a plan that was sealed before its first call: hides the seed in the seal's commitment.
-    cells: items that are alike share a forecast, as large pools need it.
     engine: the revision that decides draws and bets; the first did not name itself (0).
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
@@ -82,7 +81,6 @@ class Plan:
     seed_source: str = ""
     attempt: int = 0
     nonce: str = ""
-    cells: bool = False
     engine: int = 0
 
     def _repr_html_(self) -> str:
@@ -140,7 +138,7 @@ class Plan:
     @property
     def request(self) -> str:
         """Name what was asked for, whatever was known or drawn at the time: a repeated command has the same."""
-        bare = replace(self, history={}, side_information=(), attempt=0, cells=False, engine=0)
+        bare = replace(self, history={}, side_information=(), attempt=0, engine=0)
         return (replace(bare, seed=0, seed_source=DRAWN) if self.seed_drawn else bare).run_id
 
 
@@ -151,7 +149,6 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("side_information", "tasks"), (list, tuple)),
     **dict.fromkeys(("n_items", "seed", "attempt", "engine"), (int,)),
     "confidence": (float, int),
-    "cells": (bool,),
     "max_calls": (int, type(None)),
 }
 """What each field of a plan is: one that was read may come from anybody."""
@@ -162,7 +159,7 @@ def _check_types(given: Mapping[str, Any]) -> None:
     if missing:
         raise InvalidInput("plan", f"one with the field {missing[0]}", sorted(given))
     for name, value in given.items():
-        if not isinstance(value, _KINDS[name]) or isinstance(value, bool) is not (name == "cells"):
+        if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
             raise InvalidInput(f"{name} of the plan", f"of the kind {_KINDS[name][0].__name__}", value)
         allowed, fits = _PARTS.get(name, ("", None))
         if fits is not None and not fits(value):

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from cereval.certificate.audit.base import Audit
 from cereval.certificate.base import chained, digest, ordered
 from cereval.certificate.seal import Seal, certificate_departures, known_of, provenance
-from cereval.errors import CerevalError, shown
+from cereval.errors import CerevalError, LogMismatch, shown
 from cereval.kinds import formats
 from cereval.kinds.base import ALWAYS, Kind
 from cereval.plan import MOST_ITEMS, Known, Plan, digest_of
@@ -288,7 +288,8 @@ class _Checks:
         changes = tuple(Change(**change) for change in certificate.get("changes", ()))
         results = {number: self.kind.scores(entry) for number, entry in enumerate(entries)}
         drawn = max([len(entries), *(change.drawn for change in changes)])
-        self.session, draws = self.kind.retold(certificate, Log(results, drawn, changes), self._tell)
+        log = Log(results, drawn, changes, self.kind.draws(entries), again=True)
+        self.session, draws = self.kind.retold(certificate, log, self._tell)
         if self.audit is None:
             self.audit = self._audit(self.session)
         for number, (draw, entry) in enumerate(zip(draws, entries, strict=False)):
@@ -353,7 +354,7 @@ def _outcome(check: Callable[[], str | None]) -> tuple[str | None, str | None]:
     """Return why a check failed, if it did, and what it says it checked."""
     try:
         return None, check()
-    except WrongError as wrong:
+    except (WrongError, LogMismatch) as wrong:
         return str(wrong), None
     except (
         CerevalError,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.items.design import Design, intercept
-from cereval.items.history import deviation, separated, summarise
+from cereval.items.history import separated, summarise
 from cereval.items.pool import Pool
 from cereval.items.precedents import precedented
 
@@ -23,26 +23,24 @@ GOLDEN = 0.6180339887498949
 PRECEDENTS = "precedents"
 
 
-def history_designs(
-    table: Floats, counts: Floats | None = None, *, precedents: bool = False
-) -> dict[str, Design]:
+def history_designs(table: Floats, *, precedents: bool = False) -> dict[str, Design]:
     """Return the past's easiness alone, bent, and with factors or relatives: from the most to the least prejudiced
     expert. With `precedents`, also what many past models made of all that.
 
     The slope's prior mean is 1 on the logit scale: a new model is an average past model, shifted.
     """
-    traits = summarise(table, counts)
-    scale = deviation(traits.easiness, counts)
+    traits = summarise(table)
+    scale = float(traits.easiness.std())
     if scale == 0.0:
         return {}
-    standard = (traits.easiness - np.average(traits.easiness, weights=counts)) / scale
+    standard = (traits.easiness - traits.easiness.mean()) / scale
     line = replace(intercept(len(table)).beside(Design.of(standard[:, None], 2.0, scale)), past=True)
     bend = Design.of((standard[:, None] ** 2 - 1.0) / 2.0, 2.0)
     designs = {"easiness": line, "bent": line.beside(bend)}
     designs["factors"] = line.beside(Design.of(traits.factors, 4.0))
     designs["bent factors"] = line.beside(bend).beside(Design.of(traits.factors, 10.0))
     designs["relatives"] = line.beside(Design.of(traits.relatives, 10.0))
-    learnt = precedented(designs["bent factors"], traits.table, traits.votes, counts) if precedents else None
+    learnt = precedented(designs["bent factors"], traits.table, traits.votes) if precedents else None
     return designs if learnt is None else {**designs, PRECEDENTS: learnt}
 
 
@@ -113,7 +111,7 @@ def designs(pool: Pool, *, precedents: bool = False) -> dict[str, Design]:
     ['easiness', 'bent', 'factors', 'bent factors', 'relatives', 'groups', 'history and groups']
     """
     past = pool.history
-    found = {} if past is None else history_designs(past, pool.counts, precedents=precedents)
+    found = {} if past is None else history_designs(past, precedents=precedents)
     local: dict[str, Design] = {}
     if pool.groups is not None and int(pool.groups.max()) > 0:
         local["groups"] = group_design(pool.groups)

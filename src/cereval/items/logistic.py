@@ -22,38 +22,33 @@ SLACK = 1e-9
 """A step may raise the loss by this share of it: far more than rounding does, so that rounding decides no step."""
 
 
-def posterior_mode(
-    rows: Floats, scores: Floats, prior: Design, start: Floats, counts: Floats | float = 1.0
-) -> Floats:
-    """Take Newton steps, halved while they raise the penalised logistic loss, to the minimum of this convex function.
-
-    counts: how often each row counts.
-    """
-    at, loss = start, _loss(rows, scores, prior, start, counts)
+def posterior_mode(rows: Floats, scores: Floats, prior: Design, start: Floats) -> Floats:
+    """Take Newton steps, halved while they raise the penalised logistic loss, to the minimum of it: it is convex."""
+    at, loss = start, _loss(rows, scores, prior, start)
     for _ in range(MOST_STEPS):
         fitted = expit(rows @ at)
-        slope = rows.T @ (counts * (fitted - scores)) + prior.precision * (at - prior.mean)
-        step = -np.linalg.solve(_curvature(rows, fitted, prior, counts), slope)
+        slope = rows.T @ (fitted - scores) + prior.precision * (at - prior.mean)
+        step = -np.linalg.solve(_curvature(rows, fitted, prior), slope)
         if np.abs(step).max() < CONVERGED:
             return np.asarray(at + step)
         most = loss + SLACK * (1.0 + abs(loss))
-        while (reached := _loss(rows, scores, prior, at + step, counts)) > most:
+        while (reached := _loss(rows, scores, prior, at + step)) > most:
             step /= 2.0
         at, loss = at + step, reached
     return at
 
 
-def posterior_covariance(rows: Floats, prior: Design, at: Floats, counts: Floats | float = 1.0) -> Floats:
+def posterior_covariance(rows: Floats, prior: Design, at: Floats) -> Floats:
     """Return the covariance of the normal law that has the posterior's curvature at its mode (Laplace)."""
-    return np.asarray(np.linalg.inv(_curvature(rows, expit(rows @ at), prior, counts)))
+    return np.asarray(np.linalg.inv(_curvature(rows, expit(rows @ at), prior)))
 
 
-def _curvature(rows: Floats, fitted: Floats, prior: Design, counts: Floats | float) -> Floats:
-    certainty = counts * np.maximum(fitted * (1.0 - fitted), 1e-6)
+def _curvature(rows: Floats, fitted: Floats, prior: Design) -> Floats:
+    certainty = np.maximum(fitted * (1.0 - fitted), 1e-6)
     return np.asarray((rows.T * certainty) @ rows + np.diag(prior.precision))
 
 
-def _loss(rows: Floats, scores: Floats, prior: Design, at: Floats, counts: Floats | float) -> float:
+def _loss(rows: Floats, scores: Floats, prior: Design, at: Floats) -> float:
     logits = rows @ at
-    fit = (counts * np.logaddexp(0.0, logits)).sum() - (counts * scores) @ logits
+    fit = np.logaddexp(0.0, logits).sum() - scores @ logits
     return float(fit + 0.5 * prior.precision @ (at - prior.mean) ** 2)

@@ -58,8 +58,6 @@ class Kind(ABC):
     packed: ClassVar[bool] = False
     """Whether the answers of two models are kept as one (comparisons of the first version)."""
     goal_may_change: ClassVar[bool] = False
-    crowds: ClassVar[bool] = False
-    """Whether items of large pools that are alike share a forecast (`items.cells`)."""
     first_seed: ClassVar[int | None] = 0
     """The seed that the first version took where none was given; None: it drew one."""
 
@@ -161,6 +159,10 @@ class Kind(ABC):
     def entry(self, draw: Draw, scores: Scored) -> dict[str, Any]:
         """Return one result in the log of a certificate."""
         return {"item": draw.item, "probability": draw.probability, "score": scores[0]}
+
+    def draws(self, log: Sequence[Mapping[str, Any]]) -> dict[int, Draw]:
+        """Return the draws in the log of a certificate, by number, which the session is to follow."""
+        return {number: Draw(number, entry["item"], entry["probability"]) for number, entry in enumerate(log)}
 
     def scores(self, entry: Mapping[str, Any]) -> Scored:
         """Return the scores in an entry of a log."""

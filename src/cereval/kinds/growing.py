@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from cereval.errors import InvalidInput, Misuse, StoreError
+from cereval.errors import InvalidInput, LogMismatch, Misuse, StoreError
 from cereval.goals import Estimate
 from cereval.kinds.base import Earlier, Kind
 from cereval.plan import Known, Plan
@@ -48,13 +48,15 @@ class GrowingData(Kind):
                 engine=plan.revision,
             )
             return _limited(first.last, plan.max_calls)
-        before, log, stored = earlier(after)
+        before, log, _ = earlier(after)
         version = self.session(before, known, earlier)
-        if replayed(version, log) != stored:
+        try:
+            replayed(version, log)
+        except LogMismatch as error:
             raise StoreError(
-                f"the draws of run {after} cannot be decided again: it was made by another version of "
-                "cereval, or its database was changed; use the version that its certificate names"
-            )
+                f"the stored draws of run {after} do not fit its plan ({error}): the database was changed, or the run "
+                "was made by another engine; start the data set anew, the answers that are there are used"
+            ) from None
         version.whole.extend(size)
         return _limited(version.whole.last, plan.max_calls)
 

@@ -76,6 +76,10 @@ class Rank(Kind):
     def entry(self, draw: Draw, scores: Scored) -> dict[str, Any]:
         return {"model": draw.model, "item": draw.item, "score": scores[0]}
 
+    def draws(self, log: Sequence[Mapping[str, Any]]) -> dict[int, Draw]:  # noqa: ARG002
+        """Return none: the shared order is drawn again from the seed, and each entry held against it."""
+        return {}
+
     def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:  # noqa: ARG002
         assert isinstance(session, RankSession)
         history = session.pool.history

@@ -17,8 +17,9 @@ from cereval.items.spread import draw_weights, expected_level, expected_squares,
 from cereval.items.temper import temper
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
+from cereval.methods.drawing import draw_with_replacement, draw_without_replacement
 from cereval.methods.effect import effect_note, uniform_calls
-from cereval.methods.uniform import successive_sample
+from cereval.randomness import generator
 from cereval.records import Draw
 from cereval.stats.increments import Outlook
 
@@ -100,16 +101,6 @@ def tuning_for(pool: Pool, engine: int) -> Tuning:
     return (cautious if pool.history is None else bold).of_engine(engine)
 
 
-def entropy(setting: Setting) -> list[int]:
-    """Return what the draws are drawn from: the seed and, where there is history, the history.
-
-    A past run with the same seed would have drawn in the same order: which of its answers are in the history would
-    tell a forecast which items come next, and the increments would be biased. So other histories, other draws.
-    """
-    plain = [setting.seed, 2]
-    return plain if setting.pool.history is None else [*plain, int(setting.pool.fingerprint()[:16], 16)]
-
-
 class Active(CertifiedMethod):
     """Draw in blocks; each block is drawn with a forecast made a whole block earlier.
 
@@ -127,7 +118,7 @@ class Active(CertifiedMethod):
         super().__init__(setting, tuning or tuning_for(setting.pool, setting.engine))
         self._predictor = predictor or predictor_for(setting.pool, setting.engine)
         self._pace = pace_for(setting, self._predictor)
-        self._rng = np.random.default_rng(entropy(setting))
+        self._past = setting.pool.history_digest()
         self._starts = [0]
         self._weights: dict[int, Floats] = {}
         self._forecasts: dict[int, Forecast] = {}
@@ -159,7 +150,7 @@ class Active(CertifiedMethod):
         if self._fitted < max(block, 1):
             return False
         weights = self._block_weights(block)
-        items, chances = self._sample(weights, self._block_size(block))
+        items, chances = self._sample(block, weights)
         if not len(items):
             return False
         self._weights[block] = weights
@@ -172,14 +163,20 @@ class Active(CertifiedMethod):
     def _block_size(self, block: int) -> int:  # noqa: ARG002
         return max(self._pace.first, int(self._pace.growth * len(self._order)))
 
-    def _sample(self, weights: Floats, size: int) -> tuple[NDArray[np.int64], Floats]:
+    def _sample(self, block: int, weights: Floats) -> tuple[NDArray[np.int64], Floats]:
+        """Draw a block from random numbers of its own.
+
+        They depend on the history too. A past run with the same seed would have drawn in the same order: which of its
+        answers are in the history would tell a forecast which items come next, and the increments would be biased.
+        """
+        start, size = len(self._order), self._block_size(block)
+        rng = generator("active draws", self.setting.seed, self._past, block)
+        log = self.log[start : start + size]
         if self.tally.replacement:
-            chances = weights / weights.sum()
-            items = self._rng.choice(len(weights), size=size, p=chances)
-            return items, chances[items]
+            return draw_with_replacement(rng, weights, size, log, again=self.again)
         if not weights.any():
             return np.empty(0, dtype=np.int64), np.empty(0)
-        items, chances = successive_sample(self._rng, weights, size)
+        items, chances = draw_without_replacement(rng, weights, size, log, again=self.again)
         self._drawn[items] = True
         return items, chances
 

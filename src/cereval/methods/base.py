@@ -6,12 +6,14 @@ Obligations of every method
 2. Results come in draw order. A failed call arrives as `low = 0, high = 1`: it may only widen the interval.
 3. `interval` lies inside [0, 1], is never NaN, and may be read at any time.
 4. `guarantee` is no stronger than the theorem in the method's docstring.
-5. No IO, no clock, no global random state.
+5. Where there is a log (`follow`), it decides: draws and probabilities are taken from it (`methods.drawing`).
+6. No IO, no clock, no global random state.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -47,7 +49,7 @@ class Aim:
 class Setting:
     """Hold all that a method may know before the first answer.
 
-    cells: items that are alike share a forecast. engine: the revision whose rules it plays by.
+    engine: the revision whose rules it plays by.
     """
 
     pool: Pool
@@ -56,7 +58,6 @@ class Setting:
     seed: int
     aim: Aim
     engine: int = ENGINE
-    cells: bool = False
 
 
 def known_engine(engine: int | None) -> int:
@@ -73,6 +74,14 @@ class Method(ABC):
 
     name: ClassVar[str]
     guarantee: ClassVar[Guarantee]
+    log: tuple[Draw, ...] = ()
+    """The draws that were made before: they are taken in place of deciding them."""
+    again: bool = False
+    """Whether the log is checked: the draws have to be those that the seed leads to."""
+
+    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
+        """Take a log, before the first draw."""
+        self.log, self.again = tuple(log), again
 
     @abstractmethod
     def next_draw(self) -> Draw | None:

@@ -200,8 +200,13 @@ class CertifiedMethod(Method):
     def _play(self, draw: Draw, low: float, high: float) -> None:
         prospect = self.tally.prospect()
         self._stake(prospect)
-        increment = self.tally.settle(draw.item, low, high)
+        increment = self.tally.settle(draw.item, low, high, self._chance(draw))
         self._settle(prospect, increment)
+
+    def _chance(self, draw: Draw) -> float | None:
+        """Return the probability that the draw was made with, as the log has it; None where the weights state it: a
+        population is sampled in the order of one permutation, each item as if drawn anew."""
+        return None if self.setting.target == "population" else draw.probability
 
     def prepare(self, draw: Draw) -> None:
         """Take a new outlook, where there is one, before a result is booked. Sees no score of `draw`."""

@@ -64,7 +64,7 @@ class Follower(CertifiedMethod):
         """Return None: the draws are the session's."""
         return None
 
-    def follow(self, draw: Draw, low: float, high: float) -> None:
+    def take(self, draw: Draw, low: float, high: float) -> None:
         """Take a draw of the session that fell into this task."""
         self.observe(Draw(self.consumed, self._places[draw.item], draw.probability), low, high)
         self.failures += low < high
@@ -78,6 +78,9 @@ class Follower(CertifiedMethod):
         A task that is not drawn from keeps its old outlook: without a draw nothing is played.
         """
         self._coming = outlook
+
+    def _chance(self, draw: Draw) -> None:
+        """Return None: the draw's probability is that among the items of all tasks."""
 
     def prepare(self, draw: Draw) -> None:  # noqa: ARG002
         outlook, self._coming = self._coming, None

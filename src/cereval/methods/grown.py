@@ -6,13 +6,16 @@ Guarantee: `anytime`, for all versions at once (see `stats.grown` for the theore
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from cereval.methods.base import Method
 from cereval.methods.certified import Tuning
+from cereval.methods.drawing import draw_order
+from cereval.randomness import generator
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.grown import EMPTY, SLACK, Allocation, Course, Ladder, Side
 from cereval.stats.increments import Tally
@@ -71,11 +74,18 @@ class Grown(Method):
         self.tally = Tally(np.full(new, 1 / new), replacement=False)
         self.clock = expecting(standing)
         self._expected = self.clock.total
-        self._order = np.random.default_rng([terms.seed, 6, number]).permutation(new)
+        self._number = number
+        self._order = draw_order(generator("growing data", terms.seed, number), new, ())
         self._drawn = 0
         self._told = 0
         self._low, self._high = RunningSum(), RunningSum()
         self._interval = self._found()
+
+    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
+        super().follow(log, again=again)
+        rng, first = generator("growing data", self.terms.seed, self._number), self.before.size
+        new = [replace(draw, item=draw.item - first) for draw in log]
+        self._order = draw_order(rng, self.new, new, again=again)
 
     def next_draw(self) -> Draw | None:
         if self._drawn == self.new:

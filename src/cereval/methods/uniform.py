@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from cereval.methods.base import Setting
 from cereval.methods.certified import MERGING, PATIENT, CertifiedMethod, Tuning
+from cereval.methods.drawing import as_logged, draw_order, draw_with_replacement, draw_without_replacement
+from cereval.randomness import generator
 from cereval.records import Draw
 
 CHUNK = 1024
@@ -61,8 +64,11 @@ class Uniform(CertifiedMethod):
 
     def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
         super().__init__(setting, tuning)
-        self._rng = np.random.default_rng([setting.seed, 1])
         self._drawn = 0
+        self._order, self._chances = self._first_chunk()
+
+    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
+        super().follow(log, again=again)
         self._order, self._chances = self._first_chunk()
 
     @classmethod
@@ -80,23 +86,20 @@ class Uniform(CertifiedMethod):
         return Draw(index, int(self._order[index]), float(self._chances[index]))
 
     def _first_chunk(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        rng, pool = generator("uniform draws", self.setting.seed), self.setting.pool
         if self.setting.target == "expected":
-            return self._fresh()
-        weights = self.setting.pool.weights
-        if weights is None:
-            size = self.setting.pool.size
-            return self._rng.permutation(size), 1.0 / np.arange(size, 0, -1)
-        return successive_sample(self._rng, weights, int(np.count_nonzero(weights)))
-
-    def _fresh(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        shares = self.setting.pool.shares()
-        ends = np.cumsum(shares)
-        points = self._rng.uniform(size=CHUNK) * ends[-1]
-        items = np.minimum(np.searchsorted(ends, points, side="right"), len(shares) - 1)
-        return items.astype(np.int64), shares[items]
+            return draw_with_replacement(rng, pool.shares(), CHUNK, self.log[:CHUNK], again=self.again)
+        if pool.weights is not None:
+            count = int(np.count_nonzero(pool.weights))
+            return draw_without_replacement(rng, pool.weights, count, self.log, again=self.again)
+        order = draw_order(rng, pool.size, self.log, again=self.again)
+        return order, as_logged(1.0 / np.arange(pool.size, 0, -1), self.log)
 
     def _extend(self) -> None:
-        items, chances = self._fresh()
+        """Draw another chunk with replacement."""
+        start = len(self._order)
+        rng, log = generator("uniform draws", self.setting.seed, start), self.log[start : start + CHUNK]
+        items, chances = draw_with_replacement(rng, self.setting.pool.shares(), CHUNK, log, again=self.again)
         self._order = np.concatenate((self._order, items))
         self._chances = np.concatenate((self._chances, chances))
 
@@ -106,29 +109,3 @@ class Hedged(Uniform):
 
     name: ClassVar[str] = "hedged"
     hedged: ClassVar[bool] = True
-
-
-def successive_sample(
-    rng: np.random.Generator, weights: NDArray[np.float64], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the first `count` items drawn one after the other, each with chance w / (sum of the w left).
-
-    The exponential race: give item i the arrival time E_i / w_i with E_i standard exponential; the next to
-    arrive among those left is i with chance w_i / sum w, by the memoryless property (Rosen 1997). One partial sort.
-
-    >>> items, chances = successive_sample(np.random.default_rng(0), np.array([0.2, 0.0, 0.8]), 2)
-    >>> sorted(items.tolist()), float(chances[-1])
-    ([0, 2], 1.0)
-    """
-    positive = np.flatnonzero(weights > 0)
-    arrivals = rng.standard_exponential(len(positive)) / weights[positive]
-    count = min(count, len(positive))
-    first = (
-        np.argpartition(arrivals, count - 1)[:count] if count < len(positive) else np.arange(len(positive))
-    )
-    first = first[np.argsort(arrivals[first], kind="stable")]
-    items = positive[first]
-    chosen = weights[items]
-    rest = float(np.delete(weights[positive], first).sum())
-    left = np.cumsum(chosen[::-1])[::-1] + rest
-    return items.astype(np.int64), np.minimum(chosen / left, 1.0)

@@ -9,9 +9,9 @@ from typing import Any
 from cereval.datasets.base import Item
 from cereval.datasets.large import FileItems
 from cereval.datasets.read import read_dataset
-from cereval.items.cells import ALONE
 from cereval.kinds import kind_of
 from cereval.kinds.base import Kind
+from cereval.methods.registry import MOST_FORECAST
 from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.runner.past import past_of, past_table
 from cereval.store.base import Run, Store
@@ -65,8 +65,7 @@ def _informed(plan: Plan, items: Sequence[Item], past: Mapping[str, int]) -> Pla
     kind = kind_of(plan)
     names = ["groups"] if _groups(kind, plan, items) is not None else []
     names += ["history"] if past else []
-    cells = kind.crowds and bool(names) and plan.n_items > ALONE
-    return replace(plan, side_information=tuple(names), history=dict(sorted(past.items())), cells=cells)
+    return replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))
 
 
 def _with_parts_of_its_own(plan: Plan, store: Store, too_old: str) -> Plan:
@@ -130,7 +129,7 @@ def _begun_in_memory(plan: Plan, items: Sequence[Item], store: Store) -> list[Pl
 def learns(plan: Plan) -> bool:
     """Tell whether the method looks at side information: for the others none is gathered."""
     return plan.method in ("active", "partition", "oracle", "cer-eval", "pairs") or (
-        plan.method == "auto" and plan.target != "population"
+        plan.method == "auto" and plan.target != "population" and plan.n_items <= MOST_FORECAST
     )
 
 

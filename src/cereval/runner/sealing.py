@@ -25,7 +25,7 @@ NONCE_BYTES = 32
 KEY_LIMIT = 64 * 1024
 READABLE = 0o644
 """A seal is there to be shown."""
-DECIDED_LATER = ("side_information", "history", "cells", "attempt", "seed_source", "data_name", "engine")
+DECIDED_LATER = ("side_information", "history", "attempt", "seed_source", "data_name", "engine")
 """Fields that a command line does not fix: the seal's are taken. A file may have moved: its content counts."""
 
 

@@ -1,4 +1,4 @@
-"""Start a run, before its first call: create it, or replay its past."""
+"""Start a run, before its first call: create it, or replay its past, in which nothing is decided again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item
 from cereval.datasets.large import OnDisk, hash_of
-from cereval.errors import CerevalError, Misuse, StoreError, shown
+from cereval.errors import CerevalError, LogMismatch, StoreError, shown
 from cereval.goals import in_words
 from cereval.kinds import kind_of
 from cereval.kinds.base import Earlier, Kind
@@ -192,13 +192,14 @@ def _retold(
 ) -> list[Draw]:
     """Tell a session what its models have answered; return the draws that it decided.
 
-    Where draws are numbered by places of their own, they are decided again as far as the answers go.
+    The draws are those in the store. Where they are numbered by places of their own, which model is asked next is found
+    again as far as the answers go.
     """
     log = _VoiceLog(session, voices, changes)
     try:
         draws = list(replayed(session, log, teller))
-    except Misuse as error:
-        raise StoreError(other_engine(plan, str(error))) from None
+    except LogMismatch as error:
+        raise StoreError(does_not_fit(plan, str(error))) from None
     if type(session).place is not AskTell.place:
         draws += _follow(session, voices, teller)
     for draw in draws:
@@ -214,7 +215,9 @@ class _VoiceLog(Log):
 
     def __init__(self, session: AskTell, voices: Sequence[Voice], changes: Sequence[Change]) -> None:
         placed = type(session).place is not AskTell.place
-        super().__init__({}, 0 if placed else max(len(voice.stored) for voice in voices), tuple(changes))
+        drawn = 0 if placed else max(len(voice.stored) for voice in voices)
+        draws = {place: draw for voice in voices for place, draw in voice.stored.items()}
+        super().__init__({}, drawn, tuple(changes), draws)
         object.__setattr__(self, "session", session)
         object.__setattr__(self, "voices", voices)
 
@@ -242,16 +245,17 @@ def check_stored(session: AskTell, voices: Sequence[Voice], draw: Draw, plan: Pl
     place = session.place(draw)
     for model in draw.models if len(voices) > 1 else (0,):
         there = voices[model].stored.get(place)
-        if there is not None and (there.item, there.probability) != (draw.item, draw.probability):
-            raise StoreError(other_engine(plan, f"draw {place} is item {there.item}, not {draw.item}"))
+        if there is not None and there.item != draw.item:
+            found = f"draw {place} has item {there.item}, where item {draw.item} is asked"
+            raise StoreError(does_not_fit(plan, found))
 
 
-def other_engine(plan: Plan, reason: str) -> str:
-    """Return what is said of a run whose draws cannot be decided again, with what is still possible."""
+def does_not_fit(plan: Plan, reason: str) -> str:
+    """Return what is said of a run whose stored draws are not those of its plan, with what is still possible."""
     return (
-        f"the draws of run {plan.run_id} cannot be decided again ({reason}): it was made by another engine than "
-        f"this one ({ENGINE}), or its database was changed; nothing was asked, its answers are kept. Go on with the "
-        "version of cereval that its certificate names, or start a new run (another --seed), which may learn from it"
+        f"the stored draws of run {plan.run_id} do not fit its plan ({reason}): the database was changed, or the run "
+        f"was made by another engine than this one ({ENGINE}). Nothing was asked. Start a new run with another --seed: "
+        "it uses the answers that are there"
     )
 
 
@@ -262,7 +266,8 @@ def reader(store: Store) -> Earlier:
         plan = Plan.from_dict(store.run(run_id).plan)
         draws = _stored(plan, store)
         results = {answer.draw: (answer.score,) for answer in store.answers(run_id, texts=False)}
-        return plan, Log(results, len(draws), changes_of(store, run_id)), draws
+        stored = {draw.index: draw for draw in draws}
+        return plan, Log(results, len(draws), changes_of(store, run_id), stored), draws
 
     return read
 

@@ -353,7 +353,12 @@ class Growing:
             "seed": self.seed,
             **naming_engine(self.revision),
             "versions": [
-                {"n_new": part.new, "scores": [score for _, (score,) in part.log]} for part in self._parts
+                {
+                    "n_new": part.new,
+                    "items": [draw.item for draw, _ in part.log],
+                    "scores": [score for _, (score,) in part.log],
+                }
+                for part in self._parts
             ],
         }
 
@@ -370,14 +375,16 @@ class Growing:
             engine=state.get("engine", 1),
             **{key: state[key] for key in ("confidence", "target", "seed")},
         )
-        session._retell(first["scores"])
+        session._retell(first)
         for version in others:
             session.extend(version["n_new"])
-            session._retell(version["scores"])
+            session._retell(version)
         return session
 
-    def _retell(self, scores: Sequence[float | None]) -> None:
-        for score in scores:
+    def _retell(self, version: Mapping[str, Any]) -> None:
+        """Tell the last version what a state says of it."""
+        self.last.follow({place: Draw(place, item, 0.0) for place, item in enumerate(version["items"])})
+        for score in version["scores"]:
             (draw,) = self.ask(1)
             tell(self.last, draw, (score,))
 

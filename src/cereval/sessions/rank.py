@@ -33,9 +33,11 @@ from cereval.goals.estimate import checked_confidence
 from cereval.goals.rank import Order, RankGoal
 from cereval.items.disagreement import NOISE, expected_squares, race_weights
 from cereval.items.pool import Pool
+from cereval.methods.drawing import draw_order, draw_without_replacement
 from cereval.pictures import Part
+from cereval.randomness import generator
 from cereval.records import Certified, Draw, Stopped, Table
-from cereval.sessions.base import AskTell, naming_engine, whole
+from cereval.sessions.base import AskTell, first_of, naming_engine, whole
 from cereval.sessions.claims import Bools, PairClaims, Pairs, read
 from cereval.sessions.order import Diagram
 from cereval.sessions.replay import check_same_order, drive
@@ -183,17 +185,16 @@ class Rounds:
 
     low, high: where each score lies, places in the order x models.
 
-    >>> rounds = Rounds(items=30, models=2, seed=0)
+    >>> rounds = Rounds(np.arange(30), models=2)
     >>> wanted = np.array([[False, True], [True, False]])
     >>> draws = rounds.planned(wanted, first=0)
     >>> len(draws), [draw.model for draw in draws[:4]], rounds.place_of(draws[2])
     (16, [0, 1, 0, 1], 1)
     """
 
-    def __init__(
-        self, items: int, models: int, seed: int, share: int = ROUND_SHARE, race: Race | None = None
-    ) -> None:
-        self.order = np.random.default_rng(seed).permutation(items) if race is None else race.order
+    def __init__(self, order: Ints, models: int, share: int = ROUND_SHARE, race: Race | None = None) -> None:
+        items = len(order)
+        self.order = order
         self.chances = 1 / np.arange(items, 0, -1) if race is None else race.chances
         self.prefix = np.zeros(models, dtype=np.int64)
         self.low, self.high = np.zeros((items, models)), np.zeros((items, models))
@@ -291,13 +292,21 @@ class RankSession(AskTell):
         self.goal = _checked_goal(Order() if goal is None else goal)
         self.confidence = checked_confidence(confidence)
         super().__init__(Draws(None), None if budget is None else whole("budget", budget, 1))
+        self._pairs = Pairs(len(self.models), *self.goal.pairs(len(self.models)))
+        self._begin(())
+
+    def follow(self, log: Mapping[int, Draw], *, again: bool = False) -> None:  # noqa: ARG002
+        """Take the items that stand at the first places of the shared order."""
+        self._begin(first_of(log))
+
+    def _begin(self, log: Sequence[Draw]) -> None:
+        """Draw the shared order, which begins with the items of a log, and plan the first round."""
         round_share = FIRST_ROUND_SHARE if self.revision < 3 else ROUND_SHARE
-        self._race = _race(self.pool, self.seed)
-        self._rounds = Rounds(self.n_items, len(self.models), self.seed, round_share, self._race)
+        order, self._race = _draw_order(self.pool, self.seed, log)
+        self._rounds = Rounds(order, len(self.models), round_share, self._race)
         self._round: Iterator[Draw] = iter(())
         self._planned, self._first_budget = 0, self.budget
         self._ends = self._rounds.prefix.copy()
-        self._pairs = Pairs(len(self.models), *self.goal.pairs(len(self.models)))
         self._open_games()
         self._check_stop()
 
@@ -481,17 +490,19 @@ class RankSession(AskTell):
         }
 
 
-def _race(pool: Pool, seed: int) -> Race | None:
-    """Return the order that past models ask for; None: the uniform one.
+def _draw_order(pool: Pool, seed: int, log: Sequence[Draw]) -> tuple[Ints, Race | None]:
+    """Return the shared order, and the race that it comes from where past models say which items to ask sooner.
 
-    Other histories, other clocks: an earlier ranking with the same seed would have asked by the same clocks, and which
-    of its answers are in the history would say which items come next (see `methods.active.entropy`).
+    Other histories, other random numbers: an earlier ranking with the same seed would have asked in the same order, and
+    which of its answers are in the history would say which items come next (see `methods.active`).
     """
     squares = expected_squares(pool.history)
+    rng = generator("ranking", seed, "" if squares is None else pool.history_digest())
     if squares is None:
-        return None
-    entropy = [seed, int(pool.fingerprint()[:16], 16)]
-    return Race.drawn(race_weights(squares), NOISE + (1 - NOISE) * squares, entropy)
+        return draw_order(rng, pool.size, log), None
+    weights = race_weights(squares)
+    order, _ = draw_without_replacement(rng, weights, pool.size, log)
+    return order, Race.along(order, weights, NOISE + (1 - NOISE) * squares)
 
 
 def _checked_goal(goal: object) -> RankGoal:

@@ -75,8 +75,6 @@ class Case:
     forecasts: Sequence[ForecastSince]
     given_up: bool
     tuning: Tuning
-    of_item: NDArray[np.integer] | None = None
-    """The cell of each item, where forecasts are those of cells."""
 
 
 @dataclass(slots=True)

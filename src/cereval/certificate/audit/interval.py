@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from cereval.certificate.audit.book import AimSince, BeforeResult, Book, Case, Floats, SlowClock
-from cereval.certificate.audit.crowds import book_of
 from cereval.methods.certified import (
     ALIKE,
     BESIDE_SHARE,
@@ -429,7 +428,7 @@ class Audited:
 
 def audit(case: Case) -> Audited:
     """Replay all results through the formulas."""
-    book, clock = book_of(case), SlowClock(counts=case.tuning.counts)
+    book, clock = Book(case), SlowClock(counts=case.tuning.counts)
     threshold = case.aims[0].threshold
     test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)
     table = None if test is not None and not case.tuning.beside else SlowTable(case)

@@ -30,13 +30,13 @@ class SlowRace:
     information: list[float]
 
     @classmethod
-    def of(cls, history: Sequence[Sequence[float]], entropy: Sequence[int]) -> SlowRace | None:
+    def of(cls, history: Sequence[Sequence[float]], rng: np.random.Generator) -> SlowRace | None:
         """Return the race that past scores ask for; None where they do not tell items apart."""
         squares = expected_squares(history)
         if squares is None:
             return None
         weight = levels_of(squares)
-        clocks = np.random.default_rng(entropy).exponential(size=len(weight)).tolist()
+        clocks = rng.exponential(size=len(weight)).tolist()
         order = sorted(range(len(weight)), key=lambda item: clocks[item] / weight[item])
         return cls.along(order, [weight[item] for item in order], [squares[item] for item in order])
 

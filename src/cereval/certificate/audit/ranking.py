@@ -23,6 +23,8 @@ from cereval.certificate.audit.base import Audit, Equal
 from cereval.certificate.audit.race import SlowRace
 from cereval.goals import goal_from_spec
 from cereval.goals.rank import RankGoal, Top
+from cereval.items.pool import Pool
+from cereval.randomness import generator
 from cereval.sessions.base import AskTell
 from cereval.sessions.rank import INTERVALS_SHARE, ORDER_SHARE
 from cereval.stats.means import CAP, CELLS
@@ -51,7 +53,7 @@ class RankingProof:
             self.scores[entry["model"]].append((0.0, 1.0) if score is None else (score, score))
             self.items[entry["model"]].append(entry["item"])
         self.race = self._race(certificate.get("side_information", {}), settings)
-        uniform = np.random.default_rng(settings["seed"]).permutation(self.n_items)
+        uniform = generator("ranking", settings["seed"], "").permutation(self.n_items)
         self.shared = uniform.tolist() if self.race is None else self.race.order
         self._set_levels(settings.get("engine", 1))
         self.wins = cache(self._wins)
@@ -61,7 +63,10 @@ class RankingProof:
         if "history" not in known:
             return None
         history = unpacked("history", known["history"], "<f8", self.n_items, 2)
-        return SlowRace.of(history.tolist(), (settings["seed"], int(settings["side_information"][:16], 16)))
+        rng = generator(
+            "ranking", settings["seed"], Pool.build(self.n_items, history=history).history_digest()
+        )
+        return SlowRace.of(history.tolist(), rng)
 
     def _set_levels(self, engine: int) -> None:
         count = len(self.names)
