@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _KINDS = {
     "part": "cereval.kinds.parts:Part",
-    "packed": "cereval.kinds.packed:PackedPair",
     "compare": "cereval.kinds.compare:Compare",
     "rank": "cereval.kinds.rank:Rank",
     "tasks": "cereval.kinds.tasks:Tasks",

@@ -28,7 +28,7 @@ class EstimateMean(Kind):
     goals: ClassVar[tuple[type, ...]] = MEAN
 
     def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """Return every plan that no other kind claims: those of the first version name no kind."""
+        """Return every plan that no other kind claims."""
         return True
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> Session:  # noqa: ARG002
@@ -44,7 +44,6 @@ class EstimateMean(Kind):
             budget=plan.max_calls,
             seed=plan.seed,
             cells=plan.cells,
-            engine=plan.revision,
         )
         session.models = self.names(plan)
         return session

@@ -18,7 +18,6 @@ from typing import ClassVar, Literal
 from cereval.errors import InvalidInput
 from cereval.items.pool import Pool
 from cereval.records import Draw, Guarantee, Interval
-from cereval.version import ENGINE, ENGINES
 
 Target = Literal["benchmark", "population", "expected"]
 
@@ -47,7 +46,7 @@ class Aim:
 class Setting:
     """Hold all that a method may know before the first answer.
 
-    cells: items that are alike share a forecast. engine: the revision whose rules it plays by.
+    cells: items that are alike share a forecast.
     """
 
     pool: Pool
@@ -55,17 +54,7 @@ class Setting:
     delta: float
     seed: int
     aim: Aim
-    engine: int = ENGINE
     cells: bool = False
-
-
-def known_engine(engine: int | None) -> int:
-    """Return the revision of the engine that a session plays by: the newest, unless an earlier one is asked for."""
-    if engine is None:
-        return ENGINE
-    if isinstance(engine, bool) or engine not in ENGINES:
-        raise InvalidInput("engine", "one of " + ", ".join(map(str, ENGINES)), engine)
-    return int(engine)
 
 
 class Method(ABC):

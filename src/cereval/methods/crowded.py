@@ -35,7 +35,7 @@ class Crowded(Active):
         self._urn = Urn(
             self._cells.of_item, self._cells.counts, self._cells.masses, shares, setting.pool.size
         )
-        super().__init__(setting, tuning, predictor_for(self._cells.pool, setting.engine))
+        super().__init__(setting, tuning, predictor_for(self._cells.pool))
 
     def _new_tally(self) -> Tally:
         pool, cells = self.setting.pool, self._cells

@@ -12,13 +12,14 @@ from typing import ClassVar
 import numpy as np
 
 from cereval.methods.base import Method
-from cereval.methods.certified import Tuning
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.grown import EMPTY, SLACK, Allocation, Course, Ladder, Side
 from cereval.stats.increments import Tally
 from cereval.stats.information import LARGEST_SQUARE, Information
 from cereval.stats.rounding import RunningSum
 
+CAUTION = 1.2
+"""How far horizons err on the far side (see `stats.information`)."""
 EXPECTED = 20
 """How many new items the bets believe to have seen already, with the moments of the old ones."""
 
@@ -48,7 +49,6 @@ class Terms:
     delta: float
     seed: int
     allocation: Allocation = field(default_factory=Allocation)
-    tuning: Tuning = field(default_factory=Tuning)
 
 
 class Grown(Method):
@@ -85,8 +85,8 @@ class Grown(Method):
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
         prospect = self.tally.prospect()
-        tuning, clock = self.terms.tuning, self.clock
-        variance = clock.cautious_variance(tuning.caution, tuning.surprise)
+        clock = self.clock
+        variance = clock.cautious_variance(CAUTION)
         needed = (1 + self.terms.allocation.margin) * variance * self.demand + self._expected
         for side in self.sides:
             side.stake(prospect, clock, needed)
