@@ -165,9 +165,9 @@ def _has_name(model: Any) -> bool:
 
 
 def _is_model(model: Mapping[str, Any]) -> bool:
-    several, sides = model.get("models"), [model[name] for name in ("first", "second") if name in model]
+    several = model.get("models")
     listed = several is None or (isinstance(several, list | tuple) and bool(several))
-    return _has_name(model) and listed and all(map(_has_name, [*(several or ()), *sides])) and len(sides) != 1
+    return _has_name(model) and listed and all(map(_has_name, several or ()))
 
 
 def _is_prompt(prompt: Mapping[str, Any]) -> bool:

@@ -103,6 +103,14 @@ def carried_out(name: str, lines: Sequence[str]) -> Printed:
     return printed
 
 
+def certificate_of(name: str, lines: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Carry out a case in a folder; return the certificate that it writes."""
+    with folder_with_data(folder):
+        carried_out(name, lines)
+        content: dict[str, Any] = read(Path(f"{name}.json"))
+    return content
+
+
 @contextmanager
 def folder_with_data(folder: Path) -> Iterator[Path]:
     """Work in a folder that has the data and the models."""

@@ -77,7 +77,7 @@ def verify(
     refused = refused_at_sight(certificate)
     if refused is not None:
         return refused
-    checks = _Checks(_kind(certificate), certificate, stored)
+    checks = _Checks(formats()[certificate["format"]], certificate, stored)
     try:
         verdict = checks.conclude(explain=explain)
     except MemoryError:
@@ -130,17 +130,6 @@ def _claimed_items(certificate: Mapping[str, Any]) -> int:
         one for size in sizes if type(size) is list for one in size
     ]
     return max((count for count in counts if type(count) is int), default=0)
-
-
-def _kind(certificate: Mapping[str, Any]) -> Kind:
-    """Return the kind of a certificate; where two share a format, the one that claims its plan."""
-    first, *others = formats()[certificate["format"]]
-    if not others:
-        return first
-    plan = certificate.get("plan")
-    shaped = isinstance(plan, Mapping) and isinstance(plan.get("model"), Mapping)
-    claiming = [kind for kind in (first, *others) if shaped and kind.claims(plan)]  # type: ignore[arg-type]
-    return claiming[0] if claiming else others[-1]
 
 
 class _Checks:
