@@ -138,14 +138,12 @@ def sealed_again(content: dict[str, Any]) -> dict[str, Any]:
 def test_the_certificate_holds_the_past_and_verify_follows_it() -> None:
     made = certificate()
     assert verify(made).status == "valid"
-    bare, swapped, engine = (copy.deepcopy(made) for _ in range(3))
+    bare, swapped = (copy.deepcopy(made) for _ in range(2))
     del bare["side_information"]
     assert verify(sealed_again(bare)).status == "invalid"
     _, other = world(9, items=120)
     swapped["side_information"] = Known(None, other).as_dict()
     assert "would have been" in " ".join(verify(sealed_again(swapped)).reasons)
-    engine["engine"] = engine["settings"]["engine"] = 3
-    assert "engine 4" in " ".join(verify(sealed_again(engine)).reasons)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ class EstimateMean(Kind):
     goals: ClassVar[tuple[type, ...]] = MEAN
 
     def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """Return every plan that no other kind claims: those of the first version name no kind."""
+        """Return every plan that no other kind claims."""
         return True
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> Session:  # noqa: ARG002
@@ -42,7 +42,6 @@ class EstimateMean(Kind):
             weights=plan.item_weights,
             budget=plan.max_calls,
             seed=plan.seed,
-            engine=plan.revision,
         )
         session.models = self.names(plan)
         return session

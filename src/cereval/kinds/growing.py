@@ -28,7 +28,6 @@ class GrowingData(Kind):
     audit: ClassVar[str] = "cereval.certificate.audit.growing:GrowingAudit"
     page: ClassVar[str] = "cereval.report.growing:growing_page"
     learns: ClassVar[bool] = False
-    first_seed: ClassVar[int | None] = None
 
     def claims(self, plan: Mapping[str, Any]) -> bool:
         return bool(plan.get("growth"))
@@ -45,7 +44,6 @@ class GrowingData(Kind):
                 target=plan.target,
                 seed=plan.seed,
                 models=self.names(plan),
-                engine=plan.revision,
             )
             return _limited(first.last, plan.max_calls)
         before, log, _ = earlier(after)
@@ -82,7 +80,6 @@ class GrowingData(Kind):
             settings["sizes"][0],
             goal=self.goal(settings["goal"], Estimate),
             models=(str(settings["about"].get("model")),),
-            engine=settings.get("engine", 1),
             **{name: settings[name] for name in ("confidence", "target", "seed")},
         )
         return first.last
@@ -129,7 +126,6 @@ class GrowingData(Kind):
         plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]
         equal("plan.growth.sizes", list(plan.growth["sizes"]), settings["sizes"])
         equal("plan.n_items", plan.n_items, sum(settings["sizes"]))
-        equal("plan.engine", plan.revision, settings.get("engine", 1))
         equal("plan.method, plan.weights", (plan.method, dict(plan.weights)), ("growing", {}))
         for name in ("goal", "confidence", "target", "seed"):
             equal(f"plan.{name}", getattr(plan, name), settings[name])

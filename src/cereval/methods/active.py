@@ -52,9 +52,6 @@ EAGER = Pace(first=8, growth=0.04)
 with GPT-4o then misses its horizon: a 95th percentile of .397 of the items for .344. With forecasts that are too sure
 (copies of one past model) it is one in seven, where blocks of 8 ruin one in forty."""
 
-FIRST_WITH_PRECEDENTS = 6
-"""The engine from which on many past models say what a new one is like (`items.precedents`)."""
-
 SIDES = Pace(first=16, growth=0.07)
 """Where the goal has marks: few items decide, so that what they teach is used sooner."""
 
@@ -67,9 +64,9 @@ def pace_for(setting: Setting, predictor: Predictor) -> Pace:
     return PLAIN if setting.pool.history is None else INFORMED
 
 
-def predictor_for(pool: Pool, engine: int) -> Predictor:
-    """Return the forecasts of an engine."""
-    return build_predictor(pool, designs(pool, precedents=engine >= FIRST_WITH_PRECEDENTS))
+def predictor_for(pool: Pool) -> Predictor:
+    """Return the forecasts of one model's scores on a pool."""
+    return build_predictor(pool, designs(pool, precedents=True))
 
 
 NEAR = 0.3
@@ -79,26 +76,16 @@ apart, 100 pairs: 269, 251, 249, 249, 256 items on average for .5, .35, .3, .25,
 LEAST_NEAR = 0.005
 
 
-CAUTIOUS = Tuning(caution=1.2, rescue=0.1, cap=0.85)
-BOLD = Tuning(caution=0.4, surprise=0.2, rescue=0.03, cap=0.97, tilt=0.35, finest=250)
+CAUTIOUS = Tuning(margin=0.03, rescue=0.03, cap=0.85, patience=0.02, overshoot=0.02)
+"""Without history the scores are as skewed as they come, and rare ones punish boldness."""
+
+BOLD = Tuning(margin=0.04, rescue=0.01, caution=0.4, cap=0.97, tilt=0.35, finest=250, overshoot=0.02)
 """Forecasts from history make the increments small and their range long. There, steady margins do better than caution
-that fades, which begins with bets too small and ends with bets too large: 4 to 8% fewer calls on MMLU, GSM8K and
-AlpacaEval. Without history the scores are as skewed as they come, and rare ones punish boldness. The tilt and the fine
-grid: .8% and .6% less on AlpacaEval at eps .02."""
+that fades, which begins with bets too small and ends with bets too large."""
 
 
-OWN_CAUTIOUS = replace(CAUTIOUS, margin=0.03, rescue=0.03, patience=0.02, overshoot=0.02, own_level=True)
-OWN_BOLD = replace(BOLD, margin=0.04, rescue=0.01, overshoot=0.02, own_level=True)
-"""Of the third engine, whose horizons know the level of the bets, so that margin, rescue and overshoot can be less: it
-pays for a larger ladder. Without history, calls of engines 1, 2 and 3: S2 593, 595, 588, Bernoulli .1 879, 884, 878,
-Bernoulli .03 381, 381, 381, AlpacaEval with groups 231, 231, 231. With history the range limits the bets, and nothing
-is saved; nor by a forecast for each side, clipped for that side alone: 41 models of AlpacaEval at eps .02, .03, .05
-took 270, 175.3, 90.1 calls for 268.7, 172.4, 90.2, though MATH-L5 with GPT-4o .283 of the items for .289."""
-
-
-def tuning_for(pool: Pool, engine: int) -> Tuning:
-    cautious, bold = (OWN_CAUTIOUS, OWN_BOLD) if engine >= 3 else (CAUTIOUS, BOLD)
-    return (cautious if pool.history is None else bold).of_engine(engine)
+def tuning_for(pool: Pool) -> Tuning:
+    return CAUTIOUS if pool.history is None else BOLD
 
 
 class Active(CertifiedMethod):
@@ -115,8 +102,8 @@ class Active(CertifiedMethod):
     def __init__(
         self, setting: Setting, tuning: Tuning | None = None, predictor: Predictor | None = None
     ) -> None:
-        super().__init__(setting, tuning or tuning_for(setting.pool, setting.engine))
-        self._predictor = predictor or predictor_for(setting.pool, setting.engine)
+        super().__init__(setting, tuning or tuning_for(setting.pool))
+        self._predictor = predictor or predictor_for(setting.pool)
         self._pace = pace_for(setting, self._predictor)
         self._past = setting.pool.history_digest()
         self._starts = [0]

@@ -20,7 +20,6 @@ from typing import ClassVar, Literal
 from cereval.errors import InvalidInput
 from cereval.items.pool import Pool
 from cereval.records import Draw, Guarantee, Interval
-from cereval.version import ENGINE, ENGINES
 
 Target = Literal["benchmark", "population", "expected"]
 
@@ -47,26 +46,13 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """Hold all that a method may know before the first answer.
-
-    engine: the revision whose rules it plays by.
-    """
+    """Hold all that a method may know before the first answer."""
 
     pool: Pool
     target: Target
     delta: float
     seed: int
     aim: Aim
-    engine: int = ENGINE
-
-
-def known_engine(engine: int | None) -> int:
-    """Return the revision of the engine that a session plays by: the newest, unless an earlier one is asked for."""
-    if engine is None:
-        return ENGINE
-    if isinstance(engine, bool) or engine not in ENGINES:
-        raise InvalidInput("engine", "one of " + ", ".join(map(str, ENGINES)), engine)
-    return int(engine)
 
 
 class Method(ABC):

@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 
 from cereval.methods.base import Method
-from cereval.methods.certified import Tuning
 from cereval.methods.drawing import draw_order
 from cereval.randomness import generator
 from cereval.records import Draw, Guarantee, Interval
@@ -22,6 +21,8 @@ from cereval.stats.increments import Tally
 from cereval.stats.information import LARGEST_SQUARE, Information
 from cereval.stats.rounding import RunningSum
 
+CAUTION = 1.2
+"""How far horizons err on the far side (see `stats.information`)."""
 EXPECTED = 20
 """How many new items the bets believe to have seen already, with the moments of the old ones."""
 
@@ -51,7 +52,6 @@ class Terms:
     delta: float
     seed: int
     allocation: Allocation = field(default_factory=Allocation)
-    tuning: Tuning = field(default_factory=Tuning)
 
 
 class Grown(Method):
@@ -95,8 +95,8 @@ class Grown(Method):
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
         prospect = self.tally.prospect()
-        tuning, clock = self.terms.tuning, self.clock
-        variance = clock.cautious_variance(tuning.caution, tuning.surprise)
+        clock = self.clock
+        variance = clock.cautious_variance(CAUTION)
         needed = (1 + self.terms.allocation.margin) * variance * self.demand + self._expected
         for side in self.sides:
             side.stake(prospect, clock, needed)

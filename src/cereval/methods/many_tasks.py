@@ -65,13 +65,7 @@ class ManyTasks(Active):
         count = int(groups.max()) + 1
         self.groups, self.aims, self.delta = groups, aims, delta
         self.followers = [
-            Follower(
-                np.flatnonzero(groups == task),
-                aims.parts[1] * delta / count,
-                aims.each,
-                aims.threshold,
-                setting.engine,
-            )
+            Follower(np.flatnonzero(groups == task), aims.parts[1] * delta / count, aims.each, aims.threshold)
             for task in range(count)
         ]
         self.paused = False

@@ -90,7 +90,7 @@ def sealed_plan(seal: Seal, plan: Plan, items: Sequence[Item], store: Store, *, 
     if not plan.seed_drawn and plan.seed != found.seed:
         raise Misuse(f"this is not what was sealed: seed is {plan.seed}; leave --seed out, the store has it")
     known = known_items(found, items, store)
-    _refuse(departures(seal, found, known, found.revision, changes_of(store, found.run_id)))
+    _refuse(departures(seal, found, known, found.engine, changes_of(store, found.run_id)))
     return found
 
 

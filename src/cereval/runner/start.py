@@ -114,6 +114,11 @@ def start(
     reading: it is there, and nothing is written. teller: tells the session each result, for whoever watches it.
     """
     kind = kind_of(plan)
+    if plan.engine != ENGINE:
+        raise StoreError(
+            f"run {plan.run_id} was made by engine {plan.engine}, this is engine {ENGINE}; go on with the version of "
+            "cereval that its certificate names, or start a new run (another --seed)"
+        )
     if not reading:
         keep_items(plan.data_hash, items, store)
     known = known_items(plan, items, store)
@@ -121,7 +126,7 @@ def start(
     session = kind.session(plan, known, reader(store))
     if not reading:
         for part in (plan, *kind.parts(plan)):
-            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, plan.revision)
+            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, plan.engine)
     spending, voices = Spending(), []
     for part, name in zip(kind.parts(plan), voice_names(kind, plan), strict=True):
         voices.append(_voice(part, name, store, spending))
@@ -287,8 +292,7 @@ def goal_now(begun: Start) -> Mapping[str, Any] | None:
     if not begun.changes:
         return None
     now: Mapping[str, Any] = begun.session.goal.spec()
-    # Earlier versions wrote fewer parameters.
-    return None if all(now.get(name) == value for name, value in begun.plan.goal.items()) else now
+    return None if now == begun.plan.goal else now
 
 
 def price_of_going_on(begun: Start) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from cereval.arrays import Draws, Scores
 from cereval.errors import InvalidInput, Misuse
-from cereval.methods.base import Method, known_engine
+from cereval.methods.base import Method
 from cereval.records import Certified, Draw, Interval, Scored, Step, Stopped
 from cereval.version import ENGINE
 
@@ -38,8 +38,6 @@ class AskTell(ABC):
     seed_drawn: bool = False
     """Whether the seed was drawn here; else it was chosen by whoever opened the session."""
     n_items: int
-    revision: int = ENGINE
-    """Of the engine whose rules it plays by."""
     models: tuple[str, ...] = ()
     """The names of the models, where they are known."""
 
@@ -57,10 +55,6 @@ class AskTell(ABC):
         """Take the seed that was chosen, or draw one."""
         self.seed_drawn = seed is None
         self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
-
-    def _take_engine(self, engine: int | None) -> None:
-        """Take the revision of the engine that was asked for, or the newest."""
-        self.revision = known_engine(engine)
 
     # -- obligations ------------------------------------------------------------------------------------------
 
@@ -319,9 +313,10 @@ class MethodSession(AskTell):
         return Step(self.n_evaluated, self.estimate, interval.lower, interval.upper)
 
 
-def naming_engine(revision: int) -> dict[str, int]:
-    """Return what settings and states say of the engine: nothing of the first, which did not name itself."""
-    return {} if revision == 1 else {"engine": revision}
+def check_engine(field: str, engine: object) -> None:
+    """Refuse what another engine made: its draws and bets would be others here."""
+    if engine != ENGINE or isinstance(engine, bool):
+        raise InvalidInput(f"engine of the {field}", f"{ENGINE}, as in this version", engine)
 
 
 def first_of(log: Mapping[int, Draw]) -> list[Draw]:

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate, Goal, Threshold, goal_from_spec
-from cereval.goals.compare import Difference, NotWorse, Sign
 from cereval.goals.estimate import checked_confidence
 from cereval.items.pool import Pool
 from cereval.methods.base import Setting, Target
 from cereval.methods.registry import build_method
 from cereval.records import Draw, Result
-from cereval.sessions.base import MethodSession, naming_engine, rejection, whole
+from cereval.sessions.base import MethodSession, check_engine, rejection, whole
 from cereval.stats.shift import Shift, shift_of
+from cereval.version import ENGINE
 
 STATE_FORMAT = 1
 TARGETS = ("benchmark", "population", "expected", "weighted")
@@ -51,14 +51,12 @@ class Session(MethodSession):
         budget: int | None = None,
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
-        engine: int | None = None,
     ) -> None:
         """Open a session; the keywords are those of `evaluate`."""
         goal = _checked_goal(Estimate() if goal is None else goal)
         self.confidence = checked_confidence(confidence)
         self.target = _checked_target(target, weights)
         self._take_seed(seed)
-        self._take_engine(engine)
         self.n_items = whole("n_items", n_items, 1)
         self.budget = None if budget is None else whole("budget", budget, 1)
         source = texts if embeddings is None else None
@@ -69,7 +67,7 @@ class Session(MethodSession):
         )
         kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)
         aim = goal.aim(self.budget)
-        setting = Setting(pool, kind, 1 - self.confidence, self.seed, aim, engine=self.revision)
+        setting = Setting(pool, kind, 1 - self.confidence, self.seed, aim)
         self._asked_method, self._options = method, dict(options or {})
         self._fingerprint, self._weights = pool.fingerprint(source), pool.weights
         self._shift: Shift | None = None
@@ -92,11 +90,6 @@ class Session(MethodSession):
         if isinstance(self._goal, Threshold) and self._stopped == "goal" and goal != self._goal:
             raise Misuse(
                 "the threshold was decided with the whole error budget: start a new session for a new goal"
-            )
-        if self._goals[0][2] == NotWorse(0).spec() and isinstance(goal, Sign | Difference):
-            raise Misuse(
-                "whether the first is at least as good was asked with nearly the whole error budget for either answer: "
-                "start a new session for the sign"
             )
         self._goals.append((self._consumed, len(self._draws), goal.spec()))
         self._goal = goal
@@ -142,7 +135,7 @@ class Session(MethodSession):
             "target": self.target,
             "budget": self.budget,
             "seed": self.seed,
-            **naming_engine(self.revision),
+            "engine": ENGINE,
         }
 
     def change(self, goal: Mapping[str, Any], budget: int | None) -> None:
@@ -197,7 +190,7 @@ class Session(MethodSession):
             "target": self.target,
             "budget": self.budget,
             "seed": self.seed,
-            **naming_engine(self.revision),
+            "engine": ENGINE,
             "side_information": self._fingerprint,
             "draws": [[draw.item, draw.probability] for draw in self._draws],
             "results": [[i, *self._scores(i)] for i, told in enumerate(self._has_told) if told],
@@ -212,12 +205,12 @@ class Session(MethodSession):
         """
         if state.get("format") != STATE_FORMAT:
             raise InvalidInput("state format", str(STATE_FORMAT), state.get("format"))
+        check_engine("state", state.get("engine"))
         keys = ("confidence", "method", "target", "budget", "seed", "options")
         session = cls(
             state["n_items"],
             goal=goal_from_spec(state["goals"][0][2]),
             **{key: state[key] for key in keys},
-            engine=state.get("engine", 1),
             **side_information,
         )
         if session._fingerprint != state["side_information"]:
@@ -255,8 +248,7 @@ def _redraw(session: Session, drawn: int) -> None:
 
 
 def _checked_goal(goal: object) -> Goal:
-    # Two models on the same items are one session of scores (1 + first - second)/2.
-    if not isinstance(goal, Estimate | Threshold | Sign | Difference | NotWorse):
+    if not isinstance(goal, Estimate | Threshold):
         raise InvalidInput("goal", "Estimate(eps) or Threshold(value)", goal)
     return goal
 

@@ -55,7 +55,7 @@ class RankingProof:
         self.race = self._race(certificate.get("side_information", {}), settings)
         uniform = generator("ranking", settings["seed"], "").permutation(self.n_items)
         self.shared = uniform.tolist() if self.race is None else self.race.order
-        self._set_levels(settings.get("engine", 1))
+        self._set_levels()
         self.wins = cache(self._wins)
         self.passes = cache(self._passes)
 
@@ -68,9 +68,9 @@ class RankingProof:
         )
         return SlowRace.of(history.tolist(), rng)
 
-    def _set_levels(self, engine: int) -> None:
+    def _set_levels(self) -> None:
         count = len(self.names)
-        family, pairs = self.goal.family(count, engine), len(self.goal.pairs(count)[0])
+        family, pairs = self.goal.family(count), len(self.goal.pairs(count)[0])
         share = 1 - INTERVALS_SHARE - (0 if self.goal.orders_all else ORDER_SHARE)
         self.alpha = share * self.delta / family
         self.order_alpha = self.alpha if self.goal.orders_all else ORDER_SHARE * self.delta / (2 * pairs)
