@@ -1,7 +1,7 @@
 """Quick versions of `benchmarks.repair`, `benchmarks.failing` and `benchmarks.hostile`.
 
-Seeds are drawn here, as for users (`fresh`); populations are fixed. The bounds are those that a miss rate of delta
-exceeds with probability below 1e-6: a test that fails has found something.
+Every run has another seed here, as for users (`fresh`), the same ones each time; populations are fixed. The bounds are
+those that a miss rate of delta exceeds with probability below 1e-6: a test that fails has found something.
 """
 
 from __future__ import annotations
