@@ -302,8 +302,8 @@ def test_what_is_only_read_is_not_written_to(data: list[str], tmp_path: Path, pa
 
 
 def test_a_gate_that_was_killed_last_night_is_paid_by_last_night(data: list[str], tmp_path: Path) -> None:
-    """Its workers draw their seeds: 60 answers of a model that is right in 60% decide no gate at 50% and this confidence,
-    whatever they are, unless 53 of them are right, which has probability below 1e-5."""
+    """Its workers draw their seeds. Whatever they are, 60 answers of a model that is right in 60% decide no gate at 50%
+    and this confidence, unless 53 of them are right, which has probability below 1e-5."""
     url, gate = f"sqlite:///{tmp_path}/runs.db", {"goal": "gate", "min": 0.5}
     fleet = fleet_of(data[:1], models=["scripted/0.6"], goals=[gate], max_calls=60, confidence=1 - 1e-9)
     del fleet["seed"]
