@@ -64,7 +64,7 @@ def asked(
     async def ask() -> list[Reply | CallError]:
         found: list[Reply | CallError] = []
         async with serving(Playing(play)) as url:
-            model = open_openai("m", base_url=url, retries=QUICK, price=Price(1e6, 1e6), timeout_s=20)
+            model = open_openai("m", base_url=url, retries=QUICK, price=Price(1e6, 1e6), timeout_s=120)
             ready(model)
             for question in questions:
                 try:

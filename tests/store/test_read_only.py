@@ -243,7 +243,7 @@ def test_eight_processes_begin_on_new_data_at_once(store: Store) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(300)
     assert [worker.exitcode for worker in workers] == [0] * 8
     assert [item["id"] for item in store.items("data")] == [str(n) for n in range(3000)]
     assert len(store.plans("data")) == 8

@@ -88,14 +88,35 @@ def test_what_was_committed_before_the_news_was_lost_is_not_written_twice(databa
     store.close()
 
 
+WAITING = """
+import itertools, time
+from pathlib import Path
+
+turns = itertools.count(1)
+
+
+def answer(question):
+    while next(turns) > 100 and not Path({stopped!r}).exists():
+        time.sleep(0.01)
+    number = int(question.split()[0])
+    return str(number + 1 if number * 7919 % 10 < 7 else 0)
+"""
+
+
 def test_a_run_goes_on_through_a_restart(
     frail_server: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The model answers a hundred questions, and no more until the server was stopped."""
+    stopped = tmp_path / "stopped"
+    (tmp_path / "waiting.py").write_text(WAITING.format(stopped=str(stopped)))
     questions = [{"question": f"{n} + 1 =", "answer": str(n + 1)} for n in range(3000)]
     data = tmp_path / "q.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in questions), encoding="utf-8")
-    settings = {"model": "scripted/0.7", "eps": 0.03, "seed": 5, "scorer": "exact"}
+    model = f"python:{tmp_path}/waiting.py:answer"
+    settings = {"model": model, "eps": 0.03, "seed": 5, "scorer": "exact"}
+    stopped.touch()
     calm = cereval.run(data, store=f"sqlite:///{tmp_path}/calm.db", **settings)
+    stopped.unlink()
     url = frail_server.database()
     watcher = opened(url)
     restarted = threading.Event()
@@ -104,7 +125,9 @@ def test_a_run_goes_on_through_a_restart(
         while not any(run.answers > 50 for run in watcher.runs()):
             time.sleep(0.01)
         frail_server.stop("fast")
-        time.sleep(0.5)
+        stopped.touch()
+        while "waiting for it" not in caplog.text:
+            time.sleep(0.01)
         frail_server.start()
         restarted.set()
 
@@ -131,6 +154,7 @@ def test_a_server_that_stays_away_ends_the_wait(
             store.create_run("r", {}, "d", "m")
     finally:
         frail_server.start()
+    monkeypatch.setattr(patience, "PATIENCE_S", 60.0)
     assert store.create_run("r", {}, "d", "m").status == "created", "a pool of dead connections recovers"
     store.close()
 
@@ -146,7 +170,9 @@ def test_who_lost_a_run_to_another_writes_nothing_more(
         with pytest.raises(Busy, match="another process works on run r now"), second.hold("r"):
             pass
         cut(second)
-        with second.hold("r"):  # the lock went with the connection
+        monkeypatch.setattr(holds, "PATIENCE_S", 60.0)
+        with second.hold("r"):  # the lock went with the connection, as soon as the server has noticed
+            monkeypatch.setattr(holds, "PATIENCE_S", 0.2)
             with pytest.raises(Busy, match="another process"):
                 first.add_answers("r", [Answer(0, score=1.0)])
             second.add_answers("r", [Answer(0, score=0.0)])

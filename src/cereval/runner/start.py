@@ -17,6 +17,7 @@ from cereval.errors import CerevalError, LogMismatch, StoreError, shown
 from cereval.goals import in_words
 from cereval.kinds import kind_of
 from cereval.kinds.base import Earlier, Kind
+from cereval.methods.registry import MOST_FORECAST
 from cereval.plan import Known, Plan
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.finding import known_items, run_ids
@@ -348,6 +349,8 @@ def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[st
         )
     if plan.history:
         notes.append(_history_note(plan, store))
+    if kind.learns and plan.method == "auto" and plan.n_items > MOST_FORECAST:
+        notes.append(f"more than {MOST_FORECAST:,} items: categories and earlier runs are not used")
     samples = Samples.of(plan.scorer)
     if samples.count > 1:
         notes.append(samples.words(plan.target))
