@@ -221,11 +221,6 @@ def test_certificates_with_cells_are_verified_and_audited(weighted: bool) -> Non
     assert "interval recomputed by the audit" in verdict.checked
 
 
-def test_a_plan_without_cells_keeps_its_name() -> None:
-    plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
-    assert "cells" not in plan.as_dict()
-
-
 def test_cells_are_small() -> None:
     cells: Cells = cells_of(Pool.build(1000, groups=np.arange(1000) % 3))
     assert cells.of_item.dtype == np.uint16
