@@ -276,9 +276,6 @@ class _Checks:
     def draws(self) -> None:
         """Decide every draw again from the seed, and find it where it should be."""
         certificate, entries = self.certificate, self.certificate["log"]
-        for part in ("plan", "settings"):
-            if part in certificate:
-                equal(f"{part}.engine", certificate[part]["engine"], ENGINE)
         changes = tuple(Change(**change) for change in certificate.get("changes", ()))
         results = {number: self.kind.scores(entry) for number, entry in enumerate(entries)}
         drawn = max([len(entries), *(change.drawn for change in changes)])
@@ -329,7 +326,11 @@ class _Checks:
         return self.audit.check(self.certificate, self.session, equal)
 
     def plan(self) -> None:
-        """Check that the plan of a run says the same as its settings."""
+        """Check that the plan of a run says the same as its settings, and names the certificate's engine."""
+        plan = Plan.from_dict(self.certificate["plan"])
+        equal("plan.engine", plan.engine, ENGINE)
+        if not self.kind.crowds:
+            equal("plan.cells", plan.cells, False)
         self.kind.check_plan(self.certificate, same)
 
 
