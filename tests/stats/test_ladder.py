@@ -97,10 +97,18 @@ def half_widths(
     looks: tuple[int, ...] = (50, 100, 200, 400),
     ladder: Rungs = COUNTING.ladder,
 ) -> list[float]:
+    """Return the mean half-widths of three runs."""
+    runs = [half_widths_of_one(mean, goal, looks, ladder, seed) for seed in range(3)]
+    return np.mean(runs, axis=0).tolist()
+
+
+def half_widths_of_one(
+    mean: float, goal: Goal | None, looks: tuple[int, ...], ladder: Rungs, seed: int
+) -> list[float]:
     size = max(3000, 4 * looks[-1])
     ones = (np.arange(size) < size * mean).astype(float)
     options = {"tuning": replace(COUNTING, ladder=ladder)}
-    session = Session(size, goal=goal or Estimate(0.02), method="uniform", seed=5, options=options)
+    session = Session(size, goal=goal or Estimate(0.02), method="uniform", seed=seed, options=options)
     found = []
     while session.n_evaluated < looks[-1] and not session.done:
         for draw in session.ask(1):
