@@ -99,7 +99,8 @@ def half_widths(
 ) -> list[float]:
     """Return the mean half-widths of three runs."""
     runs = [half_widths_of_one(mean, goal, looks, ladder, seed) for seed in range(3)]
-    return np.mean(runs, axis=0).tolist()
+    shortest = min(map(len, runs))
+    return np.mean([run[:shortest] for run in runs], axis=0).tolist()
 
 
 def half_widths_of_one(
