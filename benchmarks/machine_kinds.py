@@ -29,7 +29,7 @@ from cereval.goals.tasks import AllAtLeast, Macro
 from cereval.records import Certified, Draw
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.growing import Growing
-from cereval.sessions.mean import Session
+from cereval.sessions.mean import Session, embedded
 from cereval.sessions.pair import CompareSession
 from cereval.sessions.rank import RankSession
 from cereval.sessions.tasks import TaskSession
@@ -130,6 +130,12 @@ def bank() -> Bank:
 
 
 @cache
+def bank_vectors() -> Any:
+    """Return what a session makes of the questions' texts; every machine does so for itself, once."""
+    return embedded(bank().texts, len(bank().texts))
+
+
+@cache
 def recorded(folder: str) -> Benchmark:
     return load(Path(DATA) / folder)
 
@@ -171,7 +177,7 @@ def use_history_and_texts(seed: int) -> Evaluation:
         goal=Estimate(0.04),
         history=data.leave_out(column),
         groups=data.categories,
-        texts=data.texts,
+        embeddings=bank_vectors(),
         seed=seed,
     )
     return Evaluation(session, data.scores[:, column])
@@ -189,7 +195,7 @@ def _use_recorded(folder: str, eps: float) -> Kind:
 
 def use_texts(seed: int) -> Evaluation:
     data, column = bank(), seed % 12
-    session = Session(len(data.texts), goal=Estimate(0.05), texts=data.texts, seed=seed)
+    session = Session(len(data.texts), goal=Estimate(0.05), embeddings=bank_vectors(), seed=seed)
     return Evaluation(session, data.scores[:, column])
 
 
@@ -241,7 +247,11 @@ def use_comparison(seed: int) -> Evaluation:
     data = bank()
     first, second = seed % 12, (seed + 1 + seed // 12) % 12
     session = CompareSession(
-        len(data.texts), goal=Sign(), texts=data.texts, history=data.leave_out(first, second), seed=seed
+        len(data.texts),
+        goal=Sign(),
+        embeddings=bank_vectors(),
+        history=data.leave_out(first, second),
+        seed=seed,
     )
     return Evaluation(session, data.scores[:, [first, second]])
 
@@ -306,6 +316,79 @@ def _use_method(method: str) -> Kind:
     return use
 
 
+# -- kinds with ties: where many numbers are equal, rounding decides which of them comes first ------------------------
+
+
+def use_alike_texts(seed: int) -> Evaluation:
+    """Sixty topics of equal size, each with two words of its own: all axes of the texts are equally strong."""
+    topics = [item % 60 for item in range(1800)]
+    texts = [f"alpha{topic} beta{topic}" for topic in topics]
+    chances = np.random.default_rng([seed, 20_255]).uniform(size=60)[topics]
+    session = Session(1800, goal=Estimate(0.05), texts=texts, seed=seed)
+    return Evaluation(session, throw(seed, chances))
+
+
+def use_binary_embeddings(seed: int) -> Evaluation:
+    """Embeddings of 0 and 1: many items are equally far from two centres."""
+    rng = np.random.default_rng([seed, 20_256])
+    bits = rng.integers(0, 2, size=(1800, 10)).astype(np.float64)
+    session = Session(1800, goal=Estimate(0.05), embeddings=bits, seed=seed)
+    return Evaluation(session, throw(seed, 0.2 + 0.06 * bits.sum(axis=1)))
+
+
+def use_sides(seed: int) -> Evaluation:
+    """One of sixty corners for every item: more equal axes than are kept."""
+    corners = np.eye(60)[np.arange(1800) % 60]
+    chances = np.random.default_rng([seed, 20_255]).uniform(size=60)[np.arange(1800) % 60]
+    session = Session(1800, goal=Estimate(0.05), embeddings=corners, seed=seed)
+    return Evaluation(session, throw(seed, chances))
+
+
+def use_copies(seed: int) -> Evaluation:
+    """A past of copies, of models that are always right, and of models that were never asked."""
+    _, chances = simulate(seed, 1500, 4)
+    scores = throw(seed, chances)
+    past = [scores[:, 1]] * 3 + [1 - scores[:, 1], np.ones(1500), np.zeros(1500), np.full(1500, np.nan)]
+    session = Session(1500, goal=Estimate(0.05), history=np.column_stack(past), seed=seed)
+    return Evaluation(session, scores[:, 0])
+
+
+def use_holes(seed: int) -> Evaluation:
+    """A past in which every model was asked a part of the items, as in a store of earlier runs."""
+    _, chances = simulate(seed, 1500, 9)
+    scores = throw(seed, chances)
+    asked = np.random.default_rng([seed, 20_257]).uniform(size=scores.shape) < 0.3
+    past = np.where(asked, scores, np.nan)[:, 1:]
+    session = Session(1500, goal=Estimate(0.04), history=past, seed=seed)
+    return Evaluation(session, scores[:, 0])
+
+
+def use_disjoint_past(seed: int) -> Evaluation:
+    """Forty past models of equal quality, each asked its own items."""
+    _, chances = simulate(seed, 1600, 1)
+    scores = throw(seed, np.repeat(chances, 41, axis=1))
+    asked = np.arange(1600)[:, None] % 40 == np.arange(40)
+    past = np.where(asked, scores[:, 1:], np.nan)
+    session = Session(1600, goal=Estimate(0.05), history=past, seed=seed)
+    return Evaluation(session, scores[:, 0])
+
+
+def use_all_right(seed: int) -> Evaluation:
+    """A model that is nearly always right, as the past models are: forecasts near 1 and many equal ones."""
+    rng = np.random.default_rng([seed, 20_258])
+    scores = (rng.uniform(size=(2000, 31)) < 0.97).astype(np.float64)
+    session = Session(2000, goal=Estimate(0.02), history=scores[:, 1:], seed=seed)
+    return Evaluation(session, scores[:, 0])
+
+
+def use_few_items(seed: int) -> Evaluation:
+    """So few items that all of them are asked."""
+    _, chances = simulate(seed, 60, 5)
+    scores = throw(seed, chances)
+    session = Session(60, goal=Estimate(0.01), history=scores[:, 1:], groups=np.arange(60) % 3, seed=seed)
+    return Evaluation(session, scores[:, 0])
+
+
 KINDS: dict[str, Kind] = {
     "groups": use_groups,
     "history": use_history,
@@ -324,6 +407,14 @@ KINDS: dict[str, Kind] = {
     "tasks-bank": use_tasks_of_the_bank,
     "growing": _use_growing("benchmark"),
     "growing-population": _use_growing("population"),
+    "alike-texts": use_alike_texts,
+    "binary-embeddings": use_binary_embeddings,
+    "equal-axes": use_sides,
+    "copies": use_copies,
+    "holes": use_holes,
+    "disjoint-past": use_disjoint_past,
+    "all-right": use_all_right,
+    "few-items": use_few_items,
     "cells": use_cells,
     "partition": _use_method("partition"),
     **{name: _use_method(name) for name in ("uniform", "static", "seq", "cer-eval", "oracle", "hedged")},

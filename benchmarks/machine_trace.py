@@ -33,6 +33,8 @@ Floats = NDArray[np.float64]
 ENGINE = tuple(str(Path(cereval.__file__).parent / name) for name in ("items", "methods", "stats", "sessions"))
 SUMS = 3
 LARGEST_TUPLE = 64
+SMALLEST = 1e-5
+"""Numbers below it are differences of larger ones: what they differ by is held against this."""
 Key = tuple[int, str, int]
 """The draws so far, the function, and which of its calls since that draw it is."""
 
@@ -199,7 +201,7 @@ def _apart(one: Digest, other: Digest | None, *, turned: bool = False) -> float:
         return float("inf")
     power = 2 if turned and one.turned else 1
     left, right = (one.turned, other.turned) if power == 2 else (one.sums, other.sums)
-    scale = max(one.size, other.size) or 1.0
+    scale = max(one.size, other.size, SMALLEST)
     return max(abs(a - b) for a, b in zip(left, right, strict=True)) / (scale**power)
 
 
