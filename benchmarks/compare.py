@@ -5,10 +5,10 @@
 
 Pairs of AlpacaEval's models at random, delta = .05, the default goal (the sign, or no difference larger than .02), all
 other models as history; beside it the same without history, and asked whether the first is at least as good: equal
-models are then no mistake, and each answer has nearly all of delta. The same pairs of AlpacaEval and of GSM8K by two
-revisions of the engine, asked for the sign and for "not worse by more than .02". Then scenes made to mislead
-(`benchmarks.pair_scenes`): a run misses when any interval shown on the way was wrong, or its decision was. Bounds are
-the largest numbers that a true rate of delta stays within with probability 99%.
+models are then no mistake, and each answer has nearly all of delta. Pairs of AlpacaEval and of GSM8K, asked for the
+sign and for "not worse by more than .02". Then scenes made to mislead (`benchmarks.pair_scenes`): a run misses when any
+interval shown on the way was wrong, or its decision was. Bounds are the largest numbers that a true rate of delta stays
+within with probability 99%.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.goals.compare import CompareGoal, NotWorse, Sign
 from cereval.sessions.pair import CompareSession, Comparison
 from cereval.sessions.replay import drive
-from cereval.version import ENGINE
 
 SCORES = Path(__file__).parents[2] / "shared/data/alpaca_eval/scores.parquet"
 BINARY = "zeroeval_gsm8k"
@@ -36,8 +35,6 @@ BINARY = "zeroeval_gsm8k"
 BINS = ((0.0, 0.02, None), (0.02, 0.05, 240), (0.05, 0.1, 105), (0.1, 0.2, 60), (0.2, 1.0, 14))
 """From, to, and the most that the median may be."""
 
-BEFORE = 4
-"""The engine that the newest is played beside."""
 SIGN, REGRESSION, AS_GOOD = "which is better?", "not worse by more than .02?", "at least as good?"
 GOALS: dict[str, tuple[CompareGoal, float]] = {
     SIGN: (Sign(), 0.0),
@@ -45,8 +42,8 @@ GOALS: dict[str, tuple[CompareGoal, float]] = {
     AS_GOOD: (NotWorse(0.0), 0.0),
 }
 """What is asked, and the difference at which its answer turns."""
-BESIDE = (SIGN, REGRESSION)
-"""Asked by two revisions of the engine."""
+BOTH = (SIGN, REGRESSION)
+"""Asked of the pairs of both tables."""
 WAYS_OFF = ((0.0, 1.0), (0.0, 0.02), (0.02, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 1.0))
 
 CHUNK = 20
@@ -54,7 +51,7 @@ CHUNK = 20
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One comparison: the two columns, the seed of its draws, what is asked, and by which engine."""
+    """One comparison: the two columns, the seed of its draws, and what is asked."""
 
     scores: Path
     first: str
@@ -62,7 +59,6 @@ class Pair:
     seed: int
     history: bool
     goal: str = SIGN
-    engine: int = ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,6 @@ def play(pair: Pair) -> Run:
         confidence=1 - DELTA,
         history=scores.history(past)[both] if pair.history else None,
         seed=pair.seed,
-        engine=pair.engine,
     )
     result: Comparison = drive(session, np.column_stack((first, second))[both], 1)
     return Run(pair, float(first[both].mean() - second[both].mean()), result)
@@ -119,58 +114,25 @@ def random_pairs(path: Path, count: int, seed: int) -> list[Pair]:
     ]
 
 
-def beside(pairs: list[Pair]) -> list[Pair]:
-    """The pairs with history, by both engines and for all goals."""
-    return [
-        replace(pair, goal=goal, engine=engine)
-        for goal in BESIDE
-        for engine in (BEFORE, ENGINE)
-        for pair in pairs
-        if pair.history
-    ]
+def both_goals(pairs: list[Pair]) -> list[Pair]:
+    """The pairs with history, for both goals."""
+    return [replace(pair, goal=goal) for goal in BOTH for pair in pairs if pair.history]
 
 
-def engines_table(runs: list[Run]) -> str:
+def goals_table(runs: list[Run]) -> str:
     rows = []
     for scores in dict.fromkeys(run.pair.scores for run in runs):
-        for goal in BESIDE:
-            turn = GOALS[goal][1]
+        for goal in BOTH:
             ours = [run for run in runs if (run.pair.scores, run.pair.goal) == (scores, goal)]
-            rows += [_engines_row(scores, goal, ours, turn, *limits) for limits in WAYS_OFF]
-    header = [
-        "data",
-        "asked",
-        "how far off",
-        "pairs",
-        f"engine {BEFORE}",
-        f"engine {ENGINE}",
-        "ratio",
-        "misses",
-    ]
-    return markdown(header, rows)
+            rows += [_goals_row(scores, goal, ours, *limits) for limits in WAYS_OFF]
+    return markdown(["data", "asked", "how far off", "pairs", "mean items", "misses"], rows)
 
 
-def _engines_row(
-    scores: Path, goal: str, runs: list[Run], turn: float, low: float, high: float
-) -> list[object]:
-    inside = [run for run in runs if low <= abs(run.difference - turn) < high]
-    calls = [
-        [run.result.n_evaluated for run in inside if run.pair.engine == engine] for engine in (BEFORE, ENGINE)
-    ]
-    before, now = (float(np.mean(part)) if part else float("nan") for part in calls)
-    misses = [sum(run.missed for run in inside if run.pair.engine == one) for one in (BEFORE, ENGINE)]
-    counted = f"{misses[0]} and {misses[1]}"
-    off = f"{low:g} to {high:g}"
-    return [
-        scores.parent.name,
-        goal,
-        off,
-        len(calls[1]),
-        f"{before:.1f}",
-        f"{now:.1f}",
-        f"{now / before:.3f}",
-        counted,
-    ]
+def _goals_row(scores: Path, goal: str, runs: list[Run], low: float, high: float) -> list[object]:
+    inside = [run for run in runs if low <= abs(run.difference - GOALS[goal][1]) < high]
+    items = float(np.mean([run.result.n_evaluated for run in inside])) if inside else float("nan")
+    misses = sum(run.missed for run in inside)
+    return [scores.parent.name, goal, f"{low:g} to {high:g}", len(inside), f"{items:.1f}", misses]
 
 
 def items_table(runs: list[Run]) -> str:
@@ -261,29 +223,27 @@ def _holds(holds: bool) -> str:
 @click.option("--quick", is_flag=True, help="60 pairs and 40 runs of each scene.")
 @click.option("--pairs", type=int, default=2000, show_default=True)
 @click.option("--runs", type=int, default=400, show_default=True, help="Of each scene.")
-@click.option(
-    "--beside", "played", type=int, default=600, show_default=True, help="Pairs that two engines play."
-)
+@click.option("--both", type=int, default=600, show_default=True, help="Pairs that both goals are asked of.")
 @click.option("--seed", type=int, default=2026, show_default=True, help="Of the choice of pairs.")
 @click.option("--cores", type=int, default=2, show_default=True)
 @click.option("--scores", type=click.Path(path_type=Path), default=SCORES, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="Write the tables, with their command, here.")
 def main(
-    quick: bool, pairs: int, runs: int, played: int, seed: int, cores: int, scores: Path, out: Path | None
+    quick: bool, pairs: int, runs: int, both: int, seed: int, cores: int, scores: Path, out: Path | None
 ) -> None:
-    pairs, runs, played = (60, 40, 40) if quick else (pairs, runs, played)
+    pairs, runs, both = (60, 40, 40) if quick else (pairs, runs, both)
     chosen = random_pairs(scores, pairs, seed)
     measured = run_all(play, chosen, "pairs", cores) if pairs else []
     one_way = run_all(play, as_good(chosen), AS_GOOD, cores) if pairs else []
     tables = (scores, scores.parents[1] / BINARY / scores.name)
-    twice = [one for path in tables for one in beside(random_pairs(path, played, seed))] if played else []
-    engines = run_all(play, twice, "two engines", cores) if played else []
+    asked = [one for path in tables for one in both_goals(random_pairs(path, both, seed))] if both else []
+    told = run_all(play, asked, "both goals", cores) if both else []
     jobs = [
         Watched(name, range(at, min(at + CHUNK, runs))) for name in SCENES for at in range(0, runs, CHUNK)
     ]
     watched = run_all(play_scene, jobs, "scenes", cores)
     parts = [items_table(measured), wrong_table(measured), as_good_table(one_way)] if measured else []
-    parts += [engines_table(engines)] if engines else []
+    parts += [goals_table(told)] if told else []
     parts += [scenes_table(jobs, watched)] if jobs else []
     publish("Comparisons, AlpacaEval and scenes", "benchmarks.compare", "\n\n".join(parts), out)
 

@@ -109,20 +109,13 @@ def _many_past(rng: np.random.Generator, *, alike: bool) -> Scene:
     return Scene(table[:, 0], float(table[:, 0].mean()), Estimate(0.06), {"history": table[:, 1:]})
 
 
-def _in_cells(rng: np.random.Generator, make: Callable[[np.random.Generator], Scene]) -> Scene:
-    """The same scene, with items that are alike sharing a forecast, as in large pools; with failed calls."""
-    scene = make(rng)
-    failing = rng.uniform(size=len(scene.scores)) < 0.02
-    return replace(scene, plan={**scene.plan, "cells": True}, failing=failing)
-
-
-def _weights_in_cells(rng: np.random.Generator) -> Scene:
-    """Weights of all sizes inside each cell, the largest on the items that the model gets right."""
+def _weights_in_groups(rng: np.random.Generator) -> Scene:
+    """Weights of all sizes inside each group, the largest on the items that the model gets right."""
     groups = rng.integers(4, size=SIZE)
     scores = (rng.uniform(size=SIZE) < 0.2 + 0.2 * groups).astype(float)
     weights = rng.pareto(1.5, SIZE) + 0.1 + 3.0 * scores
     truth = float(np.average(scores, weights=weights))
-    return Scene(scores, truth, Estimate(EPS), {"groups": groups, "weights": weights, "cells": True})
+    return Scene(scores, truth, Estimate(EPS), {"groups": groups, "weights": weights})
 
 
 def _heavy_weights(rng: np.random.Generator) -> Scene:
@@ -213,12 +206,7 @@ FAMILIES = (
     Family("history, rare graded scores", partial(_history, mean=0.05, graded=True), ("active",)),
     Family("history, 40 past models alike", partial(_many_past, alike=True), ("active",)),
     Family("history, 40 past models unlike", partial(_many_past, alike=False), ("active",)),
-    Family("adversarial history, cells", partial(_in_cells, make=_hostile_history), ("active",)),
-    Family("history, cells", partial(_in_cells, make=partial(_history, mean=0.5)), ("active",)),
-    Family(
-        "rare graded, cells", partial(_in_cells, make=partial(_history, mean=0.05, graded=True)), ("active",)
-    ),
-    Family("weights, cells", _weights_in_cells, ("active",)),
+    Family("weights in groups", _weights_in_groups, ("active",)),
     Family("adversarial weights", _heavy_weights),
     *(Family(f"{count} in flight, shuffled", partial(_in_flight, count=count)) for count in (1, 16, 64)),
     Family("10% failed calls", _failing),

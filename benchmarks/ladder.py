@@ -1,11 +1,11 @@
-"""The width on the way: what a run shows before its goal, under the first engine and under this one, in one run.
+"""The width on the way: what a run shows before its goal.
 
     python -m benchmarks.ladder
     python -m benchmarks.ladder --seeds 60 --out benchmarks/results/ladder-YYYY-MM-DD.md
     python -m benchmarks.ladder --recorded ../shared/data --seeds 3
 
 Half-widths after 25, 50, ... results towards eps = .02, the calls at the goal, and what the same number of results
-gives as a budget of calls known from the start. delta = .05; both engines get the same scores and seeds.
+gives as a budget of calls known from the start. delta = .05.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from benchmarks.parallel import CORES, run_all
 from benchmarks.tables import markdown, publish
 from cereval.goals import Estimate
 from cereval.sessions.mean import Session
-from cereval.version import ENGINE
 
 SIZE = 5000
 EPS = 0.02
 MEANS = (0.5, 0.8, 0.05)
 LOOKS = (25, 50, 100, 200, 400, 800)
-ENGINES = (1, 2, 3, 4, ENGINE)
 RECORDED = (
     ("mmlu", "helm/openai_gpt-4o-2024-05-13", 0.0155),
     ("alpaca_eval", "gpt4_1106_preview", 0.02),
@@ -42,7 +40,6 @@ class Job:
 
     scene: str
     eps: float
-    engine: int
     seed: int
     mean: float | None = None
     folder: Path | None = None
@@ -73,9 +70,7 @@ def scores_of(job: Job) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
 
 def play(job: Job) -> Run:
     scores, side = scores_of(job)
-    session = Session(
-        len(scores), goal=Estimate(job.eps), seed=job.seed, engine=job.engine, budget=job.budget, **side
-    )
+    session = Session(len(scores), goal=Estimate(job.eps), seed=job.seed, budget=job.budget, **side)
     truth, widths, missed = float(scores.mean()), [], False
     while not session.done:
         for draw in session.ask(1):
@@ -88,12 +83,10 @@ def play(job: Job) -> Run:
 
 def jobs_for(scenes: Sequence[dict[str, Any]], seeds: int, budgets: Sequence[int]) -> list[Job]:
     return [
-        Job(engine=engine, seed=seed, budget=budget, **scene)
+        Job(seed=seed, budget=budget, **scene)
         for scene in scenes
         for budget in (None, *budgets)
-        for engine in ENGINES
         for seed in range(seeds)
-        if budget is None or engine == ENGINE
     ]
 
 
@@ -104,16 +97,11 @@ def scenes_of(recorded: Path | None) -> list[dict[str, Any]]:
 
 
 def table(runs: Sequence[Run]) -> str:
-    header = ["scene", "engine", *(f"at {look}" for look in LOOKS), "calls at the goal", "95%", "misses"]
+    header = ["scene", "stopped by", *(f"at {look}" for look in LOOKS), "calls at the goal", "95%", "misses"]
     rows: list[list[object]] = []
     for scene in dict.fromkeys(run.job.scene for run in runs):
-        for engine in ENGINES:
-            mine = [
-                run
-                for run in runs
-                if (run.job.scene, run.job.engine, run.job.budget) == (scene, engine, None)
-            ]
-            rows.append([scene, engine, *_row(mine)])
+        mine = [run for run in runs if (run.job.scene, run.job.budget) == (scene, None)]
+        rows.append([scene, "goal", *_row(mine)])
         rows.extend(_budget_rows(scene, runs))
     return markdown(header, rows)
 
@@ -141,7 +129,7 @@ def _budget_rows(scene: str, runs: Sequence[Run]) -> list[list[object]]:
 
 
 @click.command(help=__doc__)
-@click.option("--seeds", default=12, show_default=True, help="Runs for each scene and engine.")
+@click.option("--seeds", default=12, show_default=True, help="Runs for each scene.")
 @click.option("--budget", "budgets", type=int, multiple=True, help="Also as a budget of so many calls.")
 @click.option(
     "--recorded", type=click.Path(path_type=Path, exists=True), help="Recorded models, with history."

@@ -35,7 +35,6 @@ from cereval.methods.active import BOLD, Active
 from cereval.methods.base import Aim, Setting
 from cereval.records import Draw
 from cereval.stats.increments import Tally
-from cereval.version import ENGINE
 
 Floats = NDArray[np.float64]
 
@@ -134,7 +133,7 @@ def record(job: Job) -> tuple[int, list[Chance], float]:
     side = side_information(DATA / job.folder, series, JUDGED, job.seed)
     pool = Pool.build(len(series.scores), **side)
     method = Recorded(
-        Setting(pool, "benchmark", DELTA, job.seed, Aim(eps=job.eps), ENGINE),
+        Setting(pool, "benchmark", DELTA, job.seed, Aim(eps=job.eps)),
         np.asarray(series.scores, float),
     )
     calls = 0

@@ -26,6 +26,7 @@ import click
 import numpy as np
 
 from benchmarks.tables import markdown, publish
+from cereval.methods.registry import MOST_FORECAST
 
 DRAWS = 1000
 EPS = 0.02
@@ -34,9 +35,9 @@ SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 NEW = 1_000_000
 
 INTRODUCTION = f"""Sessions answer {DRAWS:,} draws towards eps {EPS}; scores are 0 or 1. `active` knows the scores of
-{MODELS} past models and one of {CATEGORIES} categories for each item; above 200,000 items it forecasts cells of
-alike items (`items.cells`): its cost is linear up to there (us an item to open; a draw's share of refits grows with the
-items), and beyond only opening is. `refit`: the longest time between two draws, that of a new forecast."""
+{MODELS} past models and one of {CATEGORIES} categories for each item, up to 200,000 items, where
+`auto` uses it: its cost is linear (us an item to open; a draw's share of refits grows with the items). `refit`: the
+longest time between two draws, that of a new forecast."""
 
 ON_PAPER = """## What 10^9 items would take
 
@@ -45,10 +46,6 @@ Extrapolated from the rows above; not run.
 - `uniform`: the order of all items and the sums over them, some 60 bytes an item while a session opens: 60 GB. A lazy
   shuffle would need memory for the items drawn alone, and equal shares need none; its draws would be other draws,
   which is why pools that fit do not use it. A draw costs what it costs at 10^4.
-- `active`: two bytes an item for its cell and four for the order within cells are 6 GB. The history, 8 bytes a score,
-  is 40 GB: it would have to be read from disk part by part, twice, which the way cells are made allows (`items.cells`
-  looks at 262,144 items at a time and keeps their cells only). Opening is linear; draws and refits cost what they cost
-  at 10^6.
 - Files: 8 bytes an item for its category, 16 to find ids that are there twice, 8 for where a line of JSONL begins:
   32 GB, and one pass of the file at the speed above. Ids would have to be checked by a sort on disk."""
 
@@ -275,7 +272,10 @@ def main(most: int, out: Path | None) -> None:
     """Print what large pools cost."""
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     sessions = [
-        alone(session_cost, name, size) for name in ("uniform", "active") for size in SIZES if size <= most
+        alone(session_cost, name, size)
+        for name in ("uniform", "active")
+        for size in SIZES
+        if size <= min(most, MOST_FORECAST if name == "active" else most)
     ]
     files = file_costs(most)
     opened = ["opens, cpu s", "clock s", "us an item", "peak MB"]

@@ -80,5 +80,5 @@ def call(*arguments: str | Path, **environment: str) -> subprocess.CompletedProc
         text=True,
         check=False,
         env=os.environ | environment,
-        timeout=120,
+        timeout=600,
     )

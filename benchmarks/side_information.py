@@ -9,8 +9,7 @@ A run misses when the truth is outside the last interval (they are nested) or wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
@@ -25,7 +24,6 @@ from cereval.experiments.recorded import load
 from cereval.goals import Estimate
 from cereval.sessions.mean import Session
 from cereval.sessions.replay import drive, replay
-from cereval.version import ENGINE
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WAYS = ("uniform", "history", "history + groups")
@@ -82,7 +80,6 @@ class Job:
     eps: float
     way: str
     seed: int
-    engine: int = ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ def play(job: Job) -> Run:
     series = load(job.folder).series(job.model)
     side = side_information(job.folder, series, job.way, job.seed)
     goal, size = Estimate(job.eps), len(series.scores)
-    result = drive(Session(size, goal=goal, seed=job.seed, engine=job.engine, **side), series.scores)
+    result = drive(Session(size, goal=goal, seed=job.seed, **side), series.scores)
     truth = float(series.scores.mean())
     inside = result.lower - 1e-9 <= truth <= result.upper + 1e-9
     return Run(job, len(series.scores), result.n_evaluated, not inside or result.stopped == "contradiction")
@@ -272,31 +269,6 @@ QUICK, FULL = (
 )
 
 
-def beside_table(data: Path, seeds: int, every: int, engine: int, only: tuple[str, ...]) -> str:
-    """What an earlier engine takes beside the newest, each requirement's way and seeds the same."""
-    engines = dict.fromkeys((engine, ENGINE))
-    needs = [need for need in REQUIREMENTS if not only or need.folder in only]
-    jobs = {
-        (need, number): [
-            replace(job, engine=number) for job in jobs_of(need, data, seeds, every) if job.way == JUDGED
-        ]
-        for need in needs
-        for number in engines
-    }
-    flat = [job for found in jobs.values() for job in found]
-    runs = dict(zip(flat, run_all(play, flat, "engines"), strict=True))
-    rows = []
-    for need in needs:
-        taken = [
-            [runs[job].calls / _unit(need, runs[job]) for job in jobs[need, number]] for number in engines
-        ]
-        shown = [f"{np.mean(calls):.4g} ({np.quantile(calls, 0.95):.4g})" for calls in taken]
-        rows.append([need.folder, need.model or "all", f"{jobs[need, engine][0].eps:g}", *shown])
-    return markdown(
-        ["data", "model", "eps", *(f"engine {number} (95th percentile)" for number in engines)], rows
-    )
-
-
 def measured(data: Path, size: Size) -> str:
     needs = {need: jobs_of(need, data, size.seeds, size.every) for need in REQUIREMENTS}
     compared = [
@@ -333,32 +305,17 @@ def measured(data: Path, size: Size) -> str:
 )
 @click.option("--seeds", type=int, help="Other than 10 (full) or 2 (quick).")
 @click.option("--every", type=int, help="Every how many-th model, where all models are run.")
-@click.option("--beside", type=int, help="Only the requirements, with this engine beside the newest.")
-@click.option(
-    "--only", multiple=True, type=click.Choice(list(EVERY_MODEL)), help="With --beside: of this data."
-)
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, help="Folder of recorded results.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the tables, with their command, here.")
-def main(
-    full: bool,
-    seeds: int | None,
-    every: int | None,
-    beside: int | None,
-    only: tuple[str, ...],
-    data: Path,
-    out: Path | None,
-) -> None:
+def main(full: bool, seeds: int | None, every: int | None, data: Path, out: Path | None) -> None:
     missing = [name for name in EVERY_MODEL if not (data / name / "scores.parquet").exists()]
     if missing:
         click.echo(f"{data} has no {', '.join(missing)}: nothing measured")
         return
-    if only and beside is None:
-        raise click.UsageError("--only goes with --beside")
     size = FULL if full else QUICK
     size = Size(seeds or size.seeds, seeds or size.comparing, size.hostile, every or size.every)
-    engines = partial(beside_table, data, size.seeds, every or 1)
-    found = measured(data, size) if beside is None else engines(beside, only)
-    publish("Side information on recorded results", "benchmarks.side_information", found, out)
+    body = measured(data, size)
+    publish("Side information on recorded results", "benchmarks.side_information", body, out)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,6 @@ from cereval.sessions.log import Log, replayed
 from cereval.store import schema
 from cereval.store.base import Answer, Store, open_store
 from cereval.store.sql import SqlStore, answer_row
-from cereval.version import ENGINE
 
 ANSWERS = (3_000, 10_000, 100_000)
 ACTIVE = (3_000, 10_000)
@@ -72,7 +71,7 @@ def stored_run(store: Store, answers: int, method: str, data: DataSet) -> Start:
     """Put a run into the store that asked about so many items, with its certificate."""
     size = len(data.items)
     goal = {"goal": "estimate", "eps": 0.001 * sqrt(100_000 / size)}
-    plan = Plan(goal, data.content_hash, size, {"name": "made-up"}, method=method, seed=1, engine=ENGINE)
+    plan = Plan(goal, data.content_hash, size, {"name": "made-up"}, method=method, seed=1)
     begun = start(planned(plan, data.items, store, history=method == "active"), data.items, store)
     scores = (np.random.default_rng(answers).random(size) < MEAN).astype(float)
     session, draws = begun.session, list[Draw]()
@@ -119,7 +118,7 @@ def timed_of_many(answers: int) -> list[object]:
     """The row of a run that asks about few of its items, without a store."""
     size = int(answers / FEW)
     goal = {"goal": "estimate", "eps": FEW_EPS * sqrt(100_000 / size)}
-    plan = Plan(goal, "sha256:0", size, {"name": "made-up"}, method="uniform", seed=1, engine=ENGINE)
+    plan = Plan(goal, "sha256:0", size, {"name": "made-up"}, method="uniform", seed=1)
     kind, scores = kind_of(plan), (np.random.default_rng(answers).random(size) < MEAN).astype(float)
 
     def evaluate() -> AskTell:
@@ -161,7 +160,7 @@ def add_runs(store: Store, data: DataSet, runs: int, answers: int) -> None:
         )
         run = {"run_id": plan.run_id}
         named = {"data_hash": plan.data_hash, "model": plan.model_name, "created_at": f"{number:06}"}
-        rows["runs"].append({**run, "plan": _json(plan), **named, "engine": None})
+        rows["runs"].append({**run, "plan": _json(plan), **named, "engine": plan.engine})
         rows["events"].append({**run, "number": 1, "status": "finished", "detail": "{}", "at": ""})
         for place, item in enumerate(rng.permutation(size)[:answers].tolist()):
             score = float(rng.random() < hard[item])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
+from collections.abc import Iterator
 
 import pytest
 from _pytest import pytester as nested
@@ -14,16 +16,34 @@ from hypothesis import settings
 for _library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
+from cereval.runner.loop import GRACE_S  # noqa: E402
+
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
 
+DRAWS_SEEDS = "cereval.sessions.base.randbits"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def seed_zero() -> Iterator[None]:
+    """Have seeds that nobody gives be 0, so that tests repeat. For the session: modules' fixtures run commands too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DRAWS_SEEDS, lambda _: 0)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def seed_zero(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have seeds that nobody gives be 0, so that tests repeat; `@pytest.mark.fresh` draws them as users do."""
-    if request.node.get_closest_marker("fresh") is None:
-        monkeypatch.setattr("cereval.sessions.base.randbits", lambda _: 0)
-    return
+def different_seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every command of a test marked `fresh` get another seed, as users do, and the same ones in every run."""
+    if request.node.get_closest_marker("fresh") is not None:
+        monkeypatch.setattr(DRAWS_SEEDS, random.Random(request.node.nodeid).getrandbits)
+
+
+@pytest.fixture(autouse=True)
+def wait_for_calls_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a minute, not two seconds, for the calls in flight at the goal: a loaded machine may need them."""
+    monkeypatch.setitem(GRACE_S, "goal", 60.0)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,6 @@ from cereval.kinds import kind_named
 from cereval.plan import Known
 from cereval.sessions.pair import CompareSession, Comparison, compare
 from cereval.sessions.replay import drive
-from cereval.version import ENGINE
 
 RUNS = 5
 CONFIDENCE = 0.8
@@ -106,20 +105,21 @@ def test_the_regression_check_passes_at_the_very_limit() -> None:
 
 
 def test_the_check_for_a_regression_takes_fewer_items_than_halves_of_delta() -> None:
-    """Twelve pairs that differ by .12 one way or the other: a test of level delta for one of delta/2.
+    """Twelve pairs that differ by .12 one way or the other: an answer of level delta for one of delta/2, which is what
+    the sign is asked with.
 
     As a ratio: the horizons and the cap of the bets decide how much of ln(2/delta)/ln(1/delta) is left.
     """
-    rng, items = np.random.default_rng(11), {4: 0, ENGINE: 0}
+    rng, items = np.random.default_rng(11), [0, 0]
     for number in range(12):
         first = (rng.random(1500) < 0.62).astype(float)
         second = (rng.random(1500) < (0.74 if number % 2 else 0.5)).astype(float)
-        for engine in items:
-            session = CompareSession(1500, goal=NotWorse(0.0), seed=number, engine=engine)
+        for which, goal in enumerate((NotWorse(0.0), Sign(0))):
+            session = CompareSession(1500, goal=goal, seed=number)
             result = drive(session, np.column_stack((first, second)), 1)
-            assert result.decision == ("worse" if number % 2 else "not-worse")
-            items[engine] += result.n_evaluated
-    assert items[ENGINE] <= 0.95 * items[4]
+            assert result.decision in (("worse", "second") if number % 2 else ("not-worse", "first"))
+            items[which] += result.n_evaluated
+    assert items[0] <= 0.95 * items[1]
 
 
 def test_at_least_as_good_is_a_check_of_its_own() -> None:
@@ -134,10 +134,6 @@ def test_at_least_as_good_does_not_become_a_sign(later: CompareGoal) -> None:
     """Both its answers have nearly all of delta: a sign read off them would be wrong of equal models too often."""
     with pytest.raises(AttributeError):
         CompareSession(40, goal=NotWorse(0)).goal = later  # type: ignore[misc]
-    session = cereval.Session(40, goal=NotWorse(0))  # type: ignore[arg-type]
-    with pytest.raises(Misuse, match="start a new session for the sign"):
-        session.goal = later  # type: ignore[assignment]
-    session.goal = NotWorse(0.05)  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("confidence", [9 / 19, 0.5, 0.05])

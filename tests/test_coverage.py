@@ -72,10 +72,7 @@ POOLS: dict[str, list[tuple[str, str]]] = {
         ("expected, random responses", "uniform"),
         ("expected, random responses", "active"),
         ("hedged, Bernoulli 0.1", "hedged"),
-    ],
-    "items that share a forecast": [
-        (name, "active")
-        for name in ("adversarial history, cells", "history, cells", "rare graded, cells", "weights, cells")
+        ("weights in groups", "active"),
     ],
 }
 

@@ -7,7 +7,6 @@ import functools
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -154,16 +153,26 @@ def test_calls_in_flight_and_calls_too_many_are_bounded() -> None:
 
 def test_a_plain_function_stays_in_this_thread_unless_told_otherwise() -> None:
     threads: set[int] = set()
+    four = threading.Event()
 
     def where(item: str) -> float:
         threads.add(threading.get_ident())
-        time.sleep(0.001)
         return truth(item)
+
+    def where_four_are(item: str) -> float:
+        score = where(item)
+        if len(threads) == 4:
+            four.set()
+        if not four.wait(60):
+            four.set()  # nobody waits in vain a second time
+        return score
 
     cereval.evaluate(ITEMS[:40], where, goal=GOAL)
     assert threads == {threading.get_ident()}
-    cereval.evaluate(ITEMS[:40], where, goal=GOAL, max_connections=4)
-    assert len(threads) > 2
+    threads.clear()
+    cereval.evaluate(ITEMS[:40], where_four_are, goal=GOAL, max_connections=4)
+    assert len(threads) == 4
+    assert threading.get_ident() not in threads
 
 
 def test_async_callables_of_every_kind() -> None:
@@ -210,6 +219,8 @@ def test_a_cancelled_evaluation_leaves_no_call_behind() -> None:
 
     async def run() -> None:
         task = asyncio.ensure_future(cereval.evaluate_async(ITEMS, slow))
+        while len(open_calls) < 8:
+            await asyncio.sleep(0.001)
         await asyncio.sleep(0.02)
         assert len(open_calls) == 8
         task.cancel()

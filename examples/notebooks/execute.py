@@ -18,7 +18,7 @@ def executed(path: Path) -> nbformat.NotebookNode:
     """Return a notebook with the outputs of its cells; a cell that fails raises."""
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
-        NotebookClient(notebook, timeout=120, resources={"metadata": {"path": folder}}).execute()
+        NotebookClient(notebook, timeout=600, resources={"metadata": {"path": folder}}).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
     return notebook

@@ -10,11 +10,9 @@ import base64
 import binascii
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan, nan
-from operator import attrgetter
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,30 +50,6 @@ class Rows:
 
     def __iter__(self) -> Iterator[tuple[float, ...]]:
         return (self[index] for index in range(len(self)))
-
-
-class Records(Generic[T]):
-    """Keep append-only instances of a dataclass of two or more floats.
-
-    >>> from cereval.records import Interval
-    >>> records = Records(Interval)
-    >>> records.append(Interval(0.25, 0.5))
-    >>> list(records)
-    [Interval(lower=0.25, upper=0.5)]
-    """
-
-    def __init__(self, kind: Callable[..., T]) -> None:
-        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-        self._kind, self._values, self._rows = kind, attrgetter(*names), Rows(len(names))
-
-    def append(self, record: T) -> None:
-        self._rows.append(self._values(record))
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[T]:
-        return (self._kind(*row) for row in self._rows)
 
 
 class Draws(Sequence[Draw]):

@@ -3,6 +3,7 @@
 CerevalError
 ├── InvalidInput      a value outside its allowed range: names the field, the range and the value
 ├── Misuse            a call at the wrong moment: asking after the end, telling twice
+├── LogMismatch       a log that the session it belongs to cannot have
 ├── BadFile           a file that cannot be read as what it should be
 │   └── BadContent    it could be read, but does not hold what it should
 ├── Untrusted         a file names code or an address that nobody typed or confirmed on this machine
@@ -35,6 +36,11 @@ class InvalidInput(CerevalError, ValueError):
 
 class Misuse(CerevalError, RuntimeError):
     """Report a call that makes no sense at this moment."""
+
+
+class LogMismatch(CerevalError):
+    """Report a log whose draws or probabilities are not those of its session: it was changed, or made by another
+    engine."""
 
 
 class BadFile(CerevalError):

@@ -18,22 +18,18 @@ from cereval.arrays import packed, unpacked
 from cereval.errors import InvalidInput
 from cereval.items.pool import Pool
 from cereval.records import Table, html_table
+from cereval.version import ENGINE
 
 PLAN_FORMAT = 1
 RUN_ID = re.compile("[0-9a-f]{6,64}")
 DRAWN = "drawn"
 LARGEST_COUNT = 2**53
-LARGEST_TYPED = 2**32
-"""Seeds up to this are taken for chosen, not drawn: of 53 random bits, one in two million is as small."""
 MOST_ITEMS = 100_000_000
 """Items of one evaluation: 3 GB of numbers to keep of them."""
 
 MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
-
-LATER = ("weights", "tasks", "growth", "kind", "seed_source", "attempt", "nonce", "cells", "engine")
-"""Fields that plans of the same format did not have at first: left out where empty, so that run ids stay."""
 
 WIDEN = "widen"
 """A call that failed for good counts as unknown: score 0 from below, 1 from above."""
@@ -52,8 +48,7 @@ class Plan:
     (`after`). kind: the kind of question, where the other fields do not tell (`cereval.kinds`). seed_source:
     `drawn` where nobody chose the seed. attempt: how often the very same plan was carried out before, afresh.
     nonce: random, of a plan that was sealed before its first call: hides the seed in the seal's commitment.
-    cells: items that are alike share a forecast, as large pools need it.
-    engine: the revision that decides draws and bets; the first did not name itself (0).
+    engine: the number of the rules that decide draws and bets.
 
     >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
@@ -82,19 +77,13 @@ class Plan:
     seed_source: str = ""
     attempt: int = 0
     nonce: str = ""
-    cells: bool = False
-    engine: int = 0
+    engine: int = ENGINE
 
     def _repr_html_(self) -> str:
         """Return what the plan fixes, as notebooks show it."""
         return html_table(
             Table(("setting", "value"), [(name, str(value)) for name, value in self.as_dict().items()])
         )
-
-    @property
-    def revision(self) -> int:
-        """Return the revision of the engine that decides draws and bets."""
-        return self.engine or 1
 
     @property
     def run_id(self) -> str:
@@ -110,12 +99,9 @@ class Plan:
         return str(self.model["name"])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON, with a format number so that later versions can tell; `LATER` fields only where
-        there are some.
-        """
+        """Return the plan as JSON, with a format number so that later versions can tell."""
         lists = {"side_information": list(self.side_information), "tasks": list(self.tasks)}
-        values = {"format": PLAN_FORMAT, **asdict(self), **lists}
-        return {name: value for name, value in values.items() if value or name not in LATER}
+        return {"format": PLAN_FORMAT, **asdict(self), **lists}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Plan:
@@ -127,20 +113,21 @@ class Plan:
         if unknown:
             raise InvalidInput("plan", "made of the fields of Plan", unknown[0])
         given = {key: value for key, value in values.items() if key in known}
+        missing = sorted(known - set(given))
+        if missing:
+            raise InvalidInput("plan", f"one with the field {missing[0]}", sorted(given))
         _check_types(given)
-        return cls(
-            **{**given, **{name: tuple(given.get(name, ())) for name in ("side_information", "tasks")}}
-        )
+        return cls(**{**given, **{name: tuple(given[name]) for name in ("side_information", "tasks")}})
 
     @property
     def seed_drawn(self) -> bool:
-        """Tell whether nobody chose the seed. The first version drew those of growing data, and did not say so."""
-        return self.seed_source == DRAWN or (bool(self.growth) and self.seed > LARGEST_TYPED)
+        """Tell whether nobody chose the seed."""
+        return self.seed_source == DRAWN
 
     @property
     def request(self) -> str:
         """Name what was asked for, whatever was known or drawn at the time: a repeated command has the same."""
-        bare = replace(self, history={}, side_information=(), attempt=0, cells=False, engine=0)
+        bare = replace(self, history={}, side_information=(), attempt=0)
         return (replace(bare, seed=0, seed_source=DRAWN) if self.seed_drawn else bare).run_id
 
 
@@ -151,18 +138,14 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("side_information", "tasks"), (list, tuple)),
     **dict.fromkeys(("n_items", "seed", "attempt", "engine"), (int,)),
     "confidence": (float, int),
-    "cells": (bool,),
     "max_calls": (int, type(None)),
 }
 """What each field of a plan is: one that was read may come from anybody."""
 
 
 def _check_types(given: Mapping[str, Any]) -> None:
-    missing = [name for name in ("goal", "data_hash", "n_items", "model") if name not in given]
-    if missing:
-        raise InvalidInput("plan", f"one with the field {missing[0]}", sorted(given))
     for name, value in given.items():
-        if not isinstance(value, _KINDS[name]) or isinstance(value, bool) is not (name == "cells"):
+        if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
             raise InvalidInput(f"{name} of the plan", f"of the kind {_KINDS[name][0].__name__}", value)
         allowed, fits = _PARTS.get(name, ("", None))
         if fits is not None and not fits(value):
@@ -179,9 +162,9 @@ def _has_name(model: Any) -> bool:
 
 
 def _is_model(model: Mapping[str, Any]) -> bool:
-    several, sides = model.get("models"), [model[name] for name in ("first", "second") if name in model]
+    several = model.get("models")
     listed = several is None or (isinstance(several, list | tuple) and bool(several))
-    return _has_name(model) and listed and all(map(_has_name, [*(several or ()), *sides])) and len(sides) != 1
+    return _has_name(model) and listed and all(map(_has_name, several or ()))
 
 
 def _is_prompt(prompt: Mapping[str, Any]) -> bool:

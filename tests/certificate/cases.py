@@ -57,16 +57,6 @@ SCENARIOS = [
         "history, failures, budget", {"goal": estimate(0.03), "max_calls": 200}, history=True, failing=0.03
     ),
     Scenario("history, graded and rare", {"goal": estimate(0.04)}, history=True, graded=True, mean=0.9),
-    Scenario("cells", {"goal": estimate(0.04), "cells": True}, groups=True, history=True),
-    Scenario("cells, failures", {"goal": estimate(0.03), "cells": True}, history=True, failing=0.03),
-    Scenario("cells, graded, exhausted", {"goal": estimate(0.001), "cells": True}, groups=True, graded=True),
-    Scenario("cells, expected", {"goal": estimate(0.05), "cells": True, "target": "expected"}, history=True),
-    Scenario(
-        "cells, then eps",
-        {"goal": threshold(0.7), "cells": True},
-        history=True,
-        later=((30, estimate(0.08), None),),
-    ),
     Scenario("history, above", {"goal": threshold(0.6)}, history=True),
     Scenario(
         "history, then eps", {"goal": threshold(0.7)}, history=True, later=((30, estimate(0.08), None),)

@@ -17,7 +17,7 @@ from cereval.certificate.audit.interval import audit
 from cereval.certificate.audit.mean import aim_of
 from cereval.certificate.base import chained, digest
 from cereval.certificate.verify import verify
-from cereval.goals import Difference, Estimate, NotWorse, Sign, Threshold
+from cereval.goals import Estimate, Threshold
 from cereval.plan import Known, digest_of
 from cereval.sessions.mean import Goal, Session
 
@@ -29,24 +29,19 @@ def test_an_honest_certificate_is_valid(scenario: Scenario) -> None:
 
 
 TURNS: tuple[tuple[Goal, Goal], ...] = (
-    (Sign(), NotWorse(0.04)),
-    (Sign(0), Difference(0.1)),
-    (NotWorse(0.04), Sign()),
-    (NotWorse(0), NotWorse(0.2)),
-    (Difference(0.1), Sign(0)),
+    (Estimate(0.15), Estimate(0.05)),
     (Estimate(0.05), Threshold(0.58)),
-    (Difference(0.1), Threshold(0.62)),
     (Threshold(0.6), Estimate(0.1)),
+    (Threshold(0.6), Threshold(0.62)),
 )
 
 
-@pytest.mark.parametrize("engine", [4, 5, 6])
 @pytest.mark.parametrize(("first", "second"), TURNS, ids=lambda goal: goal.spec()["goal"])
-def test_the_audit_follows_every_change_of_goal(first: Goal, second: Goal, engine: int) -> None:
-    rng = np.random.default_rng(engine)
+def test_the_audit_follows_every_change_of_goal(first: Goal, second: Goal) -> None:
+    rng = np.random.default_rng(6)
     for seed, turn in enumerate((3, 30, 60)):
         scores = rng.choice([0.0, 0.5, 1.0], 600, p=[0.2, 0.4, 0.4])
-        session = Session(600, goal=first, seed=seed, engine=engine, confidence=(0.5, 0.8, 0.95)[seed])
+        session = Session(600, goal=first, seed=seed, confidence=(0.5, 0.8, 0.95)[seed])
         watched, aims = Watched(session.method), [aim_of(0, first.spec(), None)]
         for number in range(120):
             if session.done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,14 @@ KINDS = [question.kind for question in QUESTIONS]
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sealed]:
     base = tmp_path_factory.mktemp("seals")
-    earlier_runs(base)
     made = {}
-    for question in QUESTIONS:
-        folder = base / Path(question.kind.replace(" ", ""))
-        folder.mkdir()
-        made[question.kind] = Sealed.of(question, folder, base)
+    with pytest.MonkeyPatch.context() as patch:  # a fixture of the module: `fresh` is for those of a test
+        patch.setattr("cereval.sessions.base.randbits", random.Random("seals").getrandbits)
+        earlier_runs(base)
+        for question in QUESTIONS:
+            folder = base / Path(question.kind.replace(" ", ""))
+            folder.mkdir()
+            made[question.kind] = Sealed.of(question, folder, base)
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -48,22 +49,29 @@ def content(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 SLOW = """
+import os
 import threading
 import time
 from pathlib import Path
 
-busy = peak = 0
-lock = threading.Lock()
+busy = peak = count = 0
+together = 1  # calls stay, half a second at most, until so many were there at once
+most = int(os.environ.get("SLOW_MODEL_MOST", 10**9))  # later ones are never answered
+changed = threading.Condition()
 
 def _asked(name, text, pause):
-    global busy, peak
-    with lock:
+    global busy, peak, count
+    with changed:
         busy += 1
+        count += 1
         peak = max(peak, busy)
+        late = count > most
         with Path("asked.txt").open("a") as file:
             file.write(name + " " + text + "\\n")
-    time.sleep(pause)
-    with lock:
+        changed.notify_all()
+        changed.wait_for(lambda: peak >= together, 0.5)
+    time.sleep(600 if late else pause)
+    with changed:
         busy -= 1
     return int(text.split()[0])
 
@@ -89,7 +97,7 @@ def slow_model(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """`python:slow_model:first` and its relatives note what they are asked in the working folder."""
     (data.parent / "slow_model.py").write_text(SLOW)
     monkeypatch.syspath_prepend(str(data.parent))
-    monkeypatch.setenv("PYTHONPATH", str(data.parent))
+    monkeypatch.setenv("PYTHONPATH", str(data.parent), prepend=os.pathsep)
     for name in ("whole", "killed"):
         Path(name).mkdir()
     sys.modules.pop("slow_model", None)
@@ -97,15 +105,20 @@ def slow_model(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("slow_model", None)
 
 
-def process(folder: str, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "cereval", *arguments]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def process(folder: str, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
+    command, there = [sys.executable, "-m", "cereval", *arguments], {**os.environ, **variables}
+    return subprocess.Popen(
+        command, cwd=folder, env=there, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def killed(folder: str, arguments: list[str], answers: int) -> set[tuple[str, str]]:
-    """Start a command, kill it once its store has more new answers than so many; return what is answered then."""
+    """Start a command, kill it once its store has more new answers than so many; return what is answered then.
+
+    The slow model answers a few more and then none, so that the command cannot end first.
+    """
     wanted = len(answered(folder)) + answers
-    at_work = process(folder, *arguments)
+    at_work = process(folder, *arguments, SLOW_MODEL_MOST=str(answers + 12))
     try:
         while at_work.poll() is None and len(answered(folder)) <= wanted:
             time.sleep(0.005)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,12 +145,12 @@ def test_a_missing_file_and_a_missing_run(tmp_path: Path, capsys: pytest.Capture
 def test_a_wrong_address_fails_in_seconds_and_the_run_can_go_on(
     folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """About 1 s on a quiet machine, most of it imports; six attempts with their pauses would take 15."""
+    """At its first attempt, which is said by naming none: six, with their pauses, would take 15 seconds."""
     store = tmp_path / "runs.db"
     gone = run_flags(folder / "questions.jsonl", NOWHERE, store)
-    started = time.monotonic()
-    assert f"cannot reach {NOWHERE}" in error_of(capsys, "run", *gone, "--display", "none")
-    assert time.monotonic() - started < 7
+    line = error_of(capsys, "run", *gone, "--display", "none")
+    assert f"cannot reach {NOWHERE}" in line
+    assert not re.search(r"after \d+ attempts", line)
     assert main(["runs", "--store", f"sqlite:///{store}", "--json"]) == 0
     (run,) = printed(capsys)
     assert (run["status"], run["calls"]) == ("failed", 0)

@@ -164,7 +164,7 @@ def test_a_version_that_has_not_ended_is_resumed_before_it_is_extended(
     assert main(["verify", facts["certificate"]]) == 0
     capsys.readouterr()
     assert "has not ended" in run(capsys, "extend", facts["run_id"], "--data", "new.jsonl")[1]["error"]
-    code, facts = run(capsys, "resume", facts["run_id"], "--max-minutes", "1", "-j", "20")
+    code, facts = run(capsys, "resume", facts["run_id"], "--max-minutes", "10", "-j", "20")
     assert (code, facts["stopped"]) == (0, "goal")
     assert run(capsys, "extend", facts["run_id"], "--data", "new.jsonl")[0] == 0
 

@@ -29,7 +29,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr

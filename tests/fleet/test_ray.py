@@ -63,7 +63,7 @@ def test_a_killed_ray_worker_changes_nothing(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=900,
         env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
     )
     assert done.returncode == 0, done.stderr[-2000:]

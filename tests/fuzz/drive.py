@@ -23,7 +23,7 @@ from pkgutil import walk_packages
 
 from tests.fuzz.commands import KINDS, LOGS, SCENES, argument
 from tests.fuzz.files import spoil
-from tests.fuzz.workshop import GOLDEN, build
+from tests.fuzz.workshop import build
 
 SECONDS = 20
 """Of the processor, for one input."""
@@ -172,9 +172,7 @@ class Fuzzer:
         for name in (*self.ids, "ANY"):
             scene = scene.replace(f"RUN:{name}", str(self.ids[rng.choice(KINDS) if name == "ANY" else name]))
         if "CERTIFICATE" in scene:
-            golden = sorted((GOLDEN / "certificates").glob("*.json"))
-            mine = [self.workshop / f"{name}.json" for name in KINDS]
-            path = rng.choice(golden if rng.random() < 0.4 else mine)
+            path = self.workshop / f"{rng.choice(KINDS)}.json"
             shutil.copy(path, place / path.name)
             scene = scene.replace("CERTIFICATE", path.name)
         while "LOG" in scene:

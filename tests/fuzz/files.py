@@ -110,7 +110,7 @@ def resealed(value: dict[str, Any]) -> dict[str, Any]:
     if "plan" in value and "run_id" in value and "commitment" not in value:
         value["run_id"] = Plan.from_dict(value["plan"]).run_id
     if "chain" in value:
-        start = formats()[value["format"]][0].begins_with
+        start = formats()[value["format"]].begins_with
         value["chain"] = chained(digest_of(value[start]), value["log"])
     if "digest" in value:
         value["digest"] = digest({key: one for key, one in value.items() if key != "signature"})

@@ -28,8 +28,6 @@ METHODS = {
     "hedged": 0.12,
 }
 """Method -> the half-width that it reaches before the pool is spent."""
-NEED_EMBEDDINGS = ("partition", "cer-eval")
-"""Methods that no live run can use: the items of a run have no embeddings."""
 
 
 def estimates() -> dict[str, list[str]]:
@@ -207,13 +205,6 @@ GROWING: dict[str, list[str]] = {
 }
 
 CASES = {**estimates(), **ESTIMATES, **COMPARISONS, **RANKINGS, **TASKS, **GROWING}
-
-
-REFUSED = {
-    f"estimate-{goal.split()[0].strip('-')}-{method}": f"{ASKED} {goal} --method {method}"
-    for method in NEED_EMBEDDINGS
-    for goal in ("--eps 0.12", "--at-least 0.45")
-}
 
 
 def replays() -> dict[str, str]:

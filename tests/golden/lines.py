@@ -1,4 +1,4 @@
-"""Run command lines in this process, and say in short what came of them: for `make.py` and for the tests."""
+"""Run command lines in this process, and say in short what came of them: for the makers and for tests."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ import cereval
 from cereval.cli.main import main
 
 HOME = Path(__file__).parent
-CERTIFICATES = HOME / "certificates"
-STORE = HOME / "store.db"
-EXPECTED = HOME / "expected.json"
 DATA = (
     "questions.jsonl",
     "north.jsonl",
@@ -85,15 +82,33 @@ def asking(line: str | Sequence[str]) -> list[str]:
     return [*(line.split() if isinstance(line, str) else line), "--display", "none"]
 
 
+def seeded(line: str) -> str:
+    """Give a command that begins a run a seed, where it has none: golden files are to be the same every time.
+
+    >>> seeded("run questions.jsonl --eps 0.1"), seeded("resume RUN")
+    ('run questions.jsonl --eps 0.1 --seed 0', 'resume RUN')
+    """
+    going_on = line.startswith(("resume", "extend RUN", "extend FIRST"))
+    return line if going_on or "--seed" in line else f"{line} --seed 0"
+
+
 def carried_out(name: str, lines: Sequence[str]) -> Printed:
     """Run the commands of a case in the working folder; the last writes `NAME.json`."""
     printed, last = Printed(0, {}, ""), len(lines) - 1
     for number, line in enumerate(lines):
-        whole = line.replace("RUN", str(printed.facts.get("run_id")))
+        whole = seeded(line).replace("RUN", str(printed.facts.get("run_id")))
         output = ["-o", f"{name}.json"] if number == last else []
         printed = called(*asking(whole), *output)
         assert printed.facts is not None, (name, line, printed.errors)
     return printed
+
+
+def certificate_of(name: str, lines: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Carry out a case in a folder; return the certificate that it writes."""
+    with folder_with_data(folder):
+        carried_out(name, lines)
+        content: dict[str, Any] = read(Path(f"{name}.json"))
+    return content
 
 
 @contextmanager
@@ -180,3 +195,8 @@ def gone_on(line: str, *, verified: bool = True) -> dict[str, Any]:
     named = {"run_id": content.get("run_id"), "digest": content["digest"], "format": content["format"]}
     found |= {**named, "log": log_digest(content["log"]), "asked": asked_digest(content["log"])}
     return {**found, "verify": called("verify", "went-on.json").facts["status"]} if verified else found
+
+
+def write(path: Path, facts: Any) -> None:
+    """Write a JSON file."""
+    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")

@@ -1,33 +1,26 @@
-"""Make the golden files: certificates of every kind, goal and method, a store, and what is expected of them.
+"""Make golden certificates of every kind, goal and method, and note what is expected of them.
 
-Run once at commit 8578b89, in the repository's root, with the environment of that commit:
+    python -m tests.golden.make FOLDER [CASE ...]
 
-    python -m tests.golden.make data certificates store expected replays older
-
-It calls the command line only (`cereval.cli.main.main`, or `python -m cereval` where a process is to be killed), and
-writes into tests/golden: the data, certificates/*.json, store.db and expected.json. Running it with later code would
-turn what is to be kept into what happens to come out: do not, unless the files are lost.
-The files engine-51283a0.* come from `make_older.py`.
+It calls the command line only (`cereval.cli.main.main`), and writes FOLDER/certificates/CASE.json and
+FOLDER/expected.json; without names, of every case, and what replays come to. `make_data` wrote the data beside this
+file.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.golden.golden_cases import CASES, REFUSED, REPLAYS
+from tests.golden.golden_cases import CASES, REPLAYS
 from tests.golden.golden_models import chance
 from tests.golden.lines import (
-    CERTIFICATES,
-    EXPECTED,
     HOME,
     IN_PYTHON,
-    asking,
     called,
     carried_out,
     folder_with_data,
@@ -36,12 +29,11 @@ from tests.golden.lines import (
     read,
     replayed,
     rounded,
+    seeded,
+    write,
 )
-from tests.golden.make_store import expected_store, make_store
 
 CATEGORIES = ("sums", "gains", "totals", "counts")
-OLDER = "engine-51283a0"
-IN_OLDER = ("--store", f"sqlite:///{OLDER}.db")
 SKILLS = {"red": 0.85, "green": 0.7, "blue": 0.45}
 
 
@@ -92,93 +84,50 @@ def write_rows(name: str, rows: Sequence[dict[str, Any]]) -> None:
     (HOME / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def make_certificates() -> None:
-    """Carry out every case, and note what it came to."""
-    CERTIFICATES.mkdir(exist_ok=True)
+def make_certificates(folder: Path, names: Iterable[str] = tuple(CASES)) -> dict[str, Any]:
+    """Carry out cases, keep their certificates, and return what each came to."""
+    kept = folder.absolute() / "certificates"
+    kept.mkdir(parents=True, exist_ok=True)
     noted = {}
-    for name, lines in CASES.items():
-        with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)) as folder:
-            printed = carried_out(name, lines)
-            (CERTIFICATES / f"{name}.json").write_text((folder / f"{name}.json").read_text())
-        noted[name] = certificate_facts(name, lines, printed.code, printed.facts)
-        print(name, noted[name]["verify"]["status"], noted[name]["printed"]["stopped"], flush=True)
-    merge({"certificates": noted})
+    for name in names:
+        with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)):
+            printed = carried_out(name, CASES[name])
+            (kept / f"{name}.json").write_text(Path(f"{name}.json").read_text())
+        noted[name] = certificate_facts(kept / f"{name}.json", printed.code, printed.facts)
+        print(name, noted[name]["verify"], noted[name]["printed"]["stopped"], flush=True)
+    return noted
 
 
-def certificate_facts(name: str, lines: Sequence[str], code: int, facts: Any) -> dict[str, Any]:
+def certificate_facts(path: Path, code: int, facts: Any) -> dict[str, Any]:
     """Say what a certificate holds, and what `verify` makes of it."""
-    path = CERTIFICATES / f"{name}.json"
     content = read(path)
     return {
-        "file": f"certificates/{name}.json",
-        "kind": name.partition("-")[0],
+        "kind": path.name.partition("-")[0],
         "format": content["format"],
+        "engine": content["engine"],
         "run_id": content.get("run_id"),
         "digest": content["digest"],
         "log": log_digest(content["log"]),
         "entries": len(content["log"]),
         "result": headline(content["result"]),
-        "commands": list(lines),
+        "commands": list(CASES[path.stem]),
         "code": code,
         "printed": headline(facts),
-        "verify": called("verify", str(path)).facts,
+        "verify": called("verify", str(path)).facts["status"],
     }
 
 
-def merge(facts: dict[str, Any]) -> None:
-    """Replace parts of expected.json."""
-    before = read(EXPECTED) if EXPECTED.exists() else {"commit": "8578b89"}
-    EXPECTED.write_text(json.dumps(before | facts, indent=1) + "\n", encoding="utf-8")
-
-
-def make_runs() -> None:
-    """Make the store, and note how its runs came about."""
-    merge({"store": {"stories": make_store()}})
-
-
-def make_expected() -> None:
-    """Note what the store lists, and what going on with each of its runs leads to."""
-    merge({"store": expected_store(read(EXPECTED)["store"]["stories"])})
-
-
-def make_replays() -> None:
-    """Note what replays come to, also by methods that issue no certificate, and which methods no live run can use."""
+def make_replays() -> dict[str, Any]:
+    """Return what replays come to, also by methods that issue no certificate."""
+    replays = {}
     with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)):
-        replays = {}
         for name, line in REPLAYS.items():
-            printed = called(*line.split())
+            printed = called(*seeded(line).split())
             replays[name] = {"command": line, "code": printed.code, "printed": headline(printed.facts)}
-        refused = {name: called(*asking(line)) for name, line in REFUSED.items()}
-    noted = {
-        name: {"command": REFUSED[name], "code": one.code, "errors": one.errors}
-        for name, one in refused.items()
-    }
-    python = {name: rounded(replayed(name)) for name in IN_PYTHON}
-    merge({"replays": replays, "python": python, "refused": noted})
+    return {"replays": replays, "python": {name: rounded(replayed(name)) for name in IN_PYTHON}}
 
-
-def make_older_facts() -> None:
-    """Note what this code makes of the run of 51283a0."""
-    with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)):
-        for ending in ("json", "db"):
-            shutil.copy(HOME / f"{OLDER}.{ending}", place)
-        verdict = called("verify", f"{OLDER}.json")
-        runs = called("runs", *IN_OLDER).facts
-        resumed = {run["run_id"]: called(*asking(f"resume {run['run_id']}"), *IN_OLDER) for run in runs}
-    noted = {name: {"code": one.code, "errors": one.errors} for name, one in resumed.items()}
-    run_id = read(HOME / f"{OLDER}.json")["run_id"]
-    merge({"older": {"run_id": run_id, "verify": verdict.facts, "runs": runs, "resume": noted}})
-
-
-STEPS: dict[str, Callable[[], None]] = {
-    "data": make_data,
-    "certificates": make_certificates,
-    "store": make_runs,
-    "expected": make_expected,
-    "replays": make_replays,
-    "older": make_older_facts,
-}
 
 if __name__ == "__main__":
-    for step in sys.argv[1:]:
-        STEPS[step]()
+    target, *wanted = sys.argv[1:]
+    found = {"certificates": make_certificates(Path(target), wanted or tuple(CASES))}
+    write(Path(target) / "expected.json", found if wanted else {**found, **make_replays()})

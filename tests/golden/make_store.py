@@ -1,4 +1,9 @@
-"""Make the golden store: finished, interrupted and budget-ended runs of every kind; and what going on leads to."""
+"""Make a golden store: finished, interrupted and budget-ended runs of every kind; and what going on leads to.
+
+    python -m tests.golden.make_store FOLDER [STORY ...]
+
+It writes FOLDER/store.db and FOLDER/store.json; without names, of every story.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.golden.lines import (
-    STORE,
-    asking,
-    called,
-    folder_with_data,
-    gone_on,
-    headline,
-)
+from tests.golden.lines import asking, called, folder_with_data, gone_on, headline, seeded, write
 
 KEPT = Path("cereval.db")
 SLOW, RIVAL = "python:golden_models:slow", "python:golden_models:rival"
@@ -42,8 +40,8 @@ class Story:
 
 
 def story(name: str, *lines: str, end: str = DONE, further: Sequence[str] = ()) -> Story:
-    """Tell a story; interrupted runs go on by `resume` and by the same command, rankings by the latter only."""
-    again = () if end == DONE else (lines[-1],) if lines[-1].startswith("rank") else ("resume RUN", lines[-1])
+    """Tell a story; interrupted runs go on by `resume` and by the same command."""
+    again = () if end == DONE else ("resume RUN", lines[-1])
     return Story(name, lines, end, tuple(further) or again)
 
 
@@ -176,29 +174,34 @@ RANKINGS = (
 )
 
 
-def make_store() -> dict[str, Any]:
-    """Live through all stories in one store; return which run each of them is about."""
+TOLD = {told.name: told for told in (*STORIES, *RANKINGS)}
+
+
+def make_store(file: Path, names: Iterable[str] = tuple(TOLD)) -> dict[str, Any]:
+    """Live through stories in one store, keep it, and return which run each of them is about."""
+    file = file.absolute()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    stories = {}
     with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)):
-        stories = {}
-        for told in (*STORIES, *RANKINGS):
+        for told in (TOLD[name] for name in names):
             before = set(run_ids())
             last = lived_through(told)
             new = [run for run in run_ids() if run not in before]
             stories[told.name] = {"run_id": last, "runs": new, "end": told.end, "commands": list(told.lines)}
             print(told.name, told.end, new, flush=True)
         closed(KEPT)
-        shutil.copy(KEPT, STORE)
+        shutil.copy(KEPT, file)
     return stories
 
 
 def lived_through(told: Story) -> str | None:
-    """Carry out the commands of a story; return its last run, None for a ranking."""
+    """Carry out the commands of a story; return its last run."""
     last: str | None = None
     for number, line in enumerate(told.lines):
-        whole = line.replace("RUN", str(last))
+        whole = seeded(line).replace("RUN", str(last))
         if told.end != DONE and number == len(told.lines) - 1:
             started = interrupted(whole, signal.SIGINT if told.end == CTRL_C else signal.SIGKILL)
-            return None if whole.startswith("rank") else started or last
+            return started or last
         printed = called(*asking(whole))
         assert printed.facts is not None, (told.name, printed.errors)
         last = printed.facts.get("run_id")
@@ -246,32 +249,40 @@ def closed(path: Path) -> None:
     connection.close()
 
 
-def expected_store(stories: dict[str, Any]) -> dict[str, Any]:
+def expected_store(file: Path, stories: dict[str, Any]) -> dict[str, Any]:
     """Say what the store lists, and what going on with each of its runs leads to, each time on a copy."""
-    further = {told.name: told.further for told in (*STORIES, *RANKINGS)}
+    file = file.absolute()
     kinds = {run: name for name, facts in stories.items() for run in facts["runs"]}
     with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)):
-        shutil.copy(STORE, KEPT)
-        runs = [expected_run(row, kinds[row["run_id"]]) for row in called("runs").facts]
+        shutil.copy(file, KEPT)
+        runs = [expected_run(row, kinds[row["run_id"]], file) for row in called("runs").facts]
         for name, facts in stories.items():
             ids = {"RUN": str(facts["run_id"]), "FIRST": facts["runs"][0]}
-            lines = [" ".join(ids.get(word, word) for word in line.split()) for line in further[name]]
-            facts["further"] = [on_a_copy(line) for line in lines]
+            further = map(seeded, TOLD[name].further)
+            lines = [" ".join(ids.get(word, word) for word in line.split()) for line in further]
+            facts["further"] = [on_a_copy(line, file) for line in lines]
             print(name, [one["printed"].get("stopped") for one in facts["further"]], flush=True)
     return {"runs": runs, "stories": stories}
 
 
-def expected_run(row: dict[str, Any], name: str) -> dict[str, Any]:
+def expected_run(row: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
     """Say what is listed of a run, what its page tells, and what `resume` without any flag leads to."""
     kind = name.partition("-")[0]
     found = {"run_id": row["run_id"], "story": name, "kind": kind, "status": row["status"], "listed": row}
     page = called("report", row["run_id"], "-o", "page.html")
     found["report"] = {"code": page.code, "errors": page.errors, "printed": headline(page.facts or {})}
-    return {**found, "resume": on_a_copy(f"resume {row['run_id']}")}
+    return {**found, "resume": on_a_copy(f"resume {row['run_id']}", file)}
 
 
-def on_a_copy(line: str) -> dict[str, Any]:
+def on_a_copy(line: str, file: Path) -> dict[str, Any]:
     """Carry out a command on a copy of the store."""
     KEPT.unlink(missing_ok=True)
-    shutil.copy(STORE, KEPT)
+    shutil.copy(file, KEPT)
     return gone_on(line)
+
+
+if __name__ == "__main__":
+    target, *wanted = sys.argv[1:]
+    store = Path(target) / "store.db"
+    made = make_store(store, wanted or tuple(TOLD))
+    write(Path(target) / "store.json", expected_store(store, made))

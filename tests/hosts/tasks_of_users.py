@@ -15,10 +15,12 @@ from inspect_ai.solver import solver
 
 @solver
 def answering(right: float, breaks: float, slow: float) -> Any:
-    """Answer right by the toss of a coin that belongs to the sample; break, or be late when wrong, as asked."""
+    """Answer right by the toss of a coin that belongs to the sample; break once, or be late when wrong, as asked."""
+    broken = set()
 
     async def solve(state: Any, generate: Any) -> Any:  # noqa: ARG001
-        if random.random() < breaks:
+        if state.input_text not in broken and random.Random(f"breaks {state.input_text}").random() < breaks:
+            broken.add(state.input_text)
             raise RuntimeError("flaky tool")
         good = random.Random(f"{state.input_text}/{state.epoch}").random() < right
         if not good:

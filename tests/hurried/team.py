@@ -18,6 +18,7 @@ from typing import Any
 from tests.fuzz.drive import attempt, isolated
 
 from cereval.cli.main import main
+from cereval.sessions import base
 
 QUESTIONS = 80
 COMMANDS = 8
@@ -79,7 +80,11 @@ class Done:
 
 @dataclass
 class Day:
-    """Carries out one day, whose seed is its number, in a folder of its own; `wrong` says what did not add up."""
+    """Carries out one day, whose seed is its number, in a folder of its own; `wrong` says what did not add up.
+
+    Only the workers of its fleets, processes of their own, draw seeds that nobody knows: their model is right always or
+    never, so that what is expected of them holds for every seed.
+    """
 
     folder: Path
     number: int
@@ -237,6 +242,8 @@ class Day:
         process = os.fork()
         if process == 0:
             isolated(self.folder)
+            # Another one for each command, and the same ones whenever the day is repeated.
+            base.randbits = random.Random(f"{self.number} {len(self.story)}").getrandbits
             os._exit(attempt(lambda: main([*words, "--json"])))
         _, status = os.waitpid(process, 0)
         out, errors = ((self.folder / name).read_text() for name in ("stdout", "stderr"))

@@ -13,10 +13,7 @@ from tests.fuzz.drive import preload
 from tests.hurried import team
 from tests.hurried.team import Day
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="needs fork"),
-    pytest.mark.fresh,
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 
 
 @pytest.fixture(scope="module", autouse=True)

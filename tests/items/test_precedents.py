@@ -68,7 +68,7 @@ def test_few_models_copies_and_constants_set_no_precedent(past: Floats) -> None:
     assert PRECEDENTS not in history_designs(past, precedents=True)
 
 
-def test_earlier_engines_know_none() -> None:
+def test_none_are_sought_unless_asked_for() -> None:
     assert PRECEDENTS not in history_designs(kindred(60))
 
 

@@ -107,12 +107,11 @@ def test_calls_in_flight_change_nothing(live: Live, whole: tuple[Live, Outcome],
 
 
 class Copied:
-    """A store that is copied before or after some of its writes: what `kill -9` at that moment leaves behind."""
+    """A store that is copied before and after each of its writes: what `kill -9` at that moment leaves behind."""
 
-    def __init__(self, store: Any, database: Path, folder: Path, moments: set[int]) -> None:
-        self.store, self.database, self.folder, self.moments = store, database, folder, moments
+    def __init__(self, store: Any, database: Path, folder: Path) -> None:
+        self.store, self.database, self.folder = store, database, folder
         self.copies: list[Path] = []
-        self._moment = 0
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.store, name)
@@ -129,13 +128,11 @@ class Copied:
         return write
 
     def _copy(self) -> None:
-        self._moment += 1
-        if self._moment in self.moments:
-            self.copies.append(self.folder / f"{self._moment}.db")
-            source, target = sqlite3.connect(self.database), sqlite3.connect(self.copies[-1])
-            source.backup(target)
-            source.close()
-            target.close()
+        self.copies.append(self.folder / f"{len(self.copies)}.db")
+        source, target = sqlite3.connect(self.database), sqlite3.connect(self.copies[-1])
+        source.backup(target)
+        source.close()
+        target.close()
 
 
 def resume_all(live: Live) -> None:
@@ -151,13 +148,14 @@ def resume_all(live: Live) -> None:
 def test_killed_anywhere_and_resumed_the_certificate_is_the_same_bit_for_bit(
     live: Live, whole: tuple[Live, Outcome], tmp_path: Path
 ) -> None:
+    """How many writes there are depends on the machine: answers that arrive together are written together."""
     rng = random.Random(live.question.kind)
-    moments = {1, *rng.sample(range(2, 50), 5)}
     with live.store() as store:
-        copied = Copied(store, tmp_path / "runs.db", tmp_path, moments)
+        copied = Copied(store, tmp_path / "runs.db", tmp_path)
         asyncio.run(live.carried_out(copied))  # type: ignore[arg-type]
-    assert len(copied.copies) > 2
-    for number, database in enumerate(copied.copies):
+    first, *later = copied.copies
+    moments = sorted(rng.sample(range(len(later)), 5))
+    for number, database in enumerate([first, *(later[moment] for moment in moments)]):
         again = live.at(database)
         with again.store() as store:
             before = again.answered(store)
@@ -347,16 +345,13 @@ def test_a_forger_who_changes_an_answer_is_found_by_the_store(whole: tuple[Live,
         assert verify(forged, evidence(forged, store)).status == "invalid"
 
 
-@pytest.mark.parametrize("engine", [ENGINE + 1, None])
 def test_what_another_engine_made_is_never_called_invalid_if_it_is_intact(
-    whole: tuple[Live, Outcome], engine: int | None
+    whole: tuple[Live, Outcome],
 ) -> None:
     content = copy.deepcopy(dict(whole[1].certificate))
     content["log"][2], content["log"][5] = content["log"][5], content["log"][2]
     assert verify(signed(resealed(content))).status == "invalid", "of this engine"
-    content |= {"engine": engine}
-    if engine is None:
-        del content["engine"]
+    content |= {"engine": ENGINE + 1}
     verdict = verify(signed(resealed(content)))
     assert verdict.status == "unchecked"
     assert f"this is engine {ENGINE}" in verdict.reasons[0]
@@ -413,11 +408,12 @@ def test_where_every_call_fails_the_run_stops_and_nothing_is_lost(
 def test_a_store_that_breaks_loses_nothing(
     live: Live, whole: tuple[Live, Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add, attempts = SqlStore.add_answers, []
+    add, attempts, broken = SqlStore.add_answers, [], []
 
     def locked_once(self: Any, run_id: str, answers: Any) -> None:
-        attempts.append(run_id)
-        if len(attempts) == 4:
+        attempts.extend(answers)
+        if len(attempts) > 3 and not broken:
+            broken.append(run_id)
             raise StoreError("the database is locked")
         add(self, run_id, answers)
 

@@ -12,7 +12,8 @@ from scipy.stats import chisquare
 
 from cereval.items.pool import Pool
 from cereval.methods.base import Aim, Setting, Target
-from cereval.methods.uniform import CHUNK, Uniform, successive_sample
+from cereval.methods.drawing import draw_without_replacement
+from cereval.methods.uniform import CHUNK, Uniform
 
 
 def made(pool: Pool, target: Target = "benchmark", seed: int = 0) -> Uniform:
@@ -27,7 +28,7 @@ def test_successive_samples_come_with_the_chances_of_drawing_one_after_the_other
     found = dict.fromkeys(orders, 0)
     runs = 20_000
     for _ in range(runs):
-        items, _ = successive_sample(rng, weights, count)
+        items, _ = draw_without_replacement(rng, weights, count)
         found[tuple(items.tolist())] += 1
     exact = [_chance(weights, order) for order in orders]
     assert sum(exact) == pytest.approx(1)
@@ -49,7 +50,7 @@ def _chance(weights: np.ndarray, order: tuple[int, ...]) -> float:
 )
 def test_the_stated_chances_are_weight_over_weight_left(weights: list[float], count: int, seed: int) -> None:
     array = np.array(weights)
-    items, chances = successive_sample(np.random.default_rng(seed), array, count)
+    items, chances = draw_without_replacement(np.random.default_rng(seed), array, count)
     assert len(items) == min(count, np.count_nonzero(array))
     assert len(set(items.tolist())) == len(items)
     left = array.copy()

@@ -55,7 +55,7 @@ def test_answers_tokens_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", ["429", "500", "timeout", "cut", "drop"])
 def test_every_kind_of_fault_is_survived(kind: FaultKind) -> None:
     handler = Handler(ScriptedModel(KEY, 1.0, faults=Faults(0.3, (kind,))))
-    found = asyncio.run(answers(handler, list(KEY)[:30], timeout_s=0.5 if kind == "timeout" else 10.0))
+    found = asyncio.run(answers(handler, list(KEY)[:30], timeout_s=0.5 if kind == "timeout" else 60.0))
     assert found == list(KEY.values())[:30]
     assert kind == "timeout" or handler.answered == 30, "an answer was paid for twice"
     assert handler.requests > 30
@@ -81,19 +81,13 @@ def test_a_wrong_key_is_refused_once_and_never_shown(monkeypatch: pytest.MonkeyP
     assert SECRET not in "".join(traceback.format_exception(error))
 
 
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def test_a_wrong_address_says_so() -> None:
-    """At once: the pauses between attempts would add up to minutes."""
-    patient = Retries(first_s=30.0)
-    model = open_openai("m", base_url=f"http://127.0.0.1:{unused_port()}/v1", retries=patient)
-    with pytest.raises(EndpointError, match=r"cannot reach http://127.0.0.1:\d+/v1.*--base-url.*runs$"):
-        asyncio.run(asyncio.wait_for(model.answer(chat("1+1")), 10))
+    """At once: the line names no second attempt. The port is taken by somebody who does not listen."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        model = open_openai("m", base_url=f"http://127.0.0.1:{silent.getsockname()[1]}/v1", retries=QUICK)
+        with pytest.raises(EndpointError, match=r"cannot reach http://127.0.0.1:\d+/v1.*--base-url.*runs$"):
+            asyncio.run(model.answer(chat("1+1")))
 
 
 def test_a_server_that_goes_away_is_tried_again() -> None:

@@ -20,7 +20,7 @@ def roles(messages): return ",".join(m["role"] for m in messages)
 def paid(prompt): return Reply("x", cost_usd=0.5)
 def crash(prompt): raise RuntimeError("no luck\\nat all")
 def number(prompt): return 7
-def slow(prompt): time.sleep(0.1); return "done"
+def slow(prompt): time.sleep(3); return "done"
 def half(prompt): return "\\ud800"
 four = threading.Barrier(4, timeout=60)
 def meet(prompt): four.wait(); return "done"

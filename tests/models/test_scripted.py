@@ -62,6 +62,6 @@ def test_the_server_as_a_process(tmp_path: Path) -> None:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         body = json.dumps({"messages": [{"role": "user", "content": "1+1"}]}).encode()
-        with urllib.request.urlopen(f"{url}/chat/completions", body, timeout=10) as response:
+        with urllib.request.urlopen(f"{url}/chat/completions", body, timeout=120) as response:
             assert json.load(response)["choices"][0]["message"]["content"] == "2"
         process.terminate()

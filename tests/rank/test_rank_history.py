@@ -138,23 +138,12 @@ def sealed_again(content: dict[str, Any]) -> dict[str, Any]:
 def test_the_certificate_holds_the_past_and_verify_follows_it() -> None:
     made = certificate()
     assert verify(made).status == "valid"
-    bare, swapped, engine = (copy.deepcopy(made) for _ in range(3))
+    bare, swapped = (copy.deepcopy(made) for _ in range(2))
     del bare["side_information"]
     assert verify(sealed_again(bare)).status == "invalid"
     _, other = world(9, items=120)
     swapped["side_information"] = Known(None, other).as_dict()
     assert "would have been" in " ".join(verify(sealed_again(swapped)).reasons)
-    engine["engine"] = engine["settings"]["engine"] = 3
-    assert "engine 4" in " ".join(verify(sealed_again(engine)).reasons)
-
-
-def test_what_was_decided_stays_decided() -> None:
-    """The fourth engine's order of items and number of calls: later code has to do the same."""
-    table, past = world(7, items=60)
-    session = RankSession(60, NAMES, history=past, goal=Order(0.1), seed=8, engine=4)
-    result = drive(session, table, 64)
-    assert session._rounds.order[:10].tolist() == [19, 43, 40, 37, 16, 17, 3, 30, 59, 41]
-    assert (result.calls, len(result.order)) == (286, 11)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +151,6 @@ def test_what_was_decided_stays_decided() -> None:
     [
         ({"history": np.ones((9, 2))}, "history"),
         ({"history": np.full((10, 2), 1.5)}, "history"),
-        ({"history": np.ones((10, 2)), "engine": 3}, "engine 4"),
     ],
 )
 def test_bad_input_is_refused(wrong: dict[str, Any], field: str) -> None:

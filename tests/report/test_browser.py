@@ -34,7 +34,7 @@ def chromium(folder: Path, content: str, *flags: str) -> str:
     file.write_text(content, encoding="utf-8")
     assert CHROMIUM is not None
     command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", *flags, file.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
 
 
 def test_a_phone_need_not_scroll_sideways_and_nothing_runs(page: str, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterator, Mapping
 from html import unescape
 from pathlib import Path
@@ -11,33 +9,22 @@ from typing import Any, ClassVar
 
 import pytest
 from stories import Reply, pool, stored_run
+from tests.golden.golden_cases import CASES
+from tests.golden.lines import certificate_of
 
 from cereval.kinds import formats
 from cereval.kinds.base import Kind
 from cereval.kinds.estimate import EstimateMean
 from cereval.kinds.tasks import Tasks
 from cereval.records import Certified, Step, Table
-from cereval.report.page import page_of, recorded_page, render
+from cereval.report.page import page_of, recorded_page
 from cereval.report.story import read_story
 from cereval.sessions.base import tell
 from cereval.sessions.log import Log
 from cereval.store.base import Store, open_store
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-NOTED = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
-RUNS = {f"{run['story']}-{run['run_id']}": run for run in NOTED["store"]["runs"]}
-PACKED = [name for name, run in RUNS.items() if run["kind"] == "compare"]
-RECORDED = sorted(path.stem for path in (GOLDEN / "certificates").glob("*-recorded*.json"))
+RECORDED = sorted(name for name in CASES if "-recorded" in name)
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e"
-
-
-@pytest.fixture(scope="module")
-def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    file = tmp_path_factory.mktemp("golden") / "store.db"
-    shutil.copy(GOLDEN / "store.db", file)
-    store = open_store(f"sqlite:///{file}")
-    yield store
-    store.close()
 
 
 @pytest.fixture
@@ -61,29 +48,6 @@ def has_headline(html: str, result: Certified) -> bool:
     lead = result.headline().removeprefix(f"{result.answer()}, ")
     text = shown(html)
     return f">{result.answer()}</h1>" in text and f'<p class="lead">{lead}</p>' in text
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_every_run_of_the_golden_store_has_a_page(name: str, golden: Store) -> None:
-    run = RUNS[name]
-    story = read_story(golden, run["run_id"])
-    html = render(story)
-    assert has_headline(html, story.result)
-    assert ("spent its budget" in html) == (run["status"] == "budget")
-    assert run["listed"]["model"].split()[0] in shown(html)
-    if story.steps:
-        assert isinstance(story.kind, Tasks) or story.steps[-1].lower == story.result.as_dict()["lower"]
-
-
-@pytest.mark.parametrize("name", PACKED)
-def test_comparisons_of_the_first_version_show_the_difference(name: str, golden: Store) -> None:
-    """Not the hidden scale (1 + difference)/2, neither in numbers nor in the chart."""
-    story, hidden = read_story(golden, RUNS[name]["run_id"]), RUNS[name]["report"]["printed"]
-    result, last = story.result.as_dict(), story.steps[-1]
-    assert result["difference"] == pytest.approx(2 * hidden["estimate"] - 1, abs=1e-3)
-    assert last == Step(result["n_evaluated"], *(result[name] for name in ("difference", "lower", "upper")))
-    assert story.steps[0].lower == -1
-    assert ">-100%</span>" in render(story)
 
 
 # -- live runs of every kind ------------------------------------------------------------------------------------------
@@ -114,7 +78,10 @@ def test_live_runs_of_every_kind(name: str, most: int, store: Store) -> None:
     for page in pages.values():
         assert "&lt;script&gt;" in page.html
         shown(page.html)
-    text = shown(pages[run_id].html)
+    text, story = shown(pages[run_id].html), read_story(store, run_id)
+    assert has_headline(pages[run_id].html, story.result)
+    if story.steps:
+        assert isinstance(story.kind, Tasks) or story.steps[-1].lower == story.result.as_dict()["lower"]
     assert ("None yet" in text) == (most == 0)
     assert ("cereval resume" in text) == (most <= 8)
     assert ("Sample answers" in text) == ("What it took" in text) == (most > 0)
@@ -142,9 +109,9 @@ def test_a_part_certifies_nothing_and_names_its_whole(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded_evaluations(name: str) -> None:
-    certificate = json.loads((GOLDEN / "certificates" / f"{name}.json").read_text(encoding="utf-8"))
-    kind = formats()[certificate["format"]][-1]
+def test_recorded_evaluations(name: str, tmp_path: Path) -> None:
+    certificate = certificate_of(name, CASES[name], tmp_path)
+    kind = formats()[certificate["format"]]
     log = Log({n: kind.scores(entry) for n, entry in enumerate(certificate["log"])}, len(certificate["log"]))
     session, _ = kind.retold(certificate, log, tell)
     about = {"data": HOSTILE, "items": "sha256:00", **certificate["settings"].get("about", {})}
@@ -190,7 +157,8 @@ def test_a_kind_without_a_page_has_a_decent_one() -> None:
     assert "no matter when" in text
 
 
-def test_a_page_knows_its_run(golden: Store) -> None:
-    page = page_of(golden, "d8e10d")
-    assert page.run_id == "d8e10d5b0e3a"
-    assert page.result == read_story(golden, page.run_id).result.as_dict()
+def test_a_page_knows_its_run(store: Store) -> None:
+    run_id = stored_run(store, pool(), lambda _: Reply())
+    page = page_of(store, run_id[:6])
+    assert page.run_id == run_id
+    assert page.result == read_story(store, page.run_id).result.as_dict()

@@ -22,7 +22,6 @@ from cereval.runner.start import Start, changed, start
 from cereval.scorers.build import build_scorer
 from cereval.sessions.log import Change
 from cereval.store.base import Store, open_store
-from cereval.version import ENGINE
 
 SIZE = 400
 
@@ -43,7 +42,7 @@ def key(pool: DataSet) -> dict[str, str]:
 
 
 def plan_for(pool: DataSet, **fields: Any) -> Plan:
-    given = {"goal": {"goal": "estimate", "eps": 0.1}, "model": {"name": "m"}, "engine": ENGINE} | fields
+    given = {"goal": {"goal": "estimate", "eps": 0.1}, "model": {"name": "m"}} | fields
     return Plan(data_hash=pool.content_hash, n_items=len(pool.items), **given)
 
 

@@ -42,7 +42,7 @@ class Priced:
 def finished(store: Store, **limits: Any) -> Outcome:
     pool = data(SIZE)
     calls = limits.pop("max_calls", None)
-    asked = {"goal": {"goal": "estimate", "eps": 0.01}, "engine": 2, "max_calls": calls}
+    asked = {"goal": {"goal": "estimate", "eps": 0.01}, "max_calls": calls}
     return finish(pool, store, Priced(model_for(pool)), connections=2, limits=limits, **asked)
 
 

@@ -23,8 +23,7 @@ from cereval.stats.information import Information
 
 RULES: list[BetRule] = [
     DeadlineBets(0.025),
-    DeadlineBets(0.025, quick=True),
-    SideBets(0.025, quick=True),
+    SideBets(0.025),
     KellyBets(),
     HedgedBets(0.025),
 ]

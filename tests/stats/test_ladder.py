@@ -1,7 +1,8 @@
-"""The ladder: fair under its nulls, narrow on the way, and part of the engine from the second on."""
+"""The ladder: fair under its nulls, and narrow on the way."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -9,20 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cereval.goals import Estimate, Threshold
+from cereval.errors import InvalidInput
+from cereval.goals import Estimate, Goal, Threshold
+from cereval.methods.certified import LADDER
+from cereval.methods.uniform import COUNTING
 from cereval.records import Draw
 from cereval.sessions.mean import Session
 from cereval.stats.increments import Tally
 from cereval.stats.information import Information
 from cereval.stats.ladder import Ladder, Rungs
-from cereval.version import ENGINES
+from cereval.version import ENGINE
 
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=4, max_size=4)
 
 
 FEW = Rungs(horizons=(2.0, 5.0), share=1.0, cells=4)
-MERGING = Rungs(horizons=(0.5, 1.0, 2.0), share=1.0, cells=4, merging=True, quick=True)
-UNEVEN = Rungs(horizons=(0.5, 1.0, 2.0), share=1.0, cells=4, merging=True, quick=True, parts=(3.0, 1.0))
+EVEN = Rungs(horizons=(0.5, 1.0, 2.0), share=1.0, cells=4)
+UNEVEN = Rungs(horizons=(0.5, 1.0, 2.0), share=1.0, cells=4, parts=(3.0, 1.0))
 
 
 def wealth_at(scores: tuple[float, ...], draws: int, value: float, rungs: Rungs) -> np.ndarray:
@@ -38,7 +42,7 @@ def wealth_at(scores: tuple[float, ...], draws: int, value: float, rungs: Rungs)
     return np.exp(ladder.log_wealth(np.array([value]))[:, 0])
 
 
-@given(scores=SCORES, draws=st.integers(1, 4), rungs=st.sampled_from([FEW, MERGING, UNEVEN]))
+@given(scores=SCORES, draws=st.integers(1, 4), rungs=st.sampled_from([FEW, EVEN, UNEVEN]))
 @settings(max_examples=40, deadline=None)
 def test_over_all_orders_the_rungs_do_not_gain_under_their_null(
     scores: list[float], draws: int, rungs: Rungs
@@ -49,7 +53,7 @@ def test_over_all_orders_the_rungs_do_not_gain_under_their_null(
 
 
 def test_rungs_that_come_to_the_same_horizon_are_put_together_with_all_that_they_have() -> None:
-    ladder = Ladder(Rungs(horizons=(25.0, 50.0, 100.0), share=0.5, cells=4, merging=True), 0.1, 0.9)
+    ladder = Ladder(Rungs(horizons=(25.0, 50.0, 100.0), share=0.5, cells=4), 0.1, 0.9)
     ladder._wealth = ladder._wealth + np.arange(3)[:, None, None]
     before = np.exp(ladder._wealth).sum(axis=0)
     assert len(ladder.ahead(4 * 30.0)) == 2
@@ -67,11 +71,10 @@ def test_uneven_rungs_have_the_share_together(parts: tuple[float, ...]) -> None:
 
 
 def test_there_is_a_rung_for_every_doubling_on_the_way_to_the_goal() -> None:
-    rungs = Rungs(merging=True)
+    rungs = Rungs()
     assert rungs.towards(96).horizons == (25.0,)
     assert rungs.towards(400).horizons == (25.0, 50.0, 100.0, 200.0)
     assert len(rungs.towards(960_000).horizons) == 15
-    assert Rungs().towards(960_000) == Rungs()
 
 
 def test_a_value_between_two_of_the_grid_counts_the_one_that_its_null_implies() -> None:
@@ -89,11 +92,15 @@ def test_dividing_the_grid_gives_no_value_more_than_its_neighbours_had() -> None
 
 
 def half_widths(
-    engine: int, mean: float, goal: object = None, looks: tuple[int, ...] = (50, 100, 200, 400)
+    mean: float,
+    goal: Goal | None = None,
+    looks: tuple[int, ...] = (50, 100, 200, 400),
+    ladder: Rungs = COUNTING.ladder,
 ) -> list[float]:
     size = max(3000, 4 * looks[-1])
     ones = (np.arange(size) < size * mean).astype(float)
-    session = Session(size, goal=goal or Estimate(0.02), seed=5, engine=engine)
+    options = {"tuning": replace(COUNTING, ladder=ladder)}
+    session = Session(size, goal=goal or Estimate(0.02), method="uniform", seed=5, options=options)
     found = []
     while session.n_evaluated < looks[-1] and not session.done:
         for draw in session.ask(1):
@@ -103,27 +110,24 @@ def half_widths(
     return found
 
 
-@pytest.mark.parametrize("engine", [2, 3, 4, 5])
+NONE = replace(COUNTING.ladder, share=1e-9)
+
+
 @pytest.mark.parametrize(("mean", "most"), [(0.5, 0.6), (0.8, 0.55), (0.05, 0.45)])
-def test_whoever_looks_on_the_way_sees_a_decent_interval(mean: float, most: float, engine: int) -> None:
-    alone, ladder = half_widths(1, mean), half_widths(engine, mean)
+def test_whoever_looks_on_the_way_sees_a_decent_interval(mean: float, most: float) -> None:
+    alone, ladder = half_widths(mean, ladder=NONE), half_widths(mean)
     assert all(new <= most * old for new, old in zip(ladder[:2], alone[:2], strict=True))
 
 
 def test_where_scores_are_rare_the_leaning_ladder_is_narrower() -> None:
-    leaning, even = half_widths(3, 0.03), half_widths(2, 0.03)
+    leaning, even = half_widths(0.03), half_widths(0.03, ladder=replace(COUNTING.ladder, tilt=0.0))
     assert all(new < 0.95 * old for new, old in zip(leaning[:2], even[:2], strict=True))
 
 
-def test_most_of_the_fifth_ladder_is_for_the_first_draws() -> None:
+def test_most_of_the_ladder_is_for_the_first_draws() -> None:
     for mean in (0.05, 0.5):
-        fourth, fifth = (half_widths(engine, mean) for engine in (4, 5))
-        assert all(new < old for new, old in zip(fifth[:3], fourth[:3], strict=True))
-
-
-def test_rungs_reach_as_far_as_a_distant_goal() -> None:
-    third, fourth = (half_widths(engine, 0.5, Estimate(0.004), (800, 1600)) for engine in (3, 4))
-    assert all(new < 0.85 * old for new, old in zip(fourth, third, strict=True))
+        even, early = (half_widths(mean, ladder=one) for one in (LADDER, COUNTING.ladder))
+        assert all(new < old for new, old in zip(early[:3], even[:3], strict=True))
 
 
 @pytest.mark.parametrize(("value", "step"), [(0.3, 0.0), (0.3, 0.05), (0.5, 0.01), (0.97, 0.2)])
@@ -135,21 +139,21 @@ def test_the_two_games_beside_a_value_start_with_at_most_two_shares(value: float
 
 
 def test_a_threshold_shows_an_interval_that_narrows() -> None:
-    widths = half_widths(2, 0.5, Threshold(0.52))
+    widths = half_widths(0.5, Threshold(0.52))
     assert widths == sorted(widths, reverse=True)
     assert widths[0] < 0.4
     assert widths[-1] < 0.2
-    assert half_widths(1, 0.5, Threshold(0.52))[-1] > 0.4
 
 
-def test_the_engine_is_named_from_the_second_on_and_restored() -> None:
-    for engine, named in ((1, None), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)):
-        session = Session(50, seed=1, engine=engine)
-        session.tell(session.ask(1)[0], 1.0)
-        assert (session.settings().get("engine"), session.state().get("engine")) == (named, named)
-        assert Session.restore(session.state()).revision == engine
-    with pytest.raises(ValueError, match="engine"):
-        Session(50, engine=max(ENGINES) + 1)
+def test_the_engine_is_named_and_no_other_restored() -> None:
+    session = Session(50, seed=1)
+    session.tell(session.ask(1)[0], 1.0)
+    state = session.state()
+    assert (session.settings()["engine"], state["engine"]) == (ENGINE, ENGINE)
+    assert Session.restore(state).state() == state
+    for engine in (ENGINE + 1, None):
+        with pytest.raises(InvalidInput, match="engine of the state must be 1"):
+            Session.restore({**state, "engine": engine})
 
 
 def test_bets_towards_a_horizon_begin_with_the_next_draw() -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cereval.certificate.audit.race import SlowRace, expected_squares, levels_of
 from cereval.certificate.audit.ranking import SlowRacedGame
 from cereval.items import disagreement
+from cereval.methods.drawing import draw_without_replacement
 from cereval.stats.pairs import PairTuning
 from cereval.stats.race import Race
 from cereval.stats.raced import RacedMeanGames, RacedPairGames
@@ -22,10 +23,15 @@ Floats = NDArray[np.float64]
 LEVEL = np.array([0.7, 1.0, 1.4, 2.0])
 
 
+def drawn(weights: Floats, expected: Floats, seed: int) -> Race:
+    order, _ = draw_without_replacement(np.random.default_rng(seed), weights, len(weights))
+    return Race.along(order, weights, expected)
+
+
 def raced(levels: list[int], order: list[int] | None = None) -> Race:
     weights = LEVEL[levels]
     places = np.arange(len(levels)) if order is None else np.array(order)
-    return Race._along(places, weights[places], np.ones(len(levels)))
+    return Race.along(places, weights, np.ones(len(levels)))
 
 
 @given(
@@ -59,7 +65,7 @@ def played(differences: dict[int, list[float]], seed: int, pairs: int) -> RacedP
     """Pairs that all have these differences on the items of each level, placed at random within it."""
     rng = np.random.default_rng(seed)
     levels = np.repeat(list(differences), [len(found) for found in differences.values()])
-    race = Race.drawn(LEVEL[levels], LEVEL[levels] ** 2, seed)
+    race = drawn(LEVEL[levels], LEVEL[levels] ** 2, seed)
     table = np.empty((len(levels), pairs))
     for level, found in differences.items():
         table[levels == level] = rng.permuted(np.tile(np.array(found)[:, None], (1, pairs)), axis=0)
@@ -88,7 +94,7 @@ def test_intervals_of_means_cover(mean: float) -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         levels = np.repeat([0, 1, 2, 3], 30)
-        race = Race.drawn(LEVEL[levels], LEVEL[levels] ** 2, seed)
+        race = drawn(LEVEL[levels], LEVEL[levels] ** 2, seed)
         chance = np.clip(mean * LEVEL[levels] / LEVEL[levels].mean(), 0, 1)
         table = (rng.uniform(size=(120, 20)) < chance[:, None]).astype(float)
         games = RacedMeanGames(race, models=20, alpha=0.025)
@@ -115,11 +121,11 @@ def test_the_fast_games_are_the_slow_ones(
 ) -> None:
     past = (np.random.default_rng(seed).uniform(size=(60, 4)) < 0.7).astype(float)
     squares = disagreement.expected_squares(past)
-    slowly = SlowRace.of(past.tolist(), (seed,))
+    slowly = SlowRace.of(past.tolist(), np.random.default_rng(seed))
     if squares is None or slowly is None:
         pytest.fail("past models that differ tell items apart")
     noise = disagreement.NOISE
-    race = Race.drawn(disagreement.race_weights(squares), noise + (1 - noise) * squares, seed)
+    race = drawn(disagreement.race_weights(squares), noise + (1 - noise) * squares, seed)
     assert race.order.tolist() == slowly.order
     fast = RacedPairGames(race, pairs=1, nulls=(null,), alpha=0.001, floor=0.02)
     slow, best = SlowRacedGame(slowly, null, 0.001, 0.02, PairTuning()), 0.0

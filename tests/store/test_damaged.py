@@ -22,9 +22,9 @@ from cereval.store.base import Answer, opened_store
 from cereval.store.browsing import Browser, Wanted
 from cereval.store.people import Labels
 
-STORE = Path(__file__).parent.parent / "golden" / "store.db"
+QUESTIONS = Path(__file__).parent.parent / "golden" / "questions.jsonl"
 CASES = {
-    "a version in words": "update cereval_schema set version = 'x' where version = 1",
+    "a version in words": "update cereval_schema set version = 'x'",
     "a plan that is no JSON": "update runs set plan = '[[['",
     "a plan that is a list": "update runs set plan = '[]'",
     "NaN in a plan": "update runs set plan = replace(plan, '\"confidence\":0.95', '\"confidence\":NaN')",
@@ -51,7 +51,7 @@ def ran_and_changed(
     line: str, statement: str, capsys: pytest.CaptureFixture[str], wanted: str = "select run_id from runs"
 ) -> str:
     """Carry out a command on a store of its own, change that by hand, and name a run in it."""
-    shutil.copy(STORE.parent / "questions.jsonl", "questions.jsonl")
+    shutil.copy(QUESTIONS, "questions.jsonl")
     assert main([*line.split(), "--display", "none", *OWN]) == 0
     with closing(sqlite3.connect("own.db")) as store:
         store.execute(statement)
@@ -61,8 +61,29 @@ def ran_and_changed(
     return run
 
 
-def changed(folder: Path, statement: str) -> str:
-    shutil.copy(STORE, folder / "store.db")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a finished run, one that learnt from it, and one that spent its budget."""
+    file = tmp_path_factory.mktemp("whole") / "store.db"
+    run = [
+        "run",
+        str(QUESTIONS),
+        "--seed",
+        "1",
+        "--display",
+        "none",
+        "--store",
+        f"sqlite:///{file}",
+        "--model",
+    ]
+    assert main([*run, "scripted/0.6", "--eps", "0.2"]) == 0
+    assert main([*run, "scripted/0.7", "--eps", "0.2"]) == 0
+    assert main([*run, "scripted/0.5", "--eps", "0.1", "--max-calls", "20"]) == 3
+    return file
+
+
+def changed(whole: Path, folder: Path, statement: str) -> str:
+    shutil.copy(whole, folder / "store.db")
     with closing(sqlite3.connect(folder / "store.db")) as store:
         store.execute(statement)
         store.commit()
@@ -74,12 +95,13 @@ def changed(folder: Path, statement: str) -> str:
 def test_a_damaged_store_is_one_line(
     case: str,
     command: str,
+    whole: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = changed(tmp_path, CASES[case])
+    run = changed(whole, tmp_path, CASES[case])
     extra = {"runs": [], "export": [run, "-o", "a.csv"], "resume": [run, "--display", "none"]}.get(
         command, [run]
     )
@@ -127,15 +149,15 @@ def test_a_cell_is_of_the_type_of_its_own_column(
 
 
 def test_settings_that_sqlite_would_ignore_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["runs", "--store", f"sqlite:///{STORE}?mode=ro"]) == 1
+    assert main(["runs", "--store", "sqlite:///any.db?mode=ro"]) == 1
     assert "no settings but timeout" in capsys.readouterr().err
 
 
-def test_verify_writes_nothing(tmp_path: Path) -> None:
-    """A database of an older schema beside the certificate is brought up to date in memory alone."""
-    name = "estimate-estimate-auto.json"
-    shutil.copy(STORE.parent / "engine-51283a0.db", tmp_path / "store.db")
-    shutil.copy(STORE.parent / "engine-51283a0.json", tmp_path / name)
+def test_verify_writes_nothing(whole: Path, tmp_path: Path) -> None:
+    name = "certificate.json"
+    shutil.copy(whole, tmp_path / "store.db")
+    with opened_store(f"sqlite:///{whole}", reading=True) as store:
+        (tmp_path / name).write_text(json.dumps(store.certificates(store.runs()[0].run_id)[0]))
     before = (tmp_path / "store.db").read_bytes()
     main(["verify", str(tmp_path / name), "--store", f"sqlite:///{tmp_path / 'store.db'}"])
     main(["verify", str(tmp_path / name)])
@@ -160,7 +182,7 @@ def test_a_part_of_a_ranking_without_one_of_its_draws_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    questions = (STORE.parent / "questions.jsonl").read_text(encoding="utf-8").splitlines()[:40]
+    questions = QUESTIONS.read_text(encoding="utf-8").splitlines()[:40]
     Path("fewer.jsonl").write_text("\n".join(questions), encoding="utf-8")
     rank = "rank fewer.jsonl --model scripted/0.9 --model scripted/0.1 --tie 0.4"
     ranked = 'select run_id from runs where plan like \'%"goal":"ranked"%\''
@@ -175,9 +197,7 @@ def test_a_part_of_a_ranking_without_one_of_its_draws_is_one_line(
 @pytest.mark.parametrize("content", ['\'{"a": ' + "9" * 5000 + "}'", "'[]'", "'\"abc\"'", "5", "x'ff'"])
 def test_an_item_that_is_none_is_one_line_on_every_page(content: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'own.db'}"
-    line = (
-        f"run {STORE.parent / 'questions.jsonl'} --model scripted/0.6 --eps 0.3 --display none --store {url}"
-    )
+    line = f"run {QUESTIONS} --model scripted/0.6 --eps 0.3 --display none --store {url}"
     assert main(line.split()) == 0
     with closing(sqlite3.connect(tmp_path / "own.db")) as own:
         own.execute(f"update items set content = {content}")
@@ -190,11 +210,17 @@ def test_an_item_that_is_none_is_one_line_on_every_page(content: str, tmp_path: 
                 read()
 
 
-def test_an_item_that_is_none_stops_a_migration_in_one_line(tmp_path: Path) -> None:
-    changed(tmp_path, "update items set content = '[]'")
+@pytest.mark.parametrize("reading", [False, True])
+@pytest.mark.parametrize("schema", [0, 2, 7])
+def test_another_schema_is_refused_with_what_to_do(
+    schema: int, reading: bool, whole: Path, tmp_path: Path
+) -> None:
+    statement = f"update cereval_schema set version = {schema}" if schema else "delete from cereval_schema"
+    changed(whole, tmp_path, statement)
+    said = rf"store\.db has the schema {schema} of another version .* this one reads 1; use the version that wrote it"
     with (
-        pytest.raises(StoreError, match="damaged, or was changed by hand: `content` holds"),
-        opened_store(f"sqlite:///{tmp_path / 'store.db'}", reading=True),
+        pytest.raises(StoreError, match=said),
+        opened_store(f"sqlite:///{tmp_path / 'store.db'}", reading=reading),
     ):
         pass
 
@@ -206,8 +232,8 @@ def test_several_answers_that_are_none_are_one_line(content: str) -> None:
 
 
 @pytest.mark.parametrize("content", ["[[[", '{"nothing": 1}', "{}"])
-def test_a_reply_that_is_none_is_one_line(content: str, tmp_path: Path) -> None:
-    run = changed(tmp_path, "delete from events")
+def test_a_reply_that_is_none_is_one_line(content: str, whole: Path, tmp_path: Path) -> None:
+    run = changed(whole, tmp_path, "delete from events")
     with opened_store(f"sqlite:///{tmp_path / 'store.db'}") as store, store.writing() as connection:
         connection.execute(insert(schema.replies).values(run_id=run, draw=0, content=content, at=0.0))
     with (
@@ -222,7 +248,7 @@ def test_a_kept_answer_to_no_item_is_one_line(
     item: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    questions = (STORE.parent / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    questions = QUESTIONS.read_text(encoding="utf-8").splitlines()
     Path("fewer.jsonl").write_text("\n".join(questions[:40]), encoding="utf-8")
     Path("more.jsonl").write_text("\n".join(questions[:50]), encoding="utf-8")
     flags = "--model scripted/0.6 --eps 0.2"
@@ -263,7 +289,7 @@ def test_a_kept_answer_of_no_day_has_a_line(moment: float) -> None:
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store: a run that can go on, whose goal was changed, and one whose questions are out."""
     folder = tmp_path_factory.mktemp("begun")
-    shutil.copy(STORE.parent / "questions.jsonl", folder)
+    shutil.copy(QUESTIONS, folder)
     own = ["--store", f"sqlite:///{folder / 'own.db'}"]
     run = ["run", str(folder / "questions.jsonl"), "--display", "none", "--seed", "1", *own]
     assert main([*run, "--model", "scripted/0.6", "--eps", "0.1", "--max-calls", "10", "--json"]) == 3

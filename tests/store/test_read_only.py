@@ -20,7 +20,6 @@ from cereval.store.base import Store, open_store
 from cereval.store.faults import _explained
 from cereval.writing import write_whole
 
-OLD = Path(__file__).parent.parent / "golden" / "store.db"
 QUIET = ("--display", "none", "--json")
 
 
@@ -76,25 +75,6 @@ def test_a_store_that_may_only_be_read_is_listed_reported_and_verified(
     for given in (store, ()):
         assert main(["verify", certificate, *given]) == 0
         assert "store" in capsys.readouterr().out
-    assert content(locked) == before
-
-
-def test_a_store_of_an_older_schema_is_read_by_a_copy_in_memory(
-    locked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copy(OLD, locked / "old.db")
-    shutil.copy(OLD, tmp_path / "migrated.db")
-    before = close(locked)
-    listed = []
-    for file in (locked / "old.db", tmp_path / "migrated.db"):
-        assert main(["runs", "--store", f"sqlite:///{file}", "--json"]) == 0
-        listed.append(json.loads(capsys.readouterr().out))
-    assert listed[0] == listed[1]
-    assert listed[0]
-    store = open_store(f"sqlite:///{locked / 'old.db'}")
-    with pytest.raises(StoreError, match="may not be written to"):
-        store.mark(listed[0][0]["run_id"], "running")
-    store.close()
     assert content(locked) == before
 
 
@@ -263,7 +243,7 @@ def test_eight_processes_begin_on_new_data_at_once(store: Store) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(300)
     assert [worker.exitcode for worker in workers] == [0] * 8
     assert [item["id"] for item in store.items("data")] == [str(n) for n in range(3000)]
     assert len(store.plans("data")) == 8

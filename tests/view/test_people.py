@@ -60,7 +60,7 @@ def begun(url: str, **settings: object) -> tuple[threading.Thread, list[RunResul
     return work, found
 
 
-def until(ready: Callable[[], object], seconds: float = 20) -> object:
+def until(ready: Callable[[], object], seconds: float = 300) -> object:
     end = time.monotonic() + seconds
     while not (got := ready()):
         assert time.monotonic() < end, "waited in vain"
@@ -108,17 +108,29 @@ def right(page: str) -> str:
 
 
 def test_people_score_a_run_to_its_goal(store: SqlStore, url: str) -> None:
+    """Each waits with the first label until the other has a card too, so that neither gives them all."""
     work, found = begun(url)
     run = waiting_run(store)
+    both, begins = threading.Barrier(2, timeout=300), {"Ann", "Bo"}
+
+    def in_company(who: str) -> Callable[[str], str]:
+        def choose(page: str) -> str:
+            if who in begins:
+                begins.discard(who)
+                both.wait()
+            return right(page)
+
+        return choose
+
     two = [
-        threading.Thread(target=labelling, args=(store, run, who, right, lambda: bool(found)))
+        threading.Thread(target=labelling, args=(store, run, who, in_company(who), lambda: bool(found)))
         for who in ("Ann", "Bo")
     ]
     for person in two:
         person.start()
-    work.join(60)
+    work.join(300)
     for person in two:
-        person.join(10)
+        person.join(120)
     result = found[0]
     assert result.stopped == "goal"
     assert all(row["score"] == float(right(row["answer"])) for row in result.answers())
@@ -164,7 +176,7 @@ def test_sides_are_hidden_shuffled_and_read_back(store: SqlStore, url: str) -> N
         return "left" if shown[-1] else "right"
 
     labelling(store, run, "Ann", left_is_answer, lambda: bool(found))
-    work.join(30)
+    work.join(300)
     assert set(shown) == {True, False}
     assert {row["score"] for row in found[0].answers()} == {1.0}
 
@@ -181,9 +193,9 @@ def test_two_labels_each_and_their_agreement(store: SqlStore, url: str) -> None:
     ]
     for thread in threads:
         thread.start()
-    work.join(60)
+    work.join(300)
     for thread in threads:
-        thread.join(10)
+        thread.join(120)
     assert {row["score"] for row in found[0].answers()} == {0.75}
     count, same, _ = agreement(Labels(store).ratings([run])) or (0, 1.0, 1.0)
     assert count >= found[0].n_evaluated
@@ -200,7 +212,7 @@ def test_a_judge_grades_all_and_people_few(store: SqlStore, url: str, tmp_path: 
         until(lambda: next((one.run_id for one in store.runs() if not one.plan["goal"].get("judged")), ""))
     )
     labelling(store, run, "Ann", right, lambda: bool(found))
-    work.join(60)
+    work.join(300)
     graded = next(one for one in store.runs() if one.plan["goal"].get("judged"))
     assert graded.answers == len(ROWS)
     assert store.run(run).plan["history"] == {graded.run_id: len(ROWS)}
@@ -214,7 +226,8 @@ def test_labels_given_elsewhere(
     work, found = begun(url)
     run = waiting_run(store)
     batch = tmp_path / "batch.csv"
-    for _ in range(40):
+    end = time.monotonic() + 300
+    while not found and time.monotonic() < end:
         until(lambda: found or Labels(store).waiting([run], store.run(run).data_hash))
         if found:
             break
@@ -233,7 +246,7 @@ def test_labels_given_elsewhere(
             assert main(["tell", run, str(batch), "--store", url, "--json"]) == 0
             assert json.loads(capsys.readouterr().out)["labels"] == len(rows)
         time.sleep(0.2)
-    work.join(30)
+    work.join(300)
     assert found[0].stopped == "goal"
 
 

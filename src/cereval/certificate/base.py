@@ -5,7 +5,7 @@ Obligations of every format:
   run that was killed and resumed has the same certificate, bit for bit, as one that was not;
 - `digest` is the hash of all the rest and `chain` runs over the log entry by entry, so that no field can be
   changed alone;
-- `engine` is the revision of what decides draws and intervals: another one may decide them differently;
+- `engine` is the number of the rules that decide draws and intervals: another one may decide them differently;
 - it holds no secret: a plan has none.
 
 The folder `schemas` has the published form of each.
@@ -27,7 +27,7 @@ from cereval.plan import Known, Plan, digest_of
 from cereval.records import Certified, plain
 from cereval.sessions.base import AskTell
 from cereval.sessions.log import Change
-from cereval.version import __version__
+from cereval.version import ENGINE, __version__
 
 
 def issue(
@@ -62,19 +62,16 @@ def issue(
         kind.format,
         body[kind.begins_with],
         kind.log(session),
-        session.revision,
         result=ordered(plain(result.as_dict())),
         **body,
     )
 
 
-def sealed(
-    kind: str, start: Mapping[str, Any], log: list[dict[str, Any]], engine: int, **fields: Any
-) -> dict[str, Any]:
+def sealed(kind: str, start: Mapping[str, Any], log: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
     """Chain a log to what it starts from, and add the digest of it all."""
     certificate = {
         "format": kind,
-        "engine": engine,
+        "engine": ENGINE,
         **fields,
         "versions": versions(),
         "log": log,

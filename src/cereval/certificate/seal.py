@@ -105,7 +105,7 @@ def seal_of(plan: Plan, known: Known, engine: int | None = None) -> Seal:
         raise Misuse(f"run {plan.run_id} was not sealed before it began")
     return Seal(
         kind=kind_of(plan).name,
-        engine=plan.revision if engine is None else engine,
+        engine=plan.engine if engine is None else engine,
         run_id=plan.run_id,
         plan=sealed_form(plan),
         commitment=commitment(plan.seed, plan.nonce),

@@ -15,19 +15,19 @@ from typing import Any, Literal
 from cereval.certificate.audit.base import Audit
 from cereval.certificate.base import chained, digest, ordered
 from cereval.certificate.seal import Seal, certificate_departures, known_of, provenance
-from cereval.errors import CerevalError, shown
+from cereval.errors import CerevalError, LogMismatch, shown
 from cereval.kinds import formats
 from cereval.kinds.base import ALWAYS, Kind
 from cereval.plan import MOST_ITEMS, Known, Plan, digest_of
 from cereval.records import Draw, Scored, plain
 from cereval.sessions.base import AskTell
 from cereval.sessions.log import Change, Log
-from cereval.version import ENGINE, ENGINES, __version__
+from cereval.version import ENGINE, __version__
 
 TOLERANCE = 1e-9
 OURS = "cereval-"
-OPTIONAL = frozenset({"engine", "provenance"})
-"""Fields that came later: certificates from before do not have them."""
+OPTIONAL = frozenset({"provenance"})
+"""Fields of a run that recorded scores do not have."""
 Status = Literal["valid", "invalid", "unchecked", "departed"]
 """`departed`: not what was sealed before, whatever the certificate is worth by itself."""
 Check = tuple[str, Callable[[], str | None]]
@@ -77,7 +77,7 @@ def verify(
     refused = refused_at_sight(certificate)
     if refused is not None:
         return refused
-    checks = _Checks(_kind(certificate), certificate, stored)
+    checks = _Checks(formats()[certificate["format"]], certificate, stored)
     try:
         verdict = checks.conclude(explain=explain)
     except MemoryError:
@@ -132,17 +132,6 @@ def _claimed_items(certificate: Mapping[str, Any]) -> int:
     return max((count for count in counts if type(count) is int), default=0)
 
 
-def _kind(certificate: Mapping[str, Any]) -> Kind:
-    """Return the kind of a certificate; where two share a format, the one that claims its plan."""
-    first, *others = formats()[certificate["format"]]
-    if not others:
-        return first
-    plan = certificate.get("plan")
-    shaped = isinstance(plan, Mapping) and isinstance(plan.get("model"), Mapping)
-    claiming = [kind for kind in (first, *others) if shaped and kind.claims(plan)]  # type: ignore[arg-type]
-    return claiming[0] if claiming else others[-1]
-
-
 class _Checks:
     """Run all checks of one certificate, in their order."""
 
@@ -153,7 +142,6 @@ class _Checks:
 
     def all(self) -> list[Check]:
         run: list[Check] = [(RUN_ID, self.run_id)] if self.is_run else []
-        plan: list[Check] = [("plan", self.plan)] if self.is_run else []
         came: list[Check] = [("provenance", self.provenance)] if "provenance" in self.certificate else []
         kept: list[Check] = [("log in the store", self.store)] if self.is_run and self.stored else []
         return [
@@ -164,6 +152,12 @@ class _Checks:
             (COUNTS, self.counts),
             *came,
             *kept,
+            *(self.of_this_engine() if self.certificate.get("engine") == ENGINE else ()),
+        ]
+
+    def of_this_engine(self) -> list[Check]:
+        plan: list[Check] = [("plan", self.plan)] if self.is_run else []
+        return [
             ("draws decided again from the seed", self.draws),
             ("every field of the result", self.result),
             (self.kind.audited, self.recompute),
@@ -187,18 +181,15 @@ class _Checks:
     def _verdict(self, reasons: tuple[str, ...], checked: tuple[str, ...]) -> Verdict:
         """Answer for a certificate of another engine, which may bet and draw differently: it is intact, but only
         that engine can recompute it."""
-        if not reasons:
+        if reasons:
+            return Verdict("invalid", reasons, checked)
+        engine, made = self.certificate["engine"], self.certificate["versions"]
+        if engine == ENGINE:
             return Verdict("valid", (), checked)
-        engine, made = self.certificate.get("engine"), self.certificate.get("versions")
         version = made.get("cereval") if isinstance(made, Mapping) else None
-        if COUNTS in checked and engine not in ENGINES and {DIGEST, CHAIN} <= {*checked}:
-            which = "an engine before revisions were counted" if engine is None else f"engine {shown(engine)}"
-            advice = f"made by {which} (cereval {shown(version)}), this is engine {ENGINE}"
-            held = "hashes, counts and what else does not depend on the engine hold"
-            return Verdict(
-                "unchecked", (f"{advice}: {held}; check the rest with that version ({reasons[0]})",), checked
-            )
-        return Verdict("invalid", reasons, checked)
+        made_by = f"made by engine {shown(engine)} (cereval {shown(version)}), this is engine {ENGINE}"
+        held = "hashes, counts and what else does not depend on the engine hold"
+        return Verdict("unchecked", (f"{made_by}: {held}; check the rest with that version",), checked)
 
     # -- whatever the engine ----------------------------------------------------------------------------------
 
@@ -206,11 +197,11 @@ class _Checks:
         """Check that the fields are those of its format, and no others."""
         kind, there = self.kind, set(self.certificate)
         fields = ALWAYS | kind.fields | (kind.run_fields if self.is_run else frozenset())
-        may_be = kind.optional | (OPTIONAL if self.is_run else {"engine"})
+        may_be = kind.optional | (OPTIONAL if self.is_run else frozenset())
         odd = sorted(map(str, (there - may_be) ^ fields))
         if odd:
             raise WrongError(f"it has other fields than a certificate: {', '.join(odd)}")
-        engine = self.certificate.get("engine", 0)
+        engine = self.certificate["engine"]
         if isinstance(engine, bool) or not isinstance(engine, int):
             raise WrongError(f"engine is {shown(engine)}, which is no whole number")
         if not isinstance(self.certificate["log"], list) or not isinstance(
@@ -259,7 +250,7 @@ class _Checks:
         if sum(kept.values()) > answers:
             raise WrongError(f"provenance.kept has more than the {answers} answers in the log")
         plan = Plan.from_dict(certificate["plan"])
-        found = provenance(plan, known_of(certificate), kept, certificate.get("engine", 0))
+        found = provenance(plan, known_of(certificate), kept, certificate["engine"])
         same("provenance", stated, found)
 
     def store(self) -> None:
@@ -285,18 +276,19 @@ class _Checks:
     def draws(self) -> None:
         """Decide every draw again from the seed, and find it where it should be."""
         certificate, entries = self.certificate, self.certificate["log"]
+        for part in ("plan", "settings"):
+            if part in certificate:
+                equal(f"{part}.engine", certificate[part]["engine"], ENGINE)
         changes = tuple(Change(**change) for change in certificate.get("changes", ()))
         results = {number: self.kind.scores(entry) for number, entry in enumerate(entries)}
         drawn = max([len(entries), *(change.drawn for change in changes)])
-        self.session, draws = self.kind.retold(certificate, Log(results, drawn, changes), self._tell)
+        log = Log(results, drawn, changes, self.kind.draws(entries), again=True)
+        self.session, draws = self.kind.retold(certificate, log, self._tell)
         if self.audit is None:
             self.audit = self._audit(self.session)
         for number, (draw, entry) in enumerate(zip(draws, entries, strict=False)):
             self._same(number, draw, entry)
         equal("consumed results", len(self.kind.log(self.session)), len(entries))
-        if certificate.get("engine") in ENGINES:
-            # Two engines may decide the same draws: the one that is named has to be the one that was played.
-            equal("engine", certificate["engine"], self.session.revision)
         if "settings" in certificate:
             about = certificate["settings"].get("about", {"data": certificate["settings"].get("data")})
             same("settings", certificate["settings"], ordered(self.kind.settings(self.session, about)))
@@ -337,10 +329,7 @@ class _Checks:
         return self.audit.check(self.certificate, self.session, equal)
 
     def plan(self) -> None:
-        """Check that the plan of a run says the same as its settings, and names the certificate's engine."""
-        engine = self.certificate.get("engine")
-        if engine in ENGINES:
-            equal("plan.engine", Plan.from_dict(self.certificate["plan"]).revision, engine)
+        """Check that the plan of a run says the same as its settings."""
         self.kind.check_plan(self.certificate, same)
 
 
@@ -353,7 +342,7 @@ def _outcome(check: Callable[[], str | None]) -> tuple[str | None, str | None]:
     """Return why a check failed, if it did, and what it says it checked."""
     try:
         return None, check()
-    except WrongError as wrong:
+    except (WrongError, LogMismatch) as wrong:
         return str(wrong), None
     except (
         CerevalError,

@@ -244,9 +244,7 @@ def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
         max_calls=settings["budget"],
         side_information=Known.of(session.pool).names,
         history={} if past is None else {"recorded": past.shape[1]},
-        engine=settings.get("engine", 0),
         weights={} if weights is None else {"source": "recorded", **packed(weights)},
-        cells=session.cells,
         **{name: settings[name] for name in same},
     )
 

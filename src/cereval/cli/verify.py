@@ -40,7 +40,7 @@ def verify(
     Of a run in the store, such as those of a fleet, the newest certificate is checked.
 
     The log in the store is compared too: in --store, or in a database beside the certificate. A certificate of
-    another engine (the revision of what decides draws and intervals) is checked as far as possible.
+    another engine (the rules that decide draws and intervals) is checked as far as possible.
 
     CERTIFICATE may be a log of Inspect that holds one (LOG.eval): then every sample of the log is compared too.
 

@@ -59,7 +59,7 @@ class RankGoal(Protocol):
     def pairs(self, models: int) -> tuple[Ints, Ints]:
         """Return the pairs that are played."""
 
-    def family(self, models: int, engine: int = 1) -> int:
+    def family(self, models: int) -> int:
         """Return among how many nulls the error budget is shared: as many as can be true and matter to the answer."""
 
     @property
@@ -182,10 +182,9 @@ class Ties:
 class Order(Ties):
     """Put every pair further apart than `tie` in order.
 
-    From the third engine on "above" reads "at least as good as": of a pair with different means one order is wrong, of
-    a pair with equal means none, so that K(K-1)/2 nulls share the error budget. Before, it read "better than", and of a
-    pair with equal means both orders were wrong: K(K-1). (With `proven` it is the same: a pair further apart than
-    the tie allows one wrong event, see `sessions.claims.read`, a nearer one the wrong order alone.)
+    "Above" reads "at least as good as": of a pair with different means one order is wrong, of a pair with equal means
+    none, so that K(K-1)/2 nulls share the error budget. (With `proven` it is the same: a pair further apart than the
+    tie allows one wrong event, see `sessions.claims.read`, a nearer one the wrong order alone.)
 
     Giving the parts of settled pairs to open ones (Holm 1979) would not be valid: the null that is true of a settled
     pair has had its chance by then, whether or not it is looked at any further. What is valid, and does not pay: parts
@@ -197,8 +196,8 @@ class Order(Ties):
     533 of 1,225 claims are open still, which is worth 1.0 and .8 nats, the first items cost .4, and the pairs whose
     sign was wrong by then (22 and 43) are never ordered: 54.5 and 58.2% of the calls.
 
-    >>> Order(0.05).family(43), Order(0.05).family(43, engine=3)
-    (1806, 903)
+    >>> Order(0.05).family(43)
+    903
     """
 
     name: ClassVar[str] = "order"
@@ -206,8 +205,8 @@ class Order(Ties):
     def pairs(self, models: int) -> tuple[Ints, Ints]:
         return all_pairs(models)
 
-    def family(self, models: int, engine: int = 1) -> int:
-        return models * (models - 1) // (1 if engine < 3 else 2)
+    def family(self, models: int) -> int:
+        return models * (models - 1) // 2
 
     def winners(self, claims: Claims) -> Bools:
         return np.zeros(len(claims.above), dtype=bool)
@@ -273,7 +272,7 @@ class Top:
             raise InvalidInput("top", f"below the number of models, {models}", self.k)
         return all_pairs(models)
 
-    def family(self, models: int, engine: int = 1) -> int:  # noqa: ARG002
+    def family(self, models: int) -> int:
         return self.k * (models - self.k)
 
     def open(self, claims: Claims) -> Bools:
@@ -332,7 +331,7 @@ class Beats(Ties):
         others = np.delete(np.arange(models), self.baseline)
         return others, np.full(models - 1, self.baseline)
 
-    def family(self, models: int, engine: int = 1) -> int:  # noqa: ARG002
+    def family(self, models: int) -> int:
         return 2 * (models - 1)
 
     def candidates(self, claims: Claims) -> Bools:

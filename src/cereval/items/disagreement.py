@@ -21,6 +21,9 @@ PRIOR = 3.0
 EVEN = 0.5
 LEVELS = 8
 """Weights are rounded to so many levels, evenly spaced in logarithms: bets along the order sum over levels."""
+DECIMALS = 9
+ALIKE = 1e-9
+"""Squares that differ by less do not tell items apart."""
 NOISE = 0.1
 """The share of the square of a difference that is expected to be the same on all items."""
 
@@ -49,7 +52,7 @@ def expected_squares(history: Floats | None) -> Floats | None:
         return None
     known = np.where(several, count, 0)
     found: Floats = (known * square / usual + PRIOR) / (known + PRIOR)
-    return found if found.min() < found.max() else None
+    return found if found.max() - found.min() > ALIKE else None
 
 
 def race_weights(squares: Floats) -> Floats:
@@ -60,6 +63,7 @@ def race_weights(squares: Floats) -> Floats:
     """
     exact = np.sqrt(squares + EVEN)
     levels = np.geomspace(exact.min(), exact.max(), LEVELS)
-    nearest = np.abs(np.log(exact)[:, None] - np.log(levels)[None, :]).argmin(axis=1)
+    # Rounded, so that an item half-way between two levels has the lower one on every machine.
+    nearest = np.abs(np.log(exact)[:, None] - np.log(levels)[None, :]).round(DECIMALS).argmin(axis=1)
     found: Floats = levels[nearest]
     return found

@@ -24,6 +24,8 @@ Vectors = NDArray[np.float32]
 DIMENSIONS = 128
 MOST_TERMS = 10_000
 POWER_STEPS = 2
+NO_STRENGTH = 1e-12
+"""Directions with less than this share of the strongest one's square are none."""
 """256 dimensions, 20,000 terms and 4 steps forecast no better on MMLU, GSM8K, MATH and AlpacaEval (residual
 variance within 1%) and take four times as long."""
 
@@ -139,14 +141,17 @@ def _truncated_svd(table: Any, dimensions: int) -> NDArray[np.float64]:
     """Return U S of the leading `dimensions` directions; padded with zeros where the table has fewer."""
     rank = min(dimensions, *table.shape)
     width = min(rank + 10, *table.shape)
-    start = np.random.default_rng(0).standard_normal((table.shape[1], width), dtype=np.float32)
+    table = table.astype(np.float64)
+    start = np.random.default_rng(0).standard_normal((table.shape[1], width))
     basis = np.linalg.qr(table @ start)[0]
     for _ in range(POWER_STEPS):
         basis = np.linalg.qr(table @ (table.T @ basis))[0]
-    projected = (table.T @ basis).astype(np.float64)
+    projected = table.T @ basis
     strengths, left = np.linalg.eigh(projected.T @ projected)
-    leading = np.argsort(strengths)[::-1][:rank]
-    scores = (basis @ left[:, leading]) * np.sqrt(np.maximum(strengths[leading], 0.0))
+    leading = slice(None, -rank - 1, -1)
+    # Directions that the table does not have are made of rounding errors alone.
+    there = np.where(strengths > NO_STRENGTH * strengths[-1], strengths, 0.0)
+    scores = (basis @ left[:, leading]) * np.sqrt(there[leading])
     return np.pad(scores, ((0, 0), (0, dimensions - rank)))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.items.design import Design, intercept
-from cereval.items.history import deviation, summarise
+from cereval.items.history import separated, summarise
 from cereval.items.pool import Pool
 from cereval.items.precedents import precedented
 
@@ -17,30 +17,30 @@ Floats = NDArray[np.float64]
 MAX_DIMENSIONS = 48
 NEIGHBOURHOODS = 24
 SAMPLE = 4096
+DECIMALS = 9
+"""Of squared distances between items, whose leading principal component has variance 1."""
 GOLDEN = 0.6180339887498949
 PRECEDENTS = "precedents"
 
 
-def history_designs(
-    table: Floats, counts: Floats | None = None, *, precedents: bool = False
-) -> dict[str, Design]:
+def history_designs(table: Floats, *, precedents: bool = False) -> dict[str, Design]:
     """Return the past's easiness alone, bent, and with factors or relatives: from the most to the least prejudiced
     expert. With `precedents`, also what many past models made of all that.
 
     The slope's prior mean is 1 on the logit scale: a new model is an average past model, shifted.
     """
-    traits = summarise(table, counts)
-    scale = deviation(traits.easiness, counts)
+    traits = summarise(table)
+    scale = float(traits.easiness.std())
     if scale == 0.0:
         return {}
-    standard = (traits.easiness - np.average(traits.easiness, weights=counts)) / scale
+    standard = (traits.easiness - traits.easiness.mean()) / scale
     line = replace(intercept(len(table)).beside(Design.of(standard[:, None], 2.0, scale)), past=True)
     bend = Design.of((standard[:, None] ** 2 - 1.0) / 2.0, 2.0)
     designs = {"easiness": line, "bent": line.beside(bend)}
     designs["factors"] = line.beside(Design.of(traits.factors, 4.0))
     designs["bent factors"] = line.beside(bend).beside(Design.of(traits.factors, 10.0))
     designs["relatives"] = line.beside(Design.of(traits.relatives, 10.0))
-    learnt = precedented(designs["bent factors"], traits.table, traits.votes, counts) if precedents else None
+    learnt = precedented(designs["bent factors"], traits.table, traits.votes) if precedents else None
     return designs if learnt is None else {**designs, PRECEDENTS: learnt}
 
 
@@ -59,7 +59,7 @@ def embedding_design(embeddings: NDArray[np.float32]) -> Design:
     centred = (embeddings - embeddings.mean(axis=0)).astype(np.float64)
     values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
     scale = np.sqrt(max(float(values[-1]), 1e-30))
-    leading = centred @ vectors[:, ::-1][:, :MAX_DIMENSIONS] / scale
+    leading = centred @ vectors[:, ::-1][:, : separated(values[::-1], MAX_DIMENSIONS)] / scale
     length = np.linalg.norm(centred, axis=1) / scale
     deviation = max(float(length.std()), 1e-6)
     return Design.of(np.column_stack([leading, (length - length.mean()) / deviation]), 1.0)
@@ -97,8 +97,9 @@ def _centres(positions: Floats, count: int) -> Floats:
 
 
 def _squared_distances(rows: Floats, centres: Floats) -> Floats:
+    """Return them rounded, so that rounding errors decide neither which centre is nearest nor what lies on one."""
     products = (rows**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2.0 * rows @ centres.T
-    return np.asarray(np.maximum(products, 0.0))
+    return np.asarray(np.maximum(np.round(products, DECIMALS), 0.0))
 
 
 def designs(pool: Pool, *, precedents: bool = False) -> dict[str, Design]:
@@ -110,7 +111,7 @@ def designs(pool: Pool, *, precedents: bool = False) -> dict[str, Design]:
     ['easiness', 'bent', 'factors', 'bent factors', 'relatives', 'groups', 'history and groups']
     """
     past = pool.history
-    found = {} if past is None else history_designs(past, pool.counts, precedents=precedents)
+    found = {} if past is None else history_designs(past, precedents=precedents)
     local: dict[str, Design] = {}
     if pool.groups is not None and int(pool.groups.max()) > 0:
         local["groups"] = group_design(pool.groups)

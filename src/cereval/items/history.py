@@ -31,6 +31,8 @@ COPY = 0.9
 # Columns correlated beyond this are of one family. Of 40 to 120 models on MATH, GSM8K and AlpacaEval 99% of all pairs
 # are below .61; of copies that differ in every fiftieth answer nearly all are above .7.
 FAMILY = 0.6
+# Directions whose strengths differ by less than this share of the largest are equally strong.
+ALIKE = 1e-6
 # Half a success and half a failure per item: finite logits for items that every past model solved, and on
 # MMLU the logit on which a new model's results are closest to linear.
 PSEUDO_COUNT = 0.5
@@ -54,10 +56,8 @@ class Traits:
     votes: Floats
 
 
-def summarise(table: Floats, counts: Floats | None = None) -> Traits:
+def summarise(table: Floats) -> Traits:
     """Estimate difficulty and factors of each item from an items x past models table, NaN where not asked.
-
-    counts: how many items each row stands for; None: one.
 
     >>> traits = summarise(np.array([[1, 1, 1], [0, 1, np.nan], [0, 0, 0]]))
     >>> bool(traits.easiness[0] > traits.easiness[1] > traits.easiness[2])
@@ -68,32 +68,25 @@ def summarise(table: Floats, counts: Floats | None = None) -> Traits:
     if table.shape[1] == 0:
         nothing = np.zeros((len(table), 0))
         return Traits(np.zeros(len(table)), nothing, nothing, table, np.zeros(0))
-    means = _column_means(table, seen, counts)
+    means = _column_means(table, seen)
     centred = np.where(seen, table - means, 0.0)
     # Pairwise, over the items that both models saw: needs no filling in.
-    together = _counted(seen.astype(np.float64), counts).T @ seen
-    covariance = _counted(centred, counts).T @ centred / np.maximum(together, 1.0)
+    together = seen.astype(np.float64).T @ seen
+    covariance = centred.T @ centred / np.maximum(together, 1.0)
     votes = _votes(covariance, together, COPY)
-    loadings, scores = _principal_components(centred, seen.astype(np.float64), covariance, votes, counts)
+    loadings, scores = _principal_components(centred, seen.astype(np.float64), covariance, votes)
     filled = np.clip(means + np.where(seen, centred, scores @ loadings.T), 0.0, 1.0)
     return Traits(
         _easiness(filled, loadings, votes),
-        _ordered_factors(loadings, scores, votes, counts),
-        _relatives((filled - means) * np.sqrt(votes), counts),
+        _ordered_factors(loadings, scores, votes),
+        _relatives((filled - means) * np.sqrt(votes)),
         table,
         _votes(covariance, together, FAMILY),
     )
 
 
-def _column_means(table: Floats, seen: NDArray[np.bool_], counts: Floats | None) -> Floats:
-    if counts is None:
-        return np.array([column[mask].mean() for column, mask in zip(table.T, seen.T, strict=True)])
-    return np.asarray(counts @ np.where(seen, table, 0.0) / np.maximum(counts @ seen, 1.0))
-
-
-def _counted(rows: Floats, counts: Floats | None) -> Floats:
-    """Return every row as often as it counts, for sums over the items."""
-    return rows if counts is None else rows * counts[:, None]
+def _column_means(table: Floats, seen: NDArray[np.bool_]) -> Floats:
+    return np.array([column[mask].mean() for column, mask in zip(table.T, seen.T, strict=True)])
 
 
 def _votes(covariance: Floats, together: Floats, alike: float) -> Floats:
@@ -107,26 +100,26 @@ def _votes(covariance: Floats, together: Floats, alike: float) -> Floats:
 
 
 def _principal_components(
-    centred: Floats, seen: Floats, covariance: Floats, votes: Floats, counts: Floats | None
+    centred: Floats, seen: Floats, covariance: Floats, votes: Floats
 ) -> tuple[Floats, Floats]:
     """Return loadings (models x rank) and posterior mean scores (items x rank)."""
-    all_centred, all_seen = _counted(centred, counts), _counted(seen, counts)
-    squares, count = _counted(centred**2, counts).sum(axis=0), all_seen.sum(axis=0)
+    squares, count = (centred**2).sum(axis=0), seen.sum(axis=0)
     variance = np.maximum(squares / count, 1e-4)
-    loadings = _start(covariance, votes, min(len(votes), MAX_RANK))
+    loadings = _start(covariance, votes)
     noise = np.maximum(variance - (loadings**2).sum(axis=1), 0.2 * variance)
     for _ in range(SWEEPS):
         scores, moments = _expect(centred, seen, loadings, noise / votes)
-        loadings = _maximise(all_centred, all_seen, scores, moments)
-        fit = np.einsum("ij,ij->j", all_centred, scores @ loadings.T)
+        loadings = _maximise(centred, seen, scores, moments)
+        fit = np.einsum("ij,ij->j", centred, scores @ loadings.T)
         noise = np.maximum((squares - fit) / count, 0.05 * variance)
     return loadings, _expect(centred, seen, loadings, noise / votes)[0]
 
 
-def _start(covariance: Floats, votes: Floats, rank: int) -> Floats:
+def _start(covariance: Floats, votes: Floats) -> Floats:
     """Return the leading eigenvectors of the covariance in which each set of copies counts once."""
     root = np.sqrt(votes)
     values, vectors = np.linalg.eigh(covariance * np.outer(root, root))
+    rank = separated(values[::-1], MAX_RANK)
     leading = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(0.8 * values[::-1][:rank], 1e-6))
     return np.asarray(leading / root[:, None])
 
@@ -158,32 +151,35 @@ def _easiness(filled: Floats, loadings: Floats, votes: Floats) -> Floats:
     return np.log(odds)
 
 
-def _ordered_factors(loadings: Floats, scores: Floats, votes: Floats, counts: Floats | None) -> Floats:
+def _ordered_factors(loadings: Floats, scores: Floats, votes: Floats) -> Floats:
     """Turn the factors to principal axes and scale them by the score variance that each one explains."""
     _, strengths, axes = _axes(loadings, votes)
     factors = (scores @ axes.T) * strengths
-    scale = deviation(factors[:, 0], counts) if factors.shape[1] else 0.0
+    scale = float(factors[:, 0].std()) if factors.shape[1] else 0.0
     return np.asarray(factors / scale if scale > 0 else np.zeros_like(factors))
 
 
-def deviation(values: Floats, counts: Floats | None) -> float:
-    """Return the standard deviation of values that count so often each.
-
-    >>> deviation(np.array([0.0, 1.0]), np.array([1.0, 3.0])) == deviation(np.array([0.0, 1.0, 1.0, 1.0]), None)
-    True
-    """
-    if counts is None:
-        return float(values.std())
-    mean = float(counts @ values / counts.sum())
-    return float(np.sqrt(counts @ (values - mean) ** 2 / counts.sum()))
-
-
-def _relatives(deviations: Floats, counts: Floats | None) -> Floats:
+def _relatives(deviations: Floats) -> Floats:
     """Return the columns, or their leading principal axes: all of these would be to a ridge what the columns are."""
     if deviations.shape[1] <= MAX_RELATIVES:
         return deviations
-    _, axes = np.linalg.eigh(_counted(deviations, counts).T @ deviations)
-    return np.asarray(deviations @ axes[:, -MAX_RELATIVES:])
+    values, axes = np.linalg.eigh(deviations.T @ deviations)
+    return np.asarray(deviations @ axes[:, -separated(values[::-1], MAX_RELATIVES) :])
+
+
+def separated(values: Floats, most: int) -> int:
+    """Return how many leading directions to keep, at most so many: never one of two that are equally strong, of which
+    rounding would decide which one comes first.
+
+    values: the strengths, the largest first.
+
+    >>> separated(np.array([3.0, 2.0, 1.0]), 2), separated(np.array([3.0, 2.0, 2.0]), 2)
+    (2, 1)
+    """
+    kept = min(len(values), most)
+    while 1 < kept < len(values) and values[kept - 1] - values[kept] <= ALIKE * values[0]:
+        kept -= 1
+    return kept
 
 
 def _axes(loadings: Floats, votes: Floats) -> tuple[Floats, Floats, Floats]:

@@ -14,38 +14,41 @@ def expit(logits: Floats) -> Floats:
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)))
 
 
-def posterior_mode(
-    rows: Floats, scores: Floats, prior: Design, start: Floats, counts: Floats | float = 1.0
-) -> Floats:
-    """Take damped Newton steps on the penalised logistic loss, which is convex; counts: how often each row counts."""
-    at = start
-    loss = _loss(rows, scores, prior, at, counts)
-    for _ in range(30):
+MOST_STEPS = 30
+CONVERGED = 1e-7
+"""A Newton step shorter than this is the last: the next one would be of the order of its square, so that machines which
+round differently, and may stop a step apart, agree to 1e-12."""
+SLACK = 1e-9
+"""A step may raise the loss by this share of it: far more than rounding does, so that rounding decides no step."""
+
+
+def posterior_mode(rows: Floats, scores: Floats, prior: Design, start: Floats) -> Floats:
+    """Take Newton steps, halved while they raise the penalised logistic loss, to the minimum of it: it is convex."""
+    at, loss = start, _loss(rows, scores, prior, start)
+    for _ in range(MOST_STEPS):
         fitted = expit(rows @ at)
-        slope = rows.T @ (counts * (fitted - scores)) + prior.precision * (at - prior.mean)
-        step = -np.linalg.solve(_curvature(rows, fitted, prior, counts), slope)
-        size = 1.0
-        while (reached := _loss(rows, scores, prior, at + size * step, counts)) > loss and size > 1e-4:
-            size /= 2.0
-        if reached > loss:
-            break
-        at, gained, loss = at + size * step, loss - reached, reached
-        if gained < 1e-6:
-            break
+        slope = rows.T @ (fitted - scores) + prior.precision * (at - prior.mean)
+        step = -np.linalg.solve(_curvature(rows, fitted, prior), slope)
+        if np.abs(step).max() < CONVERGED:
+            return np.asarray(at + step)
+        most = loss + SLACK * (1.0 + abs(loss))
+        while (reached := _loss(rows, scores, prior, at + step)) > most:
+            step /= 2.0
+        at, loss = at + step, reached
     return at
 
 
-def posterior_covariance(rows: Floats, prior: Design, at: Floats, counts: Floats | float = 1.0) -> Floats:
+def posterior_covariance(rows: Floats, prior: Design, at: Floats) -> Floats:
     """Return the covariance of the normal law that has the posterior's curvature at its mode (Laplace)."""
-    return np.asarray(np.linalg.inv(_curvature(rows, expit(rows @ at), prior, counts)))
+    return np.asarray(np.linalg.inv(_curvature(rows, expit(rows @ at), prior)))
 
 
-def _curvature(rows: Floats, fitted: Floats, prior: Design, counts: Floats | float) -> Floats:
-    certainty = counts * np.maximum(fitted * (1.0 - fitted), 1e-6)
+def _curvature(rows: Floats, fitted: Floats, prior: Design) -> Floats:
+    certainty = np.maximum(fitted * (1.0 - fitted), 1e-6)
     return np.asarray((rows.T * certainty) @ rows + np.diag(prior.precision))
 
 
-def _loss(rows: Floats, scores: Floats, prior: Design, at: Floats, counts: Floats | float) -> float:
+def _loss(rows: Floats, scores: Floats, prior: Design, at: Floats) -> float:
     logits = rows @ at
-    fit = (counts * np.logaddexp(0.0, logits)).sum() - (counts * scores) @ logits
+    fit = np.logaddexp(0.0, logits).sum() - scores @ logits
     return float(fit + 0.5 * prior.precision @ (at - prior.mean) ** 2)

@@ -25,6 +25,8 @@ Labels = NDArray[np.int64]
 SIZE, SEEN, UNKNOWN, TOTAL, SQUARES, HELD_OUT, HELD_OUT_TOTAL, HELD_OUT_SQUARES = range(8)
 """Rows of the table of group sums; `HELD_OUT` counts the evaluated items that are not training items."""
 
+DECIMALS = 9
+"""Of squared distances, in units of the items' mean square."""
 BLOCK = 256
 """Training items taken in by one matrix product when several came between two looks."""
 
@@ -90,13 +92,15 @@ class NearestNeighbourPartition:
             raise InvalidInput("embeddings", "an array of items x dimensions", embeddings.shape)
         if not 0 < training_fraction <= 1:
             raise InvalidInput("training_fraction", "in (0, 1]", training_fraction)
-        self._points = np.ascontiguousarray(embeddings, dtype=np.float32)
-        self._half_norms = np.einsum("ij,ij->i", self._points, self._points) / np.float32(2)
+        points = np.ascontiguousarray(embeddings, dtype=np.float64)
+        # In units of their size, so that distances can be rounded: equally near items are so on every machine.
+        self._points = points / np.sqrt(max(float(np.mean(points**2)) * points.shape[1], 1e-300))
+        self._half_norms = (self._points**2).sum(axis=1) / 2
         self._fraction = training_fraction
         self._rng = rng
         size = len(self._points)
         # |x - y|^2 = |x|^2 + 2 (|y|^2/2 - x.y): for each x only the bracket decides which y is nearest.
-        self._closeness = np.full(size, np.inf, dtype=np.float32)
+        self._closeness = np.full(size, np.inf)
         self._neighbour = np.full(size, -1, dtype=np.int64)
         self._neighbour_loss = np.zeros(size)
         self._seen = np.zeros(size, dtype=bool)
@@ -198,7 +202,7 @@ class NearestNeighbourPartition:
         self._waiting.clear()
 
     def _train_block(self, items: Labels, losses: Floats) -> None:
-        closeness = self._half_norms[items] - self._points @ self._points[items].T
+        closeness = np.round(self._half_norms[items] - self._points @ self._points[items].T, DECIMALS)
         nearest = closeness.argmin(axis=1) if len(items) > 1 else np.zeros(self.size, dtype=np.int64)
         closest = closeness[np.arange(self.size), nearest] if len(items) > 1 else closeness[:, 0]
         closer = np.flatnonzero(closest < self._closeness)

@@ -14,6 +14,7 @@ from cereval.errors import InvalidInput
 from cereval.items.partition import Grouping, NearestNeighbourPartition, groups_for
 from cereval.items.pool import Pool
 from cereval.items.predictors import Forecast
+from cereval.randomness import generator
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -41,7 +42,7 @@ class PartitionPredictor:
     def __init__(self, pool: Pool, *, seed: int, training_fraction: float = 0.5) -> None:
         if pool.embeddings is None:
             raise InvalidInput("embeddings", "given for forecasts by the 1-NN partition", None)
-        rng = np.random.default_rng([seed, 3])
+        rng = generator("training items", seed)
         self._partition = NearestNeighbourPartition(pool.embeddings, training_fraction, rng)
         self._taken = 0
 

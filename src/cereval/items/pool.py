@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum, inf
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,6 @@ class Pool:
     Weights that are all equal are kept as None: they ask the same questions as no weights.
     embeddings: items x dimensions, finite. groups: one integer label 0..K-1 per item.
     history: items x past models, scores in [0, 1], NaN where a past model was not asked.
-    counts: how many items of a larger pool each one stands for (`items.cells`); None: itself.
 
     >>> pool = Pool.build(3, weights=[1, 1, 2])
     >>> pool.share(2)
@@ -38,7 +39,6 @@ class Pool:
     embeddings: NDArray[np.float32] | None = None
     groups: NDArray[np.int64] | None = None
     history: Floats | None = None
-    counts: Floats | None = None
 
     @classmethod
     def build(
@@ -66,15 +66,27 @@ class Pool:
     def has_side_information(self) -> bool:
         return not (self.embeddings is None and self.groups is None and self.history is None)
 
-    def fingerprint(self) -> str:
-        """Return a hash of the side information: two pools with the same one give the same draws and forecasts."""
-        digest = hashlib.sha256()
-        for part in (self.weights, self.embeddings, self.groups, self.history):
+    def fingerprint(self, texts: Sequence[str] | None = None) -> str:
+        """Return a hash of the side information: two pools with the same one give the same draws and forecasts.
+
+        texts: hashed in place of the embeddings that were computed from them, which have other last digits elsewhere.
+        """
+        digest = hashlib.sha256("\0".join(texts or ()).encode(errors="surrogatepass"))
+        embeddings = self.embeddings if texts is None else None
+        for part in (self.weights, embeddings, self.groups, self.history):
             digest.update(b"-" if part is None else str(part.shape).encode())
             if part is not None:
                 # The bytes where they lie: a copy of a large history would take as much memory again.
                 digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
+
+    def history_digest(self) -> str:
+        """Return a hash of the history alone, the same on every machine: scores are given, not computed."""
+        if self.history is None:
+            return ""
+        # One zero and one NaN: both have several bit patterns.
+        same = np.where(np.isnan(self.history), np.nan, self.history + 0.0)
+        return hashlib.sha256(np.ascontiguousarray(same, dtype="<f8").tobytes()).hexdigest()
 
     def share(self, item: int) -> float:
         """Return the weight of one item in the target."""
@@ -84,9 +96,13 @@ class Pool:
         """Return the weight of every item in the target."""
         return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
 
-    def average(self, values: Floats) -> Any:
-        """Return the mean over the items, which are the last axis, each as often as it counts."""
-        return values.mean(axis=-1) if self.counts is None else values @ self.counts / self.counts.sum()
+
+def exact_sum(values: Floats) -> float:
+    """Return the sum of some numbers >= 0 to the last digit; infinite where floats cannot hold it."""
+    try:
+        return fsum(values.tolist())
+    except OverflowError:
+        return inf
 
 
 def numbers(values: ArrayLike) -> Floats:
@@ -120,8 +136,8 @@ def _weights(values: ArrayLike, size: int) -> Floats | None:
         raise InvalidInput(
             "weights", "finite and >= 0", f"{weights[bad][0]} at item {int(np.flatnonzero(bad)[0])}"
         )
-    with np.errstate(over="ignore"):
-        total = weights.sum()
+    # To the last digit, so that all machines have the same weights.
+    total = exact_sum(weights)
     if total <= 0:
         raise InvalidInput("weights", "not all zero", "all zero")
     if np.all(weights == weights[0]):

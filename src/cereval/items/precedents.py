@@ -40,32 +40,31 @@ PSEUDO_MODELS = 5.0
 """What the design's own prior counts for in C."""
 
 
-def precedented(design: Design, table: Floats, votes: Floats, counts: Floats | None) -> Design | None:
+def precedented(design: Design, table: Floats, votes: Floats) -> Design | None:
     """Return the design with the prior that past models make; None where they are too few.
 
-    table: items x past models, NaN where not asked. votes: 1 / the size of each model's family. counts: how many
-    items each row stands for.
+    table: items x past models, NaN where not asked. votes: 1 / the size of each model's family.
 
     >>> line = Design.of(np.column_stack([np.ones(9), np.linspace(-1, 1, 9)]), 1.0)
     >>> past = np.linspace(0.2, 0.8, 9)[:, None] * np.linspace(0.5, 1.0, 40)
-    >>> learnt = precedented(line, past, np.ones(40), None)
+    >>> learnt = precedented(line, past, np.ones(40))
     >>> learnt.columns.shape, learnt.precision.tolist()
     ((9, 2), [1.0, 1.0])
-    >>> precedented(line, past[:, :10], np.ones(10), None) is None
+    >>> precedented(line, past[:, :10], np.ones(10)) is None
     True
     """
     # Copies among models that are always right, or always wrong, cannot be told: none of them counts.
     varied = np.flatnonzero(np.nanmax(table, axis=0) > np.nanmin(table, axis=0))
     asked = np.isfinite(table[:, varied]).sum(axis=0) >= min(LEAST_ASKED, len(table))
-    if votes[varied][asked].sum() < FEWEST:
+    # Thirds that should add up to a whole may fall short of it by a rounding error.
+    if votes[varied][asked].sum() < FEWEST - 1e-6:
         return None
     models = varied[_spaced(len(varied), MOST_MODELS)]
-    weights = np.ones(len(table)) if counts is None else counts
     votes = votes[models] * (votes[varied].sum() / votes[models].sum())
     mean, root = design.mean, np.diag(np.sqrt(1.0 / design.precision))
     for _ in range(ROUNDS):
         prior = _turned(design.columns, mean, root)
-        found = [_posterior(prior, table[:, model], weights) for model in models]
+        found = [_posterior(prior, table[:, model]) for model in models]
         mean, covariance = _pooled(found, votes, root, design)
         root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     return _turned(design.columns, mean, root)
@@ -82,13 +81,13 @@ def _turned(columns: Floats, mean: Floats, root: Floats) -> Design:
     return Design(columns @ root, start, np.ones(len(mean)), past=True)
 
 
-def _posterior(prior: Design, scores: Floats, counts: Floats) -> tuple[Floats, Floats]:
+def _posterior(prior: Design, scores: Floats) -> tuple[Floats, Floats]:
     """Return the mode and the covariance of one past model's coefficients, in the prior's coordinates."""
     seen = np.flatnonzero(np.isfinite(scores))
     seen = seen[_spaced(len(seen), MOST_ITEMS)]
     rows = prior.columns[seen]
-    mode = posterior_mode(rows, scores[seen], prior, prior.mean, counts[seen])
-    return mode, posterior_covariance(rows, prior, mode, counts[seen])
+    mode = posterior_mode(rows, scores[seen], prior, prior.mean)
+    return mode, posterior_covariance(rows, prior, mode)
 
 
 def _pooled(

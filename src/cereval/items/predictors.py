@@ -135,7 +135,6 @@ class Mixture:
         odds = np.zeros(len(experts)) if log_odds is None else log_odds
         self._informed = pool.has_side_information
         self._relative_shares = pool.shares() * pool.size
-        self._average = pool.average
         empty = np.zeros(0)
         none = np.zeros((0, pool.size))
         prior = np.array([SPREAD_PRIOR, 0.0])
@@ -150,7 +149,7 @@ class Mixture:
         weights = _softmax(past.log_weights)
         mean = np.clip(weights @ forecasts, 0.0, 1.0)
         guess = np.sqrt(past.law.variance(mean))
-        spreads = np.array([np.full(len(mean), np.sqrt(self._average(guess**2))), guess])
+        spreads = np.array([np.full(len(mean), np.sqrt((guess**2).mean())), guess])
         spread = _softmax(past.log_spread_weights) @ spreads
         self._past = replace(past, seen=len(items), experts=forecasts, mean=mean, spreads=spreads)
         explained = 1.0 - past.errors[0] / past.errors[1] if past.errors[1] > 0.0 else 0.0
@@ -177,7 +176,7 @@ class Mixture:
 
     def _tilted(self, spreads: Floats) -> Floats:
         """Return relative draw weights of each row of guesses, mixed with uniform draws: they are judged as used."""
-        means = self._average(spreads)[:, None]
+        means = spreads.mean(axis=-1)[:, None]
         return np.asarray((1.0 - SAFETY) * spreads / means + SAFETY)
 
     def _notes(self, weights: Floats, explained: float) -> tuple[str, ...]:

@@ -24,6 +24,9 @@ MAX_VARIANCE = 0.25
 # Prior of (log level, power): v = g (1 - g), as for calibrated forecasts of 0/1 scores.
 PRIOR_MEAN = np.array([0.0, 1.0])
 PRIOR_PRECISION = np.array([1.0, 10.0])
+NEAR_MODE = 0.1
+CONVERGED = 1e-6
+"""A Newton step shorter than this is the last: the next would be of the order of its square (see `logistic`)."""
 # Range allowed, in units of variance / eps, and at least. With `benchmarks.side_information`: calls are flat from .45
 # to .6 and from 1.15 to 1.25; a longer range saves more variance and ruins more accounts.
 REACH = 0.55
@@ -60,15 +63,17 @@ def fit_power_law(means: Floats, squares: Floats, start: PowerLaw) -> PowerLaw:
     array([0.01])
     """
     rows = np.column_stack([np.ones(len(means)), log_bernoulli(means)])
-    at = np.array([start.level, start.power])
+    at, moved = np.array([start.level, start.power]), np.inf
     for _ in range(20):
         ratio = squares * np.exp(-rows @ at)
         slope = 0.5 * rows.T @ (1.0 - ratio) + PRIOR_PRECISION * (at - PRIOR_MEAN)
-        # Fisher scoring (expected ratio 1) with the observed ratio when that is larger: never overshoots far.
-        curvature = 0.5 * (rows.T * np.maximum(ratio, 1.0)) @ rows + np.diag(PRIOR_PRECISION)
+        # Far from the mode Fisher scoring (expected ratio 1), with the observed ratio when that is larger: it never
+        # overshoots far. Near it Newton's steps, whose error is squared each time.
+        certainty = ratio if moved < NEAR_MODE else np.maximum(ratio, 1.0)
+        curvature = 0.5 * (rows.T * certainty) @ rows + np.diag(PRIOR_PRECISION)
         step = np.linalg.solve(curvature, slope)
-        at = at - step
-        if np.abs(step).max() < 1e-4:
+        at, moved = at - step, float(np.abs(step).max())
+        if moved < CONVERGED:
             break
     return PowerLaw(float(at[0]), float(at[1]))
 

@@ -58,7 +58,8 @@ def temper(mean: Floats, spread: Floats, eps: float | None, shares: Floats) -> T
     low, high = 1.0 - _limit(1.0 - mean, eps, free, part), _limit(mean, eps, free, part)
     held = np.clip(mean, low, high)
     wider = np.sqrt(spread**2 + (mean - held) ** 2)
-    return Tempered(held, np.where(held == mean, spread, np.minimum(wider, 0.5)), low, high)
+    # Continuous in `held`: whether a forecast lies just on a limit is left to rounding.
+    return Tempered(held, np.minimum(wider, np.maximum(spread, 0.5)), low, high)
 
 
 def _limit(reach: Floats, eps: float, free: float, part: Floats) -> float:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _KINDS = {
     "part": "cereval.kinds.parts:Part",
-    "packed": "cereval.kinds.packed:PackedPair",
     "compare": "cereval.kinds.compare:Compare",
     "rank": "cereval.kinds.rank:Rank",
     "tasks": "cereval.kinds.tasks:Tasks",
@@ -60,10 +59,6 @@ def kinds() -> Iterator[Kind]:
     return (kind_named(name) for name in tuple(_KINDS))
 
 
-def formats() -> dict[str, tuple[Kind, ...]]:
+def formats() -> dict[str, Kind]:
     """Return the kinds by the format of their certificates."""
-    found: dict[str, tuple[Kind, ...]] = {}
-    for kind in kinds():
-        if kind.format:
-            found[kind.format] = (*found.get(kind.format, ()), kind)
-    return found
+    return {kind.format: kind for kind in kinds() if kind.format}

@@ -26,8 +26,8 @@ Earlier = Callable[[str], tuple[Plan, Log, tuple[Draw, ...]]]
 """Reads an earlier run: its plan, its log, and its draws as they are stored."""
 
 STORED_FIELDS = frozenset({"run_id", "plan", "changes"})
-ALWAYS = frozenset({"format", "result", "versions", "log", "chain", "digest"})
-"""Fields of every certificate; `engine` came later and is there in all but the oldest."""
+ALWAYS = frozenset({"format", "engine", "result", "versions", "log", "chain", "digest"})
+"""Fields of every certificate."""
 
 
 class Kind(ABC):
@@ -55,13 +55,7 @@ class Kind(ABC):
     """Whether categories and earlier runs may steer the draws."""
     teaches: ClassVar[bool] = True
     """Whether the scores of its runs are those of one model, so that later runs may learn from them."""
-    packed: ClassVar[bool] = False
-    """Whether the answers of two models are kept as one (comparisons of the first version)."""
     goal_may_change: ClassVar[bool] = False
-    crowds: ClassVar[bool] = False
-    """Whether items of large pools that are alike share a forecast (`items.cells`)."""
-    first_seed: ClassVar[int | None] = 0
-    """The seed that the first version took where none was given; None: it drew one."""
 
     @abstractmethod
     def claims(self, plan: Mapping[str, Any]) -> bool:
@@ -89,10 +83,6 @@ class Kind(ABC):
     def before(self, plan: Mapping[str, Any]) -> str | None:  # noqa: ARG002
         """Return the run that a run goes on from, where it is one of a series."""
         return None
-
-    def older(self, plan: Plan) -> tuple[Plan, ...]:  # noqa: ARG002
-        """Return the same request as earlier versions wrote it: what they began is gone on with."""
-        return ()
 
     def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> Any:  # noqa: ARG002
         """Return what the categories of the items tell the session; None: nothing."""
@@ -161,6 +151,10 @@ class Kind(ABC):
     def entry(self, draw: Draw, scores: Scored) -> dict[str, Any]:
         """Return one result in the log of a certificate."""
         return {"item": draw.item, "probability": draw.probability, "score": scores[0]}
+
+    def draws(self, log: Sequence[Mapping[str, Any]]) -> dict[int, Draw]:
+        """Return the draws in the log of a certificate, by number, which the session is to follow."""
+        return {number: Draw(number, entry["item"], entry["probability"]) for number, entry in enumerate(log)}
 
     def scores(self, entry: Mapping[str, Any]) -> Scored:
         """Return the scores in an entry of a log."""

@@ -43,7 +43,6 @@ class Compare(Kind):
             budget=plan.max_calls,
             seed=plan.seed,
             models=self.names(plan),
-            engine=plan.revision,
         )
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
@@ -56,12 +55,6 @@ class Compare(Kind):
             )
             for number, model in enumerate(self.models(plan))
         )
-
-    def older(self, plan: Plan) -> tuple[Plan, ...]:
-        """Return the plan as `PackedPair` has it: the first version kept both answers as one."""
-        first, second = self.models(plan)
-        model = {"name": plan.model["name"], "first": first, "second": second}
-        return (replace(plan, kind="", model=model),)
 
     def about(self, plan: Plan) -> dict[str, Any]:
         first, second = self.names(plan)
@@ -100,7 +93,6 @@ class Compare(Kind):
             settings["n_items"],
             goal=self.goal(settings["goal"], *COMPARE),
             models=(str(about.get("first")), str(about.get("second"))),
-            engine=settings.get("engine", 1),
             **arrays,
             **{name: settings[name] for name in ("confidence", "budget", "seed")},
         )
@@ -109,7 +101,6 @@ class Compare(Kind):
         plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]
         equal("plan.n_items", plan.n_items, settings["n_items"])
         equal("plan.max_calls", plan.max_calls, settings["budget"])
-        equal("plan.engine", plan.revision, settings.get("engine", 1))
         equal("plan.kind, plan.target", (plan.kind, plan.target), (self.name, "benchmark"))
         for name in ("goal", "confidence", "seed"):
             equal(f"plan.{name}", getattr(plan, name), settings[name])

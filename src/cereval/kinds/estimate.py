@@ -24,11 +24,10 @@ class EstimateMean(Kind):
     audit: ClassVar[str] = "cereval.certificate.audit.mean:MeanAudit"
     page: ClassVar[str] = "cereval.report.mean:mean_page"
     goal_may_change: ClassVar[bool] = True
-    crowds: ClassVar[bool] = True
     goals: ClassVar[tuple[type, ...]] = MEAN
 
     def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """Return every plan that no other kind claims: those of the first version name no kind."""
+        """Return every plan that no other kind claims."""
         return True
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> Session:  # noqa: ARG002
@@ -43,8 +42,6 @@ class EstimateMean(Kind):
             weights=plan.item_weights,
             budget=plan.max_calls,
             seed=plan.seed,
-            cells=plan.cells,
-            engine=plan.revision,
         )
         session.models = self.names(plan)
         return session

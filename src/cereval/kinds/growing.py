@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from cereval.errors import InvalidInput, Misuse, StoreError
+from cereval.errors import InvalidInput, LogMismatch, Misuse, StoreError
 from cereval.goals import Estimate
 from cereval.kinds.base import Earlier, Kind
 from cereval.plan import Known, Plan
@@ -28,7 +28,6 @@ class GrowingData(Kind):
     audit: ClassVar[str] = "cereval.certificate.audit.growing:GrowingAudit"
     page: ClassVar[str] = "cereval.report.growing:growing_page"
     learns: ClassVar[bool] = False
-    first_seed: ClassVar[int | None] = None
 
     def claims(self, plan: Mapping[str, Any]) -> bool:
         return bool(plan.get("growth"))
@@ -45,16 +44,17 @@ class GrowingData(Kind):
                 target=plan.target,
                 seed=plan.seed,
                 models=self.names(plan),
-                engine=plan.revision,
             )
             return _limited(first.last, plan.max_calls)
-        before, log, stored = earlier(after)
+        before, log, _ = earlier(after)
         version = self.session(before, known, earlier)
-        if replayed(version, log) != stored:
+        try:
+            replayed(version, log)
+        except LogMismatch as error:
             raise StoreError(
-                f"the draws of run {after} cannot be decided again: it was made by another version of "
-                "cereval, or its database was changed; use the version that its certificate names"
-            )
+                f"the stored draws of run {after} do not fit its plan ({error}): the database was changed, or the run "
+                "was made by another engine; start the data set anew, the answers that are there are used"
+            ) from None
         version.whole.extend(size)
         return _limited(version.whole.last, plan.max_calls)
 
@@ -80,7 +80,6 @@ class GrowingData(Kind):
             settings["sizes"][0],
             goal=self.goal(settings["goal"], Estimate),
             models=(str(settings["about"].get("model")),),
-            engine=settings.get("engine", 1),
             **{name: settings[name] for name in ("confidence", "target", "seed")},
         )
         return first.last
@@ -127,7 +126,6 @@ class GrowingData(Kind):
         plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]
         equal("plan.growth.sizes", list(plan.growth["sizes"]), settings["sizes"])
         equal("plan.n_items", plan.n_items, sum(settings["sizes"]))
-        equal("plan.engine", plan.revision, settings.get("engine", 1))
         equal("plan.method, plan.weights", (plan.method, dict(plan.weights)), ("growing", {}))
         for name in ("goal", "confidence", "target", "seed"):
             equal(f"plan.{name}", getattr(plan, name), settings[name])

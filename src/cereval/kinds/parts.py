@@ -37,7 +37,6 @@ class PartSession(AskTell):
     def __init__(self, plan: Plan, draws: tuple[Draw, ...]) -> None:
         """Take the draws that the larger run decided."""
         self.n_items, self.seed, self.confidence = plan.n_items, plan.seed, plan.confidence
-        self.revision = plan.revision
         self.models, self.spec = (plan.model_name,), dict(plan.goal)
         self.goal = None
         self._given = iter(draws)

@@ -18,9 +18,8 @@ from cereval.records import Draw, Scored
 from cereval.sessions.base import AskTell
 from cereval.sessions.rank import RankSession
 
-LATER = frozenset(("engine", "side_information"))
-"""Settings that the first version did not have; the second only where there was history."""
-SETTINGS = frozenset(("models", "n_items", "goal", "confidence", "budget", "seed", "data"))
+SETTINGS = frozenset(("models", "n_items", "goal", "confidence", "budget", "seed", "engine", "data"))
+WITH_HISTORY = SETTINGS | {"side_information"}
 
 
 class Rank(Kind):
@@ -53,18 +52,17 @@ class Rank(Kind):
             history=known.history,
             budget=plan.max_calls,
             seed=plan.seed,
-            engine=plan.revision,
         )
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
         """Return a run of each model along the order of the items, which the seed and the history decide.
 
-        Neither the other models nor the goal nor the engine are part of it: a ranking with another goal or one more
+        Neither the other models nor the goal are part of it: a ranking with another goal or one more
         model asks nothing again that was paid for.
         """
         bare = Plan(goal={"goal": "ranked"}, data_hash="", n_items=1, model={})
         kept = {name: getattr(bare, name) for name in ("goal", "confidence", "max_calls", "weights")}
-        alone = replace(plan, kind="", method="pairs", target="benchmark", engine=0, **kept)
+        alone = replace(plan, kind="", method="pairs", target="benchmark", **kept)
         return tuple(replace(alone, model=model) for model in self.models(plan))
 
     def about(self, plan: Plan) -> dict[str, Any]:
@@ -76,6 +74,10 @@ class Rank(Kind):
     def entry(self, draw: Draw, scores: Scored) -> dict[str, Any]:
         return {"model": draw.model, "item": draw.item, "score": scores[0]}
 
+    def draws(self, log: Sequence[Mapping[str, Any]]) -> dict[int, Draw]:  # noqa: ARG002
+        """Return none: the shared order is drawn again from the seed, and each entry held against it."""
+        return {}
+
     def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:  # noqa: ARG002
         assert isinstance(session, RankSession)
         history = session.pool.history
@@ -83,14 +85,13 @@ class Rank(Kind):
 
     def reopened(self, certificate: Mapping[str, Any]) -> RankSession:
         settings = certificate["settings"]
-        if set(settings) - LATER != SETTINGS:
+        if set(settings) not in (SETTINGS, WITH_HISTORY):
             raise InvalidInput("settings", "the fields of a ranking", sorted(settings))
         return RankSession(
             settings["n_items"],
             settings["models"],
             goal=self.goal(settings["goal"], *RANK),
             history=_history(certificate),
-            engine=settings.get("engine", 1),
             **{name: settings[name] for name in ("confidence", "budget", "seed")},
         )
 

@@ -43,7 +43,6 @@ class Tasks(Kind):
             budget=plan.max_calls,
             seed=plan.seed,
             models=self.names(plan),
-            engine=plan.revision,
         )
 
     def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> Any:
@@ -77,7 +76,6 @@ class Tasks(Kind):
             goal=self.goal(settings["goal"], *TASKS),
             history=known.history,
             models=(str(settings["about"].get("model")),),
-            engine=settings.get("engine", 1),
             **{name: settings[name] for name in ("confidence", "budget", "seed")},
         )
 

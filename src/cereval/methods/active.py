@@ -17,8 +17,9 @@ from cereval.items.spread import draw_weights, expected_level, expected_squares,
 from cereval.items.temper import temper
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
+from cereval.methods.drawing import draw_with_replacement, draw_without_replacement
 from cereval.methods.effect import effect_note, uniform_calls
-from cereval.methods.uniform import successive_sample
+from cereval.randomness import generator
 from cereval.records import Draw
 from cereval.stats.increments import Outlook
 
@@ -51,9 +52,6 @@ EAGER = Pace(first=8, growth=0.04)
 with GPT-4o then misses its horizon: a 95th percentile of .397 of the items for .344. With forecasts that are too sure
 (copies of one past model) it is one in seven, where blocks of 8 ruin one in forty."""
 
-FIRST_WITH_PRECEDENTS = 6
-"""The engine from which on many past models say what a new one is like (`items.precedents`)."""
-
 SIDES = Pace(first=16, growth=0.07)
 """Where the goal has marks: few items decide, so that what they teach is used sooner."""
 
@@ -66,9 +64,9 @@ def pace_for(setting: Setting, predictor: Predictor) -> Pace:
     return PLAIN if setting.pool.history is None else INFORMED
 
 
-def predictor_for(pool: Pool, engine: int) -> Predictor:
-    """Return the forecasts of an engine."""
-    return build_predictor(pool, designs(pool, precedents=engine >= FIRST_WITH_PRECEDENTS))
+def predictor_for(pool: Pool) -> Predictor:
+    """Return the forecasts of one model's scores on a pool."""
+    return build_predictor(pool, designs(pool, precedents=True))
 
 
 NEAR = 0.3
@@ -78,36 +76,16 @@ apart, 100 pairs: 269, 251, 249, 249, 256 items on average for .5, .35, .3, .25,
 LEAST_NEAR = 0.005
 
 
-CAUTIOUS = Tuning(caution=1.2, rescue=0.1, cap=0.85)
-BOLD = Tuning(caution=0.4, surprise=0.2, rescue=0.03, cap=0.97, tilt=0.35, finest=250)
+CAUTIOUS = Tuning(margin=0.03, rescue=0.03, cap=0.85, patience=0.02, overshoot=0.02)
+"""Without history the scores are as skewed as they come, and rare ones punish boldness."""
+
+BOLD = Tuning(margin=0.04, rescue=0.01, caution=0.4, cap=0.97, tilt=0.35, finest=250, overshoot=0.02)
 """Forecasts from history make the increments small and their range long. There, steady margins do better than caution
-that fades, which begins with bets too small and ends with bets too large: 4 to 8% fewer calls on MMLU, GSM8K and
-AlpacaEval. Without history the scores are as skewed as they come, and rare ones punish boldness. The tilt and the fine
-grid: .8% and .6% less on AlpacaEval at eps .02."""
+that fades, which begins with bets too small and ends with bets too large."""
 
 
-OWN_CAUTIOUS = replace(CAUTIOUS, margin=0.03, rescue=0.03, patience=0.02, overshoot=0.02, own_level=True)
-OWN_BOLD = replace(BOLD, margin=0.04, rescue=0.01, overshoot=0.02, own_level=True)
-"""Of the third engine, whose horizons know the level of the bets, so that margin, rescue and overshoot can be less: it
-pays for a larger ladder. Without history, calls of engines 1, 2 and 3: S2 593, 595, 588, Bernoulli .1 879, 884, 878,
-Bernoulli .03 381, 381, 381, AlpacaEval with groups 231, 231, 231. With history the range limits the bets, and nothing
-is saved; nor by a forecast for each side, clipped for that side alone: 41 models of AlpacaEval at eps .02, .03, .05
-took 270, 175.3, 90.1 calls for 268.7, 172.4, 90.2, though MATH-L5 with GPT-4o .283 of the items for .289."""
-
-
-def tuning_for(pool: Pool, engine: int) -> Tuning:
-    cautious, bold = (OWN_CAUTIOUS, OWN_BOLD) if engine >= 3 else (CAUTIOUS, BOLD)
-    return (cautious if pool.history is None else bold).of_engine(engine)
-
-
-def entropy(setting: Setting) -> list[int]:
-    """Return what the draws are drawn from: the seed and, where there is history, the history.
-
-    A past run with the same seed would have drawn in the same order: which of its answers are in the history would
-    tell a forecast which items come next, and the increments would be biased. So other histories, other draws.
-    """
-    plain = [setting.seed, 2]
-    return plain if setting.pool.history is None else [*plain, int(setting.pool.fingerprint()[:16], 16)]
+def tuning_for(pool: Pool) -> Tuning:
+    return CAUTIOUS if pool.history is None else BOLD
 
 
 class Active(CertifiedMethod):
@@ -124,10 +102,10 @@ class Active(CertifiedMethod):
     def __init__(
         self, setting: Setting, tuning: Tuning | None = None, predictor: Predictor | None = None
     ) -> None:
-        super().__init__(setting, tuning or tuning_for(setting.pool, setting.engine))
-        self._predictor = predictor or predictor_for(setting.pool, setting.engine)
+        super().__init__(setting, tuning or tuning_for(setting.pool))
+        self._predictor = predictor or predictor_for(setting.pool)
         self._pace = pace_for(setting, self._predictor)
-        self._rng = np.random.default_rng(entropy(setting))
+        self._past = setting.pool.history_digest()
         self._starts = [0]
         self._weights: dict[int, Floats] = {}
         self._forecasts: dict[int, Forecast] = {}
@@ -159,7 +137,7 @@ class Active(CertifiedMethod):
         if self._fitted < max(block, 1):
             return False
         weights = self._block_weights(block)
-        items, chances = self._sample(weights, self._block_size(block))
+        items, chances = self._sample(block, weights)
         if not len(items):
             return False
         self._weights[block] = weights
@@ -172,14 +150,20 @@ class Active(CertifiedMethod):
     def _block_size(self, block: int) -> int:  # noqa: ARG002
         return max(self._pace.first, int(self._pace.growth * len(self._order)))
 
-    def _sample(self, weights: Floats, size: int) -> tuple[NDArray[np.int64], Floats]:
+    def _sample(self, block: int, weights: Floats) -> tuple[NDArray[np.int64], Floats]:
+        """Draw a block from random numbers of its own.
+
+        They depend on the history too. A past run with the same seed would have drawn in the same order: which of its
+        answers are in the history would tell a forecast which items come next, and the increments would be biased.
+        """
+        start, size = len(self._order), self._block_size(block)
+        rng = generator("active draws", self.setting.seed, self._past, block)
+        log = self.log[start : start + size]
         if self.tally.replacement:
-            chances = weights / weights.sum()
-            items = self._rng.choice(len(weights), size=size, p=chances)
-            return items, chances[items]
+            return draw_with_replacement(rng, weights, size, log, again=self.again)
         if not weights.any():
             return np.empty(0, dtype=np.int64), np.empty(0)
-        items, chances = successive_sample(self._rng, weights, size)
+        items, chances = draw_without_replacement(rng, weights, size, log, again=self.again)
         self._drawn[items] = True
         return items, chances
 

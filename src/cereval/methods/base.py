@@ -6,19 +6,20 @@ Obligations of every method
 2. Results come in draw order. A failed call arrives as `low = 0, high = 1`: it may only widen the interval.
 3. `interval` lies inside [0, 1], is never NaN, and may be read at any time.
 4. `guarantee` is no stronger than the theorem in the method's docstring.
-5. No IO, no clock, no global random state.
+5. Where there is a log (`follow`), it decides: draws and probabilities are taken from it (`methods.drawing`).
+6. No IO, no clock, no global random state.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from cereval.errors import InvalidInput
 from cereval.items.pool import Pool
 from cereval.records import Draw, Guarantee, Interval
-from cereval.version import ENGINE, ENGINES
 
 Target = Literal["benchmark", "population", "expected"]
 
@@ -45,27 +46,13 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """Hold all that a method may know before the first answer.
-
-    cells: items that are alike share a forecast. engine: the revision whose rules it plays by.
-    """
+    """Hold all that a method may know before the first answer."""
 
     pool: Pool
     target: Target
     delta: float
     seed: int
     aim: Aim
-    engine: int = ENGINE
-    cells: bool = False
-
-
-def known_engine(engine: int | None) -> int:
-    """Return the revision of the engine that a session plays by: the newest, unless an earlier one is asked for."""
-    if engine is None:
-        return ENGINE
-    if isinstance(engine, bool) or engine not in ENGINES:
-        raise InvalidInput("engine", "one of " + ", ".join(map(str, ENGINES)), engine)
-    return int(engine)
 
 
 class Method(ABC):
@@ -73,6 +60,14 @@ class Method(ABC):
 
     name: ClassVar[str]
     guarantee: ClassVar[Guarantee]
+    log: tuple[Draw, ...] = ()
+    """The draws that were made before: they are taken in place of deciding them."""
+    again: bool = False
+    """Whether the log is checked: the draws have to be those that the seed leads to."""
+
+    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
+        """Take a log, before the first draw."""
+        self.log, self.again = tuple(log), again
 
     @abstractmethod
     def next_draw(self) -> Draw | None:

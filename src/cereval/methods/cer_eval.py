@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cereval.errors import InvalidInput
 from cereval.items.partition import NearestNeighbourPartition
 from cereval.methods.base import Setting
 from cereval.methods.group_sums import GroupSums
-from cereval.methods.printed import PrintedMethod, random_order
+from cereval.methods.printed import PrintedMethod
+from cereval.randomness import generator
 from cereval.records import Draw, Interval
 
 
@@ -49,14 +52,19 @@ class CerEval(PrintedMethod):
             raise InvalidInput("embeddings", "given for the method cer-eval", None)
         self.warm_up = min(warm_up, setting.pool.size)
         self.repartition_every = repartition_every
-        self._order = random_order(setting, stream=1)
-        self._rng = np.random.default_rng([setting.seed, 2])
+        self._order = self._random_order()
+        self._rng = generator("draws inside groups", setting.seed)
+        training = generator("training items", setting.seed)
         self._partition = NearestNeighbourPartition(
-            setting.pool.embeddings, training_fraction, np.random.default_rng([setting.seed, 3]), clamp=clamp
+            setting.pool.embeddings, training_fraction, training, clamp=clamp
         )
         self._labels = np.zeros(setting.pool.size, dtype=np.int64)
         self._sums = GroupSums.empty(self._labels, setting.delta)
         self._radius = 1.0
+
+    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
+        super().follow(log, again=again)
+        self._order = self._random_order()
 
     def next_draw(self) -> Draw | None:
         if self._drawn < self.warm_up:

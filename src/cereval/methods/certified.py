@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
-from cereval.arrays import Records, Rows
+from cereval.arrays import Rows
 from cereval.methods.base import Aim, Method, Setting
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.bets import BetRule, DeadlineBets, GapBets, HedgedBets, KellyBets, SideBets
@@ -30,52 +30,56 @@ from cereval.stats.rounding import mean_of
 Floats = NDArray[np.float64]
 
 GRID_STEPS_PER_EPS = 50
-NEARLY = 20.0
-"""Width of the interval, in units of eps, from which on the grid is at its finest."""
 DEFAULT_EPS = 0.02
 ALIKE = 1e-6
 """A step that exceeds the finest by less than this share of it is the finest: grids have a whole number of steps."""
 CELLS, FINER = 1024, 4
-"""Values of the grid at first, from the fourth engine on; it is divided when the window has a FINER-th of them left."""
+"""Values of the grid at first; it is divided when the window has a FINER-th of them left."""
 SMALLEST_GRID_STEP = 2e-5
 LOGICAL_SLACK = 1e-12
 """Limits that cross by less than this, or than the sums may be off (`sum_slack`), do not contradict one another."""
 
 RESERVE = 0.1
-"""Share of delta that a threshold test leaves for the intervals shown if it is given up undecided: whoever gives
-up has had his chance of a wrong decision already, and the two chances add up."""
+"""Share of delta that a threshold test leaves for the intervals beside it: a wrong decision and a wrong interval are
+two events, and their chances add up."""
+
+BESIDE_SHARE = 0.5
+"""Share of the ladder in the intervals beside a threshold's test: most who read them look on the way."""
+
+SIDE_CAP = 0.95
+"""The largest share of an account that one bet may lose where the goal has a mark."""
+
+SPARE = 0.05
+"""Where the goal has a mark, the share of delta that is not for its answer (see `stats.betting`, sides of a mark)."""
+
+MOST_LEVEL = 0.25
+"""The highest level of a test whose horizon the bets on sides have: one of level 1/2 would end at once, with everything
+staked on every draw."""
+
+
+def near_capital(alpha: float) -> float:
+    """Return the capital that the games start with whose answer is awaited, as far as horizons go.
+
+    In strict goals too, where the two games on the mark start with 1: horizons of their own level took 3% fewer calls
+    on GSM8K, where most are spent on ties, and 4 to 6% more at gaps of .05 to .2 on AlpacaEval.
+    """
+    capital = 2 * (1 - SPARE)
+    return capital if capital * alpha <= MOST_LEVEL else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Hold the constants of the bets on which side of a mark the target lies.
+    """Divide the capital of the bets on which side of a mark the target lies.
 
-    share: of the capital on bets that learn the distance; the rest bets, in equal parts, for the distances `gaps`
-    from the start. certain: see `stats.bets.SideBets`. spare: share of delta that is not for the answer (see
-    `stats.betting`, sides of a mark); 0: half of delta is for each side everywhere. most_level: of a test whose
-    horizon the bets have; where that would be higher, they have the horizon of half of delta.
+    share: on bets that learn the distance; the rest bets, in equal parts, for the distances `gaps` from the start.
     """
 
-    share: float = 0.8
-    gaps: tuple[float, ...] = (0.01, 0.05)
-    certain: float = 1.6
-    spare: float = 0.0
-    most_level: float = 1.0
-
-    def near(self, alpha: float) -> float:
-        """Return the capital that the games start with whose answer is awaited, as far as horizons go.
-
-        Horizons are those of it in strict goals too, where the two games on the mark start with 1: horizons of their
-        own level took 3% fewer calls on GSM8K, where most are spent on ties, and 4 to 6% more at gaps of .05 to .2 on
-        AlpacaEval.
-        """
-        capital = 2 * (1 - self.spare) if self.spare else 1.0
-        return capital if capital * alpha <= self.most_level else 1.0
+    share: float = 0.85
+    gaps: tuple[float, ...] = (0.01, 0.025, 0.06)
 
 
-PATIENT = Sides(share=0.85, gaps=(0.01, 0.025, 0.06), certain=0.85, spare=0.05)
-"""Of the fifth engine (`benchmarks.compare`, which has the fourth beside it). With 1.6 standard errors the horizon
-was always near: bets as for a gap of 2.9 of them, as long as the estimate did not tell the sides apart."""
+LADDER = Rungs(share=0.07, tilt=0.8, cap=0.9, cells=512)
+"""A share of .09 shortens intervals on the way by 2% and costs .5% of the calls at mean .5 (`benchmarks.ladder`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,69 +87,33 @@ class Tuning:
     """Hold the constants of the bets, none of which validity depends on in its range; chosen in `benchmarks/`.
 
     margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on Kelly
-    bets. caution, surprise: how far the horizon errs on the far side (see `Information`). cap: the largest share of an
-    account that one bet of the table may lose; side_cap: the same where the goal has marks. tilt: how alpha is divided
-    where scores are rare (see `stats.betting`). finest: steps of the grid per eps once the interval is nearly as
-    narrow as was asked for. patience, overshoot: see `stats.bets.DeadlineBets`. far: standard errors by which the
-    horizon takes the mean to be nearer to 1/2, in place of caution and surprise; 0: as those say. graded: patience
-    with scores between 0 and 1, whose variance is less well known; graded_margin: the least margin with them.
-    own_level: whether the horizon is that of the test which the bets replicate, whose level is their share of alpha
-    over 1 + overshoot, or that of a test of level alpha.
-    ladder: earlier horizons, for whoever looks or stops on the way (see `stats.ladder`). beside: whether a threshold's
-    test has intervals beside it from the start. cells: how many values the grid has at first, which is divided as the
-    interval narrows; 0: as many as eps asks for. quick: bets by `stats.bets.quick_slope`. counts: whether 0/1 scores
-    have the variance that their mean states (see `Information`), for constant forecasts. sides: where the goal has a
-    mark.
+    bets. caution: how far the horizon errs on the far side (see `Information`). cap: the largest share of an account
+    that one bet of the table may lose. tilt: how alpha is divided where scores are rare (see `stats.betting`). finest:
+    steps of the grid per eps at its finest. patience, overshoot: see `stats.bets.DeadlineBets`. own_level: whether the
+    horizon is that of the test which the bets replicate, whose level is their share of alpha over 1 + overshoot, or
+    that of a test of level alpha. far: standard errors by which the horizon takes the mean to be nearer to 1/2, in
+    place of caution; 0: as that says. counts: whether 0/1 scores have the variance that their mean states (see
+    `Information`), for constant forecasts. graded_patience, graded_margin: the least patience and margin with scores
+    between 0 and 1, whose variance is less well known. ladder: earlier horizons, for whoever looks or stops on the way
+    (see `stats.ladder`). sides: where the goal has a mark.
     """
 
     margin: float = 0.1
     rescue: float = 0.05
     caution: float = 1.2
-    surprise: float = 0.2
     cap: float = CAP
-    side_cap: float = 0.95
     tilt: float = 0.0
     finest: int = GRID_STEPS_PER_EPS
     patience: float = 0.03
     overshoot: float = 0.05
+    own_level: bool = True
     far: float = 0.0
-    graded: float = 0.0
-    graded_margin: float = 0.0
-    own_level: bool = False
-    ladder: Rungs | None = None
-    beside: bool = False
-    cells: int = 0
-    quick: bool = False
     counts: bool = False
+    graded_patience: float = 0.0
+    graded_margin: float = 0.0
+    ladder: Rungs = LADDER
     sides: Sides = Sides()
 
-    def of_engine(self, engine: int) -> Tuning:
-        """Return the same for a revision of the engine: from the second on there is a ladder, and intervals beside
-        threshold tests; from the fifth on delta goes where a mark's answer is decided."""
-        if engine == 1:
-            return self
-        if engine < 4:
-            return replace(self, ladder=Rungs() if engine == 2 else LEANING, beside=True)
-        sides = PATIENT if engine > 4 and self.sides == Sides() else self.sides
-        if engine > 5:
-            sides = replace(sides, most_level=MOST_LEVEL)
-        return replace(self, ladder=self.ladder or MERGING, beside=True, cells=CELLS, quick=True, sides=sides)
-
-
-LEANING = Rungs(share=0.07, tilt=0.8, cap=0.9, cells=512)
-"""The ladder of the third engine. Half-widths at mean .05 after 50, 100, 200 draws: .114, .076, .054 for .123, .080,
-.055 of the second, at mean .5 the same (`benchmarks.ladder`)."""
-
-MERGING = replace(LEANING, quick=True, merging=True)
-"""That of the fourth. At mean .5 after 50, 100, 200, 400, 800 draws .239, .166, .117, .082, .058 for .236, .164, .115,
-.082, .069 of the third, at mean .05 the same within 2%, in half the time (two rungs play at a time instead of five). A
-share of .09 shortens them by 2% and costs .5% of the calls at mean .5."""
-
-MOST_LEVEL = 0.25
-"""Of the sixth engine: a test of level 1/2 ends at once, and everything was staked on every draw (confidence .474)."""
-
-BESIDE_SHARE = 0.5
-"""Share of the ladder in the intervals beside a threshold's test: most who read them look on the way."""
 
 STEP_OF_COUNTS = 1.0
 """The exact fixed-n interval of 0/1 scores takes about this much over eps more draws than the normal one: limits of
@@ -159,29 +127,23 @@ class CertifiedMethod(Method):
 
     guarantee: ClassVar[Guarantee] = "anytime"
     default_tuning: ClassVar[Tuning] = Tuning()
+    """The constants of the bets where none are given."""
     hedged: ClassVar[bool] = False
 
     def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
         self.setting = setting
-        self.tuning = tuning or self.usual_tuning(setting)
+        self.tuning = tuning or self.default_tuning
         self.aim = setting.aim
         self.tally = self._new_tally()
         self.clock = Information()
         self.consumed = 0
         self._scores = Rows(3)
         self._graded = False
-        self._prospects, self._increments = Records(Prospect), Records(Increment)
         self._drawable = self.tally.drawable
         self._bets_aim = setting.aim
         self._aims: list[tuple[int, Aim]] = []
-        self._refined_for: float | None = None
         self._test = self._new_test()
-        self._table = self._first_table()
-
-    @classmethod
-    def usual_tuning(cls, setting: Setting) -> Tuning:
-        """Return the constants of the bets where none are given."""
-        return cls.default_tuning.of_engine(setting.engine)
+        self._table = self._new_table()
 
     def _new_tally(self) -> Tally:
         return Tally(self.setting.pool.shares(), replacement=self.setting.target != "benchmark")
@@ -200,8 +162,13 @@ class CertifiedMethod(Method):
     def _play(self, draw: Draw, low: float, high: float) -> None:
         prospect = self.tally.prospect()
         self._stake(prospect)
-        increment = self.tally.settle(draw.item, low, high)
+        increment = self.tally.settle(draw.item, low, high, self._chance(draw))
         self._settle(prospect, increment)
+
+    def _chance(self, draw: Draw) -> float | None:
+        """Return the probability that the draw was made with, as the log has it; None where the weights state it: a
+        population is sampled in the order of one permutation, each item as if drawn anew."""
+        return None if self.setting.target == "population" else draw.probability
 
     def prepare(self, draw: Draw) -> None:
         """Take a new outlook, where there is one, before a result is booked. Sees no score of `draw`."""
@@ -213,22 +180,15 @@ class CertifiedMethod(Method):
         self.clock.counts = self.tuning.counts and not self._graded
         if self._test is not None:
             self._test.stake(prospect, self.clock)
-        if self._table is not None:
-            eps = self._working_eps()
-            needed = self._information_needed(prospect, eps)
-            self._table.stake(prospect, self.clock, needed, eps)
+        eps = self._working_eps()
+        needed = self._information_needed(prospect, eps)
+        self._table.stake(prospect, self.clock, needed, eps)
 
     def _settle(self, prospect: Prospect, increment: Increment) -> None:
         if self._test is not None:
             self._test.settle(increment)
-            self._prospects.append(prospect)
-            self._increments.append(increment)
-        if self._table is not None:
-            self._table.settle(increment)
-            self._refine_when_near(self._table)
-        self._tick(prospect, increment)
-
-    def _tick(self, prospect: Prospect, increment: Increment) -> None:
+        self._table.settle(increment)
+        self._refine_when_near()
         value = (increment.low + increment.high) / 2
         self.clock.add(value, prospect.variance, prospect.largest_square, prospect.level)
 
@@ -238,23 +198,16 @@ class CertifiedMethod(Method):
         """Turn to a new goal. Bets have to be predictable: those on draws already decided stay as they were.
 
         From an estimate to a threshold the decision is read off the interval. A threshold test that is given up
-        leaves the intervals beside it, which have a share of delta of their own. In the first engine it had none:
-        there a table is built by replaying the past with bets that do not depend on the new goal.
+        leaves the intervals beside it, which have a share of delta of their own.
         """
         self.aim = aim
         self._aims.append((drawn, aim))
         if self._test is not None and aim.threshold != self._test.threshold:
-            if self._table is None:
-                # Aims on the way, which were for the test, do not concern the table.
-                self._aims = self._aims[-1:]
-                self._table = self._replayed_table()
             self._test = None
 
     def _turn_to_new_aims(self, index: int) -> None:
         while self._aims and self._aims[0][0] <= index:
             self._bets_aim = self._aims.pop(0)[1]
-            if self._table is not None and self._bets_aim.eps is not None and not self.tuning.cells:
-                self._table.refine(self._grid_step())
 
     def _working_eps(self) -> float:
         if self._bets_aim.eps is not None:
@@ -269,8 +222,8 @@ class CertifiedMethod(Method):
         if self._graded:
             margin = max(margin, self.tuning.graded_margin)
         needed = (1 + margin) * self._fixed_n_information(quantile, eps)
-        if self._graded and self.tuning.graded:
-            needed = max(needed, self.clock.total + self.tuning.graded * needed)
+        if self._graded and self.tuning.graded_patience:
+            needed = max(needed, self.clock.total + self.tuning.graded_patience * needed)
         budget = self._bets_aim.budget
         if budget is None:
             return needed
@@ -283,11 +236,9 @@ class CertifiedMethod(Method):
     def _replicated_level(self) -> float:
         """Return the level of the fixed-n test whose horizon the bets have.
 
-        At level alpha the horizon is nearer than the replicated test needs, and the margin has to make up for it: with
-        the shares of the second engine by 7% at alpha = .025, but by 14% at .1, where its margin of 6% ruined about
-        one run in four (mean .5, confidence .8: 1,267 calls for 980).
+        At level alpha the horizon is nearer than the replicated test needs, and the margin has to make up for it.
         """
-        if not self.tuning.own_level or self._table is None:
+        if not self.tuning.own_level:
             return self.setting.delta / 2
         return self._table.alpha * self._table.first_share / (1 + self.tuning.overshoot)
 
@@ -300,7 +251,7 @@ class CertifiedMethod(Method):
         """
         tuning, clock = self.tuning, self.clock
         if not tuning.far:
-            return clock.cautious_variance(tuning.caution, tuning.surprise) * (quantile / eps) ** 2
+            return clock.cautious_variance(tuning.caution) * (quantile / eps) ** 2
         binary = LARGEST_SQUARE * (
             far_variance(clock, tuning.far) * (quantile / eps) ** 2 + STEP_OF_COUNTS / eps
         )
@@ -314,8 +265,6 @@ class CertifiedMethod(Method):
         of the two: what is left of the first tests while the bets go as foreseen, and more where an earlier horizon (a
         wider goal, a smaller budget) has taken the capital.
         """
-        if self._table is None:
-            return 0.0
         below, above = (self._table.log_wealth(self.clock.mean + shift) for shift in (-eps, eps))
         log_levels = np.minimum(np.array((below[0], above[1])) + log(self._table.alpha), -log(2))
         return float(self.clock.variance * np.mean((ndtri_exp(log_levels) / eps) ** 2))
@@ -328,90 +277,59 @@ class CertifiedMethod(Method):
 
     @property
     def _beside(self) -> bool:
-        """Tell whether intervals go beside a threshold test, which is what the first aim was."""
-        return self.tuning.beside and self.setting.aim.threshold is not None
+        """Tell whether the intervals go beside a threshold test, which is what the first aim was."""
+        return self.setting.aim.threshold is not None
 
-    def _first_table(self) -> BettingTable | None:
-        if self._test is None:
-            return self._new_table(self.setting.delta)
-        return self._new_table(RESERVE * self.setting.delta) if self._beside else None
-
-    def _new_table(self, delta: float) -> BettingTable:
-        accounts, tuning = self._accounts(delta / 2), self.tuning
-        if self._bets_aim.marks:
-            candidates = np.union1d(grid(self._grid_step()), self._bets_aim.marks)
-            return BettingTable(
-                candidates, delta / 2, accounts, tuning.side_cap, self._sided_start(candidates)
-            )
-        candidates = grid(self._first_step() if tuning.cells else self._grid_step())
-        rungs = None if self.hedged else tuning.ladder
-        if rungs is not None:
-            draws = (upper_quantile(delta / 2) / self._working_eps()) ** 2 / LARGEST_SQUARE
-            rungs = replace(rungs.towards(draws), share=BESIDE_SHARE if self._beside else rungs.share)
+    def _new_table(self) -> BettingTable:
+        delta = RESERVE * self.setting.delta if self._beside else self.setting.delta
+        accounts, tuning, aim = self._accounts(delta / 2), self.tuning, self.aim
+        if aim.marks:
+            candidates = np.union1d(grid(self._grid_step()), aim.marks)
+            (mark,) = aim.marks
+            start = sided_capital(candidates, mark, SPARE, strict=aim.strict)
+            return BettingTable(candidates, delta / 2, accounts, SIDE_CAP, start)
+        candidates = grid(self._first_step())
         start = starting_capital(candidates, tuning.tilt)
-        return BettingTable(candidates, delta / 2, accounts, tuning.cap, start, rungs)
+        return BettingTable(candidates, delta / 2, accounts, tuning.cap, start, self._rungs(delta))
 
-    def _sided_start(self, candidates: Floats) -> Floats | None:
-        """Return the capital that the games start with where the goal has a mark; None: all with the same."""
-        if not self.tuning.sides.spare:
+    def _rungs(self, delta: float) -> Rungs | None:
+        if self.hedged:
             return None
-        (mark,) = self._bets_aim.marks
-        return sided_capital(candidates, mark, self.tuning.sides.spare, strict=self._bets_aim.strict)
+        draws = (upper_quantile(delta / 2) / self._working_eps()) ** 2 / LARGEST_SQUARE
+        rungs = self.tuning.ladder.towards(draws)
+        return replace(rungs, share=BESIDE_SHARE) if self._beside else rungs
 
     def _grid_step(self, steps: int = GRID_STEPS_PER_EPS) -> float:
         return max(self._working_eps() / steps, SMALLEST_GRID_STEP)
 
     def _first_step(self) -> float:
-        """Return the finest step, or as many times FINER of it as leave `cells` values: so that the finest still
+        """Return the finest step, or as many times FINER of it as leave CELLS values: so that the finest still
         divides eps."""
         step = self._grid_step(self.tuning.finest)
-        while FINER * step * self.tuning.cells <= 1:
+        while FINER * step * CELLS <= 1:
             step *= FINER
         return step
 
-    def _refine_when_near(self, table: BettingTable) -> None:
+    def _refine_when_near(self) -> None:
         """Make the grid finer as the interval narrows: a coarse one is quick while it is wide, a fine one loses less
         when it is narrow.
         """
-        eps, width = self._bets_aim.eps, table.upper - table.lower
         if self.setting.aim.marks:
             return
-        if self.tuning.cells:
-            finest = (1 + ALIKE) * self._grid_step(self.tuning.finest)
-            while (
-                table.step > finest and FINER * (table.upper - table.lower) < self.tuning.cells * table.step
-            ):
-                table.refine(max(finest, table.step / FINER))
-        elif eps is not None and eps != self._refined_for and width <= NEARLY * eps:
-            self._refined_for = eps
-            table.refine(self._grid_step(self.tuning.finest))
+        table, finest = self._table, (1 + ALIKE) * self._grid_step(self.tuning.finest)
+        while table.step > finest and FINER * (table.upper - table.lower) < CELLS * table.step:
+            table.refine(max(finest, table.step / FINER))
 
     def _accounts(self, alpha: float) -> tuple[Account, ...]:
-        rescue = self.tuning.rescue
+        tuning = self.tuning
         if self.hedged:
             return (Account(1.0, HedgedBets(alpha)),)
-        if self._bets_aim.marks:
-            sides = self.tuning.sides
+        if self.aim.marks:
+            sides = tuning.sides
             gaps = [Account((1 - sides.share) / len(sides.gaps), GapBets(gap)) for gap in sides.gaps]
-            learning = SideBets(alpha, certain=sides.certain, quick=self.tuning.quick, near=sides.near(alpha))
-            return (Account(sides.share, learning), *gaps)
-        rule: BetRule = DeadlineBets(
-            alpha, self.tuning.overshoot, self.tuning.patience, quick=self.tuning.quick
-        )
-        return (Account(1 - rescue, rule), Account(rescue, KellyBets()))
-
-    def _replayed_table(self) -> BettingTable:
-        self._bets_aim = Aim(eps=DEFAULT_EPS, budget=self.setting.aim.budget)
-        table, clock, self.clock = self._new_table(RESERVE * self.setting.delta), self.clock, Information()
-        for prospect, increment in zip(self._prospects, self._increments, strict=True):
-            eps = self._working_eps()
-            table.stake(prospect, self.clock, self._information_needed(prospect, eps), eps)
-            table.settle(increment)
-            self._refine_when_near(table)
-            self._tick(prospect, increment)
-        self.clock = clock
-        self._prospects, self._increments = Records(Prospect), Records(Increment)
-        return table
+            return (Account(sides.share, SideBets(alpha, near=near_capital(alpha))), *gaps)
+        rule: BetRule = DeadlineBets(alpha, tuning.overshoot, tuning.patience)
+        return (Account(1 - tuning.rescue, rule), Account(tuning.rescue, KellyBets()))
 
     # -- what is certified ------------------------------------------------------------------------------------------
 
@@ -441,7 +359,7 @@ class CertifiedMethod(Method):
     @property
     def statistical(self) -> Interval:
         """Return what the bets prove; may be inverted after an event of probability delta."""
-        lower, upper = (0.0, 1.0) if self._table is None else (self._table.lower, self._table.upper)
+        lower, upper = self._table.lower, self._table.upper
         if self._test is None:
             return Interval(lower, upper)
         threshold = self._test.threshold
@@ -454,8 +372,7 @@ class CertifiedMethod(Method):
     def contradiction(self) -> bool:
         logical, statistical = self.logical, self.statistical
         lower, upper = max(logical.lower, statistical.lower), min(logical.upper, statistical.upper)
-        crossed = self._table is not None and self._table.contradiction
-        return crossed or lower > upper + max(LOGICAL_SLACK, self.tally.slack)
+        return self._table.contradiction or lower > upper + max(LOGICAL_SLACK, self.tally.slack)
 
     @property
     def interval(self) -> Interval:

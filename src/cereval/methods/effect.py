@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.methods.base import Setting
-from cereval.stats.planning import FIRST, NOW, deadline_draws
+from cereval.stats.planning import deadline_draws
 from cereval.stats.scenario import Scenario
 from cereval.stats.shift import weighted_calls
 
@@ -32,7 +32,7 @@ def uniform_calls(scores: Floats, importance: Floats, half_width: float, setting
     variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)
     pool, target, delta = setting.pool, setting.target, setting.delta
     scenario = Scenario(pool.size, target=target, variance=variance)
-    draws = deadline_draws(variance, scenario.skew, half_width, delta, FIRST if setting.engine < 5 else NOW)
+    draws = deadline_draws(variance, scenario.skew, half_width, delta)
     if pool.weights is not None and target == "benchmark":
         return weighted_calls(pool.weights, draws)
     return scenario.calls(draws)

@@ -20,16 +20,13 @@ from cereval.items.temper import temper
 from cereval.methods.base import Aim, Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.records import Draw
-from cereval.stats.bets import DeadlineBets
 from cereval.stats.evidence import ThresholdTest
 from cereval.stats.increments import Increment, Outlook, Prospect
-from cereval.version import ENGINE
 
 FIRST_EPS = 0.3
 """The first width aimed at where none is asked for: bets for a far goal would waste the few draws of a task."""
 
 LEAST_GAP = 0.01
-PATIENCE = DeadlineBets(0.5).patience
 
 
 class Follower(CertifiedMethod):
@@ -40,7 +37,7 @@ class Follower(CertifiedMethod):
     """
 
     name: ClassVar[str] = "follower"
-    default_tuning: ClassVar[Tuning] = Tuning(caution=1.2, rescue=0.1, cap=0.85)
+    default_tuning: ClassVar[Tuning] = Tuning(rescue=0.1, cap=0.85, own_level=False)
 
     def __init__(
         self,
@@ -48,10 +45,9 @@ class Follower(CertifiedMethod):
         delta: float,
         eps: float | None = None,
         threshold: float | None = None,
-        engine: int = ENGINE,
     ) -> None:
         aim = Aim(eps=FIRST_EPS if eps is None else eps)
-        super().__init__(Setting(Pool.build(len(members)), "benchmark", delta, 0, aim, engine))
+        super().__init__(Setting(Pool.build(len(members)), "benchmark", delta, 0, aim))
         self.members = members
         self.test = None if threshold is None else ThresholdTest(threshold, delta)
         self.aims: list[tuple[int, float]] = [(0, FIRST_EPS if eps is None else eps)]
@@ -64,7 +60,7 @@ class Follower(CertifiedMethod):
         """Return None: the draws are the session's."""
         return None
 
-    def follow(self, draw: Draw, low: float, high: float) -> None:
+    def take(self, draw: Draw, low: float, high: float) -> None:
         """Take a draw of the session that fell into this task."""
         self.observe(Draw(self.consumed, self._places[draw.item], draw.probability), low, high)
         self.failures += low < high
@@ -78,6 +74,9 @@ class Follower(CertifiedMethod):
         A task that is not drawn from keeps its old outlook: without a draw nothing is played.
         """
         self._coming = outlook
+
+    def _chance(self, draw: Draw) -> None:
+        """Return None: the draw's probability is that among the items of all tasks."""
 
     def prepare(self, draw: Draw) -> None:  # noqa: ARG002
         outlook, self._coming = self._coming, None
@@ -125,7 +124,7 @@ class Follower(CertifiedMethod):
             return 0.0
         prospect = self.tally.prospect()
         needed = self._information_needed(prospect, eps)
-        return self._calls(max(needed - self.clock.total, PATIENCE * needed), prospect)
+        return self._calls(max(needed - self.clock.total, self.tuning.patience * needed), prospect)
 
     def calls_to_decide(self, missing: float, side: int) -> float:
         """Return the draws until a test has `missing` more log-wealth, if the mean is where it seems to be.

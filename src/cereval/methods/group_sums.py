@@ -75,7 +75,10 @@ class GroupSums:
         """Return the group with items left whose weighted radius falls fastest per further item."""
         slope = group_slope(self.seen, self.variances, self.k, self.delta)
         unfinished = np.flatnonzero(self.seen < self.sizes)
-        return int(unfinished[np.argmax(self.sizes[unfinished] * slope[unfinished])])
+        need = self.sizes[unfinished] * slope[unfinished]
+        largest = need[np.isfinite(need)].max(initial=1e-300)
+        # Rounded, so that of two groups with equal needs the first is taken on every machine.
+        return int(unfinished[np.argmax(np.round(need / largest, 9))])
 
     def _mean_loss(self, losses: Floats) -> float:
         overall = losses.sum() / max(self.seen.sum(), 1.0)

@@ -6,19 +6,23 @@ Guarantee: `anytime`, for all versions at once (see `stats.grown` for the theore
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from cereval.methods.base import Method
-from cereval.methods.certified import Tuning
+from cereval.methods.drawing import draw_order
+from cereval.randomness import generator
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.grown import EMPTY, SLACK, Allocation, Course, Ladder, Side
 from cereval.stats.increments import Tally
 from cereval.stats.information import LARGEST_SQUARE, Information
 from cereval.stats.rounding import RunningSum
 
+CAUTION = 1.2
+"""How far horizons err on the far side (see `stats.information`)."""
 EXPECTED = 20
 """How many new items the bets believe to have seen already, with the moments of the old ones."""
 
@@ -48,7 +52,6 @@ class Terms:
     delta: float
     seed: int
     allocation: Allocation = field(default_factory=Allocation)
-    tuning: Tuning = field(default_factory=Tuning)
 
 
 class Grown(Method):
@@ -71,11 +74,18 @@ class Grown(Method):
         self.tally = Tally(np.full(new, 1 / new), replacement=False)
         self.clock = expecting(standing)
         self._expected = self.clock.total
-        self._order = np.random.default_rng([terms.seed, 6, number]).permutation(new)
+        self._number = number
+        self._order = draw_order(generator("growing data", terms.seed, number), new, ())
         self._drawn = 0
         self._told = 0
         self._low, self._high = RunningSum(), RunningSum()
         self._interval = self._found()
+
+    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
+        super().follow(log, again=again)
+        rng, first = generator("growing data", self.terms.seed, self._number), self.before.size
+        new = [replace(draw, item=draw.item - first) for draw in log]
+        self._order = draw_order(rng, self.new, new, again=again)
 
     def next_draw(self) -> Draw | None:
         if self._drawn == self.new:
@@ -85,8 +95,8 @@ class Grown(Method):
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
         prospect = self.tally.prospect()
-        tuning, clock = self.terms.tuning, self.clock
-        variance = clock.cautious_variance(tuning.caution, tuning.surprise)
+        clock = self.clock
+        variance = clock.cautious_variance(CAUTION)
         needed = (1 + self.terms.allocation.margin) * variance * self.demand + self._expected
         for side in self.sides:
             side.stake(prospect, clock, needed)

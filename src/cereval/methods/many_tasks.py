@@ -35,6 +35,8 @@ Floats = NDArray[np.float64]
 SUSPECT = 0.7
 """Share of the draws for the task that is likeliest to fail, while some task seems to."""
 LARGEST_LOG = 600.0
+ROUNDED_UP = 1e-6
+"""Draws that are wanted fall short of a whole number by rounding alone if they do so by less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,7 @@ class ManyTasks(Active):
         count = int(groups.max()) + 1
         self.groups, self.aims, self.delta = groups, aims, delta
         self.followers = [
-            Follower(
-                np.flatnonzero(groups == task),
-                aims.parts[1] * delta / count,
-                aims.each,
-                aims.threshold,
-                setting.engine,
-            )
+            Follower(np.flatnonzero(groups == task), aims.parts[1] * delta / count, aims.each, aims.threshold)
             for task in range(count)
         ]
         self.paused = False
@@ -101,7 +97,7 @@ class ManyTasks(Active):
     def learn(self, draw: Draw, low: float, high: float) -> None:
         task = int(self.groups[draw.item])
         follower = self.followers[task]
-        follower.follow(draw, low, high)
+        follower.take(draw, low, high)
         interval = follower.interval
         self._ends[:, task] = interval.lower, interval.upper
         if follower.test is not None:
@@ -131,7 +127,7 @@ class ManyTasks(Active):
 
     def _block_size(self, block: int) -> int:
         size, rates = super()._block_size(block), self._rates_of(block)
-        return size if rates is None else max(min(size, int(rates.sum())), self._pace.first)
+        return size if rates is None else max(min(size, int(rates.sum() + ROUNDED_UP)), self._pace.first)
 
     def _rates_of(self, block: int) -> Floats | None:
         """Return what the forecast's results left wanted, less the draws of the block that is still in flight."""

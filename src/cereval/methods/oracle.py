@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
 from cereval.methods.base import Setting
@@ -29,10 +32,16 @@ class Oracle(PrintedMethod):
             raise InvalidInput("groups", "given for the method oracle", None)
         self._labels = setting.pool.groups
         self._sums = GroupSums.empty(self._labels, setting.delta)
-        rng = np.random.default_rng([setting.seed, 1])
-        self._members = [
-            rng.permutation(np.flatnonzero(self._labels == group)) for group in range(len(self._sums.sizes))
-        ]
+        self._members = self._random_members()
+
+    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
+        super().follow(log, again=again)
+        self._members = self._random_members()
+
+    def _random_members(self) -> list[NDArray[np.int64]]:
+        """Return the items of each group in random order."""
+        order = self._random_order()
+        return [order[self._labels[order] == group] for group in range(len(self._sums.sizes))]
 
     def next_draw(self) -> Draw | None:
         if self._consumed < self._drawn or self._drawn == self.setting.pool.size:

@@ -7,9 +7,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cereval.errors import InvalidInput
+from cereval.errors import InvalidInput, LogMismatch
 from cereval.methods.base import Method, Setting, Target
+from cereval.methods.drawing import draw_order
+from cereval.randomness import generator
 from cereval.records import Draw, Interval
 
 
@@ -90,22 +93,27 @@ class PrintedMethod(Method):
         """Return the paper's radius after the results consumed so far; 1 when it has none yet."""
 
     def _next(self, item: int, candidates: int) -> Draw:
+        index, chance = self._drawn, 1.0 / candidates
         self._drawn += 1
-        return Draw(self._drawn - 1, item, 1.0 / candidates)
+        if index >= len(self.log):
+            return Draw(index, item, chance)
+        logged = self.log[index]
+        if self.again and (logged.item, logged.probability) != (item, chance):
+            raise LogMismatch(f"draw {index} would have been item {item}; the log has item {logged.item}")
+        return Draw(index, logged.item, logged.probability)
 
+    def _uniform_items(self) -> Iterator[tuple[int, int]]:
+        """Yield (item, number of candidates) for uniform draws: each item once, or with replacement for `expected`."""
+        size = self.setting.pool.size
+        if self.setting.target != "expected":
+            for position, item in enumerate(self._random_order()):
+                yield int(item), size - position
+            return
+        rng = generator("draws with replacement", self.setting.seed)
+        while True:
+            yield int(rng.integers(size)), size
 
-def random_order(setting: Setting, stream: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the pool's items in an order that only the seed decides."""
-    return np.random.default_rng([setting.seed, stream]).permutation(setting.pool.size)
-
-
-def uniform_items(setting: Setting, stream: int) -> Iterator[tuple[int, int]]:
-    """Yield (item, number of candidates) for uniform draws: each item once, or with replacement for `expected`."""
-    size = setting.pool.size
-    if setting.target != "expected":
-        for position, item in enumerate(random_order(setting, stream)):
-            yield int(item), size - position
-        return
-    rng = np.random.default_rng([setting.seed, stream])
-    while True:
-        yield int(rng.integers(size)), size
+    def _random_order(self) -> NDArray[np.int64]:
+        """Return the items in random order; those of a log that need not be checked first."""
+        rng = generator("order of the paper's methods", self.setting.seed)
+        return draw_order(rng, self.setting.pool.size, () if self.again else self.log)

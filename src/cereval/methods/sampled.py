@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cereval.methods.base import Method
+from cereval.methods.drawing import draw_order
 from cereval.methods.stream import Stream
+from cereval.randomness import generator
 from cereval.records import Draw, Guarantee, Interval
 
 Items = NDArray[np.int64]
@@ -27,8 +31,16 @@ class Sampled(Method):
 
     def __init__(self, stream: Stream, items: Items, number: int, seed: int) -> None:
         self.stream = stream
-        self._order = np.random.default_rng([seed, 6, number]).permutation(items)
+        self._items, self._seed = items, (seed, number)
+        self._order = items[draw_order(generator("growing data", seed, number), len(items), ())]
         self._drawn = self._consumed = 0
+
+    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
+        super().follow(log, again=again)
+        places = {int(item): place for place, item in enumerate(self._items)}
+        found = [replace(draw, item=places.get(draw.item, -1)) for draw in log]
+        rng = generator("growing data", *self._seed)
+        self._order = self._items[draw_order(rng, len(self._items), found, again=again)]
 
     def next_draw(self) -> Draw | None:
         if self._drawn == len(self._order):

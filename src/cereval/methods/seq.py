@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cereval.methods.base import Setting
-from cereval.methods.printed import PrintedMethod, uniform_items
+from cereval.methods.printed import PrintedMethod
 from cereval.records import Draw
 from cereval.stats.concentration import adaptive_hoeffding
 
@@ -21,7 +21,7 @@ class Seq(PrintedMethod):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self._order = uniform_items(setting, stream=1)
+        self._order = self._uniform_items()
 
     def next_draw(self) -> Draw | None:
         pick = next(self._order, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cereval.errors import InvalidInput
 from cereval.methods.base import Setting
-from cereval.methods.printed import PrintedMethod, uniform_items
+from cereval.methods.printed import PrintedMethod
 from cereval.records import Draw, Interval
 from cereval.stats.concentration import hoeffding
 
@@ -29,7 +29,7 @@ class Static(PrintedMethod):
             raise InvalidInput("planned", f"in 1..{size}", planned)
         self.planned = size if planned is None else planned
         self.two_sided = two_sided
-        self._order = uniform_items(setting, stream=1)
+        self._order = self._uniform_items()
         self._planned_mean = Interval(0.5, 0.5)
 
     def next_draw(self) -> Draw | None:

@@ -6,9 +6,8 @@ from typing import ClassVar
 
 from cereval.items.pool import Pool
 from cereval.methods.base import Aim, Setting
-from cereval.methods.certified import CertifiedMethod
+from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.records import Draw
-from cereval.version import ENGINE
 
 
 class Stream(CertifiedMethod):
@@ -18,9 +17,10 @@ class Stream(CertifiedMethod):
     """
 
     name: ClassVar[str] = "growing"
+    default_tuning: ClassVar[Tuning] = Tuning(own_level=False)
 
-    def __init__(self, eps: float, delta: float, seed: int, engine: int = ENGINE) -> None:
-        super().__init__(Setting(Pool.build(1), "population", delta, seed, Aim(eps=eps), engine))
+    def __init__(self, eps: float, delta: float, seed: int) -> None:
+        super().__init__(Setting(Pool.build(1), "population", delta, seed, Aim(eps=eps)))
 
     def next_draw(self) -> Draw | None:
         return None

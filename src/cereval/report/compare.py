@@ -59,9 +59,9 @@ def differences_section(story: Story, names: tuple[str, str]) -> list[Section]:
 
 
 def _together(story: Story) -> list[list[Asked]]:
-    """Group the scored answers by item, in the order of the draws; a packed pair is no two answers."""
+    """Group the scored answers by item, in the order of the draws."""
     found: dict[int, list[Asked]] = {}
-    for one in () if story.kind.packed else story.asked:
+    for one in story.asked:
         if one.answer is not None and one.answer.score is not None:
             found.setdefault(one.draw.index, []).append(one)
     return [found[index] for index in sorted(found)]

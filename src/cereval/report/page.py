@@ -297,7 +297,7 @@ def samples(story: Story, kind: str, most: int) -> list[Asked]:
     seen: dict[object, int] = {}
     rounds = []
     # The score of two answers that are kept as one says nothing of either.
-    for one in () if story.kind.packed else story.asked:
+    for one in story.asked:
         if outcome(one) == kind:
             number = seen[one.model, one.item.category] = seen.get((one.model, one.item.category), 0) + 1
             rounds.append((number, one.draw.index, one))

@@ -106,7 +106,7 @@ def books_for(
 ) -> list[dict[int, KeptAnswer]]:
     """Return for each model of a plan what the store has of its answers to the same items, by the item's number."""
     kind = kind_of(plan)
-    if reuse.fresh or kind.packed or plan.target == "expected":
+    if reuse.fresh or plan.target == "expected":
         return []
     since = 0.0 if reuse.since is None else reuse.since
     books: list[dict[int, KeptAnswer]] = [{} for _ in kind.models(plan)]
@@ -124,7 +124,7 @@ def _answering_runs(plan: Plan, data_hash: str, store: Store) -> list[Plan]:
     own = set(run_ids(plan))
     found = []
     for run_id, values in store.plans(data_hash):
-        if run_id not in own and values.get("format") == PLAN_FORMAT and not kind_of(values).packed:
+        if run_id not in own and values.get("format") == PLAN_FORMAT:
             one = Plan.from_dict(values)
             found += [one] if kind_of(one).parts(one) == (one,) else []
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -155,35 +154,6 @@ class Callers:
             await model.close()
 
 
-@dataclass(frozen=True, slots=True)
-class PackedCallers:
-    """Ask two models at once and keep both answers as one: for comparisons that the first version began.
-
-    The text is a JSON list of the two, the score y = (1 + first - second)/2. Half a comparison is none.
-    """
-
-    each: Callers
-
-    def answered_before(self, model: int) -> None:  # noqa: ARG002
-        for number in (0, 1):
-            self.each.answered_before(number)
-
-    def notices(self) -> list[str]:
-        return self.each.notices()
-
-    async def answer(self, draw: Draw, model: int, place: int) -> Answer:  # noqa: ARG002
-        async with asyncio.TaskGroup() as both:
-            calls = [both.create_task(_outcome(self.each, draw, number, place)) for number in (0, 1)]
-        outcomes = [call.result() for call in calls]
-        for outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
-        return joined(*(outcome for outcome in outcomes if isinstance(outcome, Answer)))
-
-    async def close(self) -> None:
-        await self.each.close()
-
-
 @dataclass(slots=True)
 class Sampled:
     """Ask every question several times, and keep the answers as one.
@@ -215,37 +185,6 @@ class Sampled:
 
     async def close(self) -> None:
         await self.inner.close()
-
-
-async def _outcome(callers: Callers, draw: Draw, number: int, place: int) -> Answer | Exception:
-    """Return the answer or, as a value, what went wrong: the other call is not cut off and its error not wrapped."""
-    try:
-        return await callers.answer(draw, number, place)
-    except Exception as error:
-        return error
-
-
-def joined(first: Answer, second: Answer) -> Answer:
-    """Return both answers as one.
-
-    >>> joined(Answer(0, "4", score=1.0), Answer(0, "5", score=0.0)).score
-    1.0
-    """
-    whole = Answer(
-        first.draw,
-        text=json.dumps([first.text, second.text], ensure_ascii=False),
-        score=0.5,
-        input_tokens=first.input_tokens + second.input_tokens,
-        output_tokens=first.output_tokens + second.output_tokens,
-        cost_usd=total(first.cost_usd, second.cost_usd),
-        latency_s=max(first.latency_s, second.latency_s),
-        attempts=first.attempts + second.attempts - 1,
-        finish_reason=f"{first.finish_reason}, {second.finish_reason}",
-    )
-    if first.score is None or second.score is None:
-        return replace(whole, score=None, failure=first.failure or second.failure)
-    detail = f"{first.score:g} against {second.score:g}"
-    return replace(whole, score=(1 + first.score - second.score) / 2, detail=detail)
 
 
 async def scored(scorer: Scorer, item: Item, reply: Reply, place: int) -> Answer:

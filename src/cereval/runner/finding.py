@@ -8,10 +8,9 @@ from typing import Any
 
 from cereval.datasets.base import Item
 from cereval.datasets.large import FileItems
-from cereval.datasets.read import read_dataset
-from cereval.items.cells import ALONE
 from cereval.kinds import kind_of
 from cereval.kinds.base import Kind
+from cereval.methods.registry import MOST_FORECAST
 from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.runner.past import past_of, past_table
 from cereval.store.base import Run, Store
@@ -45,7 +44,6 @@ def planned(
     from, and how many draws of each; None: all that the store has. taught: runs that are history in any case.
     """
     before = [one for one in earlier_runs(plan, store) if history or taught or not one.history]
-    before = before or [one for one in _begun_in_memory(plan, items, store) if history or not one.history]
     too_old = "" if since is None else moment(since)
     going = [one for one in before if not _is_over(plan, store.run(one.run_id), fresh, too_old)]
     if going:
@@ -65,8 +63,7 @@ def _informed(plan: Plan, items: Sequence[Item], past: Mapping[str, int]) -> Pla
     kind = kind_of(plan)
     names = ["groups"] if _groups(kind, plan, items) is not None else []
     names += ["history"] if past else []
-    cells = kind.crowds and bool(names) and plan.n_items > ALONE
-    return replace(plan, side_information=tuple(names), history=dict(sorted(past.items())), cells=cells)
+    return replace(plan, side_information=tuple(names), history=dict(sorted(past.items())))
 
 
 def _with_parts_of_its_own(plan: Plan, store: Store, too_old: str) -> Plan:
@@ -96,41 +93,14 @@ def left_behind(plan: Plan, store: Store) -> Run | None:
 
 def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
     """Return the runs of the same request in the store, oldest first."""
-    wanted = _requests(plan)
     plans = [values for _, values in store.plans(plan.data_hash) if values.get("format") == PLAN_FORMAT]
-    return [one for one in map(Plan.from_dict, plans) if one.request in wanted]
-
-
-def _requests(plan: Plan) -> set[str]:
-    """Return the names that the request of a plan has had."""
-    kind = kind_of(plan)
-    wanted = {one.request for one in (plan, *kind.older(plan))}
-    if plan.seed_drawn and kind.first_seed is not None:
-        # What the first version began where no seed was given is gone on with.
-        bare = replace(plan, seed=kind.first_seed, seed_source="")
-        wanted |= {one.request for one in (bare, *kind.older(bare))}
-    return wanted
-
-
-def _begun_in_memory(plan: Plan, items: Sequence[Item], store: Store) -> list[Plan]:
-    """Return the runs of the same request that were begun with all questions in memory, oldest first.
-
-    Earlier versions read large files whole, and knew them by the hash of the questions instead of that of the file.
-    """
-    if not isinstance(items, FileItems):
-        return []
-    alike = {"format": PLAN_FORMAT, "n_items": plan.n_items, "data_name": plan.data_name}
-    plans = [Plan.from_dict(values) for _, values in store.plans() if alike.items() <= values.items()]
-    wanted = _requests(plan)
-    found = [one for one in plans if replace(one, data_hash=plan.data_hash).request in wanted]
-    whole = read_dataset(items.source, items.parts).content_hash if found else None
-    return [one for one in found if one.data_hash == whole]
+    return [one for one in map(Plan.from_dict, plans) if one.request == plan.request]
 
 
 def learns(plan: Plan) -> bool:
     """Tell whether the method looks at side information: for the others none is gathered."""
     return plan.method in ("active", "partition", "oracle", "cer-eval", "pairs") or (
-        plan.method == "auto" and plan.target != "population"
+        plan.method == "auto" and plan.target != "population" and plan.n_items <= MOST_FORECAST
     )
 
 

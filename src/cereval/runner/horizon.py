@@ -54,7 +54,7 @@ def affordable(spending: Spending, limits: Limits, pace: Pace) -> float | None:
 def foreseen(session: AskTell, spending: Spending, limits: Limits, pace: Pace) -> int | None:
     """Return the horizon that is to be recorded now (0: none any more), or None: what is recorded will do."""
     certified = isinstance(session, MethodSession) and isinstance(session.method, CertifiedMethod)
-    if not certified or session.revision == 1:
+    if not certified:
         return None
     calls = affordable(spending, limits, pace)
     if calls is None:

@@ -51,8 +51,7 @@ def facts_of(run: Run, by_id: Mapping[str, Run]) -> dict[str, Any]:
         **{name: run.summary.get(name) for name in ("answer", "estimate", "lower", "upper")},
         "labels": list(run.labels),
         "items": counts["draws"],
-        # Comparisons of the first version keep both answers as one.
-        "calls": counts["answers"] * (2 if kind.packed else Samples.of(plan.scorer).count),
+        "calls": counts["answers"] * Samples.of(plan.scorer).count,
         "failures": counts["failures"],
         "cost_usd": counts["cost_usd"],
         "priced_by": run.summary.get("priced_by"),

@@ -31,7 +31,6 @@ from cereval.goals import Goal
 from cereval.imports import code_digest, optional
 from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
-from cereval.methods.base import known_engine
 from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.given import GIVEN
@@ -39,7 +38,7 @@ from cereval.models.openai_model import checked_url
 from cereval.models.prices import Price
 from cereval.models.providers import provider_of
 from cereval.plan import DRAWN, Known, Plan
-from cereval.runner.executor import Callers, Executor, NobodyToAsk, PackedCallers, Sampled
+from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
 from cereval.runner.items import item_from, stored_items
 from cereval.runner.limits import Limits
 from cereval.runner.outside import OUTSIDE, is_asked_outside
@@ -51,7 +50,7 @@ from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import JUDGES, build_scorer
 from cereval.scorers.people import People, answering
 from cereval.scorers.python_scorer import PythonScorer
-from cereval.sessions.base import fresh_seed, naming_engine
+from cereval.sessions.base import fresh_seed
 from cereval.sessions.tasks import named_groups
 from cereval.store.base import Run, Store, store_flag
 from cereval.text import did_you_mean
@@ -356,7 +355,7 @@ def opened(plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any]) 
     choose = plan.prompt.get("choose") == BY_LOGPROBS
     callers = Callers(items, prompt, models, answering(scorer), judge, choose)
     whole = replace(plan, scorer=_scorer_spec(plan, scorer))
-    executor: Executor = PackedCallers(callers) if kind.packed else callers
+    executor: Executor = callers
     samples = Samples.of(plan.scorer)
     if samples.count > 1:
         executor = Sampled(executor, samples, asyncio.Semaphore(limits.connections))
@@ -566,7 +565,6 @@ def _plan(request: Request, data: DataSet, examples: tuple[Item, ...]) -> tuple[
         seed_source=DRAWN if request.seed is None else "",
         max_calls=samples.draws(request.max_calls),
         weights=weights_for(request, data.items),
-        engine=naming_engine(known_engine(None)).get("engine", 0),
     )
     return plan, data.items
 

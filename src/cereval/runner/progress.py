@@ -12,7 +12,7 @@ from cereval.methods.certified import CertifiedMethod
 from cereval.records import Certified, Step
 from cereval.sessions.base import AskTell, MethodSession
 from cereval.stats.normal import upper_quantile
-from cereval.stats.planning import NOW
+from cereval.stats.planning import ANYTIME_PRICE
 
 SMALLEST_GAP = 0.005
 
@@ -136,7 +136,7 @@ def _information_to_go(goal: Estimate | Threshold, delta: float, method: Certifi
     """Return what fixed-n tests still need with the capital that is left, times the price of looking all the time."""
     if isinstance(goal, Threshold):
         return _information_of_new_run(goal, delta, method)
-    return NOW.share * method.information_to_go(goal.eps)
+    return ANYTIME_PRICE * method.information_to_go(goal.eps)
 
 
 def _information_of_new_run(goal: Estimate | Threshold, delta: float, method: CertifiedMethod) -> float:
@@ -146,5 +146,5 @@ def _information_of_new_run(goal: Estimate | Threshold, delta: float, method: Ce
         gap = max(abs(method.clock.mean - goal.value), SMALLEST_GAP)
         needed = 2 * variance * log(1 / delta) / gap**2
     else:
-        needed = NOW.share * variance * (upper_quantile(delta / 2) / goal.eps) ** 2
+        needed = ANYTIME_PRICE * variance * (upper_quantile(delta / 2) / goal.eps) ** 2
     return max(needed - method.clock.total, 0.0)

@@ -25,7 +25,7 @@ NONCE_BYTES = 32
 KEY_LIMIT = 64 * 1024
 READABLE = 0o644
 """A seal is there to be shown."""
-DECIDED_LATER = ("side_information", "history", "cells", "attempt", "seed_source", "data_name", "engine")
+DECIDED_LATER = ("side_information", "history", "attempt", "seed_source", "data_name", "engine")
 """Fields that a command line does not fix: the seal's are taken. A file may have moved: its content counts."""
 
 
@@ -90,7 +90,7 @@ def sealed_plan(seal: Seal, plan: Plan, items: Sequence[Item], store: Store, *, 
     if not plan.seed_drawn and plan.seed != found.seed:
         raise Misuse(f"this is not what was sealed: seed is {plan.seed}; leave --seed out, the store has it")
     known = known_items(found, items, store)
-    _refuse(departures(seal, found, known, found.revision, changes_of(store, found.run_id)))
+    _refuse(departures(seal, found, known, found.engine, changes_of(store, found.run_id)))
     return found
 
 

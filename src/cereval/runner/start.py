@@ -1,4 +1,4 @@
-"""Start a run, before its first call: create it, or replay its past."""
+"""Start a run, before its first call: create it, or replay its past, in which nothing is decided again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item
 from cereval.datasets.large import OnDisk, hash_of
-from cereval.errors import CerevalError, Misuse, StoreError, shown
+from cereval.errors import CerevalError, LogMismatch, StoreError, shown
 from cereval.goals import in_words
 from cereval.kinds import kind_of
 from cereval.kinds.base import Earlier, Kind
+from cereval.methods.registry import MOST_FORECAST
 from cereval.plan import Known, Plan
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.finding import known_items, run_ids
@@ -114,6 +115,11 @@ def start(
     reading: it is there, and nothing is written. teller: tells the session each result, for whoever watches it.
     """
     kind = kind_of(plan)
+    if plan.engine != ENGINE:
+        raise StoreError(
+            f"run {plan.run_id} was made by engine {plan.engine}, this is engine {ENGINE}; go on with the version of "
+            "cereval that its certificate names, or start a new run (another --seed)"
+        )
     if not reading:
         keep_items(plan.data_hash, items, store)
     known = known_items(plan, items, store)
@@ -121,7 +127,7 @@ def start(
     session = kind.session(plan, known, reader(store))
     if not reading:
         for part in (plan, *kind.parts(plan)):
-            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, plan.revision)
+            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, plan.engine)
     spending, voices = Spending(), []
     for part, name in zip(kind.parts(plan), voice_names(kind, plan), strict=True):
         voices.append(_voice(part, name, store, spending))
@@ -192,13 +198,14 @@ def _retold(
 ) -> list[Draw]:
     """Tell a session what its models have answered; return the draws that it decided.
 
-    Where draws are numbered by places of their own, they are decided again as far as the answers go.
+    The draws are those in the store. Where they are numbered by places of their own, which model is asked next is found
+    again as far as the answers go.
     """
     log = _VoiceLog(session, voices, changes)
     try:
         draws = list(replayed(session, log, teller))
-    except Misuse as error:
-        raise StoreError(other_engine(plan, str(error))) from None
+    except LogMismatch as error:
+        raise StoreError(does_not_fit(plan, str(error))) from None
     if type(session).place is not AskTell.place:
         draws += _follow(session, voices, teller)
     for draw in draws:
@@ -214,7 +221,9 @@ class _VoiceLog(Log):
 
     def __init__(self, session: AskTell, voices: Sequence[Voice], changes: Sequence[Change]) -> None:
         placed = type(session).place is not AskTell.place
-        super().__init__({}, 0 if placed else max(len(voice.stored) for voice in voices), tuple(changes))
+        drawn = 0 if placed else max(len(voice.stored) for voice in voices)
+        draws = {place: draw for voice in voices for place, draw in voice.stored.items()}
+        super().__init__({}, drawn, tuple(changes), draws)
         object.__setattr__(self, "session", session)
         object.__setattr__(self, "voices", voices)
 
@@ -242,16 +251,17 @@ def check_stored(session: AskTell, voices: Sequence[Voice], draw: Draw, plan: Pl
     place = session.place(draw)
     for model in draw.models if len(voices) > 1 else (0,):
         there = voices[model].stored.get(place)
-        if there is not None and (there.item, there.probability) != (draw.item, draw.probability):
-            raise StoreError(other_engine(plan, f"draw {place} is item {there.item}, not {draw.item}"))
+        if there is not None and there.item != draw.item:
+            found = f"draw {place} has item {there.item}, where item {draw.item} is asked"
+            raise StoreError(does_not_fit(plan, found))
 
 
-def other_engine(plan: Plan, reason: str) -> str:
-    """Return what is said of a run whose draws cannot be decided again, with what is still possible."""
+def does_not_fit(plan: Plan, reason: str) -> str:
+    """Return what is said of a run whose stored draws are not those of its plan, with what is still possible."""
     return (
-        f"the draws of run {plan.run_id} cannot be decided again ({reason}): it was made by another engine than "
-        f"this one ({ENGINE}), or its database was changed; nothing was asked, its answers are kept. Go on with the "
-        "version of cereval that its certificate names, or start a new run (another --seed), which may learn from it"
+        f"the stored draws of run {plan.run_id} do not fit its plan ({reason}): the database was changed, or the run "
+        f"was made by another engine than this one ({ENGINE}). Nothing was asked. Start a new run with another --seed: "
+        "it uses the answers that are there"
     )
 
 
@@ -262,7 +272,8 @@ def reader(store: Store) -> Earlier:
         plan = Plan.from_dict(store.run(run_id).plan)
         draws = _stored(plan, store)
         results = {answer.draw: (answer.score,) for answer in store.answers(run_id, texts=False)}
-        return plan, Log(results, len(draws), changes_of(store, run_id)), draws
+        stored = {draw.index: draw for draw in draws}
+        return plan, Log(results, len(draws), changes_of(store, run_id), stored), draws
 
     return read
 
@@ -282,8 +293,7 @@ def goal_now(begun: Start) -> Mapping[str, Any] | None:
     if not begun.changes:
         return None
     now: Mapping[str, Any] = begun.session.goal.spec()
-    # Earlier versions wrote fewer parameters.
-    return None if all(now.get(name) == value for name, value in begun.plan.goal.items()) else now
+    return None if now == begun.plan.goal else now
 
 
 def price_of_going_on(begun: Start) -> tuple[str, ...]:
@@ -339,6 +349,8 @@ def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[st
         )
     if plan.history:
         notes.append(_history_note(plan, store))
+    if kind.learns and plan.method == "auto" and plan.n_items > MOST_FORECAST:
+        notes.append(f"more than {MOST_FORECAST:,} items: categories and earlier runs are not used")
     samples = Samples.of(plan.scorer)
     if samples.count > 1:
         notes.append(samples.words(plan.target))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import count, takewhile
 from secrets import randbits
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from cereval.arrays import Draws, Scores
 from cereval.errors import InvalidInput, Misuse
-from cereval.methods.base import Method, known_engine
+from cereval.methods.base import Method
 from cereval.records import Certified, Draw, Interval, Scored, Step, Stopped
 from cereval.version import ENGINE
 
@@ -37,8 +38,6 @@ class AskTell(ABC):
     seed_drawn: bool = False
     """Whether the seed was drawn here; else it was chosen by whoever opened the session."""
     n_items: int
-    revision: int = ENGINE
-    """Of the engine whose rules it plays by."""
     models: tuple[str, ...] = ()
     """The names of the models, where they are known."""
 
@@ -56,10 +55,6 @@ class AskTell(ABC):
         """Take the seed that was chosen, or draw one."""
         self.seed_drawn = seed is None
         self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
-
-    def _take_engine(self, engine: int | None) -> None:
-        """Take the revision of the engine that was asked for, or the newest."""
-        self.revision = known_engine(engine)
 
     # -- obligations ------------------------------------------------------------------------------------------
 
@@ -87,17 +82,23 @@ class AskTell(ABC):
         """Return the certificate as it stands, as notebooks show it."""
         return self.result()._repr_html_()
 
+    def follow(self, log: Mapping[int, Draw], *, again: bool = False) -> None:  # noqa: B027
+        """Take the draws that a log has, by number, in place of deciding them; before the first draw.
+
+        again: they are checked as well, and have to be those that the seed leads to.
+        """
+
     # -- ask and tell -----------------------------------------------------------------------------------------
 
     def ask(self, k: int = 1) -> list[Draw]:
         """Decide up to k further draws: fewer, or none, when earlier results must come first or no item is left."""
-        count = whole("k", k, 1)
+        most = whole("k", k, 1)
         if self.done:
             raise Misuse(f"the session has ended ({self._stopped}); nothing is left to ask")
         if self.budget is not None:
-            count = max(min(count, self.budget - len(self._draws)), 0)
+            most = max(min(most, self.budget - len(self._draws)), 0)
         fresh: list[Draw] = []
-        while len(fresh) < count and (draw := self._next_draw()) is not None:
+        while len(fresh) < most and (draw := self._next_draw()) is not None:
             fresh.append(draw)
         self._note(fresh)
         if not fresh and self._consumed == len(self._draws):
@@ -261,6 +262,9 @@ class MethodSession(AskTell):
     def _goal_reached(self) -> bool:
         """Tell whether the results consumed so far certify the goal."""
 
+    def follow(self, log: Mapping[int, Draw], *, again: bool = False) -> None:
+        self._method.follow(first_of(log), again=again)
+
     def _next_draw(self) -> Draw | None:
         draw = self._method.next_draw()
         if draw is None or len(self._asks) == 1:
@@ -309,9 +313,19 @@ class MethodSession(AskTell):
         return Step(self.n_evaluated, self.estimate, interval.lower, interval.upper)
 
 
-def naming_engine(revision: int) -> dict[str, int]:
-    """Return what settings and states say of the engine: nothing of the first, which did not name itself."""
-    return {} if revision == 1 else {"engine": revision}
+def check_engine(field: str, engine: object) -> None:
+    """Refuse what another engine made: its draws and bets would be others here."""
+    if engine != ENGINE or isinstance(engine, bool):
+        raise InvalidInput(f"engine of the {field}", f"{ENGINE}, as in this version", engine)
+
+
+def first_of(log: Mapping[int, Draw]) -> list[Draw]:
+    """Return the draws of a log from number 0 on, up to the first that is missing.
+
+    >>> first_of({0: Draw(0, 7, 0.1), 2: Draw(2, 5, 0.1)})
+    [Draw(index=0, item=7, probability=0.1, models=(0,))]
+    """
+    return [log[number] for number in takewhile(log.__contains__, count())]
 
 
 def rejection(confidence: float) -> str:

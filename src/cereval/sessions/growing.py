@@ -16,15 +16,16 @@ from numpy.typing import ArrayLike
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate
 from cereval.goals.estimate import checked_confidence
-from cereval.methods.base import Method, known_engine
+from cereval.methods.base import Method
 from cereval.methods.grown import Grown, Standing, Terms
 from cereval.methods.sampled import Sampled
 from cereval.methods.stream import Stream
 from cereval.pictures import Part
 from cereval.records import Certified, Draw, Interval, Rows, Scored, Stopped, Table
-from cereval.sessions.base import MethodSession, fresh_seed, naming_engine, rejection, tell, whole
+from cereval.sessions.base import MethodSession, check_engine, fresh_seed, rejection, tell, whole
 from cereval.sessions.replay import checked_scores, drive
 from cereval.text import interval, percent, plus_minus
+from cereval.version import ENGINE
 
 STATE_FORMAT = "cereval-growing-state/1"
 TARGETS = ("benchmark", "population")
@@ -105,7 +106,7 @@ class VersionSession(MethodSession):
     def __init__(self, whole: Growing, method: Grown | Sampled, new: int, before: int) -> None:
         self.whole, self.new, self.n_items = whole, new, before + new
         self.goal, self.confidence, self.seed = whole.goal, whole.confidence, whole.seed
-        self.seed_drawn, self.revision = whole.seed_drawn, whole.revision
+        self.seed_drawn = whole.seed_drawn
         self._frozen: tuple[Interval, float] | None = None
         super().__init__(method, method.limit, None)
 
@@ -189,9 +190,7 @@ class Growing:
         target: str = "benchmark",
         seed: int | None = None,
         models: tuple[str, ...] = (),
-        engine: int | None = None,
     ) -> None:
-        self.revision = known_engine(engine)
         goal = Estimate() if goal is None else goal
         if not isinstance(goal, Estimate):
             raise InvalidInput("goal", "Estimate(eps)", goal)
@@ -213,9 +212,7 @@ class Growing:
             standing = Standing() if last is None else _as_grown(last.method).standing()
             return Grown(standing, new, number, Terms(self.goal.eps, delta, self.seed))
         if last is None:
-            return Sampled(
-                Stream(self.goal.eps, delta, self.seed, self.revision), np.arange(new), 0, self.seed
-            )
+            return Sampled(Stream(self.goal.eps, delta, self.seed), np.arange(new), 0, self.seed)
         assert isinstance(last.method, Sampled)
         items = np.concatenate((last.method.unseen, self.n_items + np.arange(new)))
         return Sampled(last.method.stream, items, number, self.seed)
@@ -323,7 +320,7 @@ class Growing:
             "target": self.target,
             "seed": self.seed,
             "sizes": [part.new for part in self._parts],
-            **naming_engine(self.revision),
+            "engine": ENGINE,
         }
         budgets = [part.budget for part in self._parts]
         return settings if budgets == [None] * len(budgets) else {**settings, "budgets": budgets}
@@ -351,9 +348,14 @@ class Growing:
             "confidence": self.confidence,
             "target": self.target,
             "seed": self.seed,
-            **naming_engine(self.revision),
+            "engine": ENGINE,
             "versions": [
-                {"n_new": part.new, "scores": [score for _, (score,) in part.log]} for part in self._parts
+                {
+                    "n_new": part.new,
+                    "items": [draw.item for draw, _ in part.log],
+                    "scores": [score for _, (score,) in part.log],
+                }
+                for part in self._parts
             ],
         }
 
@@ -362,22 +364,24 @@ class Growing:
         """Return the session a `state()` describes, by telling it its results again."""
         if not isinstance(state, Mapping) or state.get("format") != STATE_FORMAT:
             raise InvalidInput("state format", STATE_FORMAT, getattr(state, "get", lambda _: state)("format"))
+        check_engine("state", state.get("engine"))
         first, *others = state["versions"]
         goal = Estimate(state["goal"]["eps"])
         session = cls(
             first["n_new"],
             goal=goal,
-            engine=state.get("engine", 1),
             **{key: state[key] for key in ("confidence", "target", "seed")},
         )
-        session._retell(first["scores"])
+        session._retell(first)
         for version in others:
             session.extend(version["n_new"])
-            session._retell(version["scores"])
+            session._retell(version)
         return session
 
-    def _retell(self, scores: Sequence[float | None]) -> None:
-        for score in scores:
+    def _retell(self, version: Mapping[str, Any]) -> None:
+        """Tell the last version what a state says of it."""
+        self.last.follow({place: Draw(place, item, 0.0) for place, item in enumerate(version["items"])})
+        for score in version["scores"]:
             (draw,) = self.ask(1)
             tell(self.last, draw, (score,))
 

@@ -1,6 +1,9 @@
 """Replay a run's log into the session it leads to: resuming and verifying are both replaying.
 
-The log holds what was observed and what a person changed on the way; everything else is decided again.
+The log decides: what was drawn, with which probability, what came back, and what a person changed on the way. Forecasts
+and bets are not in it. They are functions of the past, computed again; on another processor they may differ in their
+last digits, which the theorem allows: it asks that they do not look at the score they are used for, and no rejection
+rests on such digits (`stats.betting.ROUNDING`).
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from cereval.errors import Misuse
+from cereval.errors import LogMismatch
 from cereval.records import Draw, Scored
 from cereval.sessions.base import AskTell, tell
 
@@ -52,11 +55,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Hold results by draw number, how many draws were decided, and the changes on the way."""
+    """Hold results by draw number, the draws that were decided, how many there were, and the changes on the way.
+
+    draws: by number; where one is missing, it is decided again. again: all of them are, and have to agree with these.
+    """
 
     results: Mapping[int, Scored] = field(default_factory=dict)
     drawn: int = 0
     changes: Sequence[Change] = ()
+    draws: Mapping[int, Draw] = field(default_factory=dict)
+    again: bool = False
 
     def scores(self, draw: Draw) -> Scored | None:
         """Return what came of a draw; None: nothing yet."""
@@ -75,6 +83,7 @@ def replayed(session: S, log: Log, teller: Teller = tell) -> tuple[Draw, ...]:
     >>> [draw.index for draw in draws], session.n_evaluated
     ([0, 1, 2], 1)
     """
+    session.follow(log.draws, again=log.again)
     draws: list[Draw] = []
     for change in log.changes:
         _advance(session, draws, log, teller, change.drawn, change.consumed)
@@ -103,7 +112,7 @@ def _advance(
             break
         teller(session, draws[at], scores)
     if len(draws) < drawn:
-        raise Misuse(
-            f"the log holds {drawn} draws, of which only {len(draws)} can be decided again; "
-            "it was made by another version of cereval, or changed"
+        raise LogMismatch(
+            f"the log holds {drawn} draws, but the session ends after {len(draws)}; "
+            "it was made by another engine, or changed"
         )

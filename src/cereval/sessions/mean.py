@@ -10,15 +10,14 @@ from numpy.typing import ArrayLike
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.goals import Estimate, Goal, Threshold, goal_from_spec
-from cereval.goals.compare import Difference, NotWorse, Sign
 from cereval.goals.estimate import checked_confidence
-from cereval.items.cells import ALONE, suits
 from cereval.items.pool import Pool
 from cereval.methods.base import Setting, Target
 from cereval.methods.registry import build_method
-from cereval.records import Result
-from cereval.sessions.base import MethodSession, naming_engine, rejection, whole
+from cereval.records import Draw, Result
+from cereval.sessions.base import MethodSession, check_engine, rejection, whole
 from cereval.stats.shift import Shift, shift_of
+from cereval.version import ENGINE
 
 STATE_FORMAT = 1
 TARGETS = ("benchmark", "population", "expected", "weighted")
@@ -52,44 +51,30 @@ class Session(MethodSession):
         budget: int | None = None,
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
-        cells: bool | None = None,
-        engine: int | None = None,
     ) -> None:
-        """Open a session; the keywords are those of `evaluate`.
-
-        cells: whether items that are alike (in history, category and order of weight) share one forecast, which large
-        pools need; None: where there are more than 200,000.
-        """
+        """Open a session; the keywords are those of `evaluate`."""
         goal = _checked_goal(Estimate() if goal is None else goal)
         self.confidence = checked_confidence(confidence)
         self.target = _checked_target(target, weights)
         self._take_seed(seed)
-        self._take_engine(engine)
         self.n_items = whole("n_items", n_items, 1)
         self.budget = None if budget is None else whole("budget", budget, 1)
-        if texts is not None and embeddings is None:
-            embeddings = embedded(texts, self.n_items)
+        source = texts if embeddings is None else None
+        if source is not None:
+            embeddings = embedded(source, self.n_items)
         pool = self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
         kind = cast(Target, "benchmark" if self.target == "weighted" else self.target)
-        self._cells = suits(pool) and (self.n_items > ALONE if cells is None else cells)
         aim = goal.aim(self.budget)
-        setting = Setting(
-            pool, kind, 1 - self.confidence, self.seed, aim, cells=self._cells, engine=self.revision
-        )
+        setting = Setting(pool, kind, 1 - self.confidence, self.seed, aim)
         self._asked_method, self._options = method, dict(options or {})
-        self._fingerprint, self._weights = pool.fingerprint(), pool.weights
+        self._fingerprint, self._weights = pool.fingerprint(source), pool.weights
         self._shift: Shift | None = None
         self._goals: list[tuple[int, int, dict[str, Any]]] = [(0, 0, goal.spec())]
         limit = None if kind == "expected" else int(np.count_nonzero(pool.shares() > 0))
         self._goal = goal
         super().__init__(build_method(method, setting, self._options), limit, self.budget)
-
-    @property
-    def cells(self) -> bool:
-        """Tell whether items that are alike share a forecast."""
-        return self._cells
 
     def _goal_reached(self) -> bool:
         return self._goal.reached(self._method)
@@ -105,11 +90,6 @@ class Session(MethodSession):
         if isinstance(self._goal, Threshold) and self._stopped == "goal" and goal != self._goal:
             raise Misuse(
                 "the threshold was decided with the whole error budget: start a new session for a new goal"
-            )
-        if self._goals[0][2] == NotWorse(0).spec() and isinstance(goal, Sign | Difference):
-            raise Misuse(
-                "whether the first is at least as good was asked with nearly the whole error budget for either answer: "
-                "start a new session for the sign"
             )
         self._goals.append((self._consumed, len(self._draws), goal.spec()))
         self._goal = goal
@@ -155,7 +135,7 @@ class Session(MethodSession):
             "target": self.target,
             "budget": self.budget,
             "seed": self.seed,
-            **naming_engine(self.revision),
+            "engine": ENGINE,
         }
 
     def change(self, goal: Mapping[str, Any], budget: int | None) -> None:
@@ -210,10 +190,9 @@ class Session(MethodSession):
             "target": self.target,
             "budget": self.budget,
             "seed": self.seed,
-            **naming_engine(self.revision),
+            "engine": ENGINE,
             "side_information": self._fingerprint,
-            **({"cells": True} if self._cells else {}),
-            "drawn": len(self._draws),
+            "draws": [[draw.item, draw.probability] for draw in self._draws],
             "results": [[i, *self._scores(i)] for i, told in enumerate(self._has_told) if told],
         }
 
@@ -222,21 +201,21 @@ class Session(MethodSession):
         """Rebuild the session that a `state()` describes, exactly; pass the same texts, embeddings, history, weights,
         groups.
 
-        Restoring is replaying: the draws are decided again and the results told again, through the same code.
+        Restoring is replaying: the draws are those of the state, on whatever machine, and the results are told again.
         """
         if state.get("format") != STATE_FORMAT:
             raise InvalidInput("state format", str(STATE_FORMAT), state.get("format"))
+        check_engine("state", state.get("engine"))
         keys = ("confidence", "method", "target", "budget", "seed", "options")
         session = cls(
             state["n_items"],
             goal=goal_from_spec(state["goals"][0][2]),
             **{key: state[key] for key in keys},
-            cells=bool(state.get("cells")),
-            engine=state.get("engine", 1),
             **side_information,
         )
         if session._fingerprint != state["side_information"]:
             raise InvalidInput("side information", "the arrays that the state was saved with", "other arrays")
+        session.follow({index: Draw(index, *draw) for index, draw in enumerate(state["draws"])})
         _replay_into(session, state)
         return session
 
@@ -248,8 +227,8 @@ def _replay_into(session: Session, state: Mapping[str, Any]) -> None:
         _retell(session, results, range(session.n_evaluated, int(consumed)))
         _redraw(session, int(drawn))
         session.goal = goal_from_spec(spec)
-    _retell(session, results, range(session.n_evaluated, int(state["drawn"])))
-    _redraw(session, int(state["drawn"]))
+    _retell(session, results, range(session.n_evaluated, len(state["draws"])))
+    _redraw(session, len(state["draws"]))
 
 
 def _retell(session: Session, results: Mapping[int, float | None], indices: range) -> None:
@@ -260,7 +239,7 @@ def _retell(session: Session, results: Mapping[int, float | None], indices: rang
 
 
 def _redraw(session: Session, drawn: int) -> None:
-    """Decide draws again, also those that were in flight when the session ended."""
+    """Draw again, also those that were in flight when the session ended."""
     while len(session._draws) < drawn:
         draw = session._method.next_draw()
         if draw is None:
@@ -269,8 +248,7 @@ def _redraw(session: Session, drawn: int) -> None:
 
 
 def _checked_goal(goal: object) -> Goal:
-    # Two models on the same items are one session of scores (1 + first - second)/2.
-    if not isinstance(goal, Estimate | Threshold | Sign | Difference | NotWorse):
+    if not isinstance(goal, Estimate | Threshold):
         raise InvalidInput("goal", "Estimate(eps) or Threshold(value)", goal)
     return goal
 

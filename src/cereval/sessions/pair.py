@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,13 @@ from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Uniform
 from cereval.pictures import Part
-from cereval.records import PASSED, Certified, Draw, Result, Rows, Scored, Step
+from cereval.records import PASSED, Certified, Draw, Rows, Scored, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
-from cereval.sessions.base import MethodSession, naming_engine, rejection, unit_score, whole
+from cereval.sessions.base import MethodSession, rejection, unit_score, whole
 from cereval.sessions.mean import embedded
 from cereval.sessions.replay import check_same_order, checked_scores, drive, kept_rows, kept_texts
 from cereval.text import signed_interval, signed_plus_minus
+from cereval.version import ENGINE
 
 Floats = NDArray[np.float64]
 UNDECIDED = "undecided"
@@ -47,17 +48,6 @@ class Comparison(Certified):
     def estimate(self) -> float:
         """Return the estimated difference."""
         return self.difference
-
-    @classmethod
-    def of(cls, result: Result, models: tuple[str, ...]) -> Comparison:
-        """Read the result of one mean, of the scores y = (1 + first - second)/2, as a comparison."""
-        shared = {one.name: getattr(result, one.name) for one in fields(Certified)}
-        return cls(
-            difference=2 * result.estimate - 1,
-            lower=2 * result.lower - 1,
-            upper=2 * result.upper - 1,
-            **{**shared, "decision": result.decision or UNDECIDED, "models": models},
-        )
 
     def parts(self) -> list[Part]:
         name = " - ".join(self.models) or "difference"
@@ -114,8 +104,8 @@ class CompareSession(MethodSession):
     ever shown contains the difference of the means (`methods.certified`). "first" is said when the interval has
     no value <= 0 left, "second" when none >= 0, "no-difference" when all are within the tie, "not-worse" when none is
     under -eps; an end that the bets set is itself excluded. So all of it holds at 1 - delta together, whenever one
-    stops, also for models that are exactly equal. From the fifth engine on nearly all of delta goes against the values
-    that the answer waits for (`stats.betting`, sides of a mark); so the question that was asked first is kept.
+    stops, also for models that are exactly equal. Nearly all of delta goes against the values that the answer waits for
+    (`stats.betting`, sides of a mark); so the question that was asked first is kept.
     Assumption: each model's score on an item does not depend on when it is asked.
 
     Draws go where the two are expected to disagree, from a forecast of each model; forecasts may be wrong at the
@@ -143,10 +133,8 @@ class CompareSession(MethodSession):
         budget: int | None = None,
         seed: int | None = None,
         models: tuple[str, ...] = (),
-        engine: int | None = None,
     ) -> None:
         self.models = tuple(models)
-        self._take_engine(engine)
         self._goal = _checked_goal(Sign() if goal is None else goal)
         self.confidence = checked_confidence(confidence)
         self.target = "benchmark" if weights is None else "weighted"
@@ -160,7 +148,7 @@ class CompareSession(MethodSession):
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
         aim = self.goal.aim(budget)
-        setting = Setting(self.pool, "benchmark", 1 - self.confidence, self.seed, aim, self.revision)
+        setting = Setting(self.pool, "benchmark", 1 - self.confidence, self.seed, aim)
         self._predictor = PairPredictor(self.pool) if self.pool.has_side_information else None
         self.budgets: tuple[tuple[int, int | None], ...] = ((0, budget),)
         """The budgets so far, each with the number of draws that were decided before it."""
@@ -217,7 +205,7 @@ class CompareSession(MethodSession):
             "budget": self.budgets[0][1],
             "seed": self.seed,
             "side_information": self.pool.fingerprint(),
-            **naming_engine(self.revision),
+            "engine": ENGINE,
         }
 
     def result(self) -> Comparison:

@@ -7,7 +7,7 @@ Ville's inequality and the union bound no claim is ever wrong with probability >
 transitivity is then right as well. The rest of delta covers the models' intervals and, for a top k, the order listed
 beside the answer, for which both nulls of every pair count: of two equal models neither is above.
 
-The order is uniform, or, with past models' scores on the items (`history`, from the fourth engine on), a race in which
+The order is uniform, or, with past models' scores on the items (`history`), a race in which
 items on which they disagreed come sooner (`items.disagreement`, `stats.race`). It depends on the seed and the history
 alone, so that the games are those of `stats.raced` and all of the above holds. Whether the past is like the present
 decides what it saves, never what is true. AlpacaEval, 50 models and 66 past ones: 48.8% of the calls for 55.2%.
@@ -33,9 +33,11 @@ from cereval.goals.estimate import checked_confidence
 from cereval.goals.rank import Order, RankGoal
 from cereval.items.disagreement import NOISE, expected_squares, race_weights
 from cereval.items.pool import Pool
+from cereval.methods.drawing import draw_order, draw_without_replacement
 from cereval.pictures import Part
+from cereval.randomness import generator
 from cereval.records import Certified, Draw, Stopped, Table
-from cereval.sessions.base import AskTell, naming_engine, whole
+from cereval.sessions.base import AskTell, first_of, whole
 from cereval.sessions.claims import Bools, PairClaims, Pairs, read
 from cereval.sessions.order import Diagram
 from cereval.sessions.replay import check_same_order, drive
@@ -44,6 +46,7 @@ from cereval.stats.pairs import PairGames, PairTuning
 from cereval.stats.race import Race
 from cereval.stats.raced import RacedMeanGames, RacedPairGames
 from cereval.text import interval
+from cereval.version import ENGINE
 
 Pair = tuple[str, str]
 
@@ -65,7 +68,7 @@ class ModelInterval:
 class Ranking(Certified):
     """Hold a certified partial order of models.
 
-    order: every [better, worse] that is certified, transitively closed; of the goal `order`, from the third engine on,
+    order: every [better, worse] that is certified, transitively closed; of the goal `order`
     "better" reads "at least as good". ties: pairs left unordered as ties; with
     `ties_proven` their difference is certified to be below the tie, else it is only unlikely not to be.
     winners, eliminated: of a top k the models named, and those of which k others are certified to be at least as good
@@ -173,8 +176,6 @@ FIRST_CHECKPOINT = 8
 ROUND_SHARE = 128
 """A round adds at most this part of what a model has answered: on average half of it is asked too much. At the stop,
 GSM8K and AlpacaEval, three runs: 53.7 and 56.0% of the calls for a 32nd, 53.2 and 55.1 for a 64th, 52.8 and 54.7."""
-FIRST_ROUND_SHARE = 32
-"""Of the first two engines."""
 
 
 class Rounds:
@@ -183,22 +184,21 @@ class Rounds:
 
     low, high: where each score lies, places in the order x models.
 
-    >>> rounds = Rounds(items=30, models=2, seed=0)
+    >>> rounds = Rounds(np.arange(30), models=2)
     >>> wanted = np.array([[False, True], [True, False]])
     >>> draws = rounds.planned(wanted, first=0)
     >>> len(draws), [draw.model for draw in draws[:4]], rounds.place_of(draws[2])
     (16, [0, 1, 0, 1], 1)
     """
 
-    def __init__(
-        self, items: int, models: int, seed: int, share: int = ROUND_SHARE, race: Race | None = None
-    ) -> None:
-        self.order = np.random.default_rng(seed).permutation(items) if race is None else race.order
+    def __init__(self, order: Ints, models: int, race: Race | None = None) -> None:
+        items = len(order)
+        self.order = order
         self.chances = 1 / np.arange(items, 0, -1) if race is None else race.chances
         self.prefix = np.zeros(models, dtype=np.int64)
         self.low, self.high = np.zeros((items, models)), np.zeros((items, models))
         self._places = np.argsort(self.order)
-        self._checkpoints = checkpoints(items, share)
+        self._checkpoints = checkpoints(items)
 
     def planned(self, wanted: Bools, first: int, most: int | None = None) -> list[Draw]:
         """Return the draws of a round, item by item along the order, numbered from `first` on; at most so many.
@@ -229,7 +229,7 @@ class Rounds:
         self.prefix[draw.model] = place + 1
 
 
-def checkpoints(n_items: int, share: int = ROUND_SHARE) -> Ints:
+def checkpoints(n_items: int) -> Ints:
     """Return the lengths of the shared order at which rounds end: fixed in advance, closer together at the start.
 
     >>> checkpoints(30).tolist()
@@ -237,7 +237,7 @@ def checkpoints(n_items: int, share: int = ROUND_SHARE) -> Ints:
     """
     found = [min(FIRST_CHECKPOINT, n_items)]
     while found[-1] < n_items:
-        found.append(min(found[-1] + max(2, found[-1] // share), n_items))
+        found.append(min(found[-1] + max(2, found[-1] // ROUND_SHARE), n_items))
     return np.array(found, dtype=np.int64)
 
 
@@ -246,8 +246,6 @@ ORDER_SHARE = 0.05
 """Of delta. Both are cheap: evidence is counted in logarithms, and ln(1/.9) is little beside ln(K/delta)."""
 
 ROUNDING = 1e-9
-FIRST_WITH_HISTORY = 4
-"""The engine from which on past models may order the items."""
 
 
 class RankSession(AskTell):
@@ -276,28 +274,29 @@ class RankSession(AskTell):
         history: ArrayLike | None = None,
         budget: int | None = None,
         seed: int | None = None,
-        engine: int | None = None,
     ) -> None:
         """Open a session; history: items x past models, none of those ranked, NaN where one was not asked."""
         self.n_items = whole("n_items", n_items, 1)
         self._take_seed(seed)
-        self._take_engine(engine)
         self.pool = Pool.build(self.n_items, history=history)
-        if history is not None and self.revision < FIRST_WITH_HISTORY:
-            raise InvalidInput(
-                "history", f"given from engine {FIRST_WITH_HISTORY} on", f"engine {self.revision}"
-            )
         self.models = _checked_models(models)
         self.goal = _checked_goal(Order() if goal is None else goal)
         self.confidence = checked_confidence(confidence)
         super().__init__(Draws(None), None if budget is None else whole("budget", budget, 1))
-        round_share = FIRST_ROUND_SHARE if self.revision < 3 else ROUND_SHARE
-        self._race = _race(self.pool, self.seed)
-        self._rounds = Rounds(self.n_items, len(self.models), self.seed, round_share, self._race)
+        self._pairs = Pairs(len(self.models), *self.goal.pairs(len(self.models)))
+        self._begin(())
+
+    def follow(self, log: Mapping[int, Draw], *, again: bool = False) -> None:  # noqa: ARG002
+        """Take the items that stand at the first places of the shared order."""
+        self._begin(first_of(log))
+
+    def _begin(self, log: Sequence[Draw]) -> None:
+        """Draw the shared order, which begins with the items of a log, and plan the first round."""
+        order, self._race = _draw_order(self.pool, self.seed, log)
+        self._rounds = Rounds(order, len(self.models), self._race)
         self._round: Iterator[Draw] = iter(())
         self._planned, self._first_budget = 0, self.budget
         self._ends = self._rounds.prefix.copy()
-        self._pairs = Pairs(len(self.models), *self.goal.pairs(len(self.models)))
         self._open_games()
         self._check_stop()
 
@@ -305,7 +304,7 @@ class RankSession(AskTell):
         count, delta = len(self.models), 1 - self.confidence
         whole_order = self.goal.orders_all
         share = 1 - INTERVALS_SHARE - (0 if whole_order else ORDER_SHARE)
-        alpha = share * delta / self.goal.family(count, self.revision)
+        alpha = share * delta / self.goal.family(count)
         self._needed = log(1 / alpha) + ROUNDING
         own = alpha if whole_order else ORDER_SHARE * delta / (2 * len(self._pairs.first))
         self._order_needed = log(1 / own) + ROUNDING
@@ -417,7 +416,7 @@ class RankSession(AskTell):
             "confidence": self.confidence,
             "budget": self._first_budget,
             "seed": self.seed,
-            **naming_engine(self.revision),
+            "engine": ENGINE,
             **({} if self.pool.history is None else {"side_information": self.pool.fingerprint()}),
         }
 
@@ -481,17 +480,19 @@ class RankSession(AskTell):
         }
 
 
-def _race(pool: Pool, seed: int) -> Race | None:
-    """Return the order that past models ask for; None: the uniform one.
+def _draw_order(pool: Pool, seed: int, log: Sequence[Draw]) -> tuple[Ints, Race | None]:
+    """Return the shared order, and the race that it comes from where past models say which items to ask sooner.
 
-    Other histories, other clocks: an earlier ranking with the same seed would have asked by the same clocks, and which
-    of its answers are in the history would say which items come next (see `methods.active.entropy`).
+    Other histories, other random numbers: an earlier ranking with the same seed would have asked in the same order, and
+    which of its answers are in the history would say which items come next (see `methods.active`).
     """
     squares = expected_squares(pool.history)
+    rng = generator("ranking", seed, "" if squares is None else pool.history_digest())
     if squares is None:
-        return None
-    entropy = [seed, int(pool.fingerprint()[:16], 16)]
-    return Race.drawn(race_weights(squares), NOISE + (1 - NOISE) * squares, entropy)
+        return draw_order(rng, pool.size, log), None
+    weights = race_weights(squares)
+    order, _ = draw_without_replacement(rng, weights, pool.size, log)
+    return order, Race.along(order, weights, NOISE + (1 - NOISE) * squares)
 
 
 def _checked_goal(goal: object) -> RankGoal:

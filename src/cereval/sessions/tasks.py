@@ -21,9 +21,10 @@ from cereval.methods.follower import Follower
 from cereval.methods.many_tasks import ManyTasks, TaskAims
 from cereval.pictures import Part
 from cereval.records import Certified, Rows, Table
-from cereval.sessions.base import MethodSession, naming_engine, whole
+from cereval.sessions.base import MethodSession, whole
 from cereval.sessions.replay import check_same_order, checked_scores, drive, kept_rows
 from cereval.text import interval, percent, plus_minus
+from cereval.version import ENGINE
 
 MOST_TASKS = 1000
 ANSWERS = {"all-pass": "certified pass", "some-fail": "certified fail", None: "undecided"}
@@ -122,10 +123,8 @@ class TaskSession(MethodSession):
         budget: int | None = None,
         seed: int | None = None,
         models: tuple[str, ...] = (),
-        engine: int | None = None,
     ) -> None:
         self.models = tuple(models)
-        self._take_engine(engine)
         self.goal = _checked_goal(Macro() if goal is None else goal)
         self.names, codes = named_groups(groups)
         self.confidence = checked_confidence(confidence)
@@ -143,7 +142,7 @@ class TaskSession(MethodSession):
         """The budgets so far, each with the number of draws that were decided before it."""
         aims, delta = self.goal.aims, 1 - self.confidence
         aim = Aim(eps=macro_eps(aims, len(sizes)), budget=self.budget)
-        setting = Setting(pool, "benchmark", aims.parts[0] * delta, self.seed, aim, self.revision)
+        setting = Setting(pool, "benchmark", aims.parts[0] * delta, self.seed, aim)
         self.engine = ManyTasks(setting, codes, aims, delta)
         super().__init__(self.engine, self.n_items, self.budget)
 
@@ -165,7 +164,7 @@ class TaskSession(MethodSession):
             "seed": self.seed,
             "n_items": self.n_items,
             "tasks": list(self.names),
-            **naming_engine(self.revision),
+            "engine": ENGINE,
         }
 
     def result(self) -> TasksResult:

@@ -64,18 +64,17 @@ class DeadlineBets:
     If the variance were known and the horizon right, the account would reach 1/alpha exactly when the fixed-n
     test of level alpha rejects (Voracek and Orabona 2025, STaR-Bets, for the idea). `overshoot` aims a little above
     1/alpha, so that an account about to win gets there before the last moment; `patience` is the least
-    share of the total information that the horizon stays ahead. `quick`: with the slope of `quick_slope`.
+    share of the total information that the horizon stays ahead.
     """
 
     alpha: float
     overshoot: float = 0.05
     patience: float = 0.03
-    quick: bool = False
 
     def stakes(self, position: Position) -> Stakes:
         goal = position.information_needed
         ahead = max(goal - position.clock.total, self.patience * goal)
-        return replicating(position, self.alpha / (1 + self.overshoot), ahead, quick=self.quick)
+        return replicating(position, self.alpha / (1 + self.overshoot), ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,35 +83,33 @@ class SideBets:
 
     The horizon of candidate m is the information at which a test of level alpha rejects it if the estimate is right:
     (z / gap)^2 with gap = |estimate - m|, or `certain` standard errors where the estimate is nearer than that.
-    The gap is never under the eps aimed at: closer values need not be told apart. `margin`, `caution` and
-    `surprise` as for the one horizon of an estimate (`methods.certified.Tuning`). `near`: the capital that the games
+    The gap is never under the eps aimed at: closer values need not be told apart. `margin` and
+    `caution` as for the one horizon of an estimate (`methods.certified.Tuning`). `near`: the capital that the games
     start with whose answer is awaited, so that their tests are of level alpha x near.
     """
 
     alpha: float
     overshoot: float = 0.05
     patience: float = 0.03
-    certain: float = 1.6
+    certain: float = 0.85
     margin: float = 0.1
     caution: float = 1.2
-    surprise: float = 0.2
-    quick: bool = False
     near: float = 1.0
 
     def stakes(self, position: Position) -> Stakes:
         clock = position.clock
         nearest = max(self.certain * clock.standard_error, position.eps)
         gaps = np.maximum(np.abs(clock.mean - position.candidates), nearest)
-        variance = clock.cautious_variance(self.caution, self.surprise)
+        variance = clock.cautious_variance(self.caution)
         needed = (1 + self.margin) * variance * (ndtri(1 - self.near * self.alpha) / gaps) ** 2
         ahead = np.maximum(needed - clock.total, self.patience * needed)
-        return replicating(position, self.alpha / (1 + self.overshoot), ahead, quick=self.quick)
+        return replicating(position, self.alpha / (1 + self.overshoot), ahead)
 
 
-def replicating(position: Position, level: float, ahead: float | Floats, *, quick: bool = False) -> Stakes:
+def replicating(position: Position, level: float, ahead: float | Floats, *, exact: bool = False) -> Stakes:
     """The slope of the fixed-horizon test that each account is worth, `ahead` of it in information."""
     log_chance = position.log_wealth + log(level)
-    slope = quick_slope(log_chance) if quick else exact_slope(log_chance)
+    slope = exact_slope(log_chance) if exact else quick_slope(log_chance)
     stakes: Stakes = slope / (np.sqrt(position.null_variance * ahead) * position.prospect.variance)
     return stakes
 

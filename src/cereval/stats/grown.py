@@ -177,7 +177,7 @@ class Side:
         self._stakes = []
         for account, ahead in zip(self._accounts, (now, after), strict=False):
             position = Position(values, account[:, window], variance, prospect, clock, needed, course.eps)
-            self._stakes.append(np.minimum(replicating(position, level, ahead), most))
+            self._stakes.append(np.minimum(replicating(position, level, ahead, exact=True), most))
         self._stakes.append(np.minimum(course.eps / (variance * prospect.variance), most)[None, :])
 
     def _hold(self, clock: Information) -> None:

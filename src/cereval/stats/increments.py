@@ -130,11 +130,15 @@ class Tally:
             level=self.outlook.level,
         )
 
-    def settle(self, item: int, low: float, high: float) -> Increment:
-        """Books the score of a drawn item and returns its increment."""
+    def settle(self, item: int, low: float, high: float, chance: float | None = None) -> Increment:
+        """Books the score of a drawn item and returns its increment.
+
+        chance: q_I as it was when the item was drawn, perhaps on another machine, whose weights differ from these in
+        their last digits: the increment is unbiased for the q that was used. None: that of the weights.
+        """
         share, mean = float(self.shares[item]), float(self.outlook.mean[item])
         weight = float(self.outlook.weights[item])
-        factor = share * self._race / weight
+        factor = share * self._race / weight if chance is None else share / chance
         increment = Increment(
             low=self.seen_low + self._expected + (low - mean) * factor,
             high=self.seen_high + self._expected + (high - mean) * factor,
@@ -165,7 +169,7 @@ class Tally:
 
     @property
     def left_shares(self) -> Floats:
-        """The share of every item that has not been drawn, 0 for the others; of crowds, that of every cell."""
+        """The share of every item that has not been drawn, 0 for the others."""
         return np.where(self._left, self.shares, 0.0)
 
     @property

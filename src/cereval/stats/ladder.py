@@ -15,7 +15,7 @@ R <= m, the rungs' wealth at the next of their values above m (R <= m implies R 
 supermartingale), against R >= m at the next below. The grid is divided as the window narrows, as `betting` divides
 its own, and for the same reason validly.
 
-Rungs whose horizons have become the same may be put together (`merging`): capital moved from one account to another
+Rungs whose horizons have become the same are put together: capital moved from one account to another
 by a rule of the past leaves the sum what it was. One account then plays for the level of all.
 
 Tilts (see `betting`): the other accounts and the rungs each have one of their own. Let a <= R <= b be neighbours in the
@@ -49,9 +49,8 @@ class Rungs:
     share: .05 costs less than 1% of the calls at the goal; .1 costs 2%, .2 up to 17%. again: a rung whose horizon has
     passed aims at so many times it. cells: of the grid at first; it is divided into `finer` parts wherever the window
     has under 1/finer of that, down to `least`. tilt: see above. cap: the largest share of a rung that one bet may lose;
-    None: that of the table. quick: bets by `stats.bets.quick_slope`. merging: rungs of the same horizon are put
-    together, and there is one for every doubling up to half of what the goal takes (`towards`). parts: what the rungs
-    have of the share, relative to one another; the last number stands for all later ones.
+    None: that of the table. parts: what the rungs have of the share, relative to one another; the last number stands
+    for all later ones.
     """
 
     horizons: tuple[float, ...] = (25.0, 50.0, 100.0, 200.0, 400.0)
@@ -64,18 +63,15 @@ class Rungs:
     patience: float = 0.03
     tilt: float = 0.0
     cap: float | None = None
-    quick: bool = False
-    merging: bool = False
     parts: tuple[float, ...] = (1.0,)
 
     def towards(self, draws: float) -> Rungs:
-        """The rungs on the way to a goal that takes so many draws at worst: each has twice the horizon of the last.
+        """The rungs on the way to a goal that takes so many draws at worst: each has twice the horizon of the last,
+        up to half of those draws.
 
-        >>> Rungs(merging=True).towards(2401).horizons
+        >>> Rungs().towards(2401).horizons
         (25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
         """
-        if not self.merging:
-            return self
         horizons = [self.horizons[0]]
         while 2 * horizons[-1] <= draws / 2:
             horizons.append(2 * horizons[-1])
@@ -142,7 +138,7 @@ class Ladder:
         )
         room = np.array((candidates - prospect.floor, prospect.ceiling - candidates))
         self._stakes = np.minimum(
-            replicating(position, self._level, ahead, quick=self.rungs.quick),
+            replicating(position, self._level, ahead),
             self.cap / np.maximum(room, 1e-12),
         )
 
@@ -150,8 +146,7 @@ class Ladder:
         """The information until each rung's horizon, which moves on once it has passed."""
         while (passed := self._horizons <= total).any():
             self._horizons[passed] *= self.rungs.again
-            if self.rungs.merging:
-                self._merge()
+            self._merge()
         found: Floats = np.maximum(self._horizons - total, self.rungs.patience * self._horizons)
         return found
 

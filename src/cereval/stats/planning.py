@@ -29,25 +29,13 @@ from cereval.stats.scenario import Scenario
 Basis = Literal["exact", "theory", "measured"]
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """Say how many independent draws deadline bets need: share * z^2 v/eps^2 + (per_eps + skewed |1 - 2p|)/eps."""
+ANYTIME_PRICE, PER_EPS, SKEWED = 1.09, 0.5, 1.25
+"""Deadline bets need ANYTIME_PRICE z^2 v/eps^2 + (PER_EPS + SKEWED |1 - 2p|)/eps independent draws.
 
-    share: float
-    skewed: float
-    per_eps: float = 0.5
-
-
-NOW = Fit(share=1.09, skewed=1.25)
-"""Of the third engine.
-
-The first term is the price of being allowed to look all the time; the second that of the scores' range, which
-limits the bets where scores are skewed. Fitted to replays of 0/1 scores by the third engine, means .5/.1/.03/.02, eps
-.015/.02/.05/.1, N 1,000 to 20,000, delta .05, and .5 with delta .01 and .2: within 10% of all of them.
+The first term is the price of being allowed to look all the time; the second that of the scores' range, which limits
+the bets where scores are skewed. Fitted to replays of 0/1 scores, means .5/.1/.03/.02, eps .015/.02/.05/.1, N 1,000 to
+20,000, delta .05, and .5 with delta .01 and .2: within 10% of all of them.
 """
-
-FIRST = Fit(share=1.13, skewed=2.7)
-"""Of the first engine; notes in certificates of the first four state calls by it."""
 
 DECIDING = 22.0
 """A threshold test needs 2 v ln(1/delta)/gap^2 + DECIDING sqrt(v)/gap independent draws.
@@ -145,14 +133,14 @@ def _check_plannable(scenario: Scenario) -> None:
         raise InvalidInput("confidence", "at least 1e-12 away from 0 and 1 to plan for", scenario.confidence)
 
 
-def deadline_draws(variance: float, skew: float, eps: float, delta: float, fit: Fit = NOW) -> float:
-    """Independent draws that deadline bets need for a half-width of eps: see `Fit`.
+def deadline_draws(variance: float, skew: float, eps: float, delta: float) -> float:
+    """Independent draws that deadline bets need for a half-width of eps: see `ANYTIME_PRICE`.
 
     >>> round(deadline_draws(0.25, 0.0, 0.02, 0.05))
     2642
     """
     limit = variance * (upper_quantile(check_delta(delta) / 2) / eps) ** 2
-    return fit.share * limit + (fit.per_eps + fit.skewed * skew) / eps
+    return ANYTIME_PRICE * limit + (PER_EPS + SKEWED * skew) / eps
 
 
 def _fixed(scenario: Scenario, eps: float) -> list[MethodForecast]:

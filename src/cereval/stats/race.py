@@ -28,7 +28,6 @@ A score that is not known counts as the lowest possible: e and `seen` only fall.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,9 +56,9 @@ class Race:
     the squares are in proportion to `expected`. information: the sum of 1/variance over the places before.
     raised, rest: of the sets of lowest levels, u_j/(N SAFE) and 1 - W_j/W.
 
-    >>> race = Race.drawn(np.array([1.0, 1.0, 2.0, 2.0]), np.ones(4), seed=0)
-    >>> race.order.tolist(), race.chances.round(3).tolist()
-    ([3, 2, 0, 1], [0.333, 0.5, 0.5, 1.0])
+    >>> race = Race.along(np.array([3, 2, 0, 1]), np.array([1.0, 1.0, 2.0, 2.0]), np.ones(4))
+    >>> race.chances.round(3).tolist()
+    [0.333, 0.5, 0.5, 1.0]
     """
 
     order: Ints
@@ -72,16 +71,10 @@ class Race:
     rest: Floats
 
     @classmethod
-    def drawn(cls, weights: Floats, expected: Floats, seed: int | Sequence[int]) -> Race:
-        """Draw the order of items with these weights; expected: of each item the square of a difference, in any
-        unit."""
-        finish = np.random.default_rng(seed).exponential(size=len(weights)) / weights
-        order = np.argsort(finish, kind="stable")
-        return cls._along(order, weights[order], (expected / expected.mean())[order])
-
-    @classmethod
-    def _along(cls, order: Ints, weight: Floats, square: Floats) -> Race:
-        items = len(order)
+    def along(cls, order: Ints, weights: Floats, expected: Floats) -> Race:
+        """Return what is known along an order in which items with these weights were drawn; expected: of each item the
+        square of a difference, in any unit."""
+        items, weight, square = len(order), weights[order], (expected / expected.mean())[order]
         levels, level = np.unique(weight, return_inverse=True)
         own = np.zeros((items, len(levels)))
         own[np.arange(items), level] = 1.0

@@ -29,7 +29,7 @@ LEAST = 1e-12
 class RacedPairGames(PairGames):
     """`PairGames` along a race.
 
-    >>> race = Race.drawn(np.ones(100), np.ones(100), seed=0)
+    >>> race = Race.along(np.arange(100), np.ones(100), np.ones(100))
     >>> games = RacedPairGames(race, pairs=1, nulls=(0.0,), alpha=0.01, floor=0.05)
     >>> for _ in range(25):
     ...     games.play(np.array([0]), low=np.array([1.0]), high=np.array([1.0]))
@@ -96,7 +96,7 @@ class RacedPairGames(PairGames):
 class RacedMeanGames(MeanGames):
     """`MeanGames` along a race.
 
-    >>> games = RacedMeanGames(Race.drawn(np.ones(1000), np.ones(1000), seed=0), models=2, alpha=0.01)
+    >>> games = RacedMeanGames(Race.along(np.arange(1000), np.ones(1000), np.ones(1000)), models=2, alpha=0.01)
     >>> for _ in range(300):
     ...     games.play(np.array([0, 1]), low=np.array([1.0, 0.0]), high=np.array([1.0, 0.0]))
     >>> lower, upper = games.limits()

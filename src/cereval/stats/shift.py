@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.stats.normal import upper_quantile
-from cereval.stats.planning import FIRST, deadline_draws
+from cereval.stats.planning import deadline_draws
 from cereval.stats.scenario import Scenario
 
 Floats = NDArray[np.float64]
@@ -116,7 +116,7 @@ def shift_of(shares: Floats, eps: float, delta: float, variance: float = 0.25) -
     True
     """
     scenario = Scenario(len(shares), variance=variance)
-    independent = deadline_draws(variance, scenario.skew, eps, delta, FIRST)
+    independent = deadline_draws(variance, scenario.skew, eps, delta)
     effective, quantile = effective_size(shares), upper_quantile(delta / 2)
     return Shift(
         size=len(shares),

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.paths import is_file, is_folder
 from cereval.records import Draw
+from cereval.version import ENGINE
 
 DEFAULT_URL = "sqlite:///cereval.db"
 COUNTS = ("answers", "failures", "cost_usd", "draws")
@@ -40,8 +41,7 @@ GOAL_NOW = "goal"
 class Run:
     """Describe a run as the store knows it; the counts are those at the time of reading.
 
-    cost_usd: None where an answer's price is not known. engine: the revision that decides its draws; None: one of
-    the first version, which did not count them.
+    cost_usd: None where an answer's price is not known. engine: the number of the rules that decide its draws.
     """
 
     run_id: str
@@ -55,7 +55,7 @@ class Run:
     answers: int = 0
     failures: int = 0
     cost_usd: float | None = 0.0
-    engine: int | None = None
+    engine: int = ENGINE
     summary: Mapping[str, Any] = field(default_factory=dict)
     """What the newest certificate comes to: the answer in words, and its numbers."""
     labels: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class Store(Protocol):
     def url(self) -> str: ...
 
     def create_run(
-        self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str, engine: int | None = None
+        self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str, engine: int = ENGINE
     ) -> Run:
         """Record a plan; a run that is there already is returned when its plan is the same, else refused."""
 
@@ -237,10 +237,8 @@ def store_flag(store: Store) -> str:
 
 
 def open_store(url: str = DEFAULT_URL, *, reading: bool = False) -> Store:
-    """Opens, creates or migrates the database at `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
-
-    reading: nothing is written, not even to bring an older file up to date; a copy in memory is.
-    """
+    """Open or create the database at `sqlite:///FILE` or `postgresql://USER@HOST/NAME`; reading: nothing is
+    written."""
     from cereval.store.sql import SqlStore
 
     return SqlStore.open(url, reading=reading)

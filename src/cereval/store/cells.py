@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, Connection, Double, Select, Text
 
 from cereval.errors import StoreError, shown
 
-_MAY_BE_EMPTY = frozenset({"engine", "score", "failure", "cost_usd"})
+_MAY_BE_EMPTY = frozenset({"score", "failure", "cost_usd"})
 _OF_COLUMN: Mapping[type, tuple[type, ...]] = {BigInteger: (int,), Double: (float, int), Text: (str,)}
 
 LARGEST = 2**53

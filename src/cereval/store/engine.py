@@ -15,9 +15,6 @@ from sqlalchemy.pool import QueuePool
 from cereval import paths
 from cereval.errors import InvalidInput, Misuse, StoreError
 
-LARGEST_COPY = 2**30
-"""Bytes of a database of an older schema that is read by a copy in memory."""
-
 DRIVER_SETTINGS = ("timeout", "isolation_level", "detect_types", "check_same_thread", "cached_statements")
 LONGEST_WAIT_S = 30
 """How long a write waits for SQLite's lock; `?timeout=` in the URL overrides it."""
@@ -117,31 +114,17 @@ def reading_uri(file: Path) -> str:
     )
 
 
-def connected_reading(url: URL, *, copied: bool = False) -> Engine:
-    """Return an engine for a SQLite file that cannot be written to; `copied`: for a copy of it in memory, which
-    can be."""
+def connected_reading(url: URL) -> Engine:
+    """Return an engine for a SQLite file that cannot be written to."""
     _refuse_one_byte(url)
     file = file_of(url)
     assert file is not None
     uri = reading_uri(file)
-    if copied and file.stat().st_size > LARGEST_COPY:
-        raise StoreError(
-            f"{file} was made by an older cereval and may not be written to; copy it to a folder of your own, where it "
-            "can be brought up to date"
-        )
 
     def connect() -> sqlite3.Connection:
-        there = sqlite3.connect(uri, uri=True, check_same_thread=False)
-        if not copied:
-            return there
-        copy = sqlite3.connect(":memory:", check_same_thread=False)
-        there.backup(copy)
-        there.close()
-        return copy
+        return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
-    # A copy in memory is its one connection; threads take turns.
-    one: dict[str, Any] = {"pool_size": 1, "max_overflow": 0} if copied else {}
-    engine = create_engine(url, creator=connect, poolclass=QueuePool, **one)
+    engine = create_engine(url, creator=connect, poolclass=QueuePool)
     event.listen(engine, "connect", _explicit)
     event.listen(engine, "begin", _begin)
     return engine

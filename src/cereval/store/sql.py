@@ -25,11 +25,11 @@ from cereval.store.engine import connected, connected_reading, is_file, is_read_
 from cereval.store.faults import place, translated
 from cereval.store.history import first_open, past_scores
 from cereval.store.holds import Lease, held, holding
-from cereval.store.migrations import is_current, migrate
 from cereval.store.patience import AGAIN, patiently
-from cereval.store.schema import now
+from cereval.store.schema import check_schema, create_schema, now
 from cereval.store.status import GOING, RECORDS, SUMMED_UP
 from cereval.text import did_you_mean
+from cereval.version import ENGINE
 
 ELSEWHERE = -1
 """The number under which is kept where the items of a large data set lie."""
@@ -55,25 +55,16 @@ class SqlStore:
         made_private(address)
         store = cls(address, connected(address))
         with store.writing() as connection:
-            migrate(connection, place(address))
+            create_schema(connection, place(address))
         return store
 
     @classmethod
     def _open_reading(cls, address: URL) -> SqlStore:
-        """Open a file that cannot be written to; one of an older schema is brought up to date in memory, to be read."""
+        """Open a file that cannot be written to, or is only to be read."""
         with translated(address):
             store = cls(address, connected_reading(address))
         with store.reading() as connection:
-            if is_current(connection, place(address)):
-                return store
-        store.close()
-        with translated(address):
-            store = cls(address, connected_reading(address, copied=True))
-        with store.writing() as connection:
-            migrate(connection, place(address))
-        with translated(address), store.engine.connect() as connection:
-            # What would be written to the copy would be lost.
-            connection.exec_driver_sql("PRAGMA query_only = ON")
+            check_schema(connection, place(address))
         return store
 
     @property
@@ -85,7 +76,7 @@ class SqlStore:
 
     @patiently
     def create_run(
-        self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str, engine: int | None = None
+        self, run_id: str, plan: Mapping[str, Any], data_hash: str, model: str, engine: int = ENGINE
     ) -> Run:
         row = {"run_id": run_id, "plan": _json(plan), "data_hash": data_hash, "model": storable(model)}
         with self.writing() as connection:

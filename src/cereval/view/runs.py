@@ -111,14 +111,14 @@ def _share(facts: Mapping[str, Any]) -> float:
 def _ends(row: Mapping[str, Any]) -> str:
     if row["lower"] is None or row["upper"] is None:
         return ""
-    signed = row["kind"] in ("compare", "packed")
+    signed = row["kind"] == "compare"
     return (signed_interval if signed else interval)(row["lower"], row["upper"])
 
 
 def _bar(row: Mapping[str, Any]) -> str:
     if row["lower"] is None or row["upper"] is None:
         return ""
-    least = -1.0 if row["kind"] in ("compare", "packed") else 0.0
+    least = -1.0 if row["kind"] == "compare" else 0.0
     return interval_bar(row["estimate"], SimpleNamespace(lower=row["lower"], upper=row["upper"]), least)
 
 

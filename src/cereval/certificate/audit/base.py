@@ -72,7 +72,6 @@ class Watched:
             seen=self.seen,
             forecasts=self.forecasts,
             tuning=self.method.tuning,
-            of_item=getattr(self.method.tally, "of_item", None),
             **{**usual, **differing},
         )
 

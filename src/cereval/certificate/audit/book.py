@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from cereval.methods.certified import Tuning
 from cereval.records import Interval
 from cereval.stats.increments import STALE, Outlook
-from cereval.stats.information import LARGEST_SQUARE, LEVEL_WEIGHT, MISLED, MISLED_AFTER, PRIOR_WEIGHT
+from cereval.stats.information import (
+    LARGEST_SQUARE,
+    LEVEL_WEIGHT,
+    MISLED,
+    MISLED_AFTER,
+    PRIOR_WEIGHT,
+    SURPRISE,
+)
 from cereval.stats.rounding import mean_of, range_slack, sum_slack
 
 Floats = NDArray[np.float64]
@@ -75,8 +82,6 @@ class Case:
     forecasts: Sequence[ForecastSince]
     given_up: bool
     tuning: Tuning
-    of_item: NDArray[np.integer] | None = None
-    """The cell of each item, where forecasts are those of cells."""
 
 
 @dataclass(slots=True)
@@ -132,14 +137,14 @@ class SlowClock:
         own = MISLED * self.squares / (self.count + MISLED_AFTER)
         return max(shrunk, own) if self.level else shrunk
 
-    def cautious_variance(self, caution: float, surprise: float) -> float:
+    def cautious_variance(self, caution: float) -> float:
         """Return sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen."""
         mean, fourth = self.squares / max(self.count, 1), self.fourths / max(self.count, 1)
         error = sqrt(max(fourth - mean**2, 0.0) / (self.count + 1))
         if self.level:
             error *= self.count / (self.count + LEVEL_WEIGHT)
         return (
-            self.variance + caution * error + surprise * caution**2 / (self.count + 1) * self.largest_square
+            self.variance + caution * error + SURPRISE * caution**2 / (self.count + 1) * self.largest_square
         )
 
 

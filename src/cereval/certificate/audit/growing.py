@@ -27,8 +27,8 @@ from cereval.certificate.audit.book import (
     SlowClock,
 )
 from cereval.certificate.audit.interval import audit, null_variance
-from cereval.methods.certified import Tuning
-from cereval.methods.grown import EXPECTED
+from cereval.methods.grown import CAUTION, EXPECTED
+from cereval.methods.stream import Stream
 from cereval.records import Interval
 from cereval.sessions.base import AskTell
 from cereval.sessions.growing import Growing, VersionSession
@@ -69,7 +69,7 @@ class Found:
 
 def audit_version(left: Left, new: int, seen: Sequence[Seen], eps: float, delta: float) -> Found:
     """Return one version: the scores of its new items in draw order, items numbered from 0."""
-    case = uniform_case(new, seen, eps, delta, Tuning())
+    case = uniform_case(new, seen, eps, delta)
     book, clock = Book(case), expecting(left)
     expected = clock.total
     games = [SlowSide(left, new, eps, delta / 2, side) for side in range(2)]
@@ -79,7 +79,7 @@ def audit_version(left: Left, new: int, seen: Sequence[Seen], eps: float, delta:
         position = book.position(number)
         chance, low, high = book.increment(position, result)
         chances.append(chance)
-        variance = clock.cautious_variance(case.tuning.caution, case.tuning.surprise)
+        variance = clock.cautious_variance(CAUTION)
         needed = (1 + Allocation().margin) * variance * demand + expected
         for game, payoff in zip(games, (low, 1 - high), strict=True):
             game.play(position, clock, needed, payoff)
@@ -100,19 +100,13 @@ def expecting(left: Left) -> SlowClock:
 
 
 def uniform_case(
-    new: int,
-    seen: Sequence[Seen],
-    eps: float,
-    delta: float,
-    tuning: Tuning,
-    *,
-    population: bool = False,
+    new: int, seen: Sequence[Seen], eps: float, delta: float, *, population: bool = False
 ) -> Case:
     """Describe uniform draws from `new` items, or from a population."""
     shares = np.full(new, 1 / new)
     flat = ForecastSince(0, np.full(new, 0.5), np.full(new, 0.5), shares)
     aim = AimSince(0, eps, None, None)
-    return Case(shares, True, population, delta, [aim], seen, [flat], False, tuning)
+    return Case(shares, True, population, delta, [aim], seen, [flat], False, Stream.default_tuning)
 
 
 def _concluded(
@@ -285,7 +279,6 @@ def _check_population(growing: Growing, eps: float, delta: float, equal: Equal) 
     seen: list[Seen] = []
     for number, (version, told) in enumerate(zip(growing.versions, growing.logs, strict=True), start=1):
         seen += [Seen(0, *bounds(score)) for _, (score,) in told]
-        tuning = Tuning().of_engine(growing.revision)
-        found = audit(uniform_case(1, seen, eps, delta, tuning, population=True))
+        found = audit(uniform_case(1, seen, eps, delta, population=True))
         equal(f"version {number}, lower (audit)", version.lower, found.interval.lower)
         equal(f"version {number}, upper (audit)", version.upper, found.interval.upper)

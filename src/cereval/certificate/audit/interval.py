@@ -16,24 +16,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log, pi, sqrt
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from cereval.certificate.audit.book import AimSince, BeforeResult, Book, Case, Floats, SlowClock
-from cereval.certificate.audit.crowds import book_of
+from cereval.certificate.audit.book import BeforeResult, Book, Case, Floats, SlowClock
 from cereval.methods.certified import (
     ALIKE,
     BESIDE_SHARE,
+    CELLS,
     DEFAULT_EPS,
     FINER,
     GRID_STEPS_PER_EPS,
     LOGICAL_SLACK,
-    NEARLY,
+    MOST_LEVEL,
     RESERVE,
+    SIDE_CAP,
     SMALLEST_GRID_STEP,
+    SPARE,
     STEP_OF_COUNTS,
 )
 from cereval.records import Interval
@@ -49,30 +51,26 @@ class SlowTable:
 
     def __init__(self, case: Case) -> None:
         self.case, self.tuning = case, case.tuning
-        first = case.aims[0]
-        self.beside = case.tuning.beside and first.threshold is not None
-        self.delta = RESERVE * case.delta if case.given_up or self.beside else case.delta
-        replayed = case.given_up and not self.beside
-        self.aim = AimSince(0, DEFAULT_EPS, None, first.budget) if replayed else first
-        self.coming = list(_for_the_table(case))
+        self.aim, *self.coming = case.aims
+        self.beside = self.aim.threshold is not None
+        self.delta = RESERVE * case.delta if self.beside else case.delta
         self.drawable = int(np.count_nonzero(case.shares > 0))
         self.marked, self.strict = bool(self.aim.marks), self.aim.strict
         steps = int(np.ceil(1.0 / self._first_step()))
         self.values = np.unique([*np.linspace(0.0, 1.0, steps + 1), *self.aim.marks])
         self.widest = float(np.max(self.values[1:] - self.values[:-1]))
-        self.cap = self.tuning.side_cap if self.marked else self.tuning.cap
+        self.cap = SIDE_CAP if self.marked else self.tuning.cap
         self.wealth = [[log(share) + start for start in self._starts()] for share in self._shares()]
         self.rungs = None if self.marked else self._rungs()
         self.rejected = [np.zeros(len(self.values), dtype=bool) for _ in range(2)]
         self.first, self.last = 0, len(self.values)
         self.graded = False
-        self.refined_for: float | None = None
 
     def _starts(self) -> list[Floats]:
         """Return the log of the capital that K+ and K- of each value start with."""
-        if self.marked and self.tuning.sides.spare:
+        if self.marked:
             return [np.log([self._near_or_far(value, sign) for value in self.values]) for sign in (-1, 1)]
-        tilt = 0.0 if self.marked else self.tuning.tilt
+        tilt = self.tuning.tilt
         most = log(1 + tilt * float(np.max(self.values[1:] - self.values[:-1])))
         return [np.log(1 + sign * tilt * (1 - 2 * self.values)) - most for sign in (-1, 1)]
 
@@ -81,40 +79,32 @@ class SlowTable:
         beyond = sign * (self.aim.marks[0] - value)
         if self.strict and beyond == 0:
             return 1.0
-        spare = self.tuning.sides.spare
-        return 2 * spare if beyond > 0 else 2 - 2 * spare
+        return 2 * SPARE if beyond > 0 else 2 - 2 * SPARE
 
     def _shares(self) -> list[float]:
         if self.marked:
             sides = self.tuning.sides
             return [sides.share, *((1 - sides.share) / len(sides.gaps) for _ in sides.gaps)]
-        ladder = 0.0 if self.tuning.ladder is None else self._ladder_share(self.tuning.ladder)
-        return [(1 - ladder) * (1 - self.tuning.rescue), (1 - ladder) * self.tuning.rescue]
+        left = 1 - self._ladder_share
+        return [left * (1 - self.tuning.rescue), left * self.tuning.rescue]
 
-    def _ladder_share(self, ladder: Rungs) -> float:
-        return BESIDE_SHARE if self.beside else ladder.share
+    @property
+    def _ladder_share(self) -> float:
+        return BESIDE_SHARE if self.beside else self.tuning.ladder.share
 
-    def _rungs(self) -> SlowLadder | None:
-        ladder = self.tuning.ladder
-        if ladder is None:
-            return None
-        horizons = list(ladder.horizons)
-        if ladder.merging:
-            # 1 - tail rounds to 1 where the tail is thinner than that: without end, where the horizons would be too.
-            tail = self.delta / 2
-            quantile = float(ndtri(1 - tail) if tail > np.finfo(float).eps else -ndtri(tail))
-            draws = (quantile / self._eps(0.5)) ** 2 / LARGEST_SQUARE
-            horizons = horizons[:1]
-            while 4 * horizons[-1] <= draws:
-                horizons.append(2 * horizons[-1])
-        share, cap = self._ladder_share(ladder), ladder.cap or self.cap
-        return SlowLadder(ladder, horizons, share, self.delta / 2, cap, self.widest)
+    def _rungs(self) -> SlowLadder:
+        ladder, tail = self.tuning.ladder, self.delta / 2
+        # 1 - tail rounds to 1 where the tail is thinner than that: without end, where the horizons would be too.
+        quantile = float(ndtri(1 - tail) if tail > np.finfo(float).eps else -ndtri(tail))
+        draws = (quantile / self._eps(0.5)) ** 2 / LARGEST_SQUARE
+        horizons = [ladder.horizons[0]]
+        while 4 * horizons[-1] <= draws:
+            horizons.append(2 * horizons[-1])
+        return SlowLadder(ladder, horizons, self._ladder_share, tail, ladder.cap or self.cap, self.widest)
 
     def play(self, number: int, position: BeforeResult, clock: SlowClock, low: float, high: float) -> None:
         while self.coming and self.coming[0].since <= number:
             self.aim = self.coming.pop(0)
-            if self.aim.eps is not None and not self.tuning.cells:
-                self._refine(self._step(clock.mean))
         still = slice(self.first, max(self.first, self.last))
         values = self.values[still]
         eps = self._eps(clock.mean)
@@ -151,7 +141,7 @@ class SlowTable:
     ) -> Floats:
         """Return the slope of the fixed-horizon test that an account of this wealth is worth."""
         overshoot = SideBets(self.delta / 2).overshoot if self.marked else self.tuning.overshoot
-        slope = slope_of(wealth, self.delta / 2 / (1 + overshoot), self.tuning.quick)
+        slope = slope_of(wealth, self.delta / 2 / (1 + overshoot))
         return np.asarray(slope / (np.sqrt(spread * ahead) * position.variance))
 
     def _ahead(self, values: Floats, position: BeforeResult, clock: SlowClock, eps: float) -> float | Floats:
@@ -161,11 +151,11 @@ class SlowTable:
             return max(needed - clock.total, self.tuning.patience * needed)
         bets = SideBets(self.delta / 2)
         error = sqrt(clock.variance / clock.total) if clock.total else 0.5
-        gaps = np.maximum(np.abs(clock.mean - values), max(self.tuning.sides.certain * error, eps))
-        variance = clock.cautious_variance(bets.caution, bets.surprise)
-        sides, level = self.tuning.sides, self.delta / 2
-        if sides.spare and self.delta * (1 - sides.spare) <= sides.most_level:
-            level = self.delta * (1 - sides.spare)
+        gaps = np.maximum(np.abs(clock.mean - values), max(bets.certain * error, eps))
+        variance = clock.cautious_variance(bets.caution)
+        level = self.delta * (1 - SPARE)
+        if level > MOST_LEVEL:
+            level = self.delta / 2
         wanted = (1 + bets.margin) * variance * (ndtri(1 - level) / gaps) ** 2
         return np.asarray(np.maximum(wanted - clock.total, bets.patience * wanted))
 
@@ -178,13 +168,11 @@ class SlowTable:
         if self.tuning.far:
             wanted = fixed_n_information(clock, self.tuning.far, quantile / eps, eps, self.graded)
         else:
-            wanted = (
-                clock.cautious_variance(self.tuning.caution, self.tuning.surprise) * (quantile / eps) ** 2
-            )
+            wanted = clock.cautious_variance(self.tuning.caution) * (quantile / eps) ** 2
         least = self.tuning.graded_margin if self.graded else 0.0
         needed = (1 + max(self.tuning.margin, least)) * wanted
-        if self.graded and self.tuning.graded:
-            needed = max(needed, clock.total + self.tuning.graded * needed)
+        if self.graded and self.tuning.graded_patience:
+            needed = max(needed, clock.total + self.tuning.graded_patience * needed)
         if self.aim.budget is None:
             return needed
         calls = max(self.aim.budget - clock.count, 1)
@@ -205,29 +193,19 @@ class SlowTable:
         return max(self._eps(mean) / steps, SMALLEST_GRID_STEP)
 
     def _first_step(self) -> float:
-        """Return the step of the grid at first: the finest times a power of FINER, if there are `cells` at first."""
-        if self.marked or not self.tuning.cells:
+        """Return the step of the grid at first: the finest times a power of FINER, with at least CELLS values."""
+        if self.marked:
             return self._step(0.5)
         step = self._step(0.5, self.tuning.finest)
-        while 1 / (FINER * step) >= self.tuning.cells:
+        while 1 / (FINER * step) >= CELLS:
             step *= FINER
         return step
 
     def _refine_when_near(self, mean: float) -> None:
-        eps, interval = self.aim.eps, self.interval
-        if self.marked:
-            return
-        if self.tuning.cells:
-            self._divide_when_few(mean)
-        elif eps is not None and eps != self.refined_for and interval.upper - interval.lower <= NEARLY * eps:
-            self.refined_for = eps
-            self._refine(self._step(mean, self.tuning.finest))
-
-    def _divide_when_few(self, mean: float) -> None:
         finest = self._step(mean, self.tuning.finest) * (1 + ALIKE)
-        while self.widest > finest:
+        while not self.marked and self.widest > finest:
             interval = self.interval
-            if FINER * (interval.upper - interval.lower) >= self.tuning.cells * self.widest:
+            if FINER * (interval.upper - interval.lower) >= CELLS * self.widest:
                 return
             self._refine(max(finest, self.widest / FINER))
 
@@ -268,14 +246,6 @@ class SlowTable:
         return Interval(lower, float(self.values[self.last]) if self.last < len(self.values) else 1.0)
 
 
-def _for_the_table(case: Case) -> Sequence[AimSince]:
-    """Return the aims after the first; if a test was given up, from the one that gave it up on."""
-    first, *later = case.aims
-    if not case.given_up or case.tuning.beside:
-        return later
-    return later[next(number for number, aim in enumerate(later) if aim.threshold != first.threshold) :]
-
-
 class SlowLadder:
     """Hold the rungs, each replicating a fixed-horizon test, on values of their own."""
 
@@ -304,22 +274,19 @@ class SlowLadder:
             spread = null_variance(values, position, clock, side)
             room = values - position.floor if side == 0 else position.ceiling - values
             most = self.cap / np.maximum(room, 1e-12)
-            slope = slope_of(self.wealth[side][:, inside], level, self.ladder.quick)
+            slope = slope_of(self.wealth[side][:, inside], level)
             stake = slope / (np.sqrt(spread * ahead[:, None]) * position.variance)
             self.wealth[side][:, inside] += np.log1p(np.minimum(stake, most) * gain)
 
     def _move_on(self, total: float) -> None:
-        """Aim rungs whose horizon has passed at `again` times it; where they merge, join those of one horizon."""
+        """Aim rungs whose horizon has passed at `again` times it, and join those of one horizon."""
         if self.horizons.min() > total:
             return
         while (passed := self.horizons <= total).any():
             self.horizons[passed] *= self.ladder.again
-        if self.ladder.merging:
-            alike = [self.horizons == horizon for horizon in sorted(set(self.horizons))]
-            self.wealth = [
-                np.array([np.logaddexp.reduce(side[same]) for same in alike]) for side in self.wealth
-            ]
-            self.horizons = np.array(sorted(set(self.horizons)))
+        alike = [self.horizons == horizon for horizon in sorted(set(self.horizons))]
+        self.wealth = [np.array([np.logaddexp.reduce(side[same]) for same in alike]) for side in self.wealth]
+        self.horizons = np.array(sorted(set(self.horizons)))
 
     def on(self, values: Floats, side: int) -> Floats:
         """Return the rungs' wealth at the next of their values that a null implies: above for R <= m, else below.
@@ -346,11 +313,8 @@ class SlowLadder:
             self.wealth = [self.wealth[0][:, above], self.wealth[1][:, below]]
 
 
-def slope_of(wealth: Floats, level: float, quick: bool) -> Floats:
-    """Return phi(z)/p for the chance p = wealth x level and its quantile z; if quick, the stated ratio in its place."""
-    if not quick:
-        chance = np.clip(np.exp(wealth) * level, LOWEST_CHANCE, HIGHEST_CHANCE)
-        return np.asarray(np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi) / chance)
+def slope_of(wealth: Floats, level: float) -> Floats:
+    """Return phi(z)/p for the chance p = wealth x level and its quantile z, by the ratio that `stats.bets` states."""
     least, most = -2 * log(HIGHEST_CHANCE), -2 * log(LOWEST_CHANCE)
     square = np.minimum(np.maximum(-2 * (wealth + log(level)), least), most)
     t = np.sqrt(square)
@@ -429,30 +393,28 @@ class Audited:
 
 def audit(case: Case) -> Audited:
     """Replay all results through the formulas."""
-    book, clock = book_of(case), SlowClock(counts=case.tuning.counts)
+    book, clock = Book(case), SlowClock(counts=case.tuning.counts)
     threshold = case.aims[0].threshold
     test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)
-    table = None if test is not None and not case.tuning.beside else SlowTable(case)
+    table = SlowTable(case)
+    games: tuple[Test | SlowTable, ...] = (table,) if test is None else (test, table)
     chances = []
     for number, result in enumerate(case.seen):
         position = book.position(number)
         chance, low, high = book.increment(position, result)
         chances.append(chance)
-        for game in (test, table):
-            if game is not None:
-                game.play(number, position, clock, low, high)
+        for game in games:
+            game.play(number, position, clock, low, high)
         graded = result.low != result.high or result.low not in (0, 1)
         clock.counts &= not graded
-        if table is not None and graded:
-            table.graded = True
+        table.graded |= graded
         clock.add((low + high) / 2, position.variance, position.largest_square, position.level)
         book.enter(result)
     bets = Interval(0.0, 1.0)
-    for game in (test, table):
-        if game is not None:
-            found = game.interval
-            bets = Interval(max(bets.lower, found.lower), min(bets.upper, found.upper))
-    return _concluded(book, bets, clock.mean, table is not None and table.crossed, tuple(chances))
+    for game in games:
+        found = game.interval
+        bets = Interval(max(bets.lower, found.lower), min(bets.upper, found.upper))
+    return _concluded(book, bets, clock.mean, table.crossed, tuple(chances))
 
 
 def _concluded(book: Book, bets: Interval, mean: float, crossed: bool, chances: tuple[float, ...]) -> Audited:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import exp, fsum, isnan, log, sqrt
+from math import ceil, exp, fsum, isnan, log, sqrt
 
 import numpy as np
 
-from cereval.items.disagreement import EVEN, LEVELS, NOISE, PRIOR
+from cereval.items.disagreement import ALIKE, EVEN, LEVELS, NOISE, PRIOR
 from cereval.stats.race import CARE, SAFE
 from cereval.stats.rounding import RANGE_SLACK
 
@@ -30,13 +30,13 @@ class SlowRace:
     information: list[float]
 
     @classmethod
-    def of(cls, history: Sequence[Sequence[float]], entropy: Sequence[int]) -> SlowRace | None:
+    def of(cls, history: Sequence[Sequence[float]], rng: np.random.Generator) -> SlowRace | None:
         """Return the race that past scores ask for; None where they do not tell items apart."""
         squares = expected_squares(history)
         if squares is None:
             return None
         weight = levels_of(squares)
-        clocks = np.random.default_rng(entropy).exponential(size=len(weight)).tolist()
+        clocks = rng.exponential(size=len(weight)).tolist()
         order = sorted(range(len(weight)), key=lambda item: clocks[item] / weight[item])
         return cls.along(order, [weight[item] for item in order], [squares[item] for item in order])
 
@@ -101,7 +101,7 @@ def expected_squares(history: Sequence[Sequence[float]]) -> list[float] | None:
         1.0 if square is None else (len(row) * square / usual + PRIOR) / (len(row) + PRIOR)
         for row, square in zip(told, squares, strict=True)
     ]
-    return found if min(found) < max(found) else None
+    return found if max(found) - min(found) > ALIKE else None
 
 
 def _square(scores: Sequence[float]) -> float:
@@ -113,4 +113,5 @@ def levels_of(squares: Sequence[float]) -> list[float]:
     """Return the weights, rounded to the nearest of the levels."""
     exact = [log(sqrt(square + EVEN)) for square in squares]
     step = (max(exact) - min(exact)) / (LEVELS - 1)
-    return [exp(min(exact) + step * round((one - min(exact)) / step)) for one in exact]
+    # Half-way between two levels: the lower one.
+    return [exp(min(exact) + step * ceil((one - min(exact)) / step - 0.5 - 1e-9)) for one in exact]

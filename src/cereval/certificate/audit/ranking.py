@@ -23,6 +23,8 @@ from cereval.certificate.audit.base import Audit, Equal
 from cereval.certificate.audit.race import SlowRace
 from cereval.goals import goal_from_spec
 from cereval.goals.rank import RankGoal, Top
+from cereval.items.pool import Pool
+from cereval.randomness import generator
 from cereval.sessions.base import AskTell
 from cereval.sessions.rank import INTERVALS_SHARE, ORDER_SHARE
 from cereval.stats.means import CAP, CELLS
@@ -51,9 +53,9 @@ class RankingProof:
             self.scores[entry["model"]].append((0.0, 1.0) if score is None else (score, score))
             self.items[entry["model"]].append(entry["item"])
         self.race = self._race(certificate.get("side_information", {}), settings)
-        uniform = np.random.default_rng(settings["seed"]).permutation(self.n_items)
+        uniform = generator("ranking", settings["seed"], "").permutation(self.n_items)
         self.shared = uniform.tolist() if self.race is None else self.race.order
-        self._set_levels(settings.get("engine", 1))
+        self._set_levels()
         self.wins = cache(self._wins)
         self.passes = cache(self._passes)
 
@@ -61,11 +63,14 @@ class RankingProof:
         if "history" not in known:
             return None
         history = unpacked("history", known["history"], "<f8", self.n_items, 2)
-        return SlowRace.of(history.tolist(), (settings["seed"], int(settings["side_information"][:16], 16)))
+        rng = generator(
+            "ranking", settings["seed"], Pool.build(self.n_items, history=history).history_digest()
+        )
+        return SlowRace.of(history.tolist(), rng)
 
-    def _set_levels(self, engine: int) -> None:
+    def _set_levels(self) -> None:
         count = len(self.names)
-        family, pairs = self.goal.family(count, engine), len(self.goal.pairs(count)[0])
+        family, pairs = self.goal.family(count), len(self.goal.pairs(count)[0])
         share = 1 - INTERVALS_SHARE - (0 if self.goal.orders_all else ORDER_SHARE)
         self.alpha = share * self.delta / family
         self.order_alpha = self.alpha if self.goal.orders_all else ORDER_SHARE * self.delta / (2 * pairs)

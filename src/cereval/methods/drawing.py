@@ -1,0 +1,144 @@
+"""Draw items, or take the draws that a log has.
+
+The log decides. A run that goes on, perhaps on another machine, takes the draws that it made with the probabilities
+that they were made with, and draws on from what they left. The theorem (`stats.increments`) needs no more: the
+probability of a draw is the one that was used, whatever is drawn later comes from this machine's own random numbers,
+which know nothing of the scores, and the forecasts are functions of the past, on whatever machine they are computed.
+
+Only `verify` asks whether the seed leads to these draws (`again`). Processors add in different orders, so a draw that
+lost by less than a millionth may have won elsewhere, and is no contradiction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.errors import LogMismatch
+from cereval.records import Draw
+
+Floats = NDArray[np.float64]
+Items = NDArray[np.int64]
+
+TOLERANCE = 1e-6
+"""By how much, relative to it, a number of a log may differ from the same number computed here."""
+
+
+def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, again: bool = False) -> Items:
+    """Return all items in random order, those of the log first.
+
+    >>> order = draw_order(np.random.default_rng(0), 4, [Draw(0, 3, 0.25)])
+    >>> int(order[0]), sorted(order.tolist())
+    (3, [0, 1, 2, 3])
+    """
+    order = rng.permutation(size)
+    if not log:
+        return order
+    drawn = _items(log, size)
+    if again:
+        _check_items(log, order[: len(drawn)])
+    return np.concatenate((drawn, order[~np.isin(order, drawn)]))
+
+
+def draw_without_replacement(
+    rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, again: bool = False
+) -> tuple[Items, Floats]:
+    """Return the first `count` items drawn one after the other, each with chance w / (sum of the w left).
+
+    The exponential race: give item i the arrival time E_i / w_i with E_i standard exponential; the next to
+    arrive among those left is i with chance w_i / sum w, by the memoryless property (Rosen 1997). One partial sort.
+    The items of the log are taken to have arrived first, in its order.
+
+    >>> items, chances = draw_without_replacement(np.random.default_rng(0), np.array([0.2, 0.0, 0.8]), 2)
+    >>> sorted(items.tolist()), float(chances[-1])
+    ([0, 2], 1.0)
+    """
+    positive = np.flatnonzero(weights > 0)
+    arrivals = np.full(len(weights), np.inf)
+    arrivals[positive] = rng.standard_exponential(len(positive)) / weights[positive]
+    if log:
+        drawn = _items(log, len(weights))
+        if not weights[drawn].all():
+            raise LogMismatch("an item is drawn that was drawn before, or has no weight")
+        if again:
+            _check_race(log, drawn, arrivals)
+        arrivals[drawn] = np.arange(-len(drawn), 0)
+    arrivals, count = arrivals[positive], min(count, len(positive))
+    first = (
+        np.argpartition(arrivals, count - 1)[:count] if count < len(positive) else np.arange(len(positive))
+    )
+    first = first[np.argsort(arrivals[first], kind="stable")]
+    items = positive[first]
+    chosen = weights[items]
+    rest = float(np.delete(weights[positive], first).sum())
+    left = np.cumsum(chosen[::-1])[::-1] + rest
+    return items.astype(np.int64), as_logged(np.minimum(chosen / left, 1.0), log)
+
+
+def draw_with_replacement(
+    rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, again: bool = False
+) -> tuple[Items, Floats]:
+    """Return `count` items drawn independently, each with chance w / (sum of all w).
+
+    >>> draw_with_replacement(np.random.default_rng(0), np.array([0.0, 1.0]), 2)[0].tolist()
+    [1, 1]
+    """
+    ends = np.cumsum(weights)
+    points = rng.random(count) * ends[-1]
+    last = int(np.flatnonzero(weights)[-1])
+    items = np.minimum(np.searchsorted(ends, points, side="right"), last)
+    if log:
+        drawn = np.array([draw.item for draw in log], dtype=np.int64)
+        if again:
+            slack, near = TOLERANCE * ends[-1], points[: len(drawn)]
+            fits = (near <= ends[drawn] + slack) & (near >= ends[drawn] - weights[drawn] - slack)
+            _check_items(log, np.where(fits, drawn, items[: len(drawn)]))
+        items[: len(drawn)] = drawn
+    return items.astype(np.int64), as_logged(weights[items] / ends[-1], log)
+
+
+def as_logged(chances: Floats, log: Sequence[Draw]) -> Floats:
+    """Return the chances, those of the log as it has them; refuse a log that other chances were used for."""
+    if not log:
+        return chances
+    stored = np.array([draw.probability for draw in log])
+    wrong = ~(np.abs(stored - chances[: len(log)]) <= TOLERANCE * chances[: len(log)])
+    if wrong.any():
+        draw, own = log[int(wrong.argmax())], chances[int(wrong.argmax())]
+        raise LogMismatch(
+            f"draw {draw.index} has item {draw.item} with probability {draw.probability:.9g}, "
+            f"where {own:.9g} is computed"
+        )
+    return np.concatenate((stored, chances[len(log) :]))
+
+
+def _items(log: Sequence[Draw], size: int) -> Items:
+    """Return the items of a log in which no item may come twice."""
+    drawn = np.array([draw.item for draw in log], dtype=np.int64)
+    for draw in log:
+        if not 0 <= draw.item < size:
+            raise LogMismatch(f"draw {draw.index} has item {draw.item}, which is not in 0..{size - 1}")
+    if len(np.unique(drawn)) < len(drawn):
+        raise LogMismatch("an item is drawn twice")
+    return drawn
+
+
+def _check_items(log: Sequence[Draw], expected: Items) -> None:
+    for draw, item in zip(log, expected.tolist(), strict=True):
+        if draw.item != item:
+            raise LogMismatch(f"draw {draw.index} would have been item {item}; the log has item {draw.item}")
+
+
+def _check_race(log: Sequence[Draw], drawn: Items, arrivals: Floats) -> None:
+    """Refuse a log in which an item comes before one that arrived noticeably sooner."""
+    others = arrivals.copy()
+    others[drawn] = np.inf
+    soonest, item = float(others.min()), int(others.argmin())
+    for draw in reversed(log):
+        arrival = float(arrivals[draw.item])
+        if arrival > (1 + TOLERANCE) * soonest:
+            raise LogMismatch(f"draw {draw.index} would have been item {item}; the log has item {draw.item}")
+        if arrival < soonest:
+            soonest, item = arrival, draw.item
