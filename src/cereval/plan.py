@@ -194,7 +194,7 @@ def _are_texts(values: Sequence[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-_PARTS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+_PARTS: Mapping[str, tuple[str, Callable[[Any], object]]] = {
     "goal": ("an object with the name of a goal", lambda goal: isinstance(goal.get("goal"), str)),
     "model": ("one with a name, or several, each with a name", _is_model),
     "scorer": (
@@ -206,6 +206,9 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "growth": ("the sizes of versions, and the run that it goes on from", _is_growth),
     "side_information": ("a list of texts", _are_texts),
     "tasks": ("a list of texts", _are_texts),
+    "seed_source": (f"{DRAWN} or empty", lambda source: source in ("", DRAWN)),
+    "nonce": ("empty or 64 hex digits", re.compile("([0-9a-f]{64})?").fullmatch),
+    "attempt": ("a count", _is_count),
 }
 """What the fields that are made of others hold."""
 

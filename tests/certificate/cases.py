@@ -40,9 +40,6 @@ def threshold(value: float) -> dict[str, Any]:
     return {"goal": "threshold", "value": value}
 
 
-PACKED = {"name": "m against n", "first": {"name": "m"}, "second": {"name": "n"}}
-"""A comparison of the first version: one mean of the scores (1 + first - second)/2."""
-
 SCENARIOS = [
     Scenario("uniform", {"goal": estimate(0.05)}),
     Scenario("nearly all right", {"goal": estimate(0.04)}, mean=0.97),
@@ -63,20 +60,6 @@ SCENARIOS = [
     ),
     Scenario(
         "history, given up late", {"goal": threshold(0.7)}, history=True, later=((300, estimate(0.04), None),)
-    ),
-    Scenario(
-        "history, marks later",
-        {"goal": {"goal": "difference", "eps": 0.08}, "model": PACKED},
-        mean=0.52,
-        history=True,
-        later=((100, {"goal": "sign", "tie": 0.05}, None),),
-    ),
-    Scenario(
-        "history, marks before",
-        {"goal": {"goal": "sign", "tie": 0.05}, "model": PACKED},
-        mean=0.5,
-        history=True,
-        later=((100, {"goal": "difference", "eps": 0.08}, None),),
     ),
     Scenario(
         "more budget, then given up",

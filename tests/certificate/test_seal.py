@@ -164,9 +164,8 @@ def test_a_plan_without_a_nonce_was_not_sealed() -> None:
         seal_of(plan_for("estimate", nonce=""), Known())
 
 
-def test_plans_without_a_nonce_keep_their_ids() -> None:
+def test_a_nonce_makes_another_request() -> None:
     bare = replace(plan_for("estimate"), nonce="")
-    assert "nonce" not in bare.as_dict()
     assert bare.request != plan_for("estimate").request
 
 

@@ -144,7 +144,7 @@ def test_a_larger_sample_of_one_population_asks_only_what_the_goal_lacks(
 ) -> None:
     _, second = grown(capsys, "--target", "population")
     assert (second["calls"], second["stopped"]) == (0, "goal")
-    _, first = run(capsys, "extend", "first.jsonl", *MODEL, "--eps", "0.06", "--target", "population")
+    _, first = run(capsys, "extend", "first.jsonl", *MODEL, "--eps", "0.055", "--target", "population")
     assert first["stopped"] == "exhausted"
     code, more = run(capsys, "extend", first["run_id"], "--data", "new.jsonl")
     assert (code, more["stopped"]) == (0, "goal")

@@ -166,8 +166,8 @@ def test_past_logs_are_history_and_the_models_own_are_not(run: Any, tmp_path: Pa
 
 
 def test_samples_that_fail_count_as_unknown_unless_they_are_retried(run: Any) -> None:
-    failing = run(certify(quiz(n=N, breaks=0.05), eps=0.15, seed=1), fail_on_error=False)
-    retried = run(certify(quiz(n=N, breaks=0.05), eps=0.15, seed=1), retry_on_error=5)
+    failing = run(certify(quiz(n=N, breaks=0.15), eps=0.15, seed=1), fail_on_error=False)
+    retried = run(certify(quiz(n=N, breaks=0.15), eps=0.15, seed=1), retry_on_error=5)
     assert certificate_of(failing)["result"]["failures"] > 0
     assert certificate_of(retried)["result"]["failures"] == 0
     for log in (failing, retried):

@@ -286,7 +286,7 @@ def test_every_field_changed_alone_is_found(whole: tuple[Live, Outcome]) -> None
 
 
 FREE = frozenset(
-    "about after data data_hash data_name failure_rule history model models prompt scorer words".split()  # noqa: SIM905
+    "about after attempt data data_hash data_name failure_rule history model models prompt scorer words".split()  # noqa: SIM905
 )
 """What a forger may change who repairs all hashes: names, and what a plan says of the world; the store has them too."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from html import unescape
 from pathlib import Path
@@ -79,13 +80,20 @@ def test_live_runs_of_every_kind(name: str, most: int, store: Store) -> None:
         assert "&lt;script&gt;" in page.html
         shown(page.html)
     text, story = shown(pages[run_id].html), read_story(store, run_id)
-    assert has_headline(pages[run_id].html, story.result)
     if story.steps:
         assert isinstance(story.kind, Tasks) or story.steps[-1].lower == story.result.as_dict()["lower"]
     assert ("None yet" in text) == (most == 0)
     assert ("cereval resume" in text) == (most <= 8)
     assert ("Sample answers" in text) == ("What it took" in text) == (most > 0)
     assert len(pages) == 1 + len(LIVE[name].get("model", {}).get("models", ()))
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_a_page_begins_with_the_answer(name: str, store: Store) -> None:
+    fields = json.loads(json.dumps(LIVE[name]).replace(json.dumps(HOSTILE)[1:-1], ""))
+    fields |= {each: tuple(fields[each]) for each in ("tasks", "side_information") if each in fields}
+    run_id = stored_run(store, pool(), lambda item: Reply("four", float(item % 20 > item // 100)), **fields)
+    assert has_headline(page_of(store, run_id).html, read_story(store, run_id).result)
 
 
 def test_each_model_is_told_apart(store: Store) -> None:

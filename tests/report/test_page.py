@@ -154,12 +154,12 @@ def test_a_certificate_that_says_something_else_is_pointed_out(story: Story) -> 
     assert "newest certificate says upper 0.99." in text
 
 
-def test_draws_that_cannot_be_decided_again_are_refused(tmp_path: Path) -> None:
+def test_draws_that_do_not_fit_their_plan_are_refused(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'runs.db'}")
     run_id = stored_run(store, pool(), right)
     last = store.draws(run_id)[-1].index
     store.add_draws(run_id, [Draw(last + 1, 0, 0.5)])
-    with pytest.raises(CerevalError, match="decided again"):
+    with pytest.raises(CerevalError, match="do not fit its plan"):
         read_story(store, run_id)
     store.close()
 

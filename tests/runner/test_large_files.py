@@ -86,24 +86,6 @@ def test_tasks_of_a_large_file_are_those_of_a_small_one(tmp_path: Path, read: li
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_begun_with_all_questions_in_memory_goes_on(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Earlier versions read large files whole, and knew the questions by another hash."""
-    asked: dict[str, Any] = {"scorer": "contains", "store": f"sqlite:///{tmp_path}/runs.db", **WAYS[way]}
-    begun = cereval.run(questions(tmp_path), bounds=Bounds(allowance=Allowance(20)), **asked).outcome
-    monkeypatch.setattr(large, "LARGE", 100)
-    repeated = cereval.run(questions(tmp_path), **asked).outcome
-    assert (repeated.run_id, begun.calls) == (begun.run_id, 20)
-    assert repeated.kept == 20
-    with opened_store(asked["store"]) as kept:
-        assert verify(repeated.certificate, evidence(repeated.certificate, kept)).status == "valid"
-    anew = cereval.run(questions(tmp_path), fresh=True, **asked).outcome
-    assert anew.run_id != begun.run_id
-    assert cereval.run(questions(tmp_path), **asked).outcome.run_id == anew.run_id
-
-
-@pytest.mark.parametrize("way", WAYS)
 def test_a_repeated_command_goes_on_with_its_run(way: str, tmp_path: Path, read: list[int]) -> None:
     asked: dict[str, Any] = {"scorer": "contains", "store": f"sqlite:///{tmp_path}/runs.db", **WAYS[way]}
     begun = cereval.run(questions(tmp_path), bounds=Bounds(allowance=Allowance(20)), **asked).outcome

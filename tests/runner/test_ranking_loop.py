@@ -139,13 +139,13 @@ def test_what_another_ranking_adds_to_a_shared_model_is_not_counted_twice(tmp_pa
     """Rankings of the same items keep a model's answers in one place, and lists show what each of them took."""
     store = stored(tmp_path)
 
-    def listed_after(*models: Made) -> dict[str, Any]:
-        plan = several(POOL, "rank", Order(tie=0.2).spec(), [one.name for one in models], method="pairs")
+    def listed_after(tie: float, *models: Made) -> dict[str, Any]:
+        plan = several(POOL, "rank", Order(tie=tie).spec(), [one.name for one in models], method="pairs")
         found = asyncio.run(go(begin(POOL, store, plan), POOL, store, models))
         return {run["run_id"]: run["calls"] for run in listed(store)} | {"now": (found.run_id, found.calls)}
 
-    first = listed_after(Made("shared", 0.9), Made("worse", 0.2))
-    second = listed_after(Made("shared", 0.9), Made("close", 0.8))
+    first = listed_after(0.2, Made("shared", 0.9), Made("worse", 0.2))
+    second = listed_after(0.1, Made("shared", 0.9), Made("close", 0.8))
     (one, calls), (other, more) = first["now"], second["now"]
     assert first[one] == second[one] == calls
     assert second[other] == more > calls

@@ -122,12 +122,12 @@ def test_another_programs_database(tmp_path: Path) -> None:
     assert "another program" in refused(f"sqlite:///{tmp_path}/other.db")
 
 
-def test_too_new(tmp_path: Path) -> None:
+def test_another_schema(tmp_path: Path) -> None:
     open_store(f"sqlite:///{tmp_path}/runs.db").close()
     with sqlite3.connect(tmp_path / "runs.db") as connection:
         connection.execute("INSERT INTO cereval_schema VALUES (99, 'later')")
     connection.close()
-    assert "upgrade cereval" in refused(f"sqlite:///{tmp_path}/runs.db")
+    assert "has the schema 99 of another version" in refused(f"sqlite:///{tmp_path}/runs.db")
 
 
 @pytest.mark.parametrize("url", ["runs.db", "mysql://x:hunter2@y/z", "", "sqlite:/x"])

@@ -139,7 +139,7 @@ def test_people_score_a_run_to_its_goal(store: SqlStore, url: str) -> None:
 
 
 def test_undo_before_it_counts(store: SqlStore, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(people, "UNDO_S", 60.0)
+    monkeypatch.setattr(people, "UNDO_S", 600.0)
     begun(url)
     run = waiting_run(store)
     labels, visitor = Labels(store), client(store)

@@ -18,13 +18,14 @@ from cereval.certificate.seal import Seal, certificate_departures, known_of, pro
 from cereval.errors import CerevalError, LogMismatch, shown
 from cereval.kinds import formats
 from cereval.kinds.base import ALWAYS, Kind
+from cereval.methods.drawing import TOLERANCE
 from cereval.plan import MOST_ITEMS, Known, Plan, digest_of
 from cereval.records import Draw, Scored, plain
 from cereval.sessions.base import AskTell
 from cereval.sessions.log import Change, Log
 from cereval.version import ENGINE, __version__
 
-TOLERANCE = 1e-9
+ROUNDING = 1e-9
 OURS = "cereval-"
 OPTIONAL = frozenset({"provenance"})
 """Fields of a run that recorded scores do not have."""
@@ -158,8 +159,8 @@ class _Checks:
     def of_this_engine(self) -> list[Check]:
         plan: list[Check] = [("plan", self.plan)] if self.is_run else []
         return [
-            ("draws decided again from the seed", self.draws),
-            ("every field of the result", self.result),
+            (f"draws decided again from the seed, probabilities within {TOLERANCE:g}", self.draws),
+            (f"every field of the result, numbers within {TOLERANCE:g}", self.result),
             (self.kind.audited, self.recompute),
             *plan,
         ]
@@ -235,7 +236,7 @@ class _Checks:
         equal("results in the log", len(scores), result.get("n_evaluated", result.get("calls")))
         equal("result.failures", result["failures"], sum(None in told for told in scores))
         middle = result.get("estimate", result.get("difference"))
-        if middle is not None and not result["lower"] - TOLERANCE <= middle <= result["upper"] + TOLERANCE:
+        if middle is not None and not result["lower"] - ROUNDING <= middle <= result["upper"] + ROUNDING:
             raise WrongError("the estimate is outside its interval")
 
     def provenance(self) -> None:
@@ -276,9 +277,6 @@ class _Checks:
     def draws(self) -> None:
         """Decide every draw again from the seed, and find it where it should be."""
         certificate, entries = self.certificate, self.certificate["log"]
-        for part in ("plan", "settings"):
-            if part in certificate:
-                equal(f"{part}.engine", certificate[part]["engine"], ENGINE)
         changes = tuple(Change(**change) for change in certificate.get("changes", ()))
         results = {number: self.kind.scores(entry) for number, entry in enumerate(entries)}
         drawn = max([len(entries), *(change.drawn for change in changes)])
@@ -310,7 +308,7 @@ class _Checks:
             raise WrongError(f"entry {number} of the log has other fields than an entry")
         chance = found.get("probability")
         differs = any(stated[name] != found[name] for name in found if name != "probability")
-        if differs or (chance is not None and not close(stated["probability"], chance)):
+        if differs or (chance is not None and not isclose(stated["probability"], chance, rel_tol=TOLERANCE)):
             raise WrongError(f"draw {number} would have been {_told(found)}; the log has {_told(stated)}")
 
     def result(self) -> None:
@@ -329,7 +327,9 @@ class _Checks:
         return self.audit.check(self.certificate, self.session, equal)
 
     def plan(self) -> None:
-        """Check that the plan of a run says the same as its settings."""
+        """Check that the plan of a run says the same as its settings, and names the certificate's engine."""
+        plan = Plan.from_dict(self.certificate["plan"])
+        equal("plan.engine", plan.engine, ENGINE)
         self.kind.check_plan(self.certificate, same)
 
 
@@ -389,5 +389,15 @@ def is_number(value: Any) -> bool:
 
 
 def close(stated: Any, found: float) -> bool:
-    """Tell whether two numbers are the same up to rounding."""
-    return is_number(stated) and isclose(stated, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    """Tell whether a number is the same as on another machine: to nine digits, or to six where no printed digit
+    differs, so that no tolerance hides an edit.
+
+    >>> close(0.25, 0.25 + 1e-10), close(0.2500004, 0.2500001), close(0.2500004, 0.2500006), close(0.25, 0.26)
+    (True, True, False, False)
+    """
+    if not is_number(stated):
+        return False
+    same_digits = f"{stated:.6f}" == f"{found:.6f}"
+    return isclose(stated, found, rel_tol=ROUNDING, abs_tol=ROUNDING) or (
+        same_digits and isclose(stated, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    )

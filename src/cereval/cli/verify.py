@@ -146,12 +146,10 @@ def holds_run(file: Path, run_id: str) -> bool:
     import sqlite3
 
     from cereval.errors import StoreError
-    from cereval.store.engine import is_read_only, parsed, reading_uri
+    from cereval.store.engine import reading_uri
 
     try:
-        fixed = is_read_only(parsed(f"sqlite:///{file}"))
-        uri = reading_uri(file) if fixed else f"{file.as_uri()}?mode=ro"
-        connection = sqlite3.connect(uri, uri=True)
+        connection = sqlite3.connect(reading_uri(file), uri=True)
     except (sqlite3.Error, StoreError):
         return False
     try:

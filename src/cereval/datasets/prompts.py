@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
-import numpy as np
-
 from cereval.datasets.base import Item
 from cereval.datasets.large import FileItems
 from cereval.errors import InvalidInput, shown
+from cereval.randomness import generator
 
 CHOICES = """\
 {{ question }}
@@ -83,7 +82,7 @@ def split_examples(
     """Draw examples from the items, and return them and the items left: an example must not be a question too."""
     if not 0 <= count < len(items):
         raise InvalidInput("shots", f"in [0, {len(items) - 1}]", count)
-    chosen = np.random.default_rng(seed).permutation(len(items))[:count].tolist()
+    chosen = generator("worked examples", seed).permutation(len(items))[:count].tolist()
     taken = set(chosen)
     return tuple(items[i] for i in chosen), tuple(item for i, item in enumerate(items) if i not in taken)
 
@@ -92,7 +91,7 @@ def split_large(items: FileItems, count: int, seed: int = 0) -> tuple[tuple[Item
     """Draw examples from the items of a large file, and return them and the items left."""
     if not 0 <= count < len(items):
         raise InvalidInput("shots", f"in [0, {len(items) - 1}]", count)
-    chosen = np.random.default_rng(seed).permutation(len(items))[:count].tolist()
+    chosen = generator("worked examples", seed).permutation(len(items))[:count].tolist()
     return tuple(items[one] for one in chosen), items.without(chosen)
 
 

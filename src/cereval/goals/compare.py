@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from cereval.errors import InvalidInput
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.methods.base import Aim, Method
+from cereval.stats.rounding import within
 from cereval.text import percent
 
 EQUAL = 0.5
@@ -77,7 +78,7 @@ class Difference:
         return Aim(eps=self.eps / 2, budget=budget)
 
     def reached(self, method: Method) -> bool:
-        return method.radius <= self.eps / 2
+        return within(method.radius, self.eps / 2)
 
     def decision(self, method: Method) -> str | None:
         """Return the sign where the interval excludes 0, "no-difference" where it lies within eps of 0."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from cereval.errors import InvalidInput
 from cereval.methods.base import Aim, Method
+from cereval.stats.rounding import within
 from cereval.text import percent
 
 
@@ -28,7 +29,7 @@ class Estimate:
         return Aim(eps=self.eps, budget=budget)
 
     def reached(self, method: Method) -> bool:
-        return method.radius <= self.eps
+        return within(method.radius, self.eps)
 
     def decision(self, method: Method) -> str | None:  # noqa: ARG002
         return None

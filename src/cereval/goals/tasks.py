@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from cereval.goals.estimate import in_open_unit_interval
 from cereval.methods.many_tasks import ManyTasks, TaskAims
+from cereval.stats.rounding import within
 from cereval.text import percent
 
 
@@ -56,7 +57,7 @@ class Macro:
         return TaskAims(macro=self.eps, each=self.each, parts=parts)
 
     def reached(self, method: ManyTasks) -> bool:
-        return method.radius <= self.eps and (self.each is None or all_within(method, self.each))
+        return within(method.radius, self.eps) and (self.each is None or all_within(method, self.each))
 
     def decision(self, method: ManyTasks) -> str | None:  # noqa: ARG002
         return None
@@ -171,7 +172,7 @@ class WhichFail:
 
 def all_within(method: ManyTasks, eps: float) -> bool:
     """Tell whether every task's interval reaches no further than eps."""
-    return bool(method.widest <= eps)
+    return within(method.widest, eps)
 
 
 def decided(method: ManyTasks) -> str | None:

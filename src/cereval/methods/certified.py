@@ -25,7 +25,7 @@ from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import LARGEST_SQUARE, Information, information_ahead
 from cereval.stats.ladder import Rungs
 from cereval.stats.normal import upper_quantile
-from cereval.stats.rounding import mean_of
+from cereval.stats.rounding import mean_of, within
 
 Floats = NDArray[np.float64]
 
@@ -317,7 +317,7 @@ class CertifiedMethod(Method):
         if self.setting.aim.marks:
             return
         table, finest = self._table, (1 + ALIKE) * self._grid_step(self.tuning.finest)
-        while table.step > finest and FINER * (table.upper - table.lower) < CELLS * table.step:
+        while table.step > finest and FINER * (table.upper - table.lower) < (1 - ALIKE) * CELLS * table.step:
             table.refine(max(finest, table.step / FINER))
 
     def _accounts(self, alpha: float) -> tuple[Account, ...]:
@@ -417,6 +417,6 @@ def moved_inside(value: float, interval: Interval, eps: float | None) -> float:
     (0.5, 0.625)
     """
     low, high = interval.lower, interval.upper
-    if eps is not None and interval.half_width <= eps:
+    if eps is not None and within(interval.half_width, eps):
         low, high = max(low, interval.upper - eps), min(high, interval.lower + eps)
     return min(max(value, low), max(high, low))

@@ -22,6 +22,7 @@ from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.records import Draw
 from cereval.stats.evidence import ThresholdTest
 from cereval.stats.increments import Increment, Outlook, Prospect
+from cereval.stats.rounding import within
 
 FIRST_EPS = 0.3
 """The first width aimed at where none is asked for: bets for a far goal would waste the few draws of a task."""
@@ -102,7 +103,7 @@ class Follower(CertifiedMethod):
 
     def _aim_on(self) -> None:
         eps = self.aims[-1][1]
-        if self._asked_eps is None and 0 < self.interval.half_width <= eps:
+        if self._asked_eps is None and self.interval.half_width > 0 and within(self.interval.half_width, eps):
             self.aims.append((self.consumed, eps / 2))
             self.aim_at(Aim(eps=eps / 2), self.consumed)
 
@@ -120,7 +121,7 @@ class Follower(CertifiedMethod):
 
     def calls_to_width(self, eps: float) -> float:
         """Return the draws until the interval is expected to reach no further than eps; 0 when it does."""
-        if self.interval.half_width <= eps:
+        if within(self.interval.half_width, eps):
             return 0.0
         prospect = self.tally.prospect()
         needed = self._information_needed(prospect, eps)

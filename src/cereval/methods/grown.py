@@ -19,7 +19,7 @@ from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.grown import EMPTY, SLACK, Allocation, Course, Ladder, Side
 from cereval.stats.increments import Tally
 from cereval.stats.information import LARGEST_SQUARE, Information
-from cereval.stats.rounding import RunningSum
+from cereval.stats.rounding import RunningSum, within
 
 CAUTION = 1.2
 """How far horizons err on the far side (see `stats.information`)."""
@@ -152,7 +152,7 @@ class Grown(Method):
         """Return both parts' estimates together, moved to where the interval reaches at most eps on either side."""
         interval, eps, weight = self.interval, self.terms.eps, self.course.weight
         low, high = interval.lower, interval.upper
-        if interval.half_width <= eps:
+        if within(interval.half_width, eps):
             low, high = max(low, interval.upper - eps), min(high, interval.lower + eps)
         return min(max(weight * self.before.estimate + (1 - weight) * self._mean(), low), max(high, low))
 

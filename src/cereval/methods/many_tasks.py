@@ -29,6 +29,7 @@ from cereval.records import Draw, Interval
 from cereval.stats.betting import ROUNDING
 from cereval.stats.evidence import holm
 from cereval.stats.increments import Outlook
+from cereval.stats.rounding import within
 
 Floats = NDArray[np.float64]
 
@@ -149,7 +150,7 @@ class ManyTasks(Active):
 
     def _wanted_by_macro(self) -> float:
         eps = self.aims.macro
-        if eps is None or self.interval.half_width <= eps:
+        if eps is None or within(self.interval.half_width, eps):
             return 0.0
         prospect = self.tally.prospect()
         calls = max(self._information_needed(prospect, eps) - self.clock.total, 0.0) * prospect.variance

@@ -24,6 +24,7 @@ from cereval.pictures import Part
 from cereval.records import Certified, Draw, Interval, Rows, Scored, Stopped, Table
 from cereval.sessions.base import MethodSession, check_engine, fresh_seed, rejection, tell, whole
 from cereval.sessions.replay import checked_scores, drive
+from cereval.stats.rounding import within
 from cereval.text import interval, percent, plus_minus
 from cereval.version import ENGINE
 
@@ -134,7 +135,7 @@ class VersionSession(MethodSession):
     def as_version(self, number: int, items: int, evaluated: int) -> Version:
         interval, estimate = self.interval, self.estimate
         reach = max(estimate - interval.lower, interval.upper - estimate)
-        if interval.half_width <= self.goal.eps:
+        if within(interval.half_width, self.goal.eps):
             reach = min(reach, self.goal.eps)
         return Version(
             version=number,

@@ -16,6 +16,7 @@ from cereval.methods.base import Setting, Target
 from cereval.methods.registry import build_method
 from cereval.records import Draw, Result
 from cereval.sessions.base import MethodSession, check_engine, rejection, whole
+from cereval.stats.rounding import within
 from cereval.stats.shift import Shift, shift_of
 from cereval.version import ENGINE
 
@@ -148,7 +149,7 @@ class Session(MethodSession):
         rounding."""
         interval = self.interval
         reach = max(self.estimate - interval.lower, interval.upper - self.estimate)
-        if isinstance(self._goal, Estimate) and interval.half_width <= self._goal.eps:
+        if isinstance(self._goal, Estimate) and within(interval.half_width, self._goal.eps):
             return min(reach, self._goal.eps)
         return reach
 

@@ -36,6 +36,16 @@ def range_slack(terms: int, left: float) -> float:
     return max(RANGE_SLACK, 2 * terms * UNIT / left)
 
 
+def within(width: float, eps: float) -> bool:
+    """Whether a width is at most eps, up to rounding: limits lie on grids that eps is a multiple of, and whether their
+    difference is eps or its neighbour among the floats must not depend on the processor.
+
+    >>> within(0.3 - 0.1, 0.2), within(0.1 + 0.2, 0.3), within(0.3001, 0.3)
+    (True, True, False)
+    """
+    return width <= (1 + RANGE_SLACK) * eps
+
+
 class RunningSum:
     """A sum to the last digit that grows: what `fsum` gives for all terms, without going through them again.
 

@@ -14,7 +14,7 @@ from cereval.errors import StoreError, Unreachable
 
 AWAY = (
     "starting up|shutting down|recovery mode|terminating connection|server closed|consuming input failed|"
-    "connection|could not translate|failed to resolve"
+    "connection|could not translate|failed to resolve|pipeline mode"
 )
 """What is said of a server that is not there now: it may be back in a moment."""
 

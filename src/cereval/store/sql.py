@@ -257,7 +257,8 @@ class SqlStore:
         with self.writing() as connection:
             connection.execute(delete(table).where(here))
             made = _NEW[connection.dialect.name](table).on_conflict_do_nothing()
-            connection.execute(made, [{"data_hash": data_hash, "item": ELSEWHERE, "content": _json(source)}])
+            row = {"data_hash": data_hash, "item": ELSEWHERE, "content": _json(source), "content_key": ""}
+            connection.execute(made, [row])
 
     def source(self, data_hash: str) -> Mapping[str, Any] | None:
         table = schema.items

@@ -36,6 +36,7 @@ from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE
 from cereval.stats.betting import ROUNDING
 from cereval.stats.grown import LEAST_COLUMNS, MOST_PAIRS, SLACK, SPOILT, Allocation
 from cereval.stats.information import LARGEST_SQUARE
+from cereval.stats.rounding import within
 
 Cells = tuple[Floats, Floats, Floats]
 """Low ends, high ends and log-wealth of cells of values."""
@@ -129,7 +130,7 @@ def _concluded(
     interval = logical if lower > upper + SLACK else Interval(lower, upper)
     guess = (left.size * left.estimate + new * _mean(left, new, seen, clock)) / size
     near, far = interval.lower, interval.upper
-    if far - near <= 2 * eps:
+    if within(far - near, 2 * eps):
         near, far = max(near, interval.upper - eps), min(far, interval.lower + eps)
     estimate = min(max(guess, near), max(far, near))
     ends = (interval.lower, interval.upper), (1 - interval.upper, 1 - interval.lower)

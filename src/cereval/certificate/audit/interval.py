@@ -205,7 +205,7 @@ class SlowTable:
         finest = self._step(mean, self.tuning.finest) * (1 + ALIKE)
         while not self.marked and self.widest > finest:
             interval = self.interval
-            if FINER * (interval.upper - interval.lower) >= CELLS * self.widest:
+            if FINER * (interval.upper - interval.lower) >= (1 - ALIKE) * CELLS * self.widest:
                 return
             self._refine(max(finest, self.widest / FINER))
 

@@ -17,6 +17,7 @@ from cereval.plan import Plan
 from cereval.records import Draw, Result, Scored
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.mean import Session
+from cereval.stats.rounding import within
 
 
 class MeanAudit(Audit):
@@ -70,7 +71,7 @@ def _moved(mean: float, session: Session) -> float:
     result, eps = session.result(), session.goal.aim(None).eps
     assert isinstance(result, Result)
     low, high = result.lower, result.upper
-    if eps is not None and high - low <= 2 * eps:
+    if eps is not None and within(high - low, 2 * eps):
         low, high = max(low, result.upper - eps), min(high, result.lower + eps)
     return min(max(mean, low), max(high, low))
 
