@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from multiprocessing import get_context
-from typing import TypeVar
-
-import numpy as np
+from typing import Any, TypeVar
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
@@ -50,20 +50,48 @@ PLAIN = Kernel("Haswell", plain=True)
 EVERY = (*(Kernel(core, threads) for threads in (1, 2) for core in CORES), PLAIN)
 
 
+TRAVELLED = (*(Kernel(core) for core in CORES), PLAIN)
+"""The machines that runs travel between, in turn."""
+
+
+def take_turns(seed: int) -> tuple[Kernel, Kernel, Kernel]:
+    """Choose the machines that begin, go on and check; those that begin have two threads, the others one.
+
+    >>> [kernel.name for kernel in take_turns(3)]
+    ['Haswell without SIMD x1', 'SkylakeX x1', 'Haswell x1']
+    >>> take_turns(1)[0].name
+    'Haswell x2'
+    """
+    first, second, third = (TRAVELLED[(seed + place) % len(TRAVELLED)] for place in range(3))
+    return (first if first.plain else Kernel(first.core, 2)), second, third
+
+
 def vector_features() -> list[str]:
     """List the features of this processor that numpy uses and can do without."""
-    from numpy._core import _multiarray_umath as built
-
+    built: Any = import_module("numpy._core._multiarray_umath")
     return [name for name in built.__cpu_dispatch__ if built.__cpu_features__[name]]
 
 
 def describe_kernel(_: object = None) -> str:
     """Name the code that this process has loaded: for the reader to see that kernels do differ."""
-    from threadpoolctl import threadpool_info
-
-    np.ones((2, 2)) @ np.ones((2, 2))
-    blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    if find_spec("threadpoolctl") is None:
+        return "threadpoolctl is not installed: not checked"
+    loaded = import_module("threadpoolctl").threadpool_info()
+    blas = [one for one in loaded if one["user_api"] == "blas"]
     return ", ".join(sorted({f"{one['architecture']}, {one['num_threads']} threads" for one in blas}))
+
+
+def load_everything() -> None:
+    """Import what most commands need: it is there in every fork of this process."""
+    for name in (
+        "numpy",
+        "scipy.special",
+        "scipy.sparse",
+        "cereval.cli.main",
+        "cereval.api",
+        "cereval.report.page",
+    ):
+        import_module(name)
 
 
 @contextmanager
@@ -91,7 +119,7 @@ class Machines:
         for kernel in self.kernels:
             worker = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
             with set_environment(kernel):
-                worker.submit(describe_kernel).result()
+                worker.submit(load_everything).result()
             self._workers[kernel] = worker
         return self
 

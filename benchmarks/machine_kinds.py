@@ -291,19 +291,6 @@ def _use_growing(target: str) -> Kind:
     return use
 
 
-def use_cells(seed: int) -> Evaluation:
-    data, column = bank(), seed % 12
-    session = Session(
-        len(data.texts),
-        goal=Estimate(0.04),
-        history=data.leave_out(column, (column + 1) % 12, (column + 2) % 12),
-        groups=data.categories,
-        cells=True,
-        seed=seed,
-    )
-    return Evaluation(session, data.scores[:, column])
-
-
 def _use_method(method: str) -> Kind:
     def use(seed: int) -> Evaluation:
         positions, chances = simulate(seed, 2000, 1, 6)
@@ -415,7 +402,6 @@ KINDS: dict[str, Kind] = {
     "disjoint-past": use_disjoint_past,
     "all-right": use_all_right,
     "few-items": use_few_items,
-    "cells": use_cells,
     "partition": _use_method("partition"),
     **{name: _use_method(name) for name in ("uniform", "static", "seq", "cer-eval", "oracle", "hedged")},
 }

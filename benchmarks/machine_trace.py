@@ -30,7 +30,9 @@ from cereval.records import Draw
 
 Floats = NDArray[np.float64]
 
-ENGINE = tuple(str(Path(cereval.__file__).parent / name) for name in ("items", "methods", "stats", "sessions"))
+ENGINE = tuple(
+    str(Path(cereval.__file__).parent / name) for name in ("items", "methods", "stats", "sessions")
+)
 SUMS = 3
 LARGEST_TUPLE = 64
 SMALLEST = 1e-5
@@ -143,11 +145,12 @@ def _digest_all(values: Mapping[str, Any]) -> Iterator[tuple[str, Digest]]:
 def _digest(values: Floats) -> Digest:
     finite = np.where(np.isfinite(values), values, 7.0)
     flat = finite.reshape(-1)
-    sums = tuple(float(_add_up(flat * signs)) for signs in _signs(len(flat)))
+    sums = tuple(_add_up(flat * signs) for signs in _signs(len(flat)))
     turned: tuple[float, ...] = ()
     if finite.ndim == 2 and min(finite.shape) > 1:
         rows = _signs(len(finite))
-        turned = tuple(float(_add_up((finite @ (finite.T @ row)) * other)) for row, other in zip(rows, rows[::-1], strict=True))
+        squared = [finite @ (finite.T @ row) for row in rows]
+        turned = tuple(_add_up(one * row) for one, row in zip(squared, rows[::-1], strict=True))
     return Digest(values.shape, float(np.abs(flat).max()), sums, turned)
 
 
@@ -207,9 +210,13 @@ def _apart(one: Digest, other: Digest | None, *, turned: bool = False) -> float:
 
 def find_new_paths(one: Trace, other: Trace) -> list[tuple[int, str, int, int]]:
     """List where a function was called more often on one machine: the draws so far, its name, and both counts."""
-    counts = [Counter((draw, name) for draw, name, _ in (call.key for call in each.calls)) for each in (one, other)]
+    counts = [
+        Counter((draw, name) for draw, name, _ in (call.key for call in each.calls)) for each in (one, other)
+    ]
     seen = dict.fromkeys(call.key[:2] for each in (one, other) for call in each.calls)
-    return [(*place, counts[0][place], counts[1][place]) for place in seen if counts[0][place] != counts[1][place]]
+    return [
+        (*place, counts[0][place], counts[1][place]) for place in seen if counts[0][place] != counts[1][place]
+    ]
 
 
 def first_draw_apart(one: Trace, other: Trace, tolerance: float) -> str | None:
@@ -228,7 +235,8 @@ def tell_story(one: Trace, other: Trace, tolerance: float) -> Iterator[str]:
 
     Then the functions that amplified most, and where one machine took another path.
     """
-    yield first_draw_apart(one, other, tolerance) or f"{len(one.draws)} draws: no draw differs by more than {tolerance:g}"
+    draw = first_draw_apart(one, other, tolerance)
+    yield draw or f"{len(one.draws)} draws: no draw differs by more than {tolerance:g}"
     differences = compare_traces(one, other)
     largest = 1e-15
     yield "how the difference grew (draws so far, function, given, returned, with columns turned alike):"

@@ -1,27 +1,58 @@
 """One seed, one answer on every machine; and runs that travel from one machine to another.
 
-    python -m benchmarks.machines --seeds 5
-    python -m benchmarks.machines --seeds 50 --out benchmarks/results/machines-YYYY-MM-DD.md
-    python -m benchmarks.machines --only answers --kind tasks --kind compare
-    python -m benchmarks.machines --diagnose tasks --seed 3 --kernels Haswell,SkylakeX
+\b
+python -m benchmarks.machines
+python -m benchmarks.machines --table travel --seeds 20 --out benchmarks/results/machines-YYYY-MM-DD.md
+python -m benchmarks.machines --table answers --seeds 50 --only tasks --only compare
+python -m benchmarks.machines --diagnose tasks --seed 3 --kernels Haswell,SkylakeX
 
-This machine plays others (`benchmarks.machine_kernels`).
+This machine plays others: every process is told by environment variables which kernels of OpenBLAS and numpy to use.
+Exit code 0: all answers are the same, and all runs arrived.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
 import click
 
-from benchmarks.machine_kernels import CORES, EVERY, PLAIN, Kernel, Machines, describe_kernel
+from benchmarks.machine_kernels import EVERY, TRAVELLED, Kernel, Machines, describe_kernel
 from benchmarks.machine_kinds import KINDS, Answer, evaluate
+from benchmarks.machine_places import (
+    RECORDED,
+    STATES,
+    Plain,
+    has_inspect,
+    has_ray,
+    send_fleet,
+    send_inspect,
+    send_recorded,
+    send_state,
+)
 from benchmarks.machine_trace import tell_story, trace
+from benchmarks.machine_travel import (
+    JOURNEYS,
+    Arrival,
+    Databases,
+    Files,
+    OpenStore,
+    Traveller,
+    temporary_folder,
+)
+from benchmarks.postgres import cluster, server_binaries
 from benchmarks.tables import markdown, publish
+
+TITLES = {"answers": "One seed, one answer", "travel": "Runs that travel"}
+LONGEST_ERROR = 200
 
 TOLERANCE = 1e-6
 """What estimates may differ by."""
@@ -99,12 +130,12 @@ def answers_row(kind: str, agreements: Sequence[Agreement]) -> list[object]:
     ]
 
 
-def compare_everywhere(kinds: Sequence[str], seeds: int, kernels: Sequence[Kernel]) -> tuple[str, bool]:
-    """Make the table "one seed, one answer", and say whether all is the same."""
+def compare_everywhere(only: Sequence[str], seeds: int) -> tuple[str, bool]:
+    """Make the table of answers, and say whether all are the same."""
     rows, good = [], True
-    with Machines(kernels) as machines:
-        names = [f"{one.name} ({machines.ask(one, describe_kernel, None)})" for one in kernels]
-        for kind in kinds:
+    with Machines(EVERY) as machines:
+        names = [f"{one.name} ({machines.ask(one, describe_kernel, None)})" for one in EVERY]
+        for kind in [kind for kind in KINDS if not only or kind in only]:
             began = monotonic()
             agreements = compare_kind(machines, kind, range(1, seeds + 1))
             rows.append(answers_row(kind, agreements))
@@ -141,19 +172,131 @@ def diagnose(kind: str, seed: int, kernels: Sequence[Kernel], draws: int) -> Non
         click.echo(line)
 
 
+# -- travel -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """A row of the table: what travels, where it is kept, and how a seed is sent."""
+
+    name: str
+    place: str
+    send: Callable[[int], list[Arrival]]
+    together: bool = True
+    """Whether several seeds can be on their way at a time."""
+
+
+def send_one(send: Callable[[str, int], Arrival], name: str, seed: int) -> list[Arrival]:
+    return [send(name, seed)]
+
+
+def plan_trips(machines: Machines, folder: Path, stack: ExitStack) -> Iterator[Trip]:
+    """List all trips that are possible here; what is missing is said."""
+    kernel = machines.kernels[0]
+    files = Files(machines, kernel, folder)
+    by_file = Traveller(machines, files)
+    for name in JOURNEYS:
+        yield Trip(name, "SQLite", partial(send_one, by_file.travel, name))
+    for name in RECORDED:
+        yield Trip(name, "recorded", partial(send_one, partial(send_recorded, machines), name))
+    for name in STATES:
+        yield Trip(name, "Session.state", partial(send_one, partial(send_state, machines), name))
+    stores: OpenStore = Plain(files)
+    binaries = server_binaries()
+    if binaries is None:
+        click.echo("no PostgreSQL server is installed (pg_ctl not found): left out", err=True)
+    else:
+        stores = Databases(machines, kernel, files, stack.enter_context(cluster(binaries)))
+        by_server, names = Traveller(machines, stores), list(JOURNEYS)
+        yield Trip(
+            "all kinds in turn",
+            "PostgreSQL",
+            lambda seed: [by_server.travel(names[seed % len(names)], seed)],
+        )
+    place = "SQLite" if binaries is None else "PostgreSQL"
+    yield Trip("fleet", place, lambda seed: send_fleet(stores, seed), together=False)
+    if has_ray():
+        yield Trip("fleet on Ray", place, lambda seed: send_fleet(stores, seed, "ray"), together=False)
+    else:
+        click.echo("Ray is not installed (pip install ray): left out", err=True)
+    if has_inspect():
+        yield Trip("Inspect", "its log", lambda seed: [send_inspect(seed)])
+    else:
+        click.echo("Inspect is not installed (pip install inspect_ai): left out", err=True)
+
+
+def send_all(trip: Trip, seeds: range) -> list[Arrival]:
+    """Send every seed, as many at a time as there are cores."""
+    with ThreadPoolExecutor((os.cpu_count() or 1) if trip.together else 1) as hands:
+        return [arrival for arrivals in hands.map(trip.send, seeds) for arrival in arrivals]
+
+
+def travel_row(trip: Trip, arrivals: Sequence[Arrival]) -> list[object]:
+    def good(*stages: str) -> int:
+        return sum(not any(stage in one.failures for stage in stages) for one in arrivals)
+
+    ways = Counter(one.interrupted or "not" for one in arrivals)
+    first = next((f"{stage}: {text}" for one in arrivals for stage, text in one.failures.items()), "")
+    return [
+        trip.name,
+        trip.place,
+        len(arrivals),
+        ", ".join(f"{count} {way}" for way, count in sorted(ways.items())),
+        good("begin", "resume"),
+        good("begin", "resume", "verify"),
+        good("begin", "resume", "report", "show", "export", "resume again"),
+        first[:LONGEST_ERROR].replace("|", "/"),
+    ]
+
+
+def travel_everywhere(only: Sequence[str], seeds: int) -> tuple[str, bool]:
+    """Make the table of runs that travel, and say whether all of them arrived."""
+    rows, good = [], True
+    with Machines(EVERY) as machines, temporary_folder() as folder, ExitStack() as stack:
+        for trip in plan_trips(machines, folder, stack):
+            if only and trip.name not in only:
+                continue
+            began = monotonic()
+            arrivals = send_all(trip, range(1, seeds + 1))
+            rows.append(travel_row(trip, arrivals))
+            good &= not any(one.failures for one in arrivals)
+            click.echo(f"{rows[-1]} {monotonic() - began:.0f} s", err=True)
+    header = ("what", "kept in", "runs", "interrupted", "resumed", "valid", "read elsewhere", "first error")
+    text = (
+        f"Begun on one machine with two threads, interrupted, resumed on a second with one, verified and read (report, "
+        f"show, export, resume again) on a third; {len(TRAVELLED)} machines in turn, {seeds} seeds.\n\n"
+    )
+    return text + markdown(header, rows), good
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+NAMES = sorted(
+    {*KINDS, *JOURNEYS, *RECORDED, *STATES, "all kinds in turn", "fleet", "fleet on Ray", "Inspect"}
+)
+TABLES = ("answers", "travel")
+ONLY = "Only this row of a table, by its name; may be repeated."
+PART = "Show where two kernels part: a kind of the table of answers."
+
+
 @click.command(help=__doc__)
-@click.option("--seeds", default=5, show_default=True, help="Seeds for each kind.")
-@click.option("--only", type=click.Choice(["answers", "travel"]), multiple=True, help="One of the two tables.")
-@click.option("--kind", "kinds", type=click.Choice(list(KINDS)), multiple=True, help="Kinds; default all.")
+@click.option("--table", "tables", type=click.Choice(TABLES), multiple=True, help="Only this table.")
+@click.option("--only", type=click.Choice(NAMES), metavar="NAME", multiple=True, help=ONLY)
+@click.option("--seeds", default=3, show_default=True, help="Seeds for each kind.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the tables to this file.")
-@click.option("--diagnose", "suspect", type=click.Choice(list(KINDS)), help="Show where two kernels part.")
-@click.option("--seed", default=1, help="Seed for --diagnose.")
-@click.option("--kernels", default="Haswell,SkylakeX", help="The two kernels for --diagnose: CORE[:THREADS|:plain].")
+@click.option("--diagnose", "suspect", type=click.Choice(list(KINDS)), metavar="KIND", help=PART)
+@click.option("--seed", default=1, show_default=True, help="The seed for --diagnose.")
+@click.option(
+    "--kernels",
+    default="Haswell,SkylakeX",
+    show_default=True,
+    help="The two kernels for --diagnose: CORE, CORE:THREADS or CORE:plain.",
+)
 @click.option("--draws", default=10_000, help="Draws to follow for --diagnose.")
 def main(
-    seeds: int,
+    tables: tuple[str, ...],
     only: tuple[str, ...],
-    kinds: tuple[str, ...],
+    seeds: int,
     out: Path | None,
     suspect: str | None,
     seed: int,
@@ -163,8 +306,13 @@ def main(
     if suspect is not None:
         diagnose(suspect, seed, [parse_kernel(text) for text in kernels.split(",")], draws)
         return
-    text, good = compare_everywhere(kinds or tuple(KINDS), seeds, EVERY)
-    publish("The same on every machine", "benchmarks.machines", text, out)
+    texts, good = [], True
+    for table in tables or TABLES:
+        make = compare_everywhere if table == "answers" else travel_everywhere
+        text, fine = make(only, seeds)
+        texts.append(f"## {TITLES[table]}\n\n{text}\n")
+        good &= fine
+    publish("The same on every machine", "benchmarks.machines", "\n".join(texts), out)
     sys.exit(0 if good else 1)
 
 
