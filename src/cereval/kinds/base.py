@@ -53,8 +53,6 @@ class Kind(ABC):
     """`module:function` that adds to the page of the frame (`cereval.report`)."""
     learns: ClassVar[bool] = True
     """Whether categories and earlier runs may steer the draws."""
-    teaches: ClassVar[bool] = True
-    """Whether the scores of its runs are those of one model, so that later runs may learn from them."""
     goal_may_change: ClassVar[bool] = False
     crowds: ClassVar[bool] = False
     """Whether items of large pools that are alike share a forecast (`items.cells`)."""
