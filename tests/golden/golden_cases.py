@@ -205,25 +205,3 @@ GROWING: dict[str, list[str]] = {
 }
 
 CASES = {**estimates(), **ESTIMATES, **COMPARISONS, **RANKINGS, **TASKS, **GROWING}
-
-
-def replays() -> dict[str, str]:
-    """Every method with both goals, from recorded scores; `partition` is only to be had in Python."""
-    found = {}
-    for method in (*METHODS, "cer-eval"):
-        plain = f"replay scores.csv --model green {ITEMS} --method {method}"
-        found[f"{method}-estimate"] = f"{plain} --eps {METHODS.get(method, 0.15)}"
-        found[f"{method}-threshold"] = f"{plain} --at-least 0.5"
-    for method in ("auto", "active"):
-        line = f"replay scores.csv --model red {ITEMS} --method {method} --history others --eps 0.08 --seed 2"
-        found[f"{method}-history"] = line
-    found["auto-population"] = "replay scores.csv --model grey --eps 0.1 --target population"
-    found["auto-expected"] = f"replay scores.csv --model grey --eps 0.1 --target expected {ITEMS}"
-    found["auto-mix"] = (
-        f"replay scores.csv --model grey --eps 0.1 {ITEMS} --mix sums=2,gains=1,totals=1,counts=1"
-    )
-    found["auto-budget"] = "replay scores.csv --model blue --eps 0.05 --budget 40"
-    return found
-
-
-REPLAYS = replays()
