@@ -25,7 +25,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.parallel import CORES, ON, run_all
+from benchmarks.parallel import CORES, run_all
 from benchmarks.past_tables import side_information, varying_models
 from benchmarks.side_information import ALPACA, DATA, GPT4O, JUDGED, MATH, MMLU
 from benchmarks.tables import markdown, publish
@@ -215,7 +215,6 @@ def row(label: str, eps: float, found: list[Found]) -> list[object]:
 
 
 @click.command(help=__doc__)
-@ON
 @click.option("--every", default=1, show_default=True, help="Take every so many of AlpacaEval's models.")
 @click.option("--seeds", default=8, show_default=True, help="Of MMLU; four times as many of MATH.")
 @click.option("--cores", default=CORES, show_default=True)
