@@ -19,7 +19,7 @@ from cereval.datasets.read import read_dataset
 from cereval.scorers.build import build_scorer
 
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-NAMED_IN_THE_QUESTION = {"even or odd", "comparison", "copying a word", "kinds of things"}
+ANSWER_IN_QUESTION = {"even or odd", "comparison", "copying a word", "kinds of things"}
 FINGERPRINT = "faff0d47bfbdcb12"
 
 
@@ -65,7 +65,7 @@ def test_repeating_the_question_is_no_answer(bank: DataSet) -> None:
     assert not [
         item
         for item, score in zip(bank.items, found, strict=True)
-        if score and item.category not in NAMED_IN_THE_QUESTION
+        if score and item.category not in ANSWER_IN_QUESTION
     ]
 
 
