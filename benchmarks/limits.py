@@ -104,8 +104,8 @@ class Recorded(Active):
 
 def chance_of(tally: Tally, scores: Floats) -> Chance:
     """The distribution of the tally's next increment."""
-    left = np.flatnonzero(tally.left & (tally.item_weights > 0))
-    weights, shares, mean = tally.item_weights[left], tally.shares[left], tally.outlook.mean[left]
+    left = np.flatnonzero(tally.left & (tally.outlook.weights > 0))
+    weights, shares, mean = tally.outlook.weights[left], tally.shares[left], tally.outlook.mean[left]
     chances = weights / weights.sum()
     prospect, truth = tally.prospect(), float(tally.shares @ scores)
     values = tally.seen_low + shares @ mean - truth + (scores[left] - mean) * shares / chances

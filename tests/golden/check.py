@@ -8,13 +8,14 @@ Every certificate is valid; every unfinished run has a page, goes on, and ends w
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.golden.lines import HOME, asking, called, folder_with_data, read, seeded
+from tests.golden.lines import HOME, asking, called, folder_with_data, read
 from tests.golden.make import MACHINES, STORE, UNFINISHED
 
 
@@ -54,15 +55,31 @@ def unfinished_runs(made: Path) -> dict[str, str]:
 def go_on(run: str, line: str) -> list[str]:
     """Show a run's page, go on with it, and verify what that leads to; return what is wrong."""
     page = called("report", run, "-o", "page.html")
+    (before,) = (one["calls"] for one in called("runs").facts if one["run_id"] == run)
     # The store was made elsewhere: what it names must be confirmed here.
-    later = called(*asking(seeded(line).replace("RUN", run)), "-o", "later.json", "--trust")
+    later = called(*asking(line.replace("RUN", run)), "-o", "later.json", "--trust")
     if page.code or later.facts is None:
         return [f"report: {page.errors}; going on: {later.errors}"]
+    if later.facts["run_id"] != run or later.facts["calls"] <= before:
+        return [f"it did not go on: {later.facts}"]
     told = called("verify", "later.json").facts
     return [] if told["valid"] else told["reasons"]
 
 
+def check_kernel() -> None:
+    """Refuse to check where the environment asks for a kernel that OpenBLAS has not loaded."""
+    import numpy as np  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    loaded = [one["architecture"] for one in threadpool_info() if one["user_api"] == "blas"]
+    wanted = os.environ.get("OPENBLAS_CORETYPE")
+    print(f"computing as {' and '.join(loaded)} do")
+    if wanted is not None and wanted not in [*loaded, *(["Prescott"] if "Katmai" in loaded else [])]:
+        raise SystemExit(f"OPENBLAS_CORETYPE={wanted} has no effect here: {loaded} are loaded")
+
+
 def main() -> None:
+    check_kernel()
     wrong = [
         reason
         for machine in MACHINES

@@ -57,9 +57,12 @@ UNFINISHED: Mapping[str, tuple[str, str]] = {
     "tasks": (f"tasks {ASK} --eps 0.05 --each-eps 0.2 --max-calls 40", "resume RUN --max-calls 115"),
     "rank": (
         "rank questions.jsonl --model scripted/0.7 --model scripted/0.6 --tie 0.05 --max-calls 40",
-        "rank questions.jsonl --model scripted/0.7 --model scripted/0.6 --tie 0.05 --max-calls 240",
+        "resume RUN --max-calls 240",
     ),
-    "growing": ("extend north.jsonl --model scripted/0.7 --eps 0.12", "extend RUN --data questions.jsonl"),
+    "growing": (
+        "extend north.jsonl --model scripted/0.7 --eps 0.12 --max-calls 20",
+        "resume RUN --max-calls 60",
+    ),
     "killed": ("run questions.jsonl --model python:golden_models:slow --eps 0.08", "resume RUN"),
 }
 """Name -> the command that begins a run, which a budget or a kill ends, and the one that goes on with it."""
