@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from math import isclose
+from math import ceil, floor, isclose
 from typing import Any, Literal
 
 from cereval.certificate.audit.base import Audit
@@ -26,6 +26,9 @@ from cereval.sessions.log import Change, Log
 from cereval.version import ENGINE, __version__
 
 ROUNDING = 1e-9
+"""By how much sums in another order may differ, and limits cross."""
+PRINTED = (1e4, 1e5, 1e6)
+"""Results are printed to so many parts: percentages with two to four decimals."""
 OURS = "cereval-"
 OPTIONAL = frozenset({"provenance"})
 """Fields of a run that recorded scores do not have."""
@@ -364,7 +367,8 @@ def _told(entry: Mapping[str, Any]) -> str:
 def equal(name: str, stated: Any, found: Any) -> None:
     """Refuse what is stated where it is not what was recomputed; floats may differ in their last digits."""
     alike = close(stated, found) if isinstance(found, float) else stated == found
-    if not alike or isinstance(stated, bool) != isinstance(found, bool):
+    whole = isinstance(found, int) and type(stated) is not type(found)
+    if not alike or whole or isinstance(stated, bool) != isinstance(found, bool):
         raise WrongError(f"{name} is {shown(stated)}, recomputed {shown(found)}")
 
 
@@ -389,15 +393,16 @@ def is_number(value: Any) -> bool:
 
 
 def close(stated: Any, found: float) -> bool:
-    """Tell whether a number is the same as on another machine: to nine digits, or to six where no printed digit
-    differs, so that no tolerance hides an edit.
+    """Tell whether a number is the same as on another machine: up to rounding, or to 1e-6 where it is printed alike,
+    rounded down, up or to the nearest, so that no tolerance hides an edit.
 
-    >>> close(0.25, 0.25 + 1e-10), close(0.2500004, 0.2500001), close(0.2500004, 0.2500006), close(0.25, 0.26)
+    >>> close(0.25, 0.25 + 1e-10), close(0.2500004, 0.2500001), close(0.25, 0.25 - 4.9e-7), close(0.25, 0.26)
     (True, True, False, False)
     """
     if not is_number(stated):
         return False
-    same_digits = f"{stated:.6f}" == f"{found:.6f}"
-    return isclose(stated, found, rel_tol=ROUNDING, abs_tol=ROUNDING) or (
-        same_digits and isclose(stated, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    if isclose(stated, found, rel_tol=ROUNDING, abs_tol=ROUNDING):
+        return True
+    return isclose(stated, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE) and all(
+        way(scale * stated) == way(scale * found) for scale in PRINTED for way in (floor, ceil, round)
     )

@@ -102,7 +102,7 @@ def draw_with_replacement(
             fits = (near <= ends[drawn] + slack) & (near >= ends[drawn] - weights[drawn] - slack)
             _check_items(log, np.where(fits, drawn, items[: len(drawn)]))
         items[: len(drawn)] = drawn
-    return items.astype(np.int64), as_logged(weights[items] / ends[-1], log)
+    return items.astype(np.int64), as_logged(weights[items] / weights.sum(), log)
 
 
 def as_logged(chances: Floats, log: Sequence[Draw]) -> Floats:

@@ -153,6 +153,11 @@ def _voice(part: Plan, name: str, store: Store, spending: Spending) -> Voice:
         spending.add(answer.cost_usd, failed=answer.failure is not None)
     stored = {draw.index: draw for draw in _stored(part, store)}
     results = {answer.draw: answer.score for answer in answers}
+    if lost := sorted(results.keys() - stored.keys()):
+        raise StoreError(
+            f"run {part.run_id} is damaged, or was changed by hand: answer {lost[0]} has no draw; restore a copy, or "
+            "start a new run with another --seed"
+        )
     answered = any(score is not None for score in results.values())
     kept = {answer.draw: answer.kept for answer in answers if answer.kept}
     return Voice(part.run_id, name, stored, results, answered, kept=kept)

@@ -377,7 +377,12 @@ class Growing:
 
     def _retell(self, version: Mapping[str, Any]) -> None:
         """Tell the last version what a state says of it."""
-        self.last.follow({place: Draw(place, item, 0.0) for place, item in enumerate(version["items"])})
+        items = version["items"]
+        if len(items) != len(version["scores"]):
+            raise InvalidInput("state", "an item for each score", f"{len(items)} items")
+        self.last.follow(
+            {place: Draw(place, whole("item", item, 0), 0.0) for place, item in enumerate(items)}
+        )
         for score in version["scores"]:
             (draw,) = self.ask(1)
             tell(self.last, draw, (score,))

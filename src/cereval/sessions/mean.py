@@ -8,14 +8,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cereval.errors import InvalidInput, Misuse
+from cereval.errors import InvalidInput, LogMismatch, Misuse
 from cereval.goals import Estimate, Goal, Threshold, goal_from_spec
 from cereval.goals.estimate import checked_confidence
 from cereval.items.pool import Pool
 from cereval.methods.base import Setting, Target
 from cereval.methods.registry import MOST_FORECAST, build_method
 from cereval.records import Draw, Result
-from cereval.sessions.base import MethodSession, check_engine, rejection, whole
+from cereval.sessions.base import MethodSession, check_engine, rejection, unit_score, whole
 from cereval.stats.rounding import within
 from cereval.stats.shift import Shift, shift_of
 from cereval.version import ENGINE
@@ -226,8 +226,12 @@ class Session(MethodSession):
         )
         if session._fingerprint != state["side_information"]:
             raise InvalidInput("side information", "the arrays that the state was saved with", "other arrays")
-        session.follow({index: Draw(index, *draw) for index, draw in enumerate(state["draws"])})
-        _replay_into(session, state)
+        try:
+            draws = [(whole("item", item, 0), float(chance)) for item, chance in state["draws"]]
+            session.follow({index: Draw(index, *draw) for index, draw in enumerate(draws)})
+            _replay_into(session, state)
+        except (KeyError, TypeError, LogMismatch) as error:
+            raise InvalidInput("state", f"as `state()` wrote it ({error})", "another") from error
         return session
 
 
@@ -246,7 +250,8 @@ def _retell(session: Session, results: Mapping[int, float | None], indices: rang
     for index in indices:
         _redraw(session, index + 1)
         if index in results:
-            session._record(session._draws[index], (results[index],))
+            score = results[index]
+            session._record(session._draws[index], (None if score is None else unit_score(score),))
 
 
 def _redraw(session: Session, drawn: int) -> None:
