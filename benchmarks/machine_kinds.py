@@ -136,6 +136,11 @@ def bank_vectors() -> Any:
 
 
 @cache
+def alike_vectors() -> Any:
+    return embedded([f"alpha{item % 60} beta{item % 60}" for item in range(1800)], 1800)
+
+
+@cache
 def recorded(folder: str) -> Benchmark:
     return load(Path(DATA) / folder)
 
@@ -308,10 +313,9 @@ def _use_method(method: str) -> Kind:
 
 def use_alike_texts(seed: int) -> Evaluation:
     """Sixty topics of equal size, each with two words of its own: all axes of the texts are equally strong."""
-    topics = [item % 60 for item in range(1800)]
-    texts = [f"alpha{topic} beta{topic}" for topic in topics]
+    topics = np.arange(1800) % 60
     chances = np.random.default_rng([seed, 20_255]).uniform(size=60)[topics]
-    session = Session(1800, goal=Estimate(0.05), texts=texts, seed=seed)
+    session = Session(1800, goal=Estimate(0.05), embeddings=alike_vectors(), seed=seed)
     return Evaluation(session, throw(seed, chances))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.machine_kernels import VARIABLES, Kernel, Machines, take_turns
+from benchmarks.machine_kernels import TRAVELLED, VARIABLES, Kernel, Machines, take_turns
 from benchmarks.machine_kinds import KINDS, Answer, Evaluation, read_answer
 from benchmarks.machine_travel import (
     ANSWERED,
@@ -274,7 +275,8 @@ from inspect_ai.solver import solver
 def answering(slow):
     async def solve(state, generate):
         await asyncio.sleep(slow)
-        good = random.Random(state.input_text).random() < 0.8
+        ease = random.Random(state.input_text).random()
+        good = ease + random.Random(f"{state.model}: {state.input_text}").random() < 1.3
         state.output = ModelOutput.from_content("none", "yes" if good else "no")
         return state
 
@@ -295,13 +297,23 @@ def has_inspect() -> bool:
     return find_spec("inspect_ai") is not None
 
 
-def send_inspect(seed: int) -> Arrival:
+def make_past_of_inspect(folder: Path) -> Path:
+    """Evaluate another model with Inspect alone: its log is the history of the evaluations that travel."""
+    (folder / "logs").mkdir(parents=True)
+    (folder / "user.py").write_text(INSPECT_TASK, encoding="utf-8")
+    past = inspect_command("eval", "user.py@quiz", "-T", "slow=0", "--model", "mockllm/past")
+    done = run_process(TRAVELLED[0], past, folder)
+    assert done.code == 0, done.error
+    return folder
+
+
+def send_inspect(past: Path, seed: int) -> Arrival:
     """Kill an evaluation of Inspect on one machine, retry it on a second, verify its log on a third."""
     first, second, third = take_turns(seed)
     arrival = Arrival()
     with temporary_folder() as folder:
-        (folder / "logs").mkdir()
-        (folder / "user.py").write_text(INSPECT_TASK, encoding="utf-8")
+        shutil.copytree(past, folder, dirs_exist_ok=True)
+        before = set((folder / "logs").glob("*.eval"))
         log = kill_inspect(first, folder, seed, samples=10 + (seed * 7) % 30)
         if log is None:
             arrival.failures["begin"] = "no log with samples was written"
@@ -310,7 +322,7 @@ def send_inspect(seed: int) -> Arrival:
         again = inspect_command("eval-retry", str(log.relative_to(folder)), "--max-samples", "64")
         if not arrival.expect("resume", run_process(second, again, folder), 0):
             return arrival
-        found = [one for one in (folder / "logs").glob("*.eval") if one != log]
+        found = [one for one in (folder / "logs").glob("*.eval") if one not in (log, *before)]
         if not found:
             arrival.failures["resume"] = "the retried evaluation has no log of its own"
             return arrival
@@ -325,7 +337,9 @@ def inspect_command(*arguments: str) -> list[str]:
 
 def kill_inspect(kernel: Kernel, folder: Path, seed: int, samples: int) -> Path | None:
     """Begin an evaluation and kill it when so many samples are in its log; return the log."""
-    asked = [part for one in ("task=user.py@quiz", "eps=0.08", f"seed={seed}") for part in ("-T", one)]
+    settings = ("task=user.py@quiz", "eps=0.08", f"seed={seed}", "history=logs")
+    asked = [part for one in settings for part in ("-T", one)]
+    before = set((folder / "logs").glob("*.eval"))
     limits = ["--model", "mockllm/model", "--max-samples", "4", "--log-buffer", "1"]
     process = subprocess.Popen(
         inspect_command("eval", "cereval/certified", *asked, *limits),
@@ -335,17 +349,20 @@ def kill_inspect(kernel: Kernel, folder: Path, seed: int, samples: int) -> Path 
         stderr=subprocess.DEVNULL,
     )
     try:
-        return wait_for_samples(process, folder / "logs", samples)
+        return wait_for_samples(process, folder / "logs", before, samples)
     finally:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def wait_for_samples(process: subprocess.Popen[bytes], folder: Path, count: int) -> Path | None:
+def wait_for_samples(
+    process: subprocess.Popen[bytes], folder: Path, before: set[Path], count: int
+) -> Path | None:
+    """Wait until a new log has so many samples; None where the process ends before."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        for log in folder.glob("*.eval"):
+        for log in set(folder.glob("*.eval")) - before:
             if count_samples(log) >= count:
                 return log
         if process.poll() is not None:

@@ -33,6 +33,7 @@ from benchmarks.machine_places import (
     Plain,
     has_inspect,
     has_ray,
+    make_past_of_inspect,
     send_fleet,
     send_inspect,
     send_recorded,
@@ -220,7 +221,8 @@ def plan_trips(machines: Machines, folder: Path, stack: ExitStack) -> Iterator[T
     else:
         click.echo("Ray is not installed (pip install ray): left out", err=True)
     if has_inspect():
-        yield Trip("Inspect", "its log", lambda seed: [send_inspect(seed)])
+        past = make_past_of_inspect(folder / "inspect")
+        yield Trip("Inspect with history", "its log", lambda seed: [send_inspect(past, seed)])
     else:
         click.echo("Inspect is not installed (pip install inspect_ai): left out", err=True)
 
@@ -235,7 +237,7 @@ def travel_row(trip: Trip, arrivals: Sequence[Arrival]) -> list[object]:
     def good(*stages: str) -> int:
         return sum(not any(stage in one.failures for stage in stages) for one in arrivals)
 
-    ways = Counter(one.interrupted or "not" for one in arrivals)
+    ways = Counter(one.interrupted for one in arrivals if one.interrupted)
     first = next((f"{stage}: {text}" for one in arrivals for stage, text in one.failures.items()), "")
     return [
         trip.name,
@@ -272,7 +274,16 @@ def travel_everywhere(only: Sequence[str], seeds: int) -> tuple[str, bool]:
 # -- the command ------------------------------------------------------------------------------------------------------
 
 NAMES = sorted(
-    {*KINDS, *JOURNEYS, *RECORDED, *STATES, "all kinds in turn", "fleet", "fleet on Ray", "Inspect"}
+    {
+        *KINDS,
+        *JOURNEYS,
+        *RECORDED,
+        *STATES,
+        "all kinds in turn",
+        "fleet",
+        "fleet on Ray",
+        "Inspect with history",
+    }
 )
 TABLES = ("answers", "travel")
 ONLY = "Only this row of a table, by its name; may be repeated."
