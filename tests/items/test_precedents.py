@@ -84,20 +84,12 @@ def test_models_that_were_hardly_asked_change_little() -> None:
     hardly[2:, 40:] = np.nan
 
     def forecast(table: Floats) -> Floats:
-        learnt = precedented(design, table, np.ones(table.shape[1]), None)
+        learnt = precedented(design, table, np.ones(table.shape[1]))
         assert learnt is not None
         return LogisticRidge(learnt).fit(np.array([100, 300]), np.array([0.0, 1.0]))
 
     few, some, every = (forecast(table) for table in (past[:, :40], hardly, past))
     assert np.abs(some - few).mean() < 0.25 * np.abs(every - few).mean()
-
-
-def test_a_row_counts_as_often_as_it_stands_for_items() -> None:
-    table, counts = kindred(40, items=60), np.full(60, 3.0)
-    repeated = history_designs(np.repeat(table, 3, axis=0), precedents=True)[PRECEDENTS]
-    counted = history_designs(table, counts, precedents=True)[PRECEDENTS]
-    turned = np.sign((repeated.columns[::3] * counted.columns).sum(axis=0))
-    np.testing.assert_allclose(repeated.columns[::3], counted.columns * turned, atol=1e-6)
 
 
 @given(

@@ -39,5 +39,21 @@ class Design:
         )
 
 
+GOLDEN = 0.6180339887498949
+"""Multiples of it, less their whole parts, are spread evenly and never repeat."""
+
+
+def tie_breakers(size: int) -> Floats:
+    """Return weights of the items in a search for principal axes: 1 up to a thousandth, and no two alike.
+
+    Where axes are equally strong (texts of two words each, past models that were asked different items), rounding would
+    choose among them, on each processor otherwise. The weights choose, the same way everywhere.
+
+    >>> tie_breakers(3).round(6).tolist()
+    [1.0, 1.000618, 1.000236]
+    """
+    return np.asarray(1.0 + 1e-3 * (GOLDEN * np.arange(size) % 1.0), dtype=np.float64)
+
+
 def intercept(size: int) -> Design:
     return Design.of(np.ones((size, 1)), 0.1)

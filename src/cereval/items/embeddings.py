@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
 from cereval.imports import optional
+from cereval.items.design import tie_breakers
 from cereval.items.term_table import read_terms, term_table, with_pairs
 from cereval.text import did_you_mean
 
@@ -141,7 +142,8 @@ def _truncated_svd(table: Any, dimensions: int) -> NDArray[np.float64]:
     """Return U S of the leading `dimensions` directions; padded with zeros where the table has fewer."""
     rank = min(dimensions, *table.shape)
     width = min(rank + 10, *table.shape)
-    table = table.astype(np.float64)
+    weights = tie_breakers(table.shape[0])[:, None]
+    table = table.astype(np.float64).multiply(weights).tocsr()
     start = np.random.default_rng(0).standard_normal((table.shape[1], width))
     basis = np.linalg.qr(table @ start)[0]
     for _ in range(POWER_STEPS):
@@ -151,7 +153,7 @@ def _truncated_svd(table: Any, dimensions: int) -> NDArray[np.float64]:
     leading = slice(None, -rank - 1, -1)
     # Directions that the table does not have are made of rounding errors alone.
     there = np.where(strengths > NO_STRENGTH * strengths[-1], strengths, 0.0)
-    scores = (basis @ left[:, leading]) * np.sqrt(there[leading])
+    scores = (basis @ left[:, leading]) * np.sqrt(there[leading]) / weights
     return np.pad(scores, ((0, 0), (0, dimensions - rank)))
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.items.design import Design, intercept
-from cereval.items.history import separated, summarise
+from cereval.items.design import GOLDEN, Design, intercept, tie_breakers
+from cereval.items.history import summarise
 from cereval.items.pool import Pool
 from cereval.items.precedents import precedented
 
@@ -19,7 +19,6 @@ NEIGHBOURHOODS = 24
 SAMPLE = 4096
 DECIMALS = 9
 """Of squared distances between items, whose leading principal component has variance 1."""
-GOLDEN = 0.6180339887498949
 PRECEDENTS = "precedents"
 
 
@@ -57,9 +56,9 @@ def embedding_design(embeddings: NDArray[np.float32]) -> Design:
     The length tells apart what no linear function can: a core from its surroundings.
     """
     centred = (embeddings - embeddings.mean(axis=0)).astype(np.float64)
-    values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
+    values, vectors = np.linalg.eigh((centred.T * tie_breakers(len(centred))) @ centred / len(centred))
     scale = np.sqrt(max(float(values[-1]), 1e-30))
-    leading = centred @ vectors[:, ::-1][:, : separated(values[::-1], MAX_DIMENSIONS)] / scale
+    leading = centred @ vectors[:, ::-1][:, :MAX_DIMENSIONS] / scale
     length = np.linalg.norm(centred, axis=1) / scale
     deviation = max(float(length.std()), 1e-6)
     return Design.of(np.column_stack([leading, (length - length.mean()) / deviation]), 1.0)

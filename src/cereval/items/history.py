@@ -19,6 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.items.design import tie_breakers
+
 Floats = NDArray[np.float64]
 
 # Ranks 3 to 12 and 5 to 25 sweeps need the same calls, within 2%, on MMLU, MATH, GSM8K and AlpacaEval.
@@ -31,8 +33,6 @@ COPY = 0.9
 # Columns correlated beyond this are of one family. Of 40 to 120 models on MATH, GSM8K and AlpacaEval 99% of all pairs
 # are below .61; of copies that differ in every fiftieth answer nearly all are above .7.
 FAMILY = 0.6
-# Directions whose strengths differ by less than this share of the largest are equally strong.
-ALIKE = 1e-6
 # Half a success and half a failure per item: finite logits for items that every past model solved, and on
 # MMLU the logit on which a new model's results are closest to linear.
 PSEUDO_COUNT = 0.5
@@ -72,7 +72,7 @@ def summarise(table: Floats) -> Traits:
     centred = np.where(seen, table - means, 0.0)
     # Pairwise, over the items that both models saw: needs no filling in.
     together = seen.astype(np.float64).T @ seen
-    covariance = centred.T @ centred / np.maximum(together, 1.0)
+    covariance = (centred.T * tie_breakers(len(table))) @ centred / np.maximum(together, 1.0)
     votes = _votes(covariance, together, COPY)
     loadings, scores = _principal_components(centred, seen.astype(np.float64), covariance, votes)
     filled = np.clip(means + np.where(seen, centred, scores @ loadings.T), 0.0, 1.0)
@@ -119,7 +119,7 @@ def _start(covariance: Floats, votes: Floats) -> Floats:
     """Return the leading eigenvectors of the covariance in which each set of copies counts once."""
     root = np.sqrt(votes)
     values, vectors = np.linalg.eigh(covariance * np.outer(root, root))
-    rank = separated(values[::-1], MAX_RANK)
+    rank = min(len(votes), MAX_RANK)
     leading = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(0.8 * values[::-1][:rank], 1e-6))
     return np.asarray(leading / root[:, None])
 
@@ -163,23 +163,8 @@ def _relatives(deviations: Floats) -> Floats:
     """Return the columns, or their leading principal axes: all of these would be to a ridge what the columns are."""
     if deviations.shape[1] <= MAX_RELATIVES:
         return deviations
-    values, axes = np.linalg.eigh(deviations.T @ deviations)
-    return np.asarray(deviations @ axes[:, -separated(values[::-1], MAX_RELATIVES) :])
-
-
-def separated(values: Floats, most: int) -> int:
-    """Return how many leading directions to keep, at most so many: never one of two that are equally strong, of which
-    rounding would decide which one comes first.
-
-    values: the strengths, the largest first.
-
-    >>> separated(np.array([3.0, 2.0, 1.0]), 2), separated(np.array([3.0, 2.0, 2.0]), 2)
-    (2, 1)
-    """
-    kept = min(len(values), most)
-    while 1 < kept < len(values) and values[kept - 1] - values[kept] <= ALIKE * values[0]:
-        kept -= 1
-    return kept
+    _, axes = np.linalg.eigh((deviations.T * tie_breakers(len(deviations))) @ deviations)
+    return np.asarray(deviations @ axes[:, -MAX_RELATIVES:])
 
 
 def _axes(loadings: Floats, votes: Floats) -> tuple[Floats, Floats, Floats]:

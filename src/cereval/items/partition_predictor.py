@@ -34,7 +34,7 @@ class PartitionPredictor:
 
     >>> pool = Pool.build(40, embeddings=np.repeat([[0.0], [9.0]], 20, axis=0))
     >>> items, scores = np.arange(0, 40, 2), np.repeat([0.0, 1.0], 10)
-    >>> forecast = PartitionPredictor(pool, seed=1).fit(items, scores, np.ones(20))
+    >>> forecast = PartitionPredictor(pool, seed=0).fit(items, scores, np.ones(20))
     >>> bool(forecast.mean[1] < 0.2 < 0.8 < forecast.mean[39])
     True
     """
