@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import yaml
@@ -297,37 +298,45 @@ def has_inspect() -> bool:
     return find_spec("inspect_ai") is not None
 
 
-def make_past_of_inspect(folder: Path) -> Path:
-    """Evaluate another model with Inspect alone: its log is the history of the evaluations that travel."""
-    (folder / "logs").mkdir(parents=True)
-    (folder / "user.py").write_text(INSPECT_TASK, encoding="utf-8")
-    past = inspect_command("eval", "user.py@quiz", "-T", "slow=0", "--model", "mockllm/past")
-    done = run_process(TRAVELLED[0], past, folder)
-    assert done.code == 0, done.error
-    return folder
+class Inspect:
+    """Evaluations by Inspect, with the log of another model as their history."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._making = folder, Lock()
+
+    def send(self, seed: int) -> Arrival:
+        """Kill an evaluation on one machine, retry it on a second, verify its log on a third."""
+        first, second, third = take_turns(seed)
+        arrival = Arrival()
+        with temporary_folder() as folder:
+            shutil.copytree(self._past(), folder, dirs_exist_ok=True)
+            before = list_logs(folder)
+            log = kill_inspect(first, folder, seed, samples=10 + (seed * 7) % 30)
+            if log is None:
+                arrival.failures["begin"] = "no log with samples was written"
+                return arrival
+            arrival.interrupted = "killed"
+            again = inspect_command("eval-retry", str(log.relative_to(folder)), "--max-samples", "64")
+            if arrival.expect("resume", run_process(second, again, folder), 0):
+                for found in list_logs(folder) - before - {log}:
+                    verified = run_process(third, command("verify", str(found)), folder)
+                    arrival.expect("verify", verified, 0)
+        return arrival
+
+    def _past(self) -> Path:
+        """Evaluate another model with Inspect alone, once."""
+        with self._making:
+            if not self._folder.exists():
+                (self._folder / "logs").mkdir(parents=True)
+                (self._folder / "user.py").write_text(INSPECT_TASK, encoding="utf-8")
+                past = inspect_command("eval", "user.py@quiz", "-T", "slow=0", "--model", "mockllm/past")
+                done = run_process(TRAVELLED[0], past, self._folder)
+                assert done.code == 0, done.error
+        return self._folder
 
 
-def send_inspect(past: Path, seed: int) -> Arrival:
-    """Kill an evaluation of Inspect on one machine, retry it on a second, verify its log on a third."""
-    first, second, third = take_turns(seed)
-    arrival = Arrival()
-    with temporary_folder() as folder:
-        shutil.copytree(past, folder, dirs_exist_ok=True)
-        before = set((folder / "logs").glob("*.eval"))
-        log = kill_inspect(first, folder, seed, samples=10 + (seed * 7) % 30)
-        if log is None:
-            arrival.failures["begin"] = "no log with samples was written"
-            return arrival
-        arrival.interrupted = "killed"
-        again = inspect_command("eval-retry", str(log.relative_to(folder)), "--max-samples", "64")
-        if not arrival.expect("resume", run_process(second, again, folder), 0):
-            return arrival
-        found = [one for one in (folder / "logs").glob("*.eval") if one not in (log, *before)]
-        if not found:
-            arrival.failures["resume"] = "the retried evaluation has no log of its own"
-            return arrival
-        arrival.expect("verify", run_process(third, command("verify", str(found[0])), folder), 0)
-    return arrival
+def list_logs(folder: Path) -> set[Path]:
+    return set((folder / "logs").glob("*.eval"))
 
 
 def inspect_command(*arguments: str) -> list[str]:
@@ -339,7 +348,7 @@ def kill_inspect(kernel: Kernel, folder: Path, seed: int, samples: int) -> Path 
     """Begin an evaluation and kill it when so many samples are in its log; return the log."""
     settings = ("task=user.py@quiz", "eps=0.08", f"seed={seed}", "history=logs")
     asked = [part for one in settings for part in ("-T", one)]
-    before = set((folder / "logs").glob("*.eval"))
+    before = list_logs(folder)
     limits = ["--model", "mockllm/model", "--max-samples", "4", "--log-buffer", "1"]
     process = subprocess.Popen(
         inspect_command("eval", "cereval/certified", *asked, *limits),
@@ -349,7 +358,7 @@ def kill_inspect(kernel: Kernel, folder: Path, seed: int, samples: int) -> Path 
         stderr=subprocess.DEVNULL,
     )
     try:
-        return wait_for_samples(process, folder / "logs", before, samples)
+        return wait_for_samples(process, folder, before, samples)
     finally:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
@@ -362,7 +371,7 @@ def wait_for_samples(
     """Wait until a new log has so many samples; None where the process ends before."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        for log in set(folder.glob("*.eval")) - before:
+        for log in list_logs(folder) - before:
             if count_samples(log) >= count:
                 return log
         if process.poll() is not None:

@@ -12,14 +12,17 @@ import os
 import shutil
 import signal
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from benchmarks.machine_kernels import Kernel, Machines, take_turns
 from benchmarks.machine_kinds import simulate, throw
+from benchmarks.postgres import Cluster
 
 ITEMS, TASKS, MODELS, PAST = 1500, 12, 10, 5
 """The worst case of the issue: 1,500 items, 12 tasks, five past runs. The first models are those evaluated now."""
@@ -270,22 +273,30 @@ def list_runs(ended: Ended) -> list[dict[str, Any]]:
 # -- stores -----------------------------------------------------------------------------------------------------------
 
 
+def fill_store(machines: Machines, folder: Path, store: str) -> None:
+    """Carry out the past runs, on the first machine."""
+    for command in past_commands(store):
+        ended = machines.ask(machines.kernels[0], carry_out, Step(command, folder))
+        assert ended.code == 0, ended.error
+
+
 class Files:
-    """SQLite files with a past, made once for every data set and copied for every journey."""
+    """SQLite files with a past, made when first needed and copied for every journey."""
 
-    def __init__(self, machines: Machines, kernel: Kernel, folder: Path) -> None:
-        self._templates = [self._build(machines, kernel, folder / f"data{v}", v) for v in range(VARIANTS)]
-
-    def _build(self, machines: Machines, kernel: Kernel, folder: Path, variant: int) -> Path:
-        folder.mkdir()
-        write_data(folder, variant)
-        for command in past_commands("sqlite:///past.db"):
-            ended = machines.ask(kernel, carry_out, Step(command, folder))
-            assert ended.code == 0, ended.error
-        return folder
+    def __init__(self, machines: Machines, folder: Path) -> None:
+        self._machines, self._folder = machines, folder
+        self._making = Lock()
 
     def data(self, seed: int) -> Path:
-        return self._templates[seed % VARIANTS]
+        """Return the folder with the questions and the past of a seed."""
+        variant = seed % VARIANTS
+        folder = self._folder / f"data{variant}"
+        with self._making:
+            if not folder.exists():
+                folder.mkdir()
+                write_data(folder, variant)
+                fill_store(self._machines, folder, "sqlite:///past.db")
+        return folder
 
     def __call__(self, folder: Path, seed: int) -> str:
         shutil.copytree(self.data(seed), folder, dirs_exist_ok=True)
@@ -293,28 +304,25 @@ class Files:
 
 
 class Databases:
-    """PostgreSQL databases with a past, each a copy of one that was filled once."""
+    """PostgreSQL databases with a past, each a copy of one that was filled when first needed."""
 
-    def __init__(self, machines: Machines, kernel: Kernel, files: Files, cluster: Any) -> None:
-        self._files, self._cluster = files, cluster
-        self._templates = [self._build(machines, kernel, variant) for variant in range(VARIANTS)]
-
-    def _build(self, machines: Machines, kernel: Kernel, variant: int) -> str:
-        url = str(self._cluster.database())
-        for command in past_commands(url):
-            ended = machines.ask(kernel, carry_out, Step(command, self._files.data(variant)))
-            assert ended.code == 0, ended.error
-        return url
+    def __init__(self, machines: Machines, files: Files, server: Cluster) -> None:
+        self._machines, self._files, self._server = machines, files, server
+        self._filled: dict[int, str] = {}
+        self._making = Lock()
 
     def __call__(self, folder: Path, seed: int) -> str:
         shutil.copytree(self._files.data(seed), folder, dirs_exist_ok=True)
-        return copy_database(self._cluster.url, self._templates[seed % VARIANTS])
+        with self._making:
+            if seed % VARIANTS not in self._filled:
+                url = self._server.database()
+                fill_store(self._machines, self._files.data(seed), url)
+                self._filled[seed % VARIANTS] = url
+            return copy_database(self._server.url, self._filled[seed % VARIANTS])
 
 
 def copy_database(server: str, url: str) -> str:
     """Copy a database on its own server; return the URL of the copy."""
-    import uuid
-
     import psycopg
 
     name, copied = url.rpartition("?")[0].rpartition("/")[2], f"t{uuid.uuid4().hex[:12]}"

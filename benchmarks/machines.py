@@ -30,12 +30,11 @@ from benchmarks.machine_kinds import KINDS, Answer, evaluate
 from benchmarks.machine_places import (
     RECORDED,
     STATES,
+    Inspect,
     Plain,
     has_inspect,
     has_ray,
-    make_past_of_inspect,
     send_fleet,
-    send_inspect,
     send_recorded,
     send_state,
 )
@@ -193,8 +192,7 @@ def send_one(send: Callable[[str, int], Arrival], name: str, seed: int) -> list[
 
 def plan_trips(machines: Machines, folder: Path, stack: ExitStack) -> Iterator[Trip]:
     """List all trips that are possible here; what is missing is said."""
-    kernel = machines.kernels[0]
-    files = Files(machines, kernel, folder)
+    files = Files(machines, folder)
     by_file = Traveller(machines, files)
     for name in JOURNEYS:
         yield Trip(name, "SQLite", partial(send_one, by_file.travel, name))
@@ -207,7 +205,7 @@ def plan_trips(machines: Machines, folder: Path, stack: ExitStack) -> Iterator[T
     if binaries is None:
         click.echo("no PostgreSQL server is installed (pg_ctl not found): left out", err=True)
     else:
-        stores = Databases(machines, kernel, files, stack.enter_context(cluster(binaries)))
+        stores = Databases(machines, files, stack.enter_context(cluster(binaries)))
         by_server, names = Traveller(machines, stores), list(JOURNEYS)
         yield Trip(
             "all kinds in turn",
@@ -221,8 +219,8 @@ def plan_trips(machines: Machines, folder: Path, stack: ExitStack) -> Iterator[T
     else:
         click.echo("Ray is not installed (pip install ray): left out", err=True)
     if has_inspect():
-        past = make_past_of_inspect(folder / "inspect")
-        yield Trip("Inspect with history", "its log", lambda seed: [send_inspect(past, seed)])
+        inspect = Inspect(folder / "inspect")
+        yield Trip("Inspect with history", "its log", lambda seed: [inspect.send(seed)])
     else:
         click.echo("Inspect is not installed (pip install inspect_ai): left out", err=True)
 
