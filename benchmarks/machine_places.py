@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from benchmarks.machine_kernels import TRAVELLED, VARIABLES, Kernel, Machines, take_turns
-from benchmarks.machine_kinds import KINDS, Answer, Evaluation, read_answer
+from benchmarks.machine_kinds import KINDS, Answer, read_answer
 from benchmarks.machine_travel import (
     ANSWERED,
     Arrival,
@@ -114,27 +114,13 @@ def _go_on(pause: Pause) -> tuple[str, Answer]:
     evaluation = KINDS[pause.kind](pause.seed)
     session: Any = evaluation.session
     if pause.state is not None:
-        session = restore(evaluation, json.loads(pause.state))
+        session = Session.restore(json.loads(pause.state), **evaluation.known)
     draws = [draw for draw, _ in session.log]
     while not session.done and (pause.until is None or session.n_evaluated < pause.until):
         for draw in session.ask(8):
             session.tell(draw, evaluation.scores[draw.item])
             draws.append(draw)
     return json.dumps(session.state()), read_answer(session.result(), draws)
-
-
-def restore(evaluation: Evaluation, state: dict[str, Any]) -> Session:
-    """Restore a session with the side information that this machine makes."""
-    session = evaluation.session
-    assert isinstance(session, Session)
-    pool = session.pool
-    side = {
-        "embeddings": pool.embeddings,
-        "history": pool.history,
-        "weights": pool.weights,
-        "groups": pool.groups,
-    }
-    return Session.restore(state, **side)
 
 
 def send_state(machines: Machines, kind: str, seed: int) -> Arrival:
