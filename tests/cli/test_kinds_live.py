@@ -292,7 +292,7 @@ def test_verify_tells_its_verdict(question: Question, capsys: Capture) -> None:
     for verdict, code, held in (
         ("valid", 0, certificate),
         ("unchecked", 1, repaired({**certificate, "engine": ENGINE + 1})),
-        # Another engine may draw otherwise, but not than its store says, nor have hashes that do not fit.
+        # Another engine may draw otherwise, but the store beside it has what was drawn, and the hashes have to fit.
         ("invalid", 2, repaired({**redrawn, "engine": ENGINE + 1})),
         ("invalid", 2, {**redrawn, "engine": ENGINE + 1, "chain": "0"}),
         ("invalid", 2, repaired(redrawn)),

@@ -24,9 +24,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_benchmark(tmp_path_factory.mktemp("stored") / "tiny", alike(SIZE, 4))
 
 
-def plan(model: Mapping[str, Any], goal: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    asked = goal or {"goal": "estimate", "eps": 0.02}
-    return Plan(asked, "sha256:data", n_items=SIZE, model=model).as_dict()
+def plan(model: Mapping[str, Any]) -> dict[str, Any]:
+    return Plan({"goal": "estimate", "eps": 0.02}, "sha256:data", n_items=SIZE, model=model).as_dict()
 
 
 @pytest.fixture
@@ -63,21 +62,13 @@ def test_earlier_runs_are_history_and_its_own_is_not(folder: Path, url: str, cap
     assert "1 runs of 'm0' itself were left out" in notes[1]
 
 
-def test_neither_the_rival_nor_comparisons_are_history(folder: Path, url: str, capsys: Capture) -> None:
-    store = open_store(url)
-    pair = {"name": "openai/m0 against m1", "first": {"name": "openai/m0"}, "second": {"name": "m1"}}
-    sign = {"goal": "sign", "tie": 0.02}
-    store.create_run("run-pair", plan(pair, sign), "sha256:data", str(pair["name"]))
-    store.add_draws("run-pair", [Draw(0, 5, 1 / SIZE)])
-    store.add_answers("run-pair", [Answer(0, score=1.0)])
-    store.close()
+def test_the_rival_is_no_history(folder: Path, url: str, capsys: Capture) -> None:
     table = str(folder / "scores.parquet")
     command = ["compare", table, "--model", "m0", "--model", "m1", "--history", "store", "--store", url]
     main([*command, "--json"])
     notes = json.loads(capsys.readouterr().out)["notes"]
     assert "1 earlier runs from the store, 300 answers" in notes[0]
     assert "2 runs of 'm0' or 'm1' itself were left out" in notes[1]
-    assert "1 comparisons were left out" in notes[2]
 
 
 def test_it_is_the_history_of_the_same_columns(

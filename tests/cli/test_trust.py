@@ -133,7 +133,6 @@ ATTACKS: dict[str, Callable[[str], str]] = {
     "the second of two": lambda url: planted(
         {"name": "both", "models": [EXACT, asked(url)]}, kind="compare", method="auto"
     ),
-    "two of the first version": lambda url: planted({"name": "both", "first": EXACT, "second": asked(url)}),
     "one of many": lambda _: planted(
         {"name": "all", "models": [EXACT, {"name": "python:evil_trust:answer"}]}, kind="rank"
     ),

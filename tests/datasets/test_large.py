@@ -230,9 +230,7 @@ def test_a_run_stops_goes_on_and_is_verified(
     write: Writer,
     store: str,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cereval.runner.finding.ALONE", 100)
     file = write(tmp_path / "data", questions(400))
     live = ["--store", store, "--seed", "3"]
     first = told(
@@ -241,7 +239,6 @@ def test_a_run_stops_goes_on_and_is_verified(
     second = told(["resume", first["run_id"], "--max-calls", "400", "--store", store], capsys)
     assert (second["kept"], second["n_items"], second["method"]) == (20, 400, "active")
     certificate = second["certificate"]
-    assert json.loads(Path(certificate).read_text())["plan"]["cells"] is True
     assert told(["verify", certificate, "--store", store], capsys)["verdict"] == "valid"
     # The second model learns from the first one's answers.
     other = told(["run", str(file), "--model", "scripted/0.8", "--eps", "0.1", *live], capsys)
@@ -302,9 +299,8 @@ def test_codes_are_whole_numbers(tmp_path: Path) -> None:
 
 
 def test_a_sealed_run_on_a_large_file_is_the_one_that_was_sealed(
-    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("cereval.runner.finding.ALONE", 100)
     file = parquet(tmp_path / "data", questions(300))
     run = [str(file), "--model", "scripted/0.7", "--eps", "0.15", "--store", store]
     seal = str(tmp_path / "plan.seal.json")
@@ -312,3 +308,15 @@ def test_a_sealed_run_on_a_large_file_is_the_one_that_was_sealed(
     capsys.readouterr()
     made = told(["run", *run, "--seal", seal], capsys)
     assert told(["verify", made["certificate"], "--seal", seal], capsys)["verdict"] == "valid"
+
+
+def test_a_pool_too_large_for_forecasts_is_drawn_uniformly_and_says_so(
+    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("runner.finding", "runner.start", "methods.registry"):
+        monkeypatch.setattr(f"cereval.{place}.MOST_FORECAST", 100)
+    file = jsonl(tmp_path / "data", questions(400))
+    run = ["run", str(file), "--model", "scripted/0.7", "--eps", "0.1", "--store", store]
+    assert told([*run, "--seed", "3"], capsys)["method"] == "uniform"
+    assert main([*run, "--seed", "4", "--display", "plain"]) == 0
+    assert "more than 100 items: categories and earlier runs are not used" in capsys.readouterr().err

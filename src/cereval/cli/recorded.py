@@ -20,7 +20,6 @@ from cereval.datasets.joining import names_of
 from cereval.datasets.reading import read_json
 from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_items, read_scores
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
-from cereval.kinds import kind_of
 from cereval.kinds.tasks import UNNAMED
 from cereval.logs.table import is_log, scores_of
 from cereval.runner.items import items_of
@@ -204,10 +203,8 @@ def stored_scores(url: str | None, names: ItemNames, evaluated: Sequence[str]) -
     Scores of one model each, and never of the models evaluated (`runner.past.teachers`).
     """
     with opened_store(url) as store:
-        plans = store.plans()
-        data = dict.fromkeys(str(plan.get("data_hash")) for _, plan in plans)
+        data = dict.fromkeys(str(plan.get("data_hash")) for _, plan in store.plans())
         parts = [_on_data(store, data_hash, names, evaluated) for data_hash in data]
-        differences = sum(not kind_of(plan).teaches for _, plan in plans)
     scores = np.hstack([np.empty((names.size, 0)), *(scores for scores, _ in parts)])
     if not scores.shape[1]:
         wanted = "runs of other models on the items of SCORES"
@@ -217,7 +214,6 @@ def stored_scores(url: str | None, names: ItemNames, evaluated: Sequence[str]) -
     left_out, own = sum(own for _, own in parts), " or ".join(map(repr, evaluated))
     notes = [f"history: {scores.shape[1]} earlier runs from the store, {np.isfinite(scores).sum():,} answers"]
     notes += [f"history: {left_out} runs of {own} itself were left out"] if left_out else []
-    notes += [f"history: {differences} comparisons were left out"] if differences else []
     return StoredScores(scores, tuple(notes))
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cereval.errors import InvalidInput
 from cereval.goals import goal_from_spec, in_words
 from cereval.plan import Known, Plan, groups_of, tell_apart
-from cereval.records import Certified, Draw, Scored
+from cereval.records import Draw, Scored
 from cereval.sessions.base import AskTell
 from cereval.sessions.log import Log, Teller, replayed
 
@@ -53,8 +53,6 @@ class Kind(ABC):
     """`module:function` that adds to the page of the frame (`cereval.report`)."""
     learns: ClassVar[bool] = True
     """Whether categories and earlier runs may steer the draws."""
-    teaches: ClassVar[bool] = True
-    """Whether the scores of its runs are those of one model, so that later runs may learn from them."""
     goal_may_change: ClassVar[bool] = False
 
     @abstractmethod
@@ -101,10 +99,6 @@ class Kind(ABC):
     def goal_words(self, plan: Mapping[str, Any]) -> str:
         """Return the question in a few words."""
         return in_words(plan["goal"])
-
-    def shown(self, result: Certified, plan: Plan) -> Certified:  # noqa: ARG002
-        """Return the result as people and scripts are shown it."""
-        return result
 
     def refusal(self, plan: Plan) -> str | None:  # noqa: ARG002
         """Return why a run of this kind cannot be resumed by itself; None: it can."""

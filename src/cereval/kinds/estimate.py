@@ -24,7 +24,6 @@ class EstimateMean(Kind):
     audit: ClassVar[str] = "cereval.certificate.audit.mean:MeanAudit"
     page: ClassVar[str] = "cereval.report.mean:mean_page"
     goal_may_change: ClassVar[bool] = True
-    goals: ClassVar[tuple[type, ...]] = MEAN
 
     def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
         """Return every plan that no other kind claims."""
@@ -33,7 +32,7 @@ class EstimateMean(Kind):
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> Session:  # noqa: ARG002
         session = Session(
             plan.n_items,
-            goal=self.goal(plan.goal, *self.goals),
+            goal=self.goal(plan.goal, *MEAN),
             confidence=plan.confidence,
             method=plan.method,
             target=plan.target,

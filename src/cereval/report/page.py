@@ -358,7 +358,7 @@ def differing(story: Story) -> str:
         return f"result {shown(there)}"
     return ", ".join(
         f"{name} {_short(there[name])}"
-        for name, here in story.stated.items()
+        for name, here in story.result.as_dict().items()
         if isinstance(here, int | float) and name in there and not _is_same(here, there[name])
     )
 

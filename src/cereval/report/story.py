@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.base import Item
-from cereval.kinds import kind_of
 from cereval.kinds.base import Kind
 from cereval.methods.certified import CertifiedMethod
 from cereval.plan import Plan
@@ -40,9 +39,8 @@ class Asked:
 class Story:
     """Describe a run or a recorded evaluation as a page shows it; what a recorded one does not have is empty.
 
-    result: as people are shown it. stated: as a certificate states it. steps: what was certified after every
-    result. counted: the answers that the result rests on; None where nothing is concluded. categories: of every item.
-    uneven: categories in which some item was likelier to be drawn than another.
+    steps: what was certified after every result. counted: the answers that the result rests on; None where nothing is
+    concluded. categories: of every item. uneven: categories in which some item was likelier to be drawn than another.
     """
 
     kind: Kind
@@ -51,7 +49,6 @@ class Story:
     settings: Rows
     steps: tuple[Step, ...] = ()
     certificate: Mapping[str, Any] | None = None
-    stated: Mapping[str, Any] = field(default_factory=dict)
     run: Run | None = None
     plan: Plan | None = None
     asked: tuple[Asked, ...] = ()
@@ -71,7 +68,7 @@ def read_story(store: Store, run_id: str) -> Story:
 
 def replayed_run(plan: Plan, items: Sequence[Item], store: Store) -> tuple[Start, Watch]:
     """Replay what the store has of a run, and watch it being told."""
-    watch = Watch(plan, kind_of(plan), tuple(item.category or NO_CATEGORY for item in items))
+    watch = Watch(tuple(item.category or NO_CATEGORY for item in items))
     begun = start(plan, items, store, reading=True, teller=watch.tell)
     watch.begin(begun.session)
     return begun, watch
@@ -88,11 +85,10 @@ def told_story(
     run: Run, begun: Start, watch: Watch, certificate: Mapping[str, Any] | None, asked: tuple[Asked, ...]
 ) -> Story:
     """Tell the story of a run that was replayed."""
-    plan, stated = begun.plan, begun.session.result()
-    if certificate is not None and stated.stopped == "running":
+    plan, result = begun.plan, begun.session.result()
+    if certificate is not None and result.stopped == "running":
         # A budget of dollars or minutes is the runner's: the session knows nothing of it.
-        stated = replace(stated, stopped=_stopped(certificate))
-    result = begun.kind.shown(stated, plan)
+        result = replace(result, stopped=_stopped(certificate))
     return Story(
         kind=begun.kind,
         result=result,
@@ -100,7 +96,6 @@ def told_story(
         settings=_run_settings(run, begun, result),
         steps=tuple(watch.steps),
         certificate=certificate,
-        stated=stated.as_dict(),
         run=run,
         plan=plan,
         asked=asked,
@@ -153,8 +148,6 @@ def _readable(answer: Answer, begun: Start) -> Answer:
 class Watch:
     """Take a step before the first and after every result, and note which categories were drawn unevenly."""
 
-    plan: Plan
-    kind: Kind
     categories: tuple[str, ...]
     steps: list[Step] = field(default_factory=list)
     uneven: set[str] = field(default_factory=set)
@@ -178,7 +171,7 @@ class Watch:
                 self.note(session)
 
     def note(self, session: AskTell) -> None:
-        step = self._step(session)
+        step = session.step()
         if step is not None:
             self.steps.append(step)
         method = getattr(session, "method", None)
@@ -187,13 +180,6 @@ class Watch:
         elif method.tally.outlook is not self.outlook:
             self.outlook = method.tally.outlook
             self.uneven |= uneven_categories(method.tally.item_weights, self.categories)
-
-    def _step(self, session: AskTell) -> Step | None:
-        """Read the step from the result that is shown, where a kind shows it on a scale of its own."""
-        if type(self.kind).shown is Kind.shown:
-            return session.step()
-        shown: Any = self.kind.shown(session.result(), self.plan)
-        return Step(session.n_evaluated, shown.estimate, shown.lower, shown.upper)
 
 
 def uneven_categories(weights: NDArray[np.float64], categories: Sequence[str]) -> set[str]:

@@ -56,8 +56,7 @@ def teachers(store: Store, data_hash: str, own: Sequence[str]) -> tuple[str, ...
     return tuple(
         run
         for run, values in plans
-        if kind_of(values).teaches
-        and not any(same_model(Plan.from_dict(values).model_name, name) for name in own)
+        if not any(same_model(Plan.from_dict(values).model_name, name) for name in own)
     )
 
 

@@ -168,7 +168,7 @@ def _came_to(begun: Start, result: Certified, certificate: Mapping[str, Any]) ->
         run_id=begun.plan.run_id,
         plan=begun.plan,
         kind=begun.kind,
-        result=begun.kind.shown(result, begun.plan),
+        result=result,
         certificate=certificate,
         calls=calls * each,
         surplus=(calls - session.calls) * each,
@@ -227,9 +227,8 @@ def _end(
 
 def _summary(begun: Start, result: Certified) -> dict[str, Any]:
     """Return what lists show of a run: the answer in words, its numbers, and the counts of its answers."""
-    shown = begun.kind.shown(result, begun.plan)
     numbers = {
-        name: getattr(shown, name, None) for name in ("estimate", "lower", "upper", "decision", "stopped")
+        name: getattr(result, name, None) for name in ("estimate", "lower", "upper", "decision", "stopped")
     }
     spent, voices = begun.spending, begun.voices
     counts: dict[str, Any] = {
@@ -243,7 +242,7 @@ def _summary(begun: Start, result: Certified) -> dict[str, Any]:
         counts = {TOGETHER: counts | {"draws": max(len(voice.results) for voice in voices)}}
     now = goal_now(begun)
     goal = {} if now is None else {GOAL_NOW: begun.kind.goal_words({**begun.plan.as_dict(), "goal": now})}
-    return {"answer": shown.answer(), **numbers, **counts, **goal}
+    return {"answer": result.answer(), **numbers, **counts, **goal}
 
 
 def _status(result: Certified, end: End) -> str:
