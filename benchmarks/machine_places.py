@@ -131,12 +131,13 @@ def send_state(machines: Machines, kind: str, seed: int) -> Arrival:
         pause = Pause(kind, seed, state, 20 + (seed * 37) % 120 if stage == "begin" else None)
         found = machines.ask(kernel, go_on, pause)
         if isinstance(found, str):
-            arrival.failures[stage] = found
+            arrival.note(stage, found)
             return arrival
+        arrival.note(stage, None)
         state, answer = found
         answers.append(answer)
     if not are_same(*answers[1:]):
-        arrival.failures["verify"] = f"another answer: {answers[1].count}, {answers[2].count} results"
+        arrival.note("verify", f"another answer: {answers[1].count}, {answers[2].count} results")
     return arrival
 
 
@@ -222,14 +223,15 @@ def check_run_of_fleet(
     """Verify one run of a fleet, and look whether repeating the fleet found it as it was."""
     arrival, run_id = Arrival(interrupted="budget"), str(row.get("run_id"))
     if row.get("error") or row.get("stopped") != "goal":
-        arrival.failures["resume"] = str(row.get("error") or f"ended by {row.get('stopped')}")
+        arrival.note("resume", str(row.get("error") or f"ended by {row.get('stopped')}"))
         return arrival
+    arrival.note("resume", None)
     arrival.expect("verify", run_process(kernel, command("verify", run_id, "--store", url), folder), 0)
     page = command("report", run_id, "--store", url, "-o", "page.html")
-    arrival.expect("report", run_process(kernel, page, folder), 0)
+    arrival.expect("read", run_process(kernel, page, folder), 0)
     later = repeated.get(run_id, {})
     if later.get("error") or later.get("stopped") != "goal":
-        arrival.failures["resume again"] = str(later.get("error") or "not among the repeated fleet's runs")
+        arrival.note("read", str(later.get("error") or "not among the repeated fleet's runs"))
     return arrival
 
 
@@ -299,9 +301,9 @@ class Inspect:
             before = list_logs(folder)
             log = kill_inspect(first, folder, seed, samples=10 + (seed * 7) % 30)
             if log is None:
-                arrival.failures["begin"] = "no log with samples was written"
+                arrival.note("begin", "no log with samples was written")
                 return arrival
-            arrival.interrupted = "killed"
+            arrival.interrupted = "kill -9"
             again = inspect_command("eval-retry", str(log.relative_to(folder)), "--max-samples", "64")
             if arrival.expect("resume", run_process(second, again, folder), 0):
                 for found in list_logs(folder) - before - {log}:

@@ -186,22 +186,32 @@ JOURNEYS: dict[str, Journey] = {
 
 @dataclass(slots=True)
 class Arrival:
-    """What became of one journey: the first error of each stage that failed, by the stage's name."""
+    """What became of one journey: for every stage that it came to, the error; None where there was none."""
 
-    failures: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str | None] = field(default_factory=dict)
     interrupted: str = ""
 
+    def note(self, stage: str, error: str | None) -> bool:
+        """Note how a stage ended, unless it has failed before; tell whether it went well."""
+        if self.errors.get(stage) is None:
+            self.errors[stage] = error
+        return error is None
+
     def expect(self, stage: str, ended: Ended, *codes: int) -> bool:
-        """Note a failure unless the exit code is one of these."""
-        if ended.code in codes:
-            return True
-        self.failures.setdefault(stage, ended.error)
-        return False
+        """Note a command that belongs to a stage: it went well if its exit code is one of these."""
+        return self.note(stage, None if ended.code in codes else ended.error)
+
+    @property
+    def first_error(self) -> str:
+        return next((f"{stage}: {error}" for stage, error in self.errors.items() if error is not None), "")
+
+    def has_passed(self, *stages: str) -> bool:
+        """Tell whether it came through all of these stages."""
+        return all(self.errors.get(stage, "never reached") is None for stage in stages)
 
 
 OpenStore = Callable[[Path, int], str]
 """Writes the data of a seed into a folder, and returns the URL of a store for it."""
-STAGES = ("begin", "resume", "verify", "report", "show", "export", "resume again")
 ANSWERED = (0, 2)
 """Exit codes of a run that has its answer; 2 is a certified fail."""
 
@@ -227,11 +237,11 @@ class Traveller:
             flags, kill_after = journey.interrupt(seed)
             begin = (*journey.begin, "--seed", str(seed), *COMMON, *flags)
             begun = run(first, *begin, kill_after=kill_after)
-            arrival.interrupted = {KILLED: "killed", 3: "budget"}.get(begun.code, "")
+            arrival.interrupted = {KILLED: "kill -9", 3: "budget"}.get(begun.code, "")
             arrival.expect("begin", begun, KILLED, 3, *ANSWERED)
             found = [row for row in list_runs(run(first, "runs", "--json")) if row["run_id"] not in before]
             if not found:
-                arrival.failures.setdefault("begin", f"no run in the store: {begun.error}")
+                arrival.note("begin", f"no run in the store: {begun.error}")
                 return arrival
             self._check(journey, arrival, run, str(found[-1]["run_id"]), second, third)
         return arrival
@@ -255,11 +265,11 @@ class Traveller:
                 return
             run_id = json.loads(extended.out)["run_id"]
         arrival.expect("verify", run(third, "verify", "certificate.json"), 0)
-        arrival.expect("report", run(third, "report", run_id, "-o", "page.html"), 0)
-        arrival.expect("show", run(third, "show", run_id, "--json"), 0)
-        arrival.expect("export", run(third, "export", run_id, "--format", "markdown", "-o", "run.md"), 0)
+        arrival.expect("read", run(third, "report", run_id, "-o", "page.html"), 0)
+        arrival.expect("read", run(third, "show", run_id, "--json"), 0)
+        arrival.expect("read", run(third, "export", run_id, "--format", "markdown", "-o", "run.md"), 0)
         again = run(third, "resume", run_id, "-o", "again.json", "--display", "none")
-        arrival.expect("resume again", again, *ANSWERED)
+        arrival.expect("read", again, *ANSWERED)
 
 
 def list_runs(ended: Ended) -> list[dict[str, Any]]:
