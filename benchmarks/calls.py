@@ -20,7 +20,7 @@ import click
 import numpy as np
 from scipy.special import ndtri
 
-from benchmarks.parallel import ON, run_all
+from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.experiments.populations import Population, bernoulli, clusters, s1, s2, s3
 from cereval.goals import Estimate
@@ -216,7 +216,6 @@ def jobs_for(
 
 
 @click.command(help=__doc__)
-@ON
 @click.option("--full/--quick", default=False, help="100 seeds at .02, .03, .05; or 4 seeds at .03, .05.")
 @click.option("--seeds", type=int, help="Other than 100 (full) or 4 (quick).")
 @click.option("--eps", "epsilons", type=float, multiple=True, help="Other half-widths; may be repeated.")

@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.coverage import DELTA, most_misses
 from benchmarks.pair_scenes import SCENES, Outcome, watch
-from benchmarks.parallel import ON, run_all
+from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.goals.compare import CompareGoal, NotWorse, Sign
@@ -219,7 +219,6 @@ def _holds(holds: bool) -> str:
 
 
 @click.command(help=__doc__)
-@ON
 @click.option("--quick", is_flag=True, help="60 pairs and 40 runs of each scene.")
 @click.option("--pairs", type=int, default=2000, show_default=True)
 @click.option("--runs", type=int, default=400, show_default=True, help="Of each scene.")

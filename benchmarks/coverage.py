@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import binom
 
 from benchmarks.families import BY_NAME, FAMILIES
-from benchmarks.parallel import ON, run_all
+from benchmarks.parallel import run_all
 from benchmarks.scenes import Outcome, watch
 from benchmarks.tables import markdown, publish
 
@@ -134,7 +134,6 @@ def _row(one: Coverage) -> list[object]:
 
 
 @click.command(help=__doc__)
-@ON
 @click.option("--runs", default=200, show_default=True, help="Runs for each family and method.")
 @click.option("--family", "families", multiple=True, help="Only this family; may be repeated.")
 @click.option("--method", help="Only the families under this method.")

@@ -24,7 +24,7 @@ import numpy as np
 
 import cereval
 from benchmarks.coverage import DELTA, most_misses
-from benchmarks.parallel import ON, run_all
+from benchmarks.parallel import run_all
 from benchmarks.repair import outside
 from benchmarks.stated_models import Stated, named, new_store, questions
 from benchmarks.tables import markdown, publish
@@ -208,7 +208,6 @@ def _row(kind: str, found: list[Outcome]) -> list[object]:
 
 
 @click.command(help=__doc__)
-@ON
 @click.option("--runs", default=500, show_default=True, help="Runs in all; the kinds take turns.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Write the table, with its command, to this file."

@@ -31,7 +31,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from benchmarks.postgres import Cluster, cluster, server_binaries
 from cereval.certificate.verify import verify
-from cereval.experiments.places import cluster as started
+from cereval.fleet.on_ray import cluster as started
 from cereval.fleet.run import run_fleet
 from cereval.models.base import Messages, last_text
 from cereval.models.scripted import ScriptedModel, Turn

@@ -27,7 +27,7 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from benchmarks.growing_scenes import ENEMIES, Outcome, bernoulli, run_grown
-from benchmarks.parallel import ON, run_all
+from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import read_scores
 from cereval.goals import Estimate
@@ -212,7 +212,6 @@ def attack_row(name: str, outcomes: Sequence[Outcome]) -> list[object]:
 
 
 @click.command()
-@ON
 @click.option("--full", is_flag=True, help="200 runs of every scene and 400 of every attack: hours.")
 @click.option(
     "--table", is_flag=True, help="The runs of the committed table: 200 of the scenes that are judged."

@@ -25,7 +25,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.parallel import CORES, ON, run_all
+from benchmarks.parallel import CORES, run_all
 from benchmarks.past_tables import side_information, varying_models
 from benchmarks.side_information import ALPACA, DATA, GPT4O, JUDGED, MATH, MMLU
 from benchmarks.tables import markdown, publish
@@ -104,8 +104,8 @@ class Recorded(Active):
 
 def chance_of(tally: Tally, scores: Floats) -> Chance:
     """The distribution of the tally's next increment."""
-    left = np.flatnonzero(tally.left & (tally.item_weights > 0))
-    weights, shares, mean = tally.item_weights[left], tally.shares[left], tally.outlook.mean[left]
+    left = np.flatnonzero(tally.left & (tally.outlook.weights > 0))
+    weights, shares, mean = tally.outlook.weights[left], tally.shares[left], tally.outlook.mean[left]
     chances = weights / weights.sum()
     prospect, truth = tally.prospect(), float(tally.shares @ scores)
     values = tally.seen_low + shares @ mean - truth + (scores[left] - mean) * shares / chances
@@ -215,7 +215,6 @@ def row(label: str, eps: float, found: list[Found]) -> list[object]:
 
 
 @click.command(help=__doc__)
-@ON
 @click.option("--every", default=1, show_default=True, help="Take every so many of AlpacaEval's models.")
 @click.option("--seeds", default=8, show_default=True, help="Of MMLU; four times as many of MATH.")
 @click.option("--cores", default=CORES, show_default=True)

@@ -28,7 +28,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.parallel import ON, run_all
+from benchmarks.parallel import run_all
 from benchmarks.rank_families import family_rows
 from benchmarks.rank_floor import peeking
 from benchmarks.tables import markdown, publish
@@ -301,7 +301,6 @@ def measured(part: str, runs: int) -> list[list[object]]:
 
 
 @click.command(help=__doc__)
-@ON
 @click.option("--full", is_flag=True, help="200 runs of each instead of 5.")
 @click.option("--runs", type=click.IntRange(1), help="Another number of runs.")
 @click.option("--only", type=click.Choice(PARTS), multiple=True, help="Only this part; may be repeated.")

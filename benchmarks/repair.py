@@ -24,7 +24,7 @@ import numpy as np
 
 import cereval
 from benchmarks.coverage import DELTA, most_misses
-from benchmarks.parallel import ON, run_all
+from benchmarks.parallel import run_all
 from benchmarks.stated_models import MODELS, Stated, named, new_store, questions
 from benchmarks.tables import markdown, publish
 from cereval.goals import Estimate, Order
@@ -219,7 +219,6 @@ def _row(way: str, outcomes: list[Outcome], seed: int | None) -> list[object]:
 
 
 @click.command(help=__doc__)
-@ON
 @click.option("--runs", default=200, show_default=True, help="Experiments for each way to evaluate.")
 @click.option(
     "--way", "ways", multiple=True, type=click.Choice(list(WAYS)), help="Only this; may be repeated."

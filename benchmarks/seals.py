@@ -32,7 +32,7 @@ import click
 import numpy as np
 
 import cereval
-from benchmarks.parallel import CORES, ON, run_all
+from benchmarks.parallel import CORES, run_all
 from benchmarks.stated_models import questions
 from benchmarks.tables import markdown, publish
 from cereval.api import carry_out
@@ -481,7 +481,6 @@ def _counts(group: Sequence[Try]) -> list[int]:
 @click.option("--tries", "count", type=click.IntRange(1), default=1000, show_default=True)
 @click.option("--cores", type=click.IntRange(1), default=CORES, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path))
-@ON
 def main(count: int, cores: int, out: Path | None) -> None:
     """Make later choices at random, and count those that a seal does not catch."""
     chunks = [range(first, min(first + CHUNK, count)) for first in range(0, count, CHUNK)]

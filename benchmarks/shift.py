@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.coverage import DELTA, most_misses
-from benchmarks.parallel import ON, run_all
+from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.goals import Estimate
 from cereval.sessions.mean import Session
@@ -165,7 +165,6 @@ def table(found: dict[tuple[str, int], Outcome]) -> str:
 
 
 @click.command(help=__doc__)
-@ON
 @click.option("--full", is_flag=True, help="200 runs of each kind instead of 20.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the table, with its command, here.")
 def main(full: bool, out: Path | None) -> None:

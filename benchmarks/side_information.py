@@ -17,7 +17,7 @@ import click
 import numpy as np
 
 from benchmarks.coverage import most_misses
-from benchmarks.parallel import ON, run_all
+from benchmarks.parallel import run_all
 from benchmarks.past_tables import HOSTILE, crowd, side_information, varying_models
 from benchmarks.tables import markdown, publish
 from cereval.experiments.recorded import load
@@ -299,7 +299,6 @@ def measured(data: Path, size: Size) -> str:
 
 
 @click.command(help=__doc__)
-@ON
 @click.option(
     "--full/--quick", default=False, help="10 and 20 seeds, all models; or 2 seeds, every 12th model."
 )

@@ -17,7 +17,7 @@ import click
 import numpy as np
 
 from benchmarks.coverage import DELTA, most_misses
-from benchmarks.parallel import ON, run_all
+from benchmarks.parallel import run_all
 from benchmarks.side_information import DATA, GPT4O, MMLU
 from benchmarks.tables import markdown, publish
 from benchmarks.task_scenes import GOALS, SCENES, TaskOutcome, TaskScene, watch
@@ -136,7 +136,6 @@ def _met(holds: bool) -> str:
 
 
 @click.command(help=__doc__)
-@ON
 @click.option("--full", is_flag=True, help="200 runs of the required cell and 200 of each population.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the tables, with the command, here.")
 def main(full: bool, out: Path | None) -> None:

@@ -18,9 +18,7 @@ from cereval.kinds import formats, kinds
 from cereval.kinds.base import ALWAYS
 from cereval.plan import Plan, digest_of
 
-ISSUED = [
-    name for kind in ("estimate", "compare", "rank", "tasks", "growing") for name in CASES if kind in name
-][::4]
+ISSUED = sorted(CASES)[::2]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS[::3], ids=lambda scenario: scenario.name)

@@ -320,3 +320,6 @@ def test_a_pool_too_large_for_forecasts_is_drawn_uniformly_and_says_so(
     assert told([*run, "--seed", "3"], capsys)["method"] == "uniform"
     assert main([*run, "--seed", "4", "--display", "plain"]) == 0
     assert "more than 100 items: categories and earlier runs are not used" in capsys.readouterr().err
+    capsys.readouterr()
+    tasks = ["tasks", str(file), "--model", "scripted/0.7", "--eps", "0.2", "--seed", "5", "--store", store]
+    assert told(tasks, capsys)["stopped"] == "goal"

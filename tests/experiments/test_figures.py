@@ -181,17 +181,6 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
             reproduce(Counterexample(1), place)
 
 
-def test_a_ray_that_does_not_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ray = pytest.importorskip("ray", reason="pip install 'cereval[ray]'")
-
-    def refuse(**_: object) -> None:
-        raise Exception("The current node timed out during startup.")
-
-    monkeypatch.setattr(ray, "init", refuse)
-    with pytest.raises(Misuse, match="Ray cannot be reached or started here"):
-        reproduce(Counterexample(1), tmp_path, on="ray")
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [

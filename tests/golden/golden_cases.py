@@ -44,60 +44,22 @@ def estimates() -> dict[str, list[str]]:
 
 
 ESTIMATES: dict[str, list[str]] = {
-    "estimate-threshold-auto-gate-fail": [f"gate questions.jsonl {MODEL} --min 0.9 --no-history"],
-    "estimate-estimate-uniform-population": [f"{ASKED} --eps 0.15 --target population --method uniform"],
     "estimate-estimate-auto-population": [EARLIER, f"{ASKED} --eps 0.15 --target population"],
-    "estimate-estimate-seq-population": [f"{ASKED} --eps 0.15 --target population --method seq"],
-    "estimate-threshold-hedged-population": [
-        f"{ASKED} --at-least 0.45 --target population --method hedged --confidence 0.9"
-    ],
-    "estimate-threshold-static-population": [f"{ASKED} --at-least 0.45 --target population --method static"],
     "estimate-estimate-uniform-expected": [f"{ASKED} --eps 0.12 --target expected --method uniform"],
-    "estimate-estimate-active-expected": [EARLIER, f"{ASKED} --eps 0.12 --target expected --method active"],
-    "estimate-threshold-auto-expected": [f"{ASKED} --at-least 0.5 --target expected"],
     "estimate-estimate-auto-mix": [f"{ASKED} --eps 0.12 --mix sums=0.4,gains=0.3,totals=0.2,counts=0.1"],
     "estimate-estimate-uniform-weights-column": [f"{ASKED} --eps 0.15 --weights weight --method uniform"],
     "estimate-estimate-active-weights-file": [
         EARLIER,
         f"{ASKED} --eps 0.12 --weights weights.csv --method active",
     ],
-    "estimate-threshold-auto-mix": [f"{ASKED} --at-least 0.5 --mix sums=1,gains=3,totals=1,counts=1"],
-    "estimate-estimate-auto-failures": [f"run questions.jsonl {FLAKY} --eps 0.12"],
     "estimate-estimate-active-failures-history": [
         f"run questions.jsonl {FLAKY} --eps 0.15 --seed 4",
         "run questions.jsonl --model scripted/0.6 --eps 0.1 --method active",
     ],
-    "estimate-threshold-uniform-failures": [f"run questions.jsonl {FLAKY} --at-least 0.5 --method uniform"],
-    "estimate-estimate-uniform-partial-credit": [
-        "run questions.jsonl --model python:golden_models:partial --scorer f1 --eps 0.1 --method uniform"
-    ],
-    "estimate-estimate-auto-few-shot": [
-        f"{ASKED} --eps 0.12 --few-shot 3 --system Briefly. --confidence 0.9"
-    ],
     "estimate-estimate-auto-budget": [f"{ASKED} --eps 0.05 --max-calls 40"],
-    "estimate-estimate-auto-usd": [
-        "run questions.jsonl --model python:golden_models:priced --eps 0.05 --max-usd 0.03 -j 2"
-    ],
-    "estimate-estimate-auto-changed-budget": [
-        f"{ASKED} --eps 0.07 --max-calls 30",
-        "resume RUN --max-calls 45",
-        "resume RUN --max-calls 110",
-    ],
-    "estimate-estimate-active-changed-goal": [
-        EARLIER,
-        f"{ASKED} --eps 0.15 --method active",
-        "resume RUN --eps 0.1",
-    ],
     "estimate-threshold-uniform-changed-goal": [
         f"{ASKED} --at-least 0.68 --method uniform --max-calls 30",
         "resume RUN --eps 0.12 --max-calls 90",
-    ],
-    "estimate-threshold-auto-changed-budget-and-goal": [
-        EARLIER,
-        f"{ASKED} --at-least 0.7 --max-calls 10",
-        "resume RUN --max-calls 60",
-        "resume RUN --eps 0.1",
-        "resume RUN --max-calls 110",
     ],
 }
 
@@ -114,14 +76,7 @@ COMPARISONS: dict[str, list[str]] = {
     "compare-not-worse-recorded-items": [
         f"compare scores.csv --model green --model blue --not-worse 0.1 {ITEMS} --confidence 0.9"
     ],
-    "compare-sign-live": [f"compare questions.jsonl {PAIR} --eps 0.05"],
-    "compare-sign-live-history": [EARLIER, MORE, f"compare questions.jsonl {LEVEL} --eps 0.1"],
     "compare-difference-live": [f"compare questions.jsonl {PAIR} --within 0.15 --history none"],
-    "compare-difference-live-history": [EARLIER, f"compare questions.jsonl {PAIR} --within 0.12"],
-    "compare-not-worse-live": [f"compare questions.jsonl {LEVEL} --not-worse 0.1"],
-    "compare-not-worse-live-failures": [
-        f"compare questions.jsonl --model python:golden_models:rival {FLAKY} --not-worse 0.02"
-    ],
     "compare-sign-live-changed-budget": [
         f"compare questions.jsonl {LEVEL} --eps 0.02 --max-calls 25",
         "resume RUN --max-calls 50",
@@ -135,17 +90,9 @@ RANKINGS: dict[str, list[str]] = {
     "rank-top-recorded": ["rank scores.csv --top 2 --within 0.05"],
     "rank-beats-recorded": ["rank scores.csv --baseline blue --tie 0.1"],
     "rank-beats-recorded-proven": ["rank scores.csv --baseline grey --tie 0.15 --prove-ties"],
-    "rank-order-live": [f"rank questions.jsonl {THREE}"],
     "rank-order-live-proven": [f"rank questions.jsonl {LEVEL} --tie 0.1 --prove-ties"],
-    "rank-order-live-failures": [f"rank questions.jsonl {FLAKY} --model scripted/0.3 --model scripted/0.9"],
-    "rank-top-live": [f"rank questions.jsonl {THREE} --top 1"],
-    "rank-beats-live": [f"rank questions.jsonl {THREE} --baseline scripted/0.5 --seed 7"],
     "rank-beats-live-proven": [
         f"rank questions.jsonl {LEVEL} --baseline scripted/0.4 --prove-ties --tie 0.1"
-    ],
-    "rank-order-live-grown": [
-        "rank questions.jsonl --model scripted/0.9 --model scripted/0.6",
-        f"rank questions.jsonl {THREE} --tie 0.1 --max-calls 150",
     ],
 }
 
@@ -159,16 +106,7 @@ TASKS: dict[str, list[str]] = {
     "tasks-which-fail-recorded": [f"tasks scores.csv --model blue {ITEMS} --which-fail 0.5 --budget 100"],
     "tasks-macro-recorded-files": ["tasks north.csv south.csv --model blue --eps 0.12 --history red"],
     "tasks-macro-live": [f"tasks questions.jsonl {MODEL} --eps 0.12"],
-    "tasks-macro-live-history": [EARLIER, MORE, f"tasks questions.jsonl {MODEL} --eps 0.1"],
-    "tasks-macro-live-each": [f"tasks questions.jsonl {MODEL} --eps 0.12 --each-eps 0.25"],
-    "tasks-each-within-live": [f"tasks north.jsonl south.jsonl {MODEL} --each-eps 0.15"],
     "tasks-all-at-least-live": [EARLIER, f"tasks questions.jsonl {MODEL} --at-least 0.3"],
-    "tasks-all-at-least-live-fail": [f"tasks questions.jsonl {MODEL} --at-least 0.85 --by level"],
-    "tasks-which-fail-live-failures": [f"tasks questions.jsonl {FLAKY} --which-fail 0.4"],
-    "tasks-macro-live-changed-budget": [
-        f"tasks questions.jsonl {MODEL} --eps 0.12 --max-calls 30",
-        "resume RUN --max-calls 100",
-    ],
     "tasks-macro-live-usd": [
         "tasks questions.jsonl --model python:golden_models:priced --eps 0.05 --max-usd 0.04 -j 2"
     ],
@@ -186,44 +124,9 @@ GROWING: dict[str, list[str]] = {
         "extend north.jsonl --model scripted/0.7 --eps 0.15 --seed 13",
         "extend RUN --data questions.jsonl",
     ],
-    "growing-benchmark-live-three": [
-        "extend north.jsonl --model scripted/0.6 --eps 0.15 --seed 14",
-        "extend RUN --data questions.jsonl",
-        "extend RUN --data more.jsonl",
-    ],
-    "growing-population-live": [
-        "extend questions.jsonl --model scripted/0.7 --eps 0.15 --seed 15 --target population",
-        "extend RUN --data more.jsonl",
-    ],
-    "growing-benchmark-live-failures": [
-        f"extend questions.jsonl {FLAKY} --eps 0.12 --seed 16",
-        "extend RUN --data more.jsonl",
-    ],
     "growing-benchmark-live-usd": [
         "extend questions.jsonl --model python:golden_models:priced --eps 0.12 --seed 17 --max-usd 0.03 -j 2"
     ],
 }
 
 CASES = {**estimates(), **ESTIMATES, **COMPARISONS, **RANKINGS, **TASKS, **GROWING}
-
-
-def replays() -> dict[str, str]:
-    """Every method with both goals, from recorded scores; `partition` is only to be had in Python."""
-    found = {}
-    for method in (*METHODS, "cer-eval"):
-        plain = f"replay scores.csv --model green {ITEMS} --method {method}"
-        found[f"{method}-estimate"] = f"{plain} --eps {METHODS.get(method, 0.15)}"
-        found[f"{method}-threshold"] = f"{plain} --at-least 0.5"
-    for method in ("auto", "active"):
-        line = f"replay scores.csv --model red {ITEMS} --method {method} --history others --eps 0.08 --seed 2"
-        found[f"{method}-history"] = line
-    found["auto-population"] = "replay scores.csv --model grey --eps 0.1 --target population"
-    found["auto-expected"] = f"replay scores.csv --model grey --eps 0.1 --target expected {ITEMS}"
-    found["auto-mix"] = (
-        f"replay scores.csv --model grey --eps 0.1 {ITEMS} --mix sums=2,gains=1,totals=1,counts=1"
-    )
-    found["auto-budget"] = "replay scores.csv --model blue --eps 0.05 --budget 40"
-    return found
-
-
-REPLAYS = replays()

@@ -1,133 +1,133 @@
-"""Make golden certificates of every kind, goal and method, and note what is expected of them.
+"""Make the golden files: certificates, and a store of unfinished runs, of every kind, each on four kinds of machines.
 
-    python -m tests.golden.make FOLDER [CASE ...]
+    python -m tests.golden.make
 
-It calls the command line only (`cereval.cli.main.main`), and writes FOLDER/certificates/CASE.json and
-FOLDER/expected.json; without names, of every case, and what replays come to. `make_data` wrote the data beside this
-file.
+One processor plays the others: OpenBLAS and numpy choose their arithmetic by environment variables. MACHINE.zip has
+`store.db` and a certificate for each case, made by the command line alone. `tests.golden.check` says what has to hold
+of them, wherever it runs.
 """
 
 from __future__ import annotations
 
-import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from tests.golden.golden_cases import CASES, REPLAYS
-from tests.golden.golden_models import chance
-from tests.golden.lines import (
-    HOME,
-    IN_PYTHON,
-    called,
-    carried_out,
-    folder_with_data,
-    headline,
-    log_digest,
-    read,
-    replayed,
-    rounded,
-    seeded,
-    write,
+from benchmarks.machine_kernels import PLAIN, Kernel
+from tests.golden.golden_cases import CASES
+from tests.golden.lines import HOME, asking, called, carried_out, folder_with_data, seeded
+
+MACHINES = {
+    "skylake": Kernel("SkylakeX", 2),
+    "haswell": Kernel("Haswell"),
+    "prescott": Kernel("Prescott"),
+    "plain": PLAIN,
+}
+
+RECORDED = (
+    "compare-sign-recorded-history-items",
+    "estimate-estimate-active-weights-file",
+    "estimate-estimate-auto-mix",
+    "rank-order-recorded",
+    "tasks-macro-recorded-each-history",
 )
+"""Cases of `golden_cases` that end at once."""
 
-CATEGORIES = ("sums", "gains", "totals", "counts")
-SKILLS = {"red": 0.85, "green": 0.7, "blue": 0.45}
-
-
-def make_data() -> None:
-    """Write 120 questions and 30 that come later, and a table of 150 items with the scores of five models."""
-    questions = [question(number) for number in range(150)]
-    write_rows("questions.jsonl", questions[:120])
-    write_rows("north.jsonl", questions[:60])
-    write_rows("south.jsonl", questions[60:120])
-    write_rows("more.jsonl", questions)
-    scores = [score_line(number) for number in range(150)]
-    names = "item,red,green,blue,grey,violet"
-    for file, rows in (("scores", scores), ("north", scores[:70]), ("south", scores[70:])):
-        (HOME / f"{file}.csv").write_text("\n".join([names, *rows]) + "\n", encoding="utf-8")
-    write_rows("items.jsonl", [item(number) for number in range(150)])
-    weights = [f"q{number:03d},{0.5 + 2 * chance('weight', str(number)):.2f}" for number in range(150)]
-    (HOME / "weights.csv").write_text("\n".join(["item,weight", *weights]) + "\n", encoding="utf-8")
-
-
-def question(number: int) -> dict[str, Any]:
-    """Ask for a sum."""
-    category = CATEGORIES[int(4 * chance("category", str(number)) ** 1.3)]
-    text = f"What is {number} + {7 * number % 31}?"
-    weight = round(0.5 + chance("column", str(number)), 2)
-    given = {"id": f"q{number:03d}", "question": text, "answer": str(number + 7 * number % 31)}
-    return {**given, "category": category, "weight": weight, "level": number % 2 + 1}
-
-
-def score_line(number: int) -> str:
-    """Score five models on an item: three 0/1 that share its difficulty, one with partial credit, one with gaps."""
-    name, shared = f"i{number:03d}", chance("difficulty", str(number))
-    luck = {model: (shared + chance(model, str(number))) / 2 for model in SKILLS}
-    plain = [str(int(luck[model] < skill)) for model, skill in SKILLS.items()]
-    partial = f"{round(1 - shared * chance('grey', str(number)), 1)}"
-    gaps = "" if chance("gap", str(number)) < 0.3 else str(int(shared < 0.6))
-    return ",".join([name, *plain, partial, gaps])
+ASK = "questions.jsonl --model scripted/0.7"
+PAST = (
+    "run questions.jsonl --model scripted/0.5 --eps 0.12",
+    "run questions.jsonl --model scripted/0.8 --eps 0.12",
+)
+UNFINISHED: Mapping[str, tuple[str, str]] = {
+    "categories": (f"run {ASK} --eps 0.06 --no-history --max-calls 40", "resume RUN --max-calls 115"),
+    "history": (f"run {ASK} --eps 0.06 --max-calls 40 --seed 2", "resume RUN --max-calls 115"),
+    "expected": (f"run {ASK} --eps 0.1 --target expected --max-calls 40", "resume RUN --max-calls 300"),
+    "gate": (f"gate {ASK} --min 0.74 --max-calls 20", "resume RUN --max-calls 115"),
+    "compare": (
+        "compare questions.jsonl --model scripted/0.7 --model scripted/0.68 --not-worse 0.01 --max-calls 30",
+        "resume RUN --max-calls 115",
+    ),
+    "tasks": (f"tasks {ASK} --eps 0.05 --each-eps 0.2 --max-calls 40", "resume RUN --max-calls 115"),
+    "rank": (
+        "rank questions.jsonl --model scripted/0.7 --model scripted/0.6 --tie 0.05 --max-calls 40",
+        "resume RUN --max-calls 240",
+    ),
+    "growing": (
+        "extend north.jsonl --model scripted/0.7 --eps 0.12 --max-calls 20",
+        "resume RUN --max-calls 60",
+    ),
+    "killed": ("run questions.jsonl --model python:golden_models:slow --eps 0.08", "resume RUN"),
+}
+"""Name -> the command that begins a run, which a budget or a kill ends, and the one that goes on with it."""
+STORE = Path("cereval.db")
+ENOUGH = 24
 
 
-def item(number: int) -> dict[str, Any]:
-    """Describe an item of the scores table."""
-    category = CATEGORIES[int(4 * chance("kind", str(number)) ** 1.3)]
-    text = f"{category} of {number} apples and {number % 7} pears"
-    return {"item": f"i{number:03d}", "text": text, "category": category, "version": 2020 + number % 3}
-
-
-def write_rows(name: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Write a JSONL file."""
-    (HOME / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
-def make_certificates(folder: Path, names: Iterable[str] = tuple(CASES)) -> dict[str, Any]:
-    """Carry out cases, keep their certificates, and return what each came to."""
-    kept = folder.absolute() / "certificates"
-    kept.mkdir(parents=True, exist_ok=True)
-    noted = {}
-    for name in names:
-        with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)):
-            printed = carried_out(name, CASES[name])
-            (kept / f"{name}.json").write_text(Path(f"{name}.json").read_text())
-        noted[name] = certificate_facts(kept / f"{name}.json", printed.code, printed.facts)
-        print(name, noted[name]["verify"], noted[name]["printed"]["stopped"], flush=True)
-    return noted
-
-
-def certificate_facts(path: Path, code: int, facts: Any) -> dict[str, Any]:
-    """Say what a certificate holds, and what `verify` makes of it."""
-    content = read(path)
-    return {
-        "kind": path.name.partition("-")[0],
-        "format": content["format"],
-        "engine": content["engine"],
-        "run_id": content.get("run_id"),
-        "digest": content["digest"],
-        "log": log_digest(content["log"]),
-        "entries": len(content["log"]),
-        "result": headline(content["result"]),
-        "commands": list(CASES[path.stem]),
-        "code": code,
-        "printed": headline(facts),
-        "verify": called("verify", str(path)).facts["status"],
-    }
-
-
-def make_replays() -> dict[str, Any]:
-    """Return what replays come to, also by methods that issue no certificate."""
-    replays = {}
+def make_files(folder: Path) -> None:
+    """Make the certificates and the store of this process's machine."""
     with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)):
-        for name, line in REPLAYS.items():
-            printed = called(*seeded(line).split())
-            replays[name] = {"command": line, "code": printed.code, "printed": headline(printed.facts)}
-    return {"replays": replays, "python": {name: rounded(replayed(name)) for name in IN_PYTHON}}
+        for line in PAST:
+            assert called(*asking(seeded(line))).code == 0
+        for name, (begin, _) in UNFINISHED.items():
+            if name == "killed":
+                kill(begin)
+            else:
+                called(*asking(seeded(begin)), "-o", str(folder / f"{name}.json"))
+        put_into_one_file(STORE)
+        shutil.copy(STORE, folder / "store.db")
+    for name in RECORDED:
+        with tempfile.TemporaryDirectory() as place, folder_with_data(Path(place)):
+            carried_out(name, CASES[name])
+            shutil.copy(f"{name}.json", folder)
+
+
+def kill(line: str) -> None:
+    """Run a command in a process of its own, and kill it when some answers are stored."""
+    before = answers()
+    command = [sys.executable, "-m", "cereval", *asking(seeded(line)), "-j", "2"]
+    process = subprocess.Popen(
+        command, env={**os.environ, "GOLDEN_DELAY_S": "0.04"}, stdout=subprocess.DEVNULL
+    )
+    while answers() < before + ENOUGH:
+        assert process.poll() is None, f"ended before it could be killed: {line}"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def answers() -> int:
+    """Count the answers in the store."""
+    connection = sqlite3.connect(STORE, timeout=30)
+    try:
+        return int(connection.execute("select count(*) from answers").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def put_into_one_file(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    for order in ("wal_checkpoint(truncate)", "journal_mode=delete"):
+        connection.execute(f"pragma {order}")
+    connection.execute("vacuum")
+    connection.close()
+
+
+def main() -> None:
+    """Make the files of every machine, each in a process of its own."""
+    for name, kernel in MACHINES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            order = [sys.executable, "-c", f"from tests.golden.make import *; make_files(Path({folder!r}))"]
+            subprocess.run(order, env={**os.environ, **kernel.environment}, check=True)
+            packed = Path(shutil.make_archive(str(HOME / name), "zip", folder))
+        print(packed.name, packed.stat().st_size, "bytes", flush=True)
 
 
 if __name__ == "__main__":
-    target, *wanted = sys.argv[1:]
-    found = {"certificates": make_certificates(Path(target), wanted or tuple(CASES))}
-    write(Path(target) / "expected.json", found if wanted else {**found, **make_replays()})
+    main()

@@ -2,7 +2,7 @@
 
 Obligations of every format:
 - it depends on the plan, the results and the changes alone: no clock, no path, no order of arrival, so that a
-  run that was killed and resumed has the same certificate, bit for bit, as one that was not;
+  run that was killed and resumed has the same certificate as one that was not: bit for bit on one machine;
 - `digest` is the hash of all the rest and `chain` runs over the log entry by entry, so that no field can be
   changed alone;
 - `engine` is the number of the rules that decide draws and intervals: another one may decide them differently;

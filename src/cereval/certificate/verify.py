@@ -280,7 +280,7 @@ class _Checks:
         changes = tuple(Change(**change) for change in certificate.get("changes", ()))
         results = {number: self.kind.scores(entry) for number, entry in enumerate(entries)}
         drawn = max([len(entries), *(change.drawn for change in changes)])
-        log = Log(results, drawn, changes, self.kind.draws(entries), again=True)
+        log = Log(results, drawn, changes, self.kind.draws(entries), check=True)
         self.session, draws = self.kind.retold(certificate, log, self._tell)
         if self.audit is None:
             self.audit = self._audit(self.session)

@@ -31,13 +31,6 @@ COMMON = (
     click.option("--quick", is_flag=True, help="Make a smaller version of the same figure."),
     click.option("--replications", type=click.IntRange(1), help="Replications of each setting."),
     click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes."),
-    click.option(
-        "--on",
-        type=click.Choice(["local", "ray"]),
-        default="local",
-        show_default=True,
-        help="Processes on this machine, or a Ray cluster (extra `ray`).",
-    ),
     click.option("--json", "as_json", is_flag=True, help="Print the written files as one JSON object."),
 )
 
@@ -54,9 +47,9 @@ def figure(*options: Any, quick: int, full: int) -> Callable[[Callable[..., Figu
     """Make a subcommand that builds a figure and runs it, with `quick` or `full` replications by default."""
 
     def command(build: Callable[..., Figure]) -> click.Command:
-        def run(jobs: int, on: str, as_json: bool, replications: int | None, **flags: Any) -> None:
+        def run(jobs: int, as_json: bool, replications: int | None, **flags: Any) -> None:
             times = replications or (quick if flags["quick"] else full)
-            _run(build(replications=times, **flags), flags["out"], jobs, on, as_json)
+            _run(build(replications=times, **flags), flags["out"], jobs, as_json)
 
         return reproduce.command(build.__name__, help=build.__doc__)(apply(COMMON, *options)(run))
 
@@ -169,10 +162,10 @@ def partition(items: int, dimensions: int, as_json: bool) -> None:
     )
 
 
-def _run(figure: Figure, out: Path, jobs: int, on: str, as_json: bool) -> None:
+def _run(figure: Figure, out: Path, jobs: int, as_json: bool) -> None:
     from cereval.experiments.base import reproduce as run
 
-    done = run(figure, out, jobs=jobs, quiet=as_json, on=on)
+    done = run(figure, out, jobs=jobs, quiet=as_json)
     files = {part: str(getattr(done, part)) for part in ("csv", "png", "svg", "note")}
     if as_json:
         click.echo(json.dumps({"figure": figure.name, **files}))

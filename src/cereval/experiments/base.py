@@ -24,12 +24,13 @@ from typing import Any, Literal, Protocol, TextIO
 from cereval.datasets.files import one_line
 from cereval.datasets.reading import open_regular
 from cereval.errors import BadFile, Misuse, shown
-from cereval.experiments.places import ONE_THREAD, ray_results
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
 KEY, OF = "key", "of"
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""One thread in each process is fastest where there are as many processes as cores."""
 NAMES = frozenset({"benchmark", "case", "embedder", "method", "model", "scenario", "way"})
 """Columns that hold names, which stay texts: a model may be called `nan`, or `1` beside another called `1.0`."""
 
@@ -74,16 +75,14 @@ class Reproduced:
     rows: Rows
 
 
-def reproduce(
-    figure: Figure, out: Path, *, jobs: int = 2, quiet: bool = False, on: str = "local"
-) -> Reproduced:
+def reproduce(figure: Figure, out: Path, *, jobs: int = 2, quiet: bool = False) -> Reproduced:
     """Run what is not yet in `out`/NAME.csv, then write the plot and the note."""
     from cereval.experiments.summaries import save
 
     with _written(out):
         out.mkdir(parents=True, exist_ok=True)
     memory = out / f"{figure.name}.csv"
-    rows = run_tasks(figure.tasks(), memory, jobs=jobs, title=figure.name, quiet=quiet, on=on)
+    rows = run_tasks(figure.tasks(), memory, jobs=jobs, title=figure.name, quiet=quiet)
     if not rows:
         raise BadFile(
             f"there is nothing to plot for {figure.name}: the data has no model that can be replayed"
@@ -104,12 +103,11 @@ def _written(folder: Path) -> Iterator[None]:
 
 
 def run_tasks(
-    tasks: Sequence[Task], memory: Path, *, jobs: int, title: str, quiet: bool = False, on: str = "local"
+    tasks: Sequence[Task], memory: Path, *, jobs: int, title: str, quiet: bool = False
 ) -> list[dict[str, Any]]:
     """Run the tasks that the CSV `memory` does not hold yet, with a progress bar; return the rows of all.
 
-    Rows are appended as soon as their task is done. `jobs=0` runs the tasks in this process; on: `local`, or `ray`
-    for a Ray cluster.
+    Rows are appended as soon as their task is done. `jobs=0` runs the tasks in this process.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -120,7 +118,7 @@ def run_tasks(
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=quiet or not waiting) as bar:
         ticks = bar.add_task(title, total=len(waiting))
-        for task, rows in _results(waiting, jobs, on):
+        for task, rows in _results(waiting, jobs):
             file.append(task.key, rows)
             bar.advance(ticks)
     return file.rows([task.key for task in tasks])
@@ -222,13 +220,7 @@ def _value(name: str, text: str) -> Any:
     return {"True": True, "False": False}.get(text, text)
 
 
-def _results(
-    tasks: Sequence[Task], jobs: int, on: str = "local"
-) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
-    if on == "ray" and tasks:
-        for place, rows in ray_results([task.run for task in tasks], jobs or None):
-            yield tasks[place], rows
-        return
+def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
     if jobs == 0 or not tasks:
         yield from ((task, task.run()) for task in tasks)
         return

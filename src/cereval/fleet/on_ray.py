@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cereval.experiments.places import cluster
+from cereval.errors import Misuse, shown
 from cereval.fleet.drive import Row
 from cereval.fleet.work import Job, carried_out, lost
 from cereval.imports import optional
@@ -18,6 +19,34 @@ CORES = 0.25
 """Of a core, for one run: it waits for its model most of the time."""
 
 TICK_S = 0.5
+
+SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_worker_niceness": "0"}
+"""Of a cluster that is started here: its workers are as urgent as whoever started it, and not less than all else."""
+
+
+@contextmanager
+def cluster(cores: int | None = None) -> Iterator[Any]:
+    """Ray, connected to the cluster that `RAY_ADDRESS` names or that is there already, else to one started here."""
+    ray = optional("ray", "ray")
+    mine = not ray.is_initialized()
+    if mine:
+        for name, value in SETTINGS.items():
+            os.environ.setdefault(name, value)
+        started: dict[str, Any] = {"include_dashboard": False, "num_cpus": cores}
+        try:
+            ray.init(
+                log_to_driver=False,
+                logging_level="ERROR",
+                **({} if os.environ.get("RAY_ADDRESS") else started),
+            )
+        except Exception as error:  # Ray's own, of no class in particular
+            ray.shutdown()
+            raise Misuse(f"Ray cannot be reached or started here: {shown(str(error), 300)}") from None
+    try:
+        yield ray
+    finally:
+        if mine:
+            ray.shutdown()
 
 
 def _carried_out(job: dict[str, Any]) -> Row:

@@ -22,6 +22,7 @@ EVEN = 0.5
 LEVELS = 8
 """Weights are rounded to so many levels, evenly spaced in logarithms: bets along the order sum over levels."""
 DECIMALS = 9
+"""To which distances from levels are rounded before the nearest is chosen."""
 ALIKE = 1e-9
 """Squares that differ by less do not tell items apart."""
 NOISE = 0.1

@@ -24,17 +24,18 @@ SLACK = 1e-9
 
 def posterior_mode(rows: Floats, scores: Floats, prior: Design, start: Floats) -> Floats:
     """Take Newton steps, halved while they raise the penalised logistic loss, to the minimum of it: it is convex."""
-    at, loss = start, _loss(rows, scores, prior, start)
+    at, logits = start, rows @ start
+    loss = _loss(logits, scores, prior, at)
     for _ in range(MOST_STEPS):
-        fitted = expit(rows @ at)
+        fitted = expit(logits)
         slope = rows.T @ (fitted - scores) + prior.precision * (at - prior.mean)
         step = -np.linalg.solve(_curvature(rows, fitted, prior), slope)
         if np.abs(step).max() < CONVERGED:
             return np.asarray(at + step)
-        most = loss + SLACK * (1.0 + abs(loss))
-        while (reached := _loss(rows, scores, prior, at + step)) > most:
-            step /= 2.0
-        at, loss = at + step, reached
+        moved, most = rows @ step, loss + SLACK * (1.0 + abs(loss))
+        while (reached := _loss(logits + moved, scores, prior, at + step)) > most:
+            step, moved = step / 2.0, moved / 2.0
+        at, logits, loss = at + step, logits + moved, reached
     return at
 
 
@@ -48,7 +49,6 @@ def _curvature(rows: Floats, fitted: Floats, prior: Design) -> Floats:
     return np.asarray((rows.T * certainty) @ rows + np.diag(prior.precision))
 
 
-def _loss(rows: Floats, scores: Floats, prior: Design, at: Floats) -> float:
-    logits = rows @ at
+def _loss(logits: Floats, scores: Floats, prior: Design, at: Floats) -> float:
     fit = np.logaddexp(0.0, logits).sum() - scores @ logits
     return float(fit + 0.5 * prior.precision @ (at - prior.mean) ** 2)

@@ -50,7 +50,7 @@ class GrowingData(Kind):
         version = self.session(before, known, earlier)
         try:
             replayed(version, log)
-        except LogMismatch as error:
+        except (LogMismatch, Misuse) as error:
             raise StoreError(
                 f"the stored draws of run {after} do not fit its plan ({error}): the database was changed, or the run "
                 "was made by another engine; start the data set anew, the answers that are there are used"

@@ -57,8 +57,8 @@ class Rank(Kind):
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
         """Return a run of each model along the order of the items, which the seed and the history decide.
 
-        Neither the other models nor the goal are part of it: a ranking with another goal or one more
-        model asks nothing again that was paid for.
+        Neither the other models nor the goal are part of it: a ranking with another goal or one more model asks nothing
+        again that was paid for. The engine is.
         """
         bare = Plan(goal={"goal": "ranked"}, data_hash="", n_items=1, model={})
         kept = {name: getattr(bare, name) for name in ("goal", "confidence", "max_calls", "weights")}

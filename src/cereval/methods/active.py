@@ -160,10 +160,10 @@ class Active(CertifiedMethod):
         rng = generator("active draws", self.setting.seed, self._past, block)
         log = self.log[start : start + size]
         if self.tally.replacement:
-            return draw_with_replacement(rng, weights, size, log, again=self.again)
+            return draw_with_replacement(rng, weights, size, log, check=self.check)
         if not weights.any():
             return np.empty(0, dtype=np.int64), np.empty(0)
-        items, chances = draw_without_replacement(rng, weights, size, log, again=self.again)
+        items, chances = draw_without_replacement(rng, weights, size, log, check=self.check)
         self._drawn[items] = True
         return items, chances
 

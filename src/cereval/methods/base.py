@@ -62,12 +62,12 @@ class Method(ABC):
     guarantee: ClassVar[Guarantee]
     log: tuple[Draw, ...] = ()
     """The draws that were made before: they are taken in place of deciding them."""
-    again: bool = False
-    """Whether the log is checked: the draws have to be those that the seed leads to."""
+    check: bool = False
+    """Whether the draws of the log have to be those that the seed leads to."""
 
-    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
+    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
         """Take a log, before the first draw."""
-        self.log, self.again = tuple(log), again
+        self.log, self.check = tuple(log), check
 
     @abstractmethod
     def next_draw(self) -> Draw | None:

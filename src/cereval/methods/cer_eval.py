@@ -62,8 +62,8 @@ class CerEval(PrintedMethod):
         self._sums = GroupSums.empty(self._labels, setting.delta)
         self._radius = 1.0
 
-    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
-        super().follow(log, again=again)
+    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
+        super().follow(log, check=check)
         self._order = self._random_order()
 
     def next_draw(self) -> Draw | None:

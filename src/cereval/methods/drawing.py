@@ -5,7 +5,10 @@ that they were made with, and draws on from what they left. The theorem (`stats.
 probability of a draw is the one that was used, whatever is drawn later comes from this machine's own random numbers,
 which know nothing of the scores, and the forecasts are functions of the past, on whatever machine they are computed.
 
-Only `verify` asks whether the seed leads to these draws (`again`). Processors add in different orders, so a draw that
+A log whose probabilities differ from those computed here by more than a millionth is refused in any case: bets are
+limited by the largest increment that this machine's weights allow.
+
+Only `verify` asks whether the seed leads to these draws (`check`). Processors add in different orders, so a draw that
 lost by less than a millionth may have won elsewhere, and is no contradiction.
 """
 
@@ -24,9 +27,11 @@ Items = NDArray[np.int64]
 
 TOLERANCE = 1e-6
 """By how much, relative to it, a number of a log may differ from the same number computed here."""
+SUM_TOLERANCE = 1e-9
+"""The same of a sum over all items."""
 
 
-def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, again: bool = False) -> Items:
+def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, check: bool = False) -> Items:
     """Return all items in random order, those of the log first.
 
     >>> order = draw_order(np.random.default_rng(0), 4, [Draw(0, 3, 0.25)])
@@ -36,14 +41,15 @@ def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, agai
     order = rng.permutation(size)
     if not log:
         return order
-    drawn = _items(log, size)
-    if again:
+    drawn = _items(log, np.ones(size))
+    _check_once(log)
+    if check:
         _check_items(log, order[: len(drawn)])
     return np.concatenate((drawn, order[~np.isin(order, drawn)]))
 
 
 def draw_without_replacement(
-    rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, again: bool = False
+    rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, check: bool = False
 ) -> tuple[Items, Floats]:
     """Return the first `count` items drawn one after the other, each with chance w / (sum of the w left).
 
@@ -59,10 +65,9 @@ def draw_without_replacement(
     arrivals = np.full(len(weights), np.inf)
     arrivals[positive] = rng.standard_exponential(len(positive)) / weights[positive]
     if log:
-        drawn = _items(log, len(weights))
-        if not weights[drawn].all():
-            raise LogMismatch("an item is drawn that was drawn before, or has no weight")
-        if again:
+        drawn = _items(log, weights)
+        _check_once(log)
+        if check:
             _check_race(log, drawn, arrivals)
         arrivals[drawn] = np.arange(-len(drawn), 0)
     arrivals, count = arrivals[positive], min(count, len(positive))
@@ -78,7 +83,7 @@ def draw_without_replacement(
 
 
 def draw_with_replacement(
-    rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, again: bool = False
+    rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, check: bool = False
 ) -> tuple[Items, Floats]:
     """Return `count` items drawn independently, each with chance w / (sum of all w).
 
@@ -90,9 +95,10 @@ def draw_with_replacement(
     last = int(np.flatnonzero(weights)[-1])
     items = np.minimum(np.searchsorted(ends, points, side="right"), last)
     if log:
-        drawn = np.array([draw.item for draw in log], dtype=np.int64)
-        if again:
-            slack, near = TOLERANCE * ends[-1], points[: len(drawn)]
+        drawn = _items(log, weights)
+        if check:
+            # Sums of many weights differ by more than one weight does; but no neighbour may pass for an item.
+            slack, near = np.minimum(SUM_TOLERANCE * ends[-1], 1e-3 * weights[drawn]), points[: len(drawn)]
             fits = (near <= ends[drawn] + slack) & (near >= ends[drawn] - weights[drawn] - slack)
             _check_items(log, np.where(fits, drawn, items[: len(drawn)]))
         items[: len(drawn)] = drawn
@@ -114,15 +120,26 @@ def as_logged(chances: Floats, log: Sequence[Draw]) -> Floats:
     return np.concatenate((stored, chances[len(log) :]))
 
 
-def _items(log: Sequence[Draw], size: int) -> Items:
-    """Return the items of a log in which no item may come twice."""
-    drawn = np.array([draw.item for draw in log], dtype=np.int64)
+def _items(log: Sequence[Draw], weights: Floats) -> Items:
+    """Return the items of a log, each of which could be drawn."""
     for draw in log:
-        if not 0 <= draw.item < size:
-            raise LogMismatch(f"draw {draw.index} has item {draw.item}, which is not in 0..{size - 1}")
-    if len(np.unique(drawn)) < len(drawn):
-        raise LogMismatch("an item is drawn twice")
-    return drawn
+        if not 0 <= draw.item < len(weights):
+            raise LogMismatch(
+                f"draw {draw.index} has item {draw.item}, which is not in 0..{len(weights) - 1}"
+            )
+        if not weights[draw.item] > 0:
+            raise LogMismatch(
+                f"draw {draw.index} has item {draw.item}, which was drawn before or has no weight"
+            )
+    return np.array([draw.item for draw in log], dtype=np.int64)
+
+
+def _check_once(log: Sequence[Draw]) -> None:
+    seen: set[int] = set()
+    for draw in log:
+        if draw.item in seen:
+            raise LogMismatch(f"draw {draw.index} has item {draw.item}, which was drawn before")
+        seen.add(draw.item)
 
 
 def _check_items(log: Sequence[Draw], expected: Items) -> None:

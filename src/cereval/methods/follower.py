@@ -77,7 +77,12 @@ class Follower(CertifiedMethod):
         self._coming = outlook
 
     def _chance(self, draw: Draw) -> None:
-        """Return None: the draw's probability is that among the items of all tasks."""
+        """Return None: the log has the draw's probability among the items of all tasks.
+
+        That among the items of this task comes from this machine's weights. A log may differ from them by a millionth
+        at most, and did by 4e-14 (`benchmarks.machines`): after n draws the chance of a miss is larger by a factor of
+        at most (1 + 1e-6)^n, 1.01 for 10,000 draws.
+        """
 
     def prepare(self, draw: Draw) -> None:  # noqa: ARG002
         outlook, self._coming = self._coming, None

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from cereval.errors import LogMismatch
 from cereval.methods.base import Method
 from cereval.methods.drawing import draw_order
 from cereval.randomness import generator
@@ -81,11 +82,16 @@ class Grown(Method):
         self._low, self._high = RunningSum(), RunningSum()
         self._interval = self._found()
 
-    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
-        super().follow(log, again=again)
+    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
+        super().follow(log, check=check)
         rng, first = generator("growing data", self.terms.seed, self._number), self.before.size
+        for draw in log:
+            if not first <= draw.item < self.size:
+                raise LogMismatch(
+                    f"draw {draw.index} has item {draw.item}, which is not in {first}..{self.size - 1}"
+                )
         new = [replace(draw, item=draw.item - first) for draw in log]
-        self._order = draw_order(rng, self.new, new, again=again)
+        self._order = draw_order(rng, self.new, new, check=check)
 
     def next_draw(self) -> Draw | None:
         if self._drawn == self.new:

@@ -34,8 +34,8 @@ class Oracle(PrintedMethod):
         self._sums = GroupSums.empty(self._labels, setting.delta)
         self._members = self._random_members()
 
-    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
-        super().follow(log, again=again)
+    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
+        super().follow(log, check=check)
         self._members = self._random_members()
 
     def _random_members(self) -> list[NDArray[np.int64]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput, LogMismatch
 from cereval.methods.base import Method, Setting, Target
-from cereval.methods.drawing import draw_order
+from cereval.methods.drawing import as_logged, draw_order
 from cereval.randomness import generator
 from cereval.records import Draw, Interval
 
@@ -98,8 +98,9 @@ class PrintedMethod(Method):
         if index >= len(self.log):
             return Draw(index, item, chance)
         logged = self.log[index]
-        if self.again and (logged.item, logged.probability) != (item, chance):
+        if self.check and logged.item != item:
             raise LogMismatch(f"draw {index} would have been item {item}; the log has item {logged.item}")
+        as_logged(np.array([chance]), [logged])
         return Draw(index, logged.item, logged.probability)
 
     def _uniform_items(self) -> Iterator[tuple[int, int]]:
@@ -116,4 +117,4 @@ class PrintedMethod(Method):
     def _random_order(self) -> NDArray[np.int64]:
         """Return the items in random order; those of a log that need not be checked first."""
         rng = generator("order of the paper's methods", self.setting.seed)
-        return draw_order(rng, self.setting.pool.size, () if self.again else self.log)
+        return draw_order(rng, self.setting.pool.size, () if self.check else self.log)

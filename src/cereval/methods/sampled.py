@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.errors import LogMismatch
 from cereval.methods.base import Method
 from cereval.methods.drawing import draw_order
 from cereval.methods.stream import Stream
@@ -35,12 +36,15 @@ class Sampled(Method):
         self._order = items[draw_order(generator("growing data", seed, number), len(items), ())]
         self._drawn = self._consumed = 0
 
-    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
-        super().follow(log, again=again)
+    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
+        super().follow(log, check=check)
         places = {int(item): place for place, item in enumerate(self._items)}
-        found = [replace(draw, item=places.get(draw.item, -1)) for draw in log]
+        for draw in log:
+            if draw.item not in places:
+                raise LogMismatch(f"draw {draw.index} has item {draw.item}, which this version does not ask")
+        found = [replace(draw, item=places[draw.item]) for draw in log]
         rng = generator("growing data", *self._seed)
-        self._order = self._items[draw_order(rng, len(self._items), found, again=again)]
+        self._order = self._items[draw_order(rng, len(self._items), found, check=check)]
 
     def next_draw(self) -> Draw | None:
         if self._drawn == len(self._order):

@@ -55,8 +55,8 @@ class Uniform(CertifiedMethod):
         self._drawn = 0
         self._order, self._chances = self._first_chunk()
 
-    def follow(self, log: Sequence[Draw], *, again: bool = False) -> None:
-        super().follow(log, again=again)
+    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
+        super().follow(log, check=check)
         self._order, self._chances = self._first_chunk()
 
     def next_draw(self) -> Draw | None:
@@ -71,18 +71,18 @@ class Uniform(CertifiedMethod):
     def _first_chunk(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         rng, pool = generator("uniform draws", self.setting.seed), self.setting.pool
         if self.setting.target == "expected":
-            return draw_with_replacement(rng, pool.shares(), CHUNK, self.log[:CHUNK], again=self.again)
+            return draw_with_replacement(rng, pool.shares(), CHUNK, self.log[:CHUNK], check=self.check)
         if pool.weights is not None:
             count = int(np.count_nonzero(pool.weights))
-            return draw_without_replacement(rng, pool.weights, count, self.log, again=self.again)
-        order = draw_order(rng, pool.size, self.log, again=self.again)
+            return draw_without_replacement(rng, pool.weights, count, self.log, check=self.check)
+        order = draw_order(rng, pool.size, self.log, check=self.check)
         return order, as_logged(1.0 / np.arange(pool.size, 0, -1), self.log)
 
     def _extend(self) -> None:
         """Draw another chunk with replacement."""
         start = len(self._order)
         rng, log = generator("uniform draws", self.setting.seed, start), self.log[start : start + CHUNK]
-        items, chances = draw_with_replacement(rng, self.setting.pool.shares(), CHUNK, log, again=self.again)
+        items, chances = draw_with_replacement(rng, self.setting.pool.shares(), CHUNK, log, check=self.check)
         self._order = np.concatenate((self._order, items))
         self._chances = np.concatenate((self._chances, chances))
 

@@ -296,7 +296,6 @@ def samples(story: Story, kind: str, most: int) -> list[Asked]:
     """Return the first drawn of a kind, one for each model and category before any has two."""
     seen: dict[object, int] = {}
     rounds = []
-    # The score of two answers that are kept as one says nothing of either.
     for one in story.asked:
         if outcome(one) == kind:
             number = seen[one.model, one.item.category] = seen.get((one.model, one.item.category), 0) + 1

@@ -179,7 +179,7 @@ class Watch:
             self.uneven.update(self.categories)
         elif method.tally.outlook is not self.outlook:
             self.outlook = method.tally.outlook
-            self.uneven |= uneven_categories(method.tally.item_weights, self.categories)
+            self.uneven |= uneven_categories(method.tally.outlook.weights, self.categories)
 
 
 def uneven_categories(weights: NDArray[np.float64], categories: Sequence[str]) -> set[str]:

@@ -49,7 +49,7 @@ def planned(
     if going:
         return going[-1]
     if kind_of(plan).learns and learns(plan):
-        past = past_of(plan, items, store) if history else {}
+        past = past_of(plan, items, store) if history and forecasts_pay(plan) else {}
         if lessons is not None:
             past = {run: min(lessons[run], count) for run, count in past.items() if lessons.get(run)}
         plan = _informed(plan, items, {**past, **(taught or {})})
@@ -100,8 +100,14 @@ def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
 def learns(plan: Plan) -> bool:
     """Tell whether the method looks at side information: for the others none is gathered."""
     return plan.method in ("active", "partition", "oracle", "cer-eval", "pairs") or (
-        plan.method == "auto" and plan.target != "population" and plan.n_items <= MOST_FORECAST
+        plan.method == "auto" and (bool(plan.tasks) or forecasts_pay(plan))
     )
+
+
+def forecasts_pay(plan: Plan) -> bool:
+    """Tell whether forecasts of the items help: not of a population, nor of a pool so large that they take longer than
+    the calls that they save."""
+    return plan.target != "population" and (plan.method != "auto" or plan.n_items <= MOST_FORECAST)
 
 
 def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:

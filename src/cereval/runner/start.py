@@ -13,14 +13,14 @@ from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item
 from cereval.datasets.large import OnDisk, hash_of
-from cereval.errors import CerevalError, LogMismatch, StoreError, shown
+from cereval.errors import CerevalError, LogMismatch, Misuse, StoreError, shown
 from cereval.goals import in_words
 from cereval.kinds import kind_of
 from cereval.kinds.base import Earlier, Kind
 from cereval.methods.registry import MOST_FORECAST
 from cereval.plan import Known, Plan
 from cereval.records import Certified, Draw, Scored
-from cereval.runner.finding import known_items, run_ids
+from cereval.runner.finding import forecasts_pay, known_items, run_ids
 from cereval.runner.items import items_there, keep_items, stored_items
 from cereval.runner.limits import Spending
 from cereval.runner.past import keys_of
@@ -204,7 +204,7 @@ def _retold(
     log = _VoiceLog(session, voices, changes)
     try:
         draws = list(replayed(session, log, teller))
-    except LogMismatch as error:
+    except (LogMismatch, Misuse) as error:
         raise StoreError(does_not_fit(plan, str(error))) from None
     if type(session).place is not AskTell.place:
         draws += _follow(session, voices, teller)
@@ -260,8 +260,8 @@ def does_not_fit(plan: Plan, reason: str) -> str:
     """Return what is said of a run whose stored draws are not those of its plan, with what is still possible."""
     return (
         f"the stored draws of run {plan.run_id} do not fit its plan ({reason}): the database was changed, or the run "
-        f"was made by another engine than this one ({ENGINE}). Nothing was asked. Start a new run with another --seed: "
-        "it uses the answers that are there"
+        f"was made by another engine or version of numpy (this is engine {ENGINE}). Nothing was asked. Start a new run "
+        "with another --seed: it uses the answers that are there"
     )
 
 
@@ -349,7 +349,7 @@ def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[st
         )
     if plan.history:
         notes.append(_history_note(plan, store))
-    if kind.learns and plan.method == "auto" and plan.n_items > MOST_FORECAST:
+    if kind.learns and plan.target != "population" and not forecasts_pay(plan):
         notes.append(f"more than {MOST_FORECAST:,} items: categories and earlier runs are not used")
     samples = Samples.of(plan.scorer)
     if samples.count > 1:

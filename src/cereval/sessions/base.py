@@ -82,10 +82,10 @@ class AskTell(ABC):
         """Return the certificate as it stands, as notebooks show it."""
         return self.result()._repr_html_()
 
-    def follow(self, log: Mapping[int, Draw], *, again: bool = False) -> None:  # noqa: B027
+    def follow(self, log: Mapping[int, Draw], *, check: bool = False) -> None:  # noqa: B027
         """Take the draws that a log has, by number, in place of deciding them; before the first draw.
 
-        again: they are checked as well, and have to be those that the seed leads to.
+        check: they have to be those that the seed leads to.
         """
 
     # -- ask and tell -----------------------------------------------------------------------------------------
@@ -262,8 +262,8 @@ class MethodSession(AskTell):
     def _goal_reached(self) -> bool:
         """Tell whether the results consumed so far certify the goal."""
 
-    def follow(self, log: Mapping[int, Draw], *, again: bool = False) -> None:
-        self._method.follow(first_of(log), again=again)
+    def follow(self, log: Mapping[int, Draw], *, check: bool = False) -> None:
+        self._method.follow(first_of(log), check=check)
 
     def _next_draw(self) -> Draw | None:
         draw = self._method.next_draw()

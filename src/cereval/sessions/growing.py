@@ -152,10 +152,6 @@ class VersionSession(MethodSession):
         )
 
 
-STATE_FORMAT = "cereval-growing-state/1"
-TARGETS = ("benchmark", "population")
-
-
 class Growing:
     """Evaluate one model by ask and tell on a data set that grows. See `stats.grown` for the theorem.
 

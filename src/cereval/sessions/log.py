@@ -57,14 +57,14 @@ class Change:
 class Log:
     """Hold results by draw number, the draws that were decided, how many there were, and the changes on the way.
 
-    draws: by number; where one is missing, it is decided again. again: all of them are, and have to agree with these.
+    draws: by number; where one is missing, it is decided again. check: they have to be those that the seed leads to.
     """
 
     results: Mapping[int, Scored] = field(default_factory=dict)
     drawn: int = 0
     changes: Sequence[Change] = ()
     draws: Mapping[int, Draw] = field(default_factory=dict)
-    again: bool = False
+    check: bool = False
 
     def scores(self, draw: Draw) -> Scored | None:
         """Return what came of a draw; None: nothing yet."""
@@ -83,7 +83,7 @@ def replayed(session: S, log: Log, teller: Teller = tell) -> tuple[Draw, ...]:
     >>> [draw.index for draw in draws], session.n_evaluated
     ([0, 1, 2], 1)
     """
-    session.follow(log.draws, again=log.again)
+    session.follow(log.draws, check=log.check)
     draws: list[Draw] = []
     for change in log.changes:
         _advance(session, draws, log, teller, change.drawn, change.consumed)

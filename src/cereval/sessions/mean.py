@@ -13,7 +13,7 @@ from cereval.goals import Estimate, Goal, Threshold, goal_from_spec
 from cereval.goals.estimate import checked_confidence
 from cereval.items.pool import Pool
 from cereval.methods.base import Setting, Target
-from cereval.methods.registry import build_method
+from cereval.methods.registry import MOST_FORECAST, build_method
 from cereval.records import Draw, Result
 from cereval.sessions.base import MethodSession, check_engine, rejection, whole
 from cereval.stats.rounding import within
@@ -172,6 +172,16 @@ class Session(MethodSession):
         return (shift.note, *([] if warning is None else [warning]), *notes)
 
     def _method_notes(self) -> tuple[str, ...]:
+        """Return the notes of the method, and what was not used."""
+        large = (
+            self._asked_method == "auto" and self.n_items > MOST_FORECAST and self.pool.has_side_information
+        )
+        ignored = (
+            f"more than {MOST_FORECAST:,} items: what is known of them was not used (method active uses it)"
+        )
+        return (*self._plain_notes(), *([ignored] if large and self.target != "population" else []))
+
+    def _plain_notes(self) -> tuple[str, ...]:
         if not self._method.contradiction:
             return self._method.notes
         return (rejection(self.confidence), *self._method.notes)

@@ -286,13 +286,13 @@ class RankSession(AskTell):
         self._pairs = Pairs(len(self.models), *self.goal.pairs(len(self.models)))
         self._begin(())
 
-    def follow(self, log: Mapping[int, Draw], *, again: bool = False) -> None:  # noqa: ARG002
+    def follow(self, log: Mapping[int, Draw], *, check: bool = False) -> None:
         """Take the items that stand at the first places of the shared order."""
-        self._begin(first_of(log))
+        self._begin(first_of(log), check=check)
 
-    def _begin(self, log: Sequence[Draw]) -> None:
+    def _begin(self, log: Sequence[Draw], *, check: bool = False) -> None:
         """Draw the shared order, which begins with the items of a log, and plan the first round."""
-        order, self._race = _draw_order(self.pool, self.seed, log)
+        order, self._race = _draw_order(self.pool, self.seed, log, check=check)
         self._rounds = Rounds(order, len(self.models), self._race)
         self._round: Iterator[Draw] = iter(())
         self._planned, self._first_budget = 0, self.budget
@@ -480,18 +480,19 @@ class RankSession(AskTell):
         }
 
 
-def _draw_order(pool: Pool, seed: int, log: Sequence[Draw]) -> tuple[Ints, Race | None]:
+def _draw_order(pool: Pool, seed: int, log: Sequence[Draw], *, check: bool) -> tuple[Ints, Race | None]:
     """Return the shared order, and the race that it comes from where past models say which items to ask sooner.
 
     Other histories, other random numbers: an earlier ranking with the same seed would have asked in the same order, and
-    which of its answers are in the history would say which items come next (see `methods.active`).
+    which of its answers are in the history would say which items come next (see `methods.active`). The chances along
+    the order are those of this machine's weights, which a log may differ from by a millionth at most.
     """
     squares = expected_squares(pool.history)
     rng = generator("ranking", seed, "" if squares is None else pool.history_digest())
     if squares is None:
-        return draw_order(rng, pool.size, log), None
+        return draw_order(rng, pool.size, log, check=check), None
     weights = race_weights(squares)
-    order, _ = draw_without_replacement(rng, weights, pool.size, log)
+    order, _ = draw_without_replacement(rng, weights, pool.size, log, check=check)
     return order, Race.along(order, weights, NOISE + (1 - NOISE) * squares)
 
 

@@ -173,11 +173,6 @@ class Tally:
         return np.where(self._left, self.shares, 0.0)
 
     @property
-    def item_weights(self) -> Floats:
-        """The draw weight of every item."""
-        return self.outlook.weights
-
-    @property
     def left(self) -> NDArray[np.bool_]:
         """Which items have not been drawn."""
         return self._left

@@ -84,7 +84,7 @@ class Information:
         expected = (total + LEVEL_WEIGHT * self.level) / (weight + LEVEL_WEIGHT)
         return max(expected, MISLED * self.squares / (self.count + MISLED_AFTER))
 
-    def cautious_variance(self, caution: float, surprise: float = SURPRISE) -> float:
+    def cautious_variance(self, caution: float) -> float:
         """sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen.
 
         A horizon that is too near ruins an account for good, one that is too far costs little: early estimates
@@ -94,7 +94,7 @@ class Information:
         error = sqrt(max(self.fourths / max(self.count, 1) - mean_square**2, 0.0) / (self.count + 1))
         if self.level:
             error *= self.count / (self.count + LEVEL_WEIGHT)
-        unseen = surprise * caution * caution / (self.count + 1)
+        unseen = SURPRISE * caution * caution / (self.count + 1)
         return self.variance + caution * error + unseen * self.largest_square
 
     @property

@@ -43,7 +43,7 @@ def within(width: float, eps: float) -> bool:
     >>> within(0.3 - 0.1, 0.2), within(0.1 + 0.2, 0.3), within(0.3001, 0.3)
     (True, True, False)
     """
-    return width <= (1 + RANGE_SLACK) * eps
+    return width <= eps + 16 * UNIT
 
 
 class RunningSum:
