@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from math import isnan
 from pathlib import Path
@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from benchmarks.side_information import ALPACA, DATA, GSM8K
 from cereval.datasets.example import example_questions, example_scores
 from cereval.experiments.recorded import Benchmark, load
-from cereval.goals import Estimate, Threshold
+from cereval.goals import Estimate, Goal, Threshold
 from cereval.goals.compare import Sign
 from cereval.goals.rank import Order, Top
 from cereval.goals.tasks import AllAtLeast, Macro
 from cereval.records import Certified, Draw
 from cereval.sessions.base import AskTell, tell
 from cereval.sessions.growing import Growing
-from cereval.sessions.mean import Session, embedded
+from cereval.sessions.mean import Session
 from cereval.sessions.pair import CompareSession
 from cereval.sessions.rank import RankSession
 from cereval.sessions.tasks import TaskSession
@@ -58,6 +58,8 @@ class Evaluation:
     more: tuple[int, ...] = ()
     """Items that are added when the session has ended, version after version."""
     whole: Growing | None = None
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of the items beforehand, as it was given."""
 
 
 Watch = Callable[[Draw], None]
@@ -130,12 +132,6 @@ def bank() -> Bank:
 
 
 @cache
-def bank_vectors() -> Any:
-    """Return what a session makes of the questions' texts; every machine does so for itself, once."""
-    return embedded(bank().texts, len(bank().texts))
-
-
-@cache
 def recorded(folder: str) -> Benchmark:
     return load(Path(DATA) / folder)
 
@@ -157,90 +153,77 @@ def throw(seed: int, chances: Floats) -> Floats:
 # -- kinds ------------------------------------------------------------------------------------------------------------
 
 
+def ask_mean(scores: Floats, seed: int, goal: Goal, *, method: str = "auto", **known: Any) -> Evaluation:
+    """Open a session of one mean; known: what is known of the items beforehand, and the target."""
+    session = Session(len(scores), goal=goal, method=method, seed=seed, **known)
+    return Evaluation(session, scores, known={name: known[name] for name in known if name != "target"})
+
+
 def use_groups(seed: int) -> Evaluation:
     data, column = bank(), seed % 12
-    session = Session(len(data.texts), goal=Estimate(0.05), groups=data.categories, seed=seed)
-    return Evaluation(session, data.scores[:, column])
+    return ask_mean(data.scores[:, column], seed, Estimate(0.05), groups=data.categories)
 
 
 def use_history(seed: int) -> Evaluation:
     data, column = bank(), seed % 12
-    session = Session(len(data.texts), goal=Estimate(0.04), history=data.leave_out(column), seed=seed)
-    return Evaluation(session, data.scores[:, column])
+    return ask_mean(data.scores[:, column], seed, Estimate(0.04), history=data.leave_out(column))
 
 
 def use_history_and_texts(seed: int) -> Evaluation:
     """The example of the issue: recorded scores with history, categories and texts."""
     data, column = bank(), seed % 12
-    session = Session(
-        len(data.texts),
-        goal=Estimate(0.04),
-        history=data.leave_out(column),
-        groups=data.categories,
-        embeddings=bank_vectors(),
-        seed=seed,
-    )
-    return Evaluation(session, data.scores[:, column])
+    known: dict[str, Any] = {
+        "history": data.leave_out(column),
+        "groups": data.categories,
+        "texts": data.texts,
+    }
+    return ask_mean(data.scores[:, column], seed, Estimate(0.04), **known)
 
 
 def _use_recorded(folder: str, eps: float) -> Kind:
     def use(seed: int) -> Evaluation:
         data = recorded(folder)
         series = data.series(data.models[(7 * seed) % len(data.models)])
-        session = Session(len(series.scores), goal=Estimate(eps), history=series.history, seed=seed)
-        return Evaluation(session, series.scores)
+        return ask_mean(series.scores, seed, Estimate(eps), history=series.history)
 
     return use
 
 
 def use_texts(seed: int) -> Evaluation:
     data, column = bank(), seed % 12
-    session = Session(len(data.texts), goal=Estimate(0.05), embeddings=bank_vectors(), seed=seed)
-    return Evaluation(session, data.scores[:, column])
+    return ask_mean(data.scores[:, column], seed, Estimate(0.05), texts=data.texts)
 
 
 def use_embeddings(seed: int) -> Evaluation:
     positions, chances = simulate(seed, 2000, 1, 16)
-    session = Session(2000, goal=Estimate(0.04), embeddings=positions, seed=seed)
-    return Evaluation(session, throw(seed, chances)[:, 0])
+    return ask_mean(throw(seed, chances)[:, 0], seed, Estimate(0.04), embeddings=positions)
 
 
 def use_graded_scores(seed: int) -> Evaluation:
     _, chances = simulate(seed, 2000, 6)
     noise = np.random.default_rng([seed, 20_253]).uniform(-0.2, 0.2, size=chances.shape)
     scores = np.clip(chances + noise, 0.0, 1.0).round(3)
-    session = Session(2000, goal=Estimate(0.02), history=scores[:, 1:], seed=seed)
-    return Evaluation(session, scores[:, 0])
+    return ask_mean(scores[:, 0], seed, Estimate(0.02), history=scores[:, 1:])
 
 
 def use_gate(seed: int) -> Evaluation:
     data, column = bank(), seed % 12
     scores = data.scores[:, column]
     value = round(float(scores.mean()) + (0.05 if seed % 2 else -0.05), 2)
-    goal = Threshold(value)
-    session = Session(len(scores), goal=goal, history=data.leave_out(column), seed=seed)
-    return Evaluation(session, scores)
+    return ask_mean(scores, seed, Threshold(value), history=data.leave_out(column))
 
 
 def use_expected(seed: int) -> Evaluation:
     data, column = bank(), seed % 12
-    history = data.leave_out(column)
-    session = Session(len(history), goal=Estimate(0.05), target="expected", history=history, seed=seed)
-    return Evaluation(session, data.scores[:, column])
+    known: dict[str, Any] = {"history": data.leave_out(column), "target": "expected"}
+    return ask_mean(data.scores[:, column], seed, Estimate(0.05), **known)
 
 
 def use_weights(seed: int) -> Evaluation:
     data, column = bank(), seed % 12
     weights = np.random.default_rng([seed, 20_254]).uniform(0.2, 2.0, size=len(data.texts)).round(4)
-    session = Session(
-        len(weights),
-        goal=Estimate(0.05),
-        weights=weights,
-        history=data.leave_out(column),
-        groups=data.categories,
-        seed=seed,
-    )
-    return Evaluation(session, data.scores[:, column])
+    known: dict[str, Any] = {"weights": weights, "history": data.leave_out(column), "groups": data.categories}
+    return ask_mean(data.scores[:, column], seed, Estimate(0.05), **known)
 
 
 def use_comparison(seed: int) -> Evaluation:
@@ -249,7 +232,7 @@ def use_comparison(seed: int) -> Evaluation:
     session = CompareSession(
         len(data.texts),
         goal=Sign(),
-        embeddings=bank_vectors(),
+        texts=data.texts,
         history=data.leave_out(first, second),
         seed=seed,
     )
@@ -294,11 +277,10 @@ def _use_growing(target: str) -> Kind:
 def _use_method(method: str) -> Kind:
     def use(seed: int) -> Evaluation:
         positions, chances = simulate(seed, 2000, 1, 6)
-        side: dict[str, Any] = {"embeddings": positions}
+        known: dict[str, Any] = {"embeddings": positions}
         if method == "oracle":
-            side["groups"] = (positions[:, 0] > 0).astype(int)
-        session = Session(2000, goal=Estimate(0.1), method=method, seed=seed, **side)
-        return Evaluation(session, throw(seed, chances)[:, 0])
+            known["groups"] = (positions[:, 0] > 0).astype(int)
+        return ask_mean(throw(seed, chances)[:, 0], seed, Estimate(0.1), method=method, **known)
 
     return use
 
@@ -308,36 +290,31 @@ def _use_method(method: str) -> Kind:
 
 def use_alike_texts(seed: int) -> Evaluation:
     """Sixty topics of equal size, each with two words of its own: all axes of the texts are equally strong."""
-    topics = [item % 60 for item in range(1800)]
+    topics = np.arange(1800) % 60
     texts = [f"alpha{topic} beta{topic}" for topic in topics]
     chances = np.random.default_rng([seed, 20_255]).uniform(size=60)[topics]
-    session = Session(1800, goal=Estimate(0.05), texts=texts, seed=seed)
-    return Evaluation(session, throw(seed, chances))
+    return ask_mean(throw(seed, chances), seed, Estimate(0.05), texts=texts)
 
 
 def use_binary_embeddings(seed: int) -> Evaluation:
     """Embeddings of 0 and 1: many items are equally far from two centres."""
-    rng = np.random.default_rng([seed, 20_256])
-    bits = rng.integers(0, 2, size=(1800, 10)).astype(np.float64)
-    session = Session(1800, goal=Estimate(0.05), embeddings=bits, seed=seed)
-    return Evaluation(session, throw(seed, 0.2 + 0.06 * bits.sum(axis=1)))
+    bits = np.random.default_rng([seed, 20_256]).integers(0, 2, size=(1800, 10)).astype(np.float64)
+    return ask_mean(throw(seed, 0.2 + 0.06 * bits.sum(axis=1)), seed, Estimate(0.05), embeddings=bits)
 
 
-def use_sides(seed: int) -> Evaluation:
+def use_equal_axes(seed: int) -> Evaluation:
     """One of sixty corners for every item: more equal axes than are kept."""
-    corners = np.eye(60)[np.arange(1800) % 60]
-    chances = np.random.default_rng([seed, 20_255]).uniform(size=60)[np.arange(1800) % 60]
-    session = Session(1800, goal=Estimate(0.05), embeddings=corners, seed=seed)
-    return Evaluation(session, throw(seed, chances))
+    corner = np.arange(1800) % 60
+    chances = np.random.default_rng([seed, 20_255]).uniform(size=60)[corner]
+    return ask_mean(throw(seed, chances), seed, Estimate(0.05), embeddings=np.eye(60)[corner])
 
 
 def use_copies(seed: int) -> Evaluation:
     """A past of copies, of models that are always right, and of models that were never asked."""
-    _, chances = simulate(seed, 1500, 4)
+    _, chances = simulate(seed, 1500, 2)
     scores = throw(seed, chances)
     past = [scores[:, 1]] * 3 + [1 - scores[:, 1], np.ones(1500), np.zeros(1500), np.full(1500, np.nan)]
-    session = Session(1500, goal=Estimate(0.05), history=np.column_stack(past), seed=seed)
-    return Evaluation(session, scores[:, 0])
+    return ask_mean(scores[:, 0], seed, Estimate(0.05), history=np.column_stack(past))
 
 
 def use_holes(seed: int) -> Evaluation:
@@ -345,9 +322,7 @@ def use_holes(seed: int) -> Evaluation:
     _, chances = simulate(seed, 1500, 9)
     scores = throw(seed, chances)
     asked = np.random.default_rng([seed, 20_257]).uniform(size=scores.shape) < 0.3
-    past = np.where(asked, scores, np.nan)[:, 1:]
-    session = Session(1500, goal=Estimate(0.04), history=past, seed=seed)
-    return Evaluation(session, scores[:, 0])
+    return ask_mean(scores[:, 0], seed, Estimate(0.04), history=np.where(asked, scores, np.nan)[:, 1:])
 
 
 def use_disjoint_past(seed: int) -> Evaluation:
@@ -355,25 +330,21 @@ def use_disjoint_past(seed: int) -> Evaluation:
     _, chances = simulate(seed, 1600, 1)
     scores = throw(seed, np.repeat(chances, 41, axis=1))
     asked = np.arange(1600)[:, None] % 40 == np.arange(40)
-    past = np.where(asked, scores[:, 1:], np.nan)
-    session = Session(1600, goal=Estimate(0.05), history=past, seed=seed)
-    return Evaluation(session, scores[:, 0])
+    return ask_mean(scores[:, 0], seed, Estimate(0.05), history=np.where(asked, scores[:, 1:], np.nan))
 
 
 def use_all_right(seed: int) -> Evaluation:
     """A model that is nearly always right, as the past models are: forecasts near 1 and many equal ones."""
-    rng = np.random.default_rng([seed, 20_258])
-    scores = (rng.uniform(size=(2000, 31)) < 0.97).astype(np.float64)
-    session = Session(2000, goal=Estimate(0.02), history=scores[:, 1:], seed=seed)
-    return Evaluation(session, scores[:, 0])
+    scores = throw(seed, np.full((2000, 31), 0.97))
+    return ask_mean(scores[:, 0], seed, Estimate(0.02), history=scores[:, 1:])
 
 
 def use_few_items(seed: int) -> Evaluation:
-    """So few items that all of them are asked."""
+    """So few items that nearly all of them are asked."""
     _, chances = simulate(seed, 60, 5)
     scores = throw(seed, chances)
-    session = Session(60, goal=Estimate(0.01), history=scores[:, 1:], groups=np.arange(60) % 3, seed=seed)
-    return Evaluation(session, scores[:, 0])
+    known: dict[str, Any] = {"history": scores[:, 1:], "groups": np.arange(60) % 3}
+    return ask_mean(scores[:, 0], seed, Estimate(0.01), **known)
 
 
 KINDS: dict[str, Kind] = {
@@ -396,7 +367,7 @@ KINDS: dict[str, Kind] = {
     "growing-population": _use_growing("population"),
     "alike-texts": use_alike_texts,
     "binary-embeddings": use_binary_embeddings,
-    "equal-axes": use_sides,
+    "equal-axes": use_equal_axes,
     "copies": use_copies,
     "holes": use_holes,
     "disjoint-past": use_disjoint_past,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,12 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import yaml
 
-from benchmarks.machine_kernels import VARIABLES, Kernel, Machines, take_turns
-from benchmarks.machine_kinds import KINDS, Answer, Evaluation, read_answer
+from benchmarks.machine_kernels import TRAVELLED, VARIABLES, Kernel, Machines, take_turns
+from benchmarks.machine_kinds import KINDS, Answer, read_answer
 from benchmarks.machine_travel import (
     ANSWERED,
     Arrival,
@@ -112,27 +114,13 @@ def _go_on(pause: Pause) -> tuple[str, Answer]:
     evaluation = KINDS[pause.kind](pause.seed)
     session: Any = evaluation.session
     if pause.state is not None:
-        session = restore(evaluation, json.loads(pause.state))
+        session = Session.restore(json.loads(pause.state), **evaluation.known)
     draws = [draw for draw, _ in session.log]
     while not session.done and (pause.until is None or session.n_evaluated < pause.until):
         for draw in session.ask(8):
             session.tell(draw, evaluation.scores[draw.item])
             draws.append(draw)
     return json.dumps(session.state()), read_answer(session.result(), draws)
-
-
-def restore(evaluation: Evaluation, state: dict[str, Any]) -> Session:
-    """Restore a session with the side information that this machine makes."""
-    session = evaluation.session
-    assert isinstance(session, Session)
-    pool = session.pool
-    side = {
-        "embeddings": pool.embeddings,
-        "history": pool.history,
-        "weights": pool.weights,
-        "groups": pool.groups,
-    }
-    return Session.restore(state, **side)
 
 
 def send_state(machines: Machines, kind: str, seed: int) -> Arrival:
@@ -143,12 +131,13 @@ def send_state(machines: Machines, kind: str, seed: int) -> Arrival:
         pause = Pause(kind, seed, state, 20 + (seed * 37) % 120 if stage == "begin" else None)
         found = machines.ask(kernel, go_on, pause)
         if isinstance(found, str):
-            arrival.failures[stage] = found
+            arrival.note(stage, found)
             return arrival
+        arrival.note(stage, None)
         state, answer = found
         answers.append(answer)
     if not are_same(*answers[1:]):
-        arrival.failures["verify"] = f"another answer: {answers[1].count}, {answers[2].count} results"
+        arrival.note("verify", f"another answer: {answers[1].count}, {answers[2].count} results")
     return arrival
 
 
@@ -234,14 +223,15 @@ def check_run_of_fleet(
     """Verify one run of a fleet, and look whether repeating the fleet found it as it was."""
     arrival, run_id = Arrival(interrupted="budget"), str(row.get("run_id"))
     if row.get("error") or row.get("stopped") != "goal":
-        arrival.failures["resume"] = str(row.get("error") or f"ended by {row.get('stopped')}")
+        arrival.note("resume", str(row.get("error") or f"ended by {row.get('stopped')}"))
         return arrival
+    arrival.note("resume", None)
     arrival.expect("verify", run_process(kernel, command("verify", run_id, "--store", url), folder), 0)
     page = command("report", run_id, "--store", url, "-o", "page.html")
-    arrival.expect("report", run_process(kernel, page, folder), 0)
+    arrival.expect("read", run_process(kernel, page, folder), 0)
     later = repeated.get(run_id, {})
     if later.get("error") or later.get("stopped") != "goal":
-        arrival.failures["resume again"] = str(later.get("error") or "not among the repeated fleet's runs")
+        arrival.note("read", str(later.get("error") or "not among the repeated fleet's runs"))
     return arrival
 
 
@@ -274,7 +264,8 @@ from inspect_ai.solver import solver
 def answering(slow):
     async def solve(state, generate):
         await asyncio.sleep(slow)
-        good = random.Random(state.input_text).random() < 0.8
+        ease = random.Random(state.input_text).random()
+        good = ease + random.Random(f"{state.model}: {state.input_text}").random() < 1.3
         state.output = ModelOutput.from_content("none", "yes" if good else "no")
         return state
 
@@ -295,27 +286,45 @@ def has_inspect() -> bool:
     return find_spec("inspect_ai") is not None
 
 
-def send_inspect(seed: int) -> Arrival:
-    """Kill an evaluation of Inspect on one machine, retry it on a second, verify its log on a third."""
-    first, second, third = take_turns(seed)
-    arrival = Arrival()
-    with temporary_folder() as folder:
-        (folder / "logs").mkdir()
-        (folder / "user.py").write_text(INSPECT_TASK, encoding="utf-8")
-        log = kill_inspect(first, folder, seed, samples=10 + (seed * 7) % 30)
-        if log is None:
-            arrival.failures["begin"] = "no log with samples was written"
-            return arrival
-        arrival.interrupted = "killed"
-        again = inspect_command("eval-retry", str(log.relative_to(folder)), "--max-samples", "64")
-        if not arrival.expect("resume", run_process(second, again, folder), 0):
-            return arrival
-        found = [one for one in (folder / "logs").glob("*.eval") if one != log]
-        if not found:
-            arrival.failures["resume"] = "the retried evaluation has no log of its own"
-            return arrival
-        arrival.expect("verify", run_process(third, command("verify", str(found[0])), folder), 0)
-    return arrival
+class Inspect:
+    """Evaluations by Inspect, with the log of another model as their history."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._making = folder, Lock()
+
+    def send(self, seed: int) -> Arrival:
+        """Kill an evaluation on one machine, retry it on a second, verify its log on a third."""
+        first, second, third = take_turns(seed)
+        arrival = Arrival()
+        with temporary_folder() as folder:
+            shutil.copytree(self._past(), folder, dirs_exist_ok=True)
+            before = list_logs(folder)
+            log = kill_inspect(first, folder, seed, samples=10 + (seed * 7) % 30)
+            if log is None:
+                arrival.note("begin", "no log with samples was written")
+                return arrival
+            arrival.interrupted = "kill -9"
+            again = inspect_command("eval-retry", str(log.relative_to(folder)), "--max-samples", "64")
+            if arrival.expect("resume", run_process(second, again, folder), 0):
+                for found in list_logs(folder) - before - {log}:
+                    verified = run_process(third, command("verify", str(found)), folder)
+                    arrival.expect("verify", verified, 0)
+        return arrival
+
+    def _past(self) -> Path:
+        """Evaluate another model with Inspect alone, once."""
+        with self._making:
+            if not self._folder.exists():
+                (self._folder / "logs").mkdir(parents=True)
+                (self._folder / "user.py").write_text(INSPECT_TASK, encoding="utf-8")
+                past = inspect_command("eval", "user.py@quiz", "-T", "slow=0", "--model", "mockllm/past")
+                done = run_process(TRAVELLED[0], past, self._folder)
+                assert done.code == 0, done.error
+        return self._folder
+
+
+def list_logs(folder: Path) -> set[Path]:
+    return set((folder / "logs").glob("*.eval"))
 
 
 def inspect_command(*arguments: str) -> list[str]:
@@ -325,7 +334,9 @@ def inspect_command(*arguments: str) -> list[str]:
 
 def kill_inspect(kernel: Kernel, folder: Path, seed: int, samples: int) -> Path | None:
     """Begin an evaluation and kill it when so many samples are in its log; return the log."""
-    asked = [part for one in ("task=user.py@quiz", "eps=0.08", f"seed={seed}") for part in ("-T", one)]
+    settings = ("task=user.py@quiz", "eps=0.08", f"seed={seed}", "history=logs")
+    asked = [part for one in settings for part in ("-T", one)]
+    before = list_logs(folder)
     limits = ["--model", "mockllm/model", "--max-samples", "4", "--log-buffer", "1"]
     process = subprocess.Popen(
         inspect_command("eval", "cereval/certified", *asked, *limits),
@@ -335,17 +346,20 @@ def kill_inspect(kernel: Kernel, folder: Path, seed: int, samples: int) -> Path 
         stderr=subprocess.DEVNULL,
     )
     try:
-        return wait_for_samples(process, folder / "logs", samples)
+        return wait_for_samples(process, folder, before, samples)
     finally:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def wait_for_samples(process: subprocess.Popen[bytes], folder: Path, count: int) -> Path | None:
+def wait_for_samples(
+    process: subprocess.Popen[bytes], folder: Path, before: set[Path], count: int
+) -> Path | None:
+    """Wait until a new log has so many samples; None where the process ends before."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        for log in folder.glob("*.eval"):
+        for log in list_logs(folder) - before:
             if count_samples(log) >= count:
                 return log
         if process.poll() is not None:

@@ -12,14 +12,17 @@ import os
 import shutil
 import signal
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from benchmarks.machine_kernels import Kernel, Machines, take_turns
 from benchmarks.machine_kinds import simulate, throw
+from benchmarks.postgres import Cluster
 
 ITEMS, TASKS, MODELS, PAST = 1500, 12, 10, 5
 """The worst case of the issue: 1,500 items, 12 tasks, five past runs. The first models are those evaluated now."""
@@ -183,22 +186,32 @@ JOURNEYS: dict[str, Journey] = {
 
 @dataclass(slots=True)
 class Arrival:
-    """What became of one journey: the first error of each stage that failed, by the stage's name."""
+    """What became of one journey: for every stage that it came to, the error; None where there was none."""
 
-    failures: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str | None] = field(default_factory=dict)
     interrupted: str = ""
 
+    def note(self, stage: str, error: str | None) -> bool:
+        """Note how a stage ended, unless it has failed before; tell whether it went well."""
+        if self.errors.get(stage) is None:
+            self.errors[stage] = error
+        return error is None
+
     def expect(self, stage: str, ended: Ended, *codes: int) -> bool:
-        """Note a failure unless the exit code is one of these."""
-        if ended.code in codes:
-            return True
-        self.failures.setdefault(stage, ended.error)
-        return False
+        """Note a command that belongs to a stage: it went well if its exit code is one of these."""
+        return self.note(stage, None if ended.code in codes else ended.error)
+
+    @property
+    def first_error(self) -> str:
+        return next((f"{stage}: {error}" for stage, error in self.errors.items() if error is not None), "")
+
+    def has_passed(self, *stages: str) -> bool:
+        """Tell whether it came through all of these stages."""
+        return all(self.errors.get(stage, "never reached") is None for stage in stages)
 
 
 OpenStore = Callable[[Path, int], str]
 """Writes the data of a seed into a folder, and returns the URL of a store for it."""
-STAGES = ("begin", "resume", "verify", "report", "show", "export", "resume again")
 ANSWERED = (0, 2)
 """Exit codes of a run that has its answer; 2 is a certified fail."""
 
@@ -224,11 +237,11 @@ class Traveller:
             flags, kill_after = journey.interrupt(seed)
             begin = (*journey.begin, "--seed", str(seed), *COMMON, *flags)
             begun = run(first, *begin, kill_after=kill_after)
-            arrival.interrupted = {KILLED: "killed", 3: "budget"}.get(begun.code, "")
+            arrival.interrupted = {KILLED: "kill -9", 3: "budget"}.get(begun.code, "")
             arrival.expect("begin", begun, KILLED, 3, *ANSWERED)
             found = [row for row in list_runs(run(first, "runs", "--json")) if row["run_id"] not in before]
             if not found:
-                arrival.failures.setdefault("begin", f"no run in the store: {begun.error}")
+                arrival.note("begin", f"no run in the store: {begun.error}")
                 return arrival
             self._check(journey, arrival, run, str(found[-1]["run_id"]), second, third)
         return arrival
@@ -252,11 +265,11 @@ class Traveller:
                 return
             run_id = json.loads(extended.out)["run_id"]
         arrival.expect("verify", run(third, "verify", "certificate.json"), 0)
-        arrival.expect("report", run(third, "report", run_id, "-o", "page.html"), 0)
-        arrival.expect("show", run(third, "show", run_id, "--json"), 0)
-        arrival.expect("export", run(third, "export", run_id, "--format", "markdown", "-o", "run.md"), 0)
+        arrival.expect("read", run(third, "report", run_id, "-o", "page.html"), 0)
+        arrival.expect("read", run(third, "show", run_id, "--json"), 0)
+        arrival.expect("read", run(third, "export", run_id, "--format", "markdown", "-o", "run.md"), 0)
         again = run(third, "resume", run_id, "-o", "again.json", "--display", "none")
-        arrival.expect("resume again", again, *ANSWERED)
+        arrival.expect("read", again, *ANSWERED)
 
 
 def list_runs(ended: Ended) -> list[dict[str, Any]]:
@@ -270,22 +283,30 @@ def list_runs(ended: Ended) -> list[dict[str, Any]]:
 # -- stores -----------------------------------------------------------------------------------------------------------
 
 
+def fill_store(machines: Machines, folder: Path, store: str) -> None:
+    """Carry out the past runs, on the first machine."""
+    for command in past_commands(store):
+        ended = machines.ask(machines.kernels[0], carry_out, Step(command, folder))
+        assert ended.code == 0, ended.error
+
+
 class Files:
-    """SQLite files with a past, made once for every data set and copied for every journey."""
+    """SQLite files with a past, made when first needed and copied for every journey."""
 
-    def __init__(self, machines: Machines, kernel: Kernel, folder: Path) -> None:
-        self._templates = [self._build(machines, kernel, folder / f"data{v}", v) for v in range(VARIANTS)]
-
-    def _build(self, machines: Machines, kernel: Kernel, folder: Path, variant: int) -> Path:
-        folder.mkdir()
-        write_data(folder, variant)
-        for command in past_commands("sqlite:///past.db"):
-            ended = machines.ask(kernel, carry_out, Step(command, folder))
-            assert ended.code == 0, ended.error
-        return folder
+    def __init__(self, machines: Machines, folder: Path) -> None:
+        self._machines, self._folder = machines, folder
+        self._making = Lock()
 
     def data(self, seed: int) -> Path:
-        return self._templates[seed % VARIANTS]
+        """Return the folder with the questions and the past of a seed."""
+        variant = seed % VARIANTS
+        folder = self._folder / f"data{variant}"
+        with self._making:
+            if not folder.exists():
+                folder.mkdir()
+                write_data(folder, variant)
+                fill_store(self._machines, folder, "sqlite:///past.db")
+        return folder
 
     def __call__(self, folder: Path, seed: int) -> str:
         shutil.copytree(self.data(seed), folder, dirs_exist_ok=True)
@@ -293,28 +314,25 @@ class Files:
 
 
 class Databases:
-    """PostgreSQL databases with a past, each a copy of one that was filled once."""
+    """PostgreSQL databases with a past, each a copy of one that was filled when first needed."""
 
-    def __init__(self, machines: Machines, kernel: Kernel, files: Files, cluster: Any) -> None:
-        self._files, self._cluster = files, cluster
-        self._templates = [self._build(machines, kernel, variant) for variant in range(VARIANTS)]
-
-    def _build(self, machines: Machines, kernel: Kernel, variant: int) -> str:
-        url = str(self._cluster.database())
-        for command in past_commands(url):
-            ended = machines.ask(kernel, carry_out, Step(command, self._files.data(variant)))
-            assert ended.code == 0, ended.error
-        return url
+    def __init__(self, machines: Machines, files: Files, server: Cluster) -> None:
+        self._machines, self._files, self._server = machines, files, server
+        self._filled: dict[int, str] = {}
+        self._making = Lock()
 
     def __call__(self, folder: Path, seed: int) -> str:
         shutil.copytree(self._files.data(seed), folder, dirs_exist_ok=True)
-        return copy_database(self._cluster.url, self._templates[seed % VARIANTS])
+        with self._making:
+            if seed % VARIANTS not in self._filled:
+                url = self._server.database()
+                fill_store(self._machines, self._files.data(seed), url)
+                self._filled[seed % VARIANTS] = url
+            return copy_database(self._server.url, self._filled[seed % VARIANTS])
 
 
 def copy_database(server: str, url: str) -> str:
     """Copy a database on its own server; return the URL of the copy."""
-    import uuid
-
     import psycopg
 
     name, copied = url.rpartition("?")[0].rpartition("/")[2], f"t{uuid.uuid4().hex[:12]}"
