@@ -51,10 +51,15 @@ class Made:
 
 
 def ranked(
-    store: Store, models: Sequence[Made], connections: int = 8, budget: int | None = None, **limits: Any
+    store: Store,
+    models: Sequence[Made],
+    connections: int = 8,
+    budget: int | None = None,
+    tie: float = 0.2,
+    **limits: Any,
 ) -> Loop:
     names = [model.name for model in models]
-    plan = several(POOL, "rank", Order(tie=0.2).spec(), names, method="pairs", max_calls=budget)
+    plan = several(POOL, "rank", Order(tie=tie).spec(), names, method="pairs", max_calls=budget)
 
     async def go() -> Loop:
         async with AnswerWriter(store) as writer:
@@ -125,7 +130,7 @@ def test_with_many_connections_a_dead_model_is_found_before_the_others_run_ahead
 def test_a_model_that_dies_on_the_way_stops_the_ranking_although_rounds_are_short(tmp_path: Path) -> None:
     store = stored(tmp_path)
     with pytest.raises(CallError, match="dying: the last 8 calls all failed"):
-        ranked(store, [Made("dying", 0.6, fails=range(9, 1000)), Made("other", 0.5)])
+        ranked(store, [Made("dying", 0.6, fails=range(9, 1000)), Made("other", 0.5)], tie=0.01)
     assert kept(store)["dying"][1] < 8
 
 
