@@ -22,9 +22,9 @@ from scipy.special import ndtri
 
 from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
-from cereval.experiments.populations import Population, bernoulli, clusters, s1, s2, s3
-from cereval.goals import Estimate
-from cereval.sessions.replay import replay
+from cereval.paper.populations import Population, bernoulli, clusters, s1, s2, s3
+from cereval.questions.goals import Estimate
+from cereval.questions.replay import replay
 from cereval.stats.exact import hypergeometric_items
 
 SIZE = 5000

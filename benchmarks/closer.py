@@ -16,9 +16,9 @@ import numpy as np
 
 from benchmarks.parallel import CORES, run_all
 from benchmarks.tables import markdown, publish
-from cereval.goals import Estimate
+from cereval.questions.goals import Estimate
+from cereval.questions.mean.session import Session
 from cereval.runner.progress import calls_to_goal
-from cereval.sessions.mean import Session
 
 SIZE = 5000
 MEANS = (0.5, 0.1, 0.05)

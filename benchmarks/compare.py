@@ -25,9 +25,9 @@ from benchmarks.pair_scenes import SCENES, Outcome, watch
 from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import ScoresTable, read_scores
-from cereval.goals.compare import CompareGoal, NotWorse, Sign
-from cereval.sessions.pair import CompareSession, Comparison
-from cereval.sessions.replay import drive
+from cereval.questions.compare.goal import CompareGoal, NotWorse, Sign
+from cereval.questions.compare.session import CompareSession, Comparison
+from cereval.questions.replay import drive
 
 SCORES = Path(__file__).parents[2] / "shared/data/alpaca_eval/scores.parquet"
 BINARY = "zeroeval_gsm8k"

@@ -23,9 +23,9 @@ from typing import Any
 from benchmarks.serving import command
 from benchmarks.tables import markdown, publish
 from cereval.datasets.bank import SCORER, as_jsonl
-from cereval.goals import Estimate
 from cereval.plan import groups_of
-from cereval.sessions.replay import replay
+from cereval.questions.goals import Estimate
+from cereval.questions.replay import replay
 from cereval.store.base import open_store
 
 EPS = 0.05

@@ -30,7 +30,7 @@ from benchmarks.stated_models import Stated, named, new_store, questions
 from benchmarks.tables import markdown, publish
 from cereval.api import carry_out
 from cereval.datasets.base import DataSet, Item
-from cereval.goals import Difference, Macro, NotWorse, Order, Top, WhichFail
+from cereval.questions.goals import Difference, Macro, NotWorse, Order, Top, WhichFail
 from cereval.runner.finding import planned
 from cereval.runner.prepare import extended
 from cereval.store.base import opened_store

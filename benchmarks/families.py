@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.scenes import Scene, SceneMaker
-from cereval.experiments.populations import Population, bernoulli, hubness, s1, s2, s3, two_point
-from cereval.goals import Estimate, Goal, Threshold
-from cereval.items.predictors import Forecast
+from cereval.forecasts.predictors import Forecast
+from cereval.paper.populations import Population, bernoulli, hubness, s1, s2, s3, two_point
+from cereval.questions.goals import Estimate, Goal, Threshold
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

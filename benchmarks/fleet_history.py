@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 from cereval.datasets.tables import read_items, read_scores
 from cereval.fleet.result import FleetResult
 from cereval.fleet.run import run_fleet
-from cereval.goals import Estimate
 from cereval.models.base import Messages, last_text
 from cereval.models.scripted import ScriptedModel, Turn
 from cereval.models.server import Handler, serving
-from cereval.sessions.mean import Session
+from cereval.questions.goals import Estimate
+from cereval.questions.mean.session import Session
 
 Floats = NDArray[np.float64]
 

@@ -30,9 +30,9 @@ from benchmarks.growing_scenes import ENEMIES, Outcome, bernoulli, run_grown
 from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import read_scores
-from cereval.goals import Estimate
-from cereval.sessions.growing import Growing
-from cereval.sessions.replay import replay
+from cereval.questions.goals import Estimate
+from cereval.questions.growing.session import Growing
+from cereval.questions.replay import replay
 
 Floats = NDArray[np.float64]
 DELTA = 0.05

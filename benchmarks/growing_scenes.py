@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.goals import Estimate
-from cereval.sessions.growing import Growing
+from cereval.questions.goals import Estimate
+from cereval.questions.growing.session import Growing
 
 Floats = NDArray[np.float64]
 SLACK = 1e-9

@@ -22,9 +22,9 @@ import cereval
 from benchmarks.stated_models import STATED, Stated, named, new_store, questions
 from benchmarks.tables import markdown
 from cereval.certificate.verify import verify
-from cereval.goals import Estimate, Threshold
-from cereval.sessions.mean import Session
-from cereval.sessions.replay import drive
+from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.session import Session
+from cereval.questions.replay import drive
 
 SIZE = 300
 LEAST = 0.75

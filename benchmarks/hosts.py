@@ -62,8 +62,8 @@ def inspect_fed(count: int) -> float:
 
 def inspect_certified(count: int) -> tuple[float, float]:
     """Run the same certified; return all seconds and those inside cereval."""
-    from cereval.hosts.inspect import certify
-    from cereval.hosts.inspect.source import CertifiedSource
+    from cereval.integrations.inspect import certify
+    from cereval.integrations.inspect.source import CertifiedSource
 
     inside, names = Inside(), ("_settled", "begin")
     kept = {name: getattr(CertifiedSource, name) for name in names}
@@ -132,7 +132,7 @@ class Harness:
         from lm_eval import evaluator
 
         from benchmarks.harness_tasks import Hashing
-        from cereval.hosts.lm_eval import CertifiedLM
+        from cereval.integrations.lm_eval import CertifiedLM
 
         loaded, inside = self.manager.load(["sums"]), Inside()
         started = time.process_time()

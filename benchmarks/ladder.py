@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.parallel import CORES, run_all
 from benchmarks.tables import markdown, publish
-from cereval.goals import Estimate
-from cereval.sessions.mean import Session
+from cereval.questions.goals import Estimate
+from cereval.questions.mean.session import Session
 
 SIZE = 5000
 EPS = 0.02
@@ -62,7 +62,7 @@ def scores_of(job: Job) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
         ones = np.arange(SIZE) < round((job.mean or 0.0) * SIZE)
         return np.random.default_rng([job.seed, 17]).permutation(ones.astype(np.float64)), {}
     from benchmarks.past_tables import side_information
-    from cereval.experiments.recorded import load
+    from cereval.paper.recorded import load
 
     series = load(job.folder).series(job.scene)
     return series.scores, side_information(job.folder, series, "history + groups", job.seed)

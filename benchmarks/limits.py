@@ -29,10 +29,10 @@ from benchmarks.parallel import CORES, run_all
 from benchmarks.past_tables import side_information, varying_models
 from benchmarks.side_information import ALPACA, DATA, GPT4O, JUDGED, MATH, MMLU
 from benchmarks.tables import markdown, publish
-from cereval.experiments.recorded import load
-from cereval.items.pool import Pool
+from cereval.forecasts.pool import Pool
 from cereval.methods.active import BOLD, Active
 from cereval.methods.base import Aim, Setting
+from cereval.paper.recorded import load
 from cereval.records import Draw
 from cereval.stats.increments import Tally
 

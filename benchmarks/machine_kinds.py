@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 
 from benchmarks.side_information import ALPACA, DATA, GSM8K
 from cereval.datasets.example import example_questions, example_scores
-from cereval.experiments.recorded import Benchmark, load
-from cereval.goals import Estimate, Goal, Threshold
-from cereval.goals.compare import Sign
-from cereval.goals.rank import Order, Top
-from cereval.goals.tasks import AllAtLeast, Macro
+from cereval.paper.recorded import Benchmark, load
+from cereval.questions.compare.goal import Sign
+from cereval.questions.compare.session import CompareSession
+from cereval.questions.goals import Estimate, Goal, Threshold
+from cereval.questions.growing.session import Growing
+from cereval.questions.mean.session import Session
+from cereval.questions.rank.goal import Order, Top
+from cereval.questions.rank.session import RankSession
+from cereval.questions.session import AskTell, tell
+from cereval.questions.tasks.goal import AllAtLeast, Macro
+from cereval.questions.tasks.session import TaskSession
 from cereval.records import Certified, Draw
-from cereval.sessions.base import AskTell, tell
-from cereval.sessions.growing import Growing
-from cereval.sessions.mean import Session
-from cereval.sessions.pair import CompareSession
-from cereval.sessions.rank import RankSession
-from cereval.sessions.tasks import TaskSession
 
 Floats = NDArray[np.float64]
 

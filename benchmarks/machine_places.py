@@ -37,7 +37,7 @@ from benchmarks.machine_travel import (
 )
 from benchmarks.serving import command
 from cereval.datasets.example import ABILITIES, example_questions, example_scores
-from cereval.sessions.mean import Session
+from cereval.questions.mean.session import Session
 
 TOLERANCE = 1e-6
 PATIENCE_S = 600.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.goals.compare import CompareGoal, NotWorse, Sign
-from cereval.sessions.pair import CompareSession
+from cereval.questions.compare.goal import CompareGoal, NotWorse, Sign
+from cereval.questions.compare.session import CompareSession
 
 Floats = NDArray[np.float64]
 SIZE = 400

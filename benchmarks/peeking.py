@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tables import markdown, publish
-from cereval.goals import Estimate
-from cereval.sessions.mean import Session
-from cereval.sessions.replay import drive
+from cereval.questions.goals import Estimate
+from cereval.questions.mean.session import Session
+from cereval.questions.replay import drive
 
 SIZE, EPS, LEAST, FIXED, QUANTILE = 5000, 0.02, 30, 100, 1.959964
 MEANS = (0.5, 0.8, 0.9, 0.97)

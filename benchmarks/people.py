@@ -22,9 +22,9 @@ from benchmarks.parallel import CORES, run_all
 from benchmarks.past_tables import varying_models
 from benchmarks.side_information import DATA
 from benchmarks.tables import markdown, publish
-from cereval.experiments.recorded import load
-from cereval.goals import Estimate
-from cereval.sessions.replay import replay
+from cereval.paper.recorded import load
+from cereval.questions.goals import Estimate
+from cereval.questions.replay import replay
 
 FOLDER = "alpaca_eval"
 GRADES = 9

@@ -34,7 +34,7 @@ def test_it(case, model, record_property):
 IMPORT = """
 import time, pytest
 begun = time.process_time()
-import cereval.hosts.pytest_plugin
+import cereval.integrations.pytest_plugin
 print(time.process_time() - begun)
 """
 

@@ -33,8 +33,8 @@ from benchmarks.rank_families import family_rows
 from benchmarks.rank_floor import peeking
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import read_scores
-from cereval.goals.rank import Claims, Order, RankGoal, Top
-from cereval.sessions.rank import Ranking, RankSession
+from cereval.questions.rank.goal import Claims, Order, RankGoal, Top
+from cereval.questions.rank.session import Ranking, RankSession
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

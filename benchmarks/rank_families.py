@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from cereval.goals.rank import Order
-from cereval.sessions.rank import RankSession
+from cereval.questions.rank.goal import Order
+from cereval.questions.rank.session import RankSession
 
 Floats = NDArray[np.float64]
 

@@ -39,7 +39,7 @@ class PeekingGames(PairGames):
 @contextmanager
 def peeking() -> Iterator[None]:
     """Within it, ranking sessions claim by peeking."""
-    session = import_module("cereval.sessions.rank")
+    session = import_module("cereval.questions.rank.session")
     honest = session.PairGames
     session.PairGames = PeekingGames  # type: ignore[attr-defined]
     try:

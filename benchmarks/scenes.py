@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.goals import Goal, Threshold
+from cereval.questions.goals import Goal, Threshold
+from cereval.questions.mean.session import Session
 from cereval.records import Draw
-from cereval.sessions.mean import Session
 
 Floats = NDArray[np.float64]
 

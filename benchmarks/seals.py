@@ -38,14 +38,14 @@ from benchmarks.tables import markdown, publish
 from cereval.api import carry_out
 from cereval.certificate.base import chained, digest
 from cereval.cli.main import main as command_line
-from cereval.goals import Difference, Macro, Order, Top
-from cereval.kinds import kind_of
 from cereval.plan import Plan, digest_of
+from cereval.questions import kind_of
+from cereval.questions.goals import Difference, Macro, Order, Top
+from cereval.questions.log import Change
 from cereval.runner.finding import planned
 from cereval.runner.prepare import Prepared, against, divided, growing, prepared, ranked
 from cereval.runner.request import Request, request_from
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
-from cereval.sessions.log import Change
 from cereval.store.base import opened_store
 
 SIZE, TASKS = 40, 2

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from benchmarks.coverage import DELTA, most_misses
 from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
-from cereval.goals import Estimate
-from cereval.sessions.mean import Session
+from cereval.questions.goals import Estimate
+from cereval.questions.mean.session import Session
 from cereval.stats.shift import shift_of
 
 Floats = NDArray[np.float64]

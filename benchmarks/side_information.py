@@ -20,10 +20,10 @@ from benchmarks.coverage import most_misses
 from benchmarks.parallel import run_all
 from benchmarks.past_tables import HOSTILE, crowd, side_information, varying_models
 from benchmarks.tables import markdown, publish
-from cereval.experiments.recorded import load
-from cereval.goals import Estimate
-from cereval.sessions.mean import Session
-from cereval.sessions.replay import drive, replay
+from cereval.paper.recorded import load
+from cereval.questions.goals import Estimate
+from cereval.questions.mean.session import Session
+from cereval.questions.replay import drive, replay
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WAYS = ("uniform", "history", "history + groups")

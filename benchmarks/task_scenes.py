@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
-from cereval.sessions.tasks import TaskSession
+from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
+from cereval.questions.tasks.session import TaskSession
 
 Floats = NDArray[np.float64]
 SLACK = 1e-9

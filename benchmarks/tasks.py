@@ -22,10 +22,10 @@ from benchmarks.side_information import DATA, GPT4O, MMLU
 from benchmarks.tables import markdown, publish
 from benchmarks.task_scenes import GOALS, SCENES, TaskOutcome, TaskScene, watch
 from cereval.datasets.tables import read_items
-from cereval.experiments.recorded import load
-from cereval.goals import Estimate
-from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
-from cereval.sessions.replay import replay
+from cereval.paper.recorded import load
+from cereval.questions.goals import Estimate
+from cereval.questions.replay import replay
+from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
 
 MOST_SHARE = 0.22
 REAL_GOALS: tuple[TasksGoal, ...] = (

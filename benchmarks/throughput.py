@@ -27,11 +27,11 @@ from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
 from cereval.datasets.prompts import Prompt
 from cereval.datasets.read import read_dataset
-from cereval.goals import Order
 from cereval.models.base import Messages, Model, Reply
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan
+from cereval.questions.goals import Order
 from cereval.runner.executor import Callers
 from cereval.runner.finding import planned
 from cereval.runner.limits import Limits

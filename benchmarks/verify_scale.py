@@ -28,14 +28,14 @@ from benchmarks.tables import markdown, publish
 from cereval.certificate.base import issue
 from cereval.certificate.verify import verify
 from cereval.datasets.base import DataSet, Item
-from cereval.kinds import kind_of
 from cereval.plan import Known, Plan
+from cereval.questions import kind_of
+from cereval.questions.log import Log, replayed
+from cereval.questions.session import AskTell, tell
 from cereval.records import Draw
 from cereval.report.page import page_of
 from cereval.runner.finding import planned
 from cereval.runner.start import Start, reader, start
-from cereval.sessions.base import AskTell, tell
-from cereval.sessions.log import Log, replayed
 from cereval.store import schema
 from cereval.store.base import Answer, Store, open_store
 from cereval.store.sql import SqlStore, answer_row

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from cereval.datasets.example import example_scores
-from cereval.goals import Estimate
+from cereval.questions.goals import Estimate
+from cereval.questions.mean.session import Session
+from cereval.questions.replay import drive
 from cereval.records import Step
 from cereval.report.svg import Frame, narrowing
-from cereval.sessions.mean import Session
-from cereval.sessions.replay import drive
 
 IMAGES = Path(__file__).parent / "images"
 STYLE = (

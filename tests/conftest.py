@@ -22,7 +22,7 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
 
-DRAWS_SEEDS = "cereval.sessions.base.randbits"
+DRAWS_SEEDS = "cereval.questions.session.randbits"
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -10,8 +10,8 @@ import pytest
 
 from cereval import evaluate, replay
 from cereval.errors import InvalidInput
-from cereval.goals import Estimate, NotWorse, Sign, Threshold, goal_from_spec
-from cereval.sessions.mean import Session
+from cereval.questions.goals import Estimate, NotWorse, Sign, Threshold, goal_from_spec
+from cereval.questions.mean.session import Session
 
 NAN, INF = float("nan"), float("inf")
 SCORES = [1.0, 0.0, 1.0, 1.0]

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput
-from cereval.goals import Estimate, Threshold
-from cereval.items.mix import mix_weights, parsed_mix
-from cereval.sessions.mean import Session
+from cereval.forecasts.mix import mix_weights, parsed_mix
+from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.session import Session
 from cereval.stats.scenario import Scenario
 from cereval.stats.shift import effective_size, shift_of, weighted_calls
 

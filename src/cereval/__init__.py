@@ -26,54 +26,54 @@ if TYPE_CHECKING:
     from cereval.errors import CerevalError as CerevalError
     from cereval.fleet.result import FleetResult as FleetResult
     from cereval.fleet.run import run_fleet as run_fleet
-    from cereval.goals import AllAtLeast as AllAtLeast
-    from cereval.goals import Beats as Beats
-    from cereval.goals import Difference as Difference
-    from cereval.goals import EachWithin as EachWithin
-    from cereval.goals import Estimate as Estimate
-    from cereval.goals import Macro as Macro
-    from cereval.goals import NotWorse as NotWorse
-    from cereval.goals import Order as Order
-    from cereval.goals import Sign as Sign
-    from cereval.goals import Threshold as Threshold
-    from cereval.goals import Top as Top
-    from cereval.goals import WhichFail as WhichFail
+    from cereval.questions.compare.session import CompareSession as CompareSession
+    from cereval.questions.compare.session import Comparison as Comparison
+    from cereval.questions.compare.session import compare as compare
+    from cereval.questions.evaluate import evaluate as evaluate
+    from cereval.questions.evaluate import evaluate_async as evaluate_async
+    from cereval.questions.goals import AllAtLeast as AllAtLeast
+    from cereval.questions.goals import Beats as Beats
+    from cereval.questions.goals import Difference as Difference
+    from cereval.questions.goals import EachWithin as EachWithin
+    from cereval.questions.goals import Estimate as Estimate
+    from cereval.questions.goals import Macro as Macro
+    from cereval.questions.goals import NotWorse as NotWorse
+    from cereval.questions.goals import Order as Order
+    from cereval.questions.goals import Sign as Sign
+    from cereval.questions.goals import Threshold as Threshold
+    from cereval.questions.goals import Top as Top
+    from cereval.questions.goals import WhichFail as WhichFail
+    from cereval.questions.growing.session import Growing as Growing
+    from cereval.questions.growing.session import GrowingResult as GrowingResult
+    from cereval.questions.growing.session import growing as growing
+    from cereval.questions.mean.session import Session as Session
+    from cereval.questions.rank.session import Ranking as Ranking
+    from cereval.questions.rank.session import RankSession as RankSession
+    from cereval.questions.rank.session import rank as rank
+    from cereval.questions.replay import replay as replay
+    from cereval.questions.tasks.session import TaskSession as TaskSession
+    from cereval.questions.tasks.session import TasksResult as TasksResult
+    from cereval.questions.tasks.session import tasks as tasks
     from cereval.records import Draw as Draw
     from cereval.records import Interval as Interval
     from cereval.records import Result as Result
-    from cereval.sessions.evaluate import evaluate as evaluate
-    from cereval.sessions.evaluate import evaluate_async as evaluate_async
-    from cereval.sessions.growing import Growing as Growing
-    from cereval.sessions.growing import GrowingResult as GrowingResult
-    from cereval.sessions.growing import growing as growing
-    from cereval.sessions.mean import Session as Session
-    from cereval.sessions.pair import CompareSession as CompareSession
-    from cereval.sessions.pair import Comparison as Comparison
-    from cereval.sessions.pair import compare as compare
-    from cereval.sessions.rank import Ranking as Ranking
-    from cereval.sessions.rank import RankSession as RankSession
-    from cereval.sessions.rank import rank as rank
-    from cereval.sessions.replay import replay as replay
-    from cereval.sessions.tasks import TaskSession as TaskSession
-    from cereval.sessions.tasks import TasksResult as TasksResult
-    from cereval.sessions.tasks import tasks as tasks
 
 _HOMES = {
     "errors": "CerevalError",
-    "goals": (
+    "questions.goals": (
         "AllAtLeast Beats Difference EachWithin Estimate Macro NotWorse Order Sign Threshold Top WhichFail"
     ),
     "records": "Draw Interval Result",
     "fleet.result": "FleetResult",
     "fleet.run": "run_fleet",
     "api": "RunResult run run_async run_compare run_growing run_rank run_tasks seal",
-    "sessions.evaluate": "evaluate evaluate_async",
-    "sessions.growing": "Growing GrowingResult growing",
-    "sessions.mean": "Session",
-    "sessions.pair": "CompareSession Comparison compare",
-    "sessions.rank": "RankSession Ranking rank",
-    "sessions.replay": "replay",
-    "sessions.tasks": "TaskSession TasksResult tasks",
+    "questions.evaluate": "evaluate evaluate_async",
+    "questions.growing.session": "Growing GrowingResult growing",
+    "questions.mean.session": "Session",
+    "questions.compare.session": "CompareSession Comparison compare",
+    "questions.rank.session": "RankSession Ranking rank",
+    "questions.replay": "replay",
+    "questions.tasks.session": "TaskSession TasksResult tasks",
 }
 _MODULES = {name: f"cereval.{home}" for home, names in _HOMES.items() for name in names.split()}
 

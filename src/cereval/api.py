@@ -15,7 +15,9 @@ from cereval.certificate.seal import Seal
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, Misuse
-from cereval.goals import (
+from cereval.plan import Plan
+from cereval.questions import kind_of
+from cereval.questions.goals import (
     COMPARE,
     MEAN,
     RANK,
@@ -28,8 +30,8 @@ from cereval.goals import (
     goal_from_spec,
     in_words,
 )
-from cereval.kinds import kind_of
-from cereval.plan import Plan
+from cereval.questions.log import Change
+from cereval.questions.session import AskTell
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
@@ -64,8 +66,6 @@ from cereval.runner.run import run as run_loop
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
 from cereval.runner.start import Start, changed, goal_now, held, price_of_going_on, start
-from cereval.sessions.base import AskTell
-from cereval.sessions.log import Change
 from cereval.store.base import DEFAULT_URL, KeptAnswer, Store, opened_store
 
 INTERRUPTED = "interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cereval.arrays import packed, unpacked
 from cereval.errors import InvalidInput
-from cereval.items.pool import Pool
+from cereval.forecasts.pool import Pool
 from cereval.records import Table, html_table
 from cereval.version import ENGINE
 
@@ -45,7 +45,7 @@ class Plan:
     out). weights: of the items in the target, packed, and where they came from; empty: all alike. tasks: the names
     of the tasks that the items' categories stand for, in the order of their numbers; empty: one mean is asked for.
     growth: of growing data, how many items each version so far added (`sizes`) and the run of the version before
-    (`after`). kind: the kind of question, where the other fields do not tell (`cereval.kinds`). seed_source:
+    (`after`). kind: the kind of question, where the other fields do not tell (`cereval.questions`). seed_source:
     `drawn` where nobody chose the seed. attempt: how often the very same plan was carried out before, afresh.
     nonce: random, of a plan that was sealed before its first call: hides the seed in the seal's commitment.
     engine: the number of the rules that decide draws and bets.

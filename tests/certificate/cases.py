@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.certificate.base import issue
-from cereval.kinds import kind_of
 from cereval.plan import Known, Plan
+from cereval.questions import kind_of
+from cereval.questions.log import Change
+from cereval.questions.session import tell
 from cereval.records import Draw
-from cereval.sessions.base import tell
-from cereval.sessions.log import Change
 
 
 @dataclass(frozen=True)

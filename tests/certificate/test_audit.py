@@ -14,12 +14,12 @@ from tests.certificate.cases import SCENARIOS, Scenario, certificate, estimate
 
 from cereval.certificate.audit.base import Watched
 from cereval.certificate.audit.interval import audit
-from cereval.certificate.audit.mean import aim_of
 from cereval.certificate.base import chained, digest
 from cereval.certificate.verify import verify
-from cereval.goals import Estimate, Threshold
 from cereval.plan import Known, digest_of
-from cereval.sessions.mean import Goal, Session
+from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.audit import aim_of
+from cereval.questions.mean.session import Goal, Session
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

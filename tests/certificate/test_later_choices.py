@@ -18,7 +18,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sealed]:
     base = tmp_path_factory.mktemp("seals")
     made = {}
     with pytest.MonkeyPatch.context() as patch:  # a fixture of the module: `fresh` is for those of a test
-        patch.setattr("cereval.sessions.base.randbits", random.Random("seals").getrandbits)
+        patch.setattr("cereval.questions.session.randbits", random.Random("seals").getrandbits)
         earlier_runs(base)
         for question in QUESTIONS:
             folder = base / Path(question.kind.replace(" ", ""))

@@ -1,6 +1,6 @@
 """Certificates of recorded scores, every kind and goal: honest ones hold, and a forger is found by recomputing.
 
-That no field at all can be changed, and what holds of runs in a store: tests/kinds/test_conformance.py.
+That no field at all can be changed, and what holds of runs in a store: tests/questions/test_conformance.py.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import pytest
 from benchmarks.task_scenes import TaskScene, adversarial, easy
 from tests.certificate.test_audit import leaves, other
 
-from cereval.certificate.audit.ranking import RankingProof
 from cereval.certificate.base import chained, digest, issue
 from cereval.certificate.verify import verify
-from cereval.goals import (
+from cereval.plan import Known, digest_of
+from cereval.questions import formats, kind_named
+from cereval.questions.compare.session import CompareSession
+from cereval.questions.goals import (
     AllAtLeast,
     Beats,
     Difference,
@@ -33,14 +35,12 @@ from cereval.goals import (
     Top,
     WhichFail,
 )
-from cereval.kinds import formats, kind_named
-from cereval.plan import Known, digest_of
-from cereval.sessions.base import AskTell
-from cereval.sessions.growing import Growing
-from cereval.sessions.pair import CompareSession
-from cereval.sessions.rank import RankSession
-from cereval.sessions.replay import drive
-from cereval.sessions.tasks import TaskSession
+from cereval.questions.growing.session import Growing
+from cereval.questions.rank.audit import RankingProof
+from cereval.questions.rank.session import RankSession
+from cereval.questions.replay import drive
+from cereval.questions.session import AskTell
+from cereval.questions.tasks.session import TaskSession
 
 NAMES = np.array(["sums", "words", "a long name", "d"])
 

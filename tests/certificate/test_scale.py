@@ -15,10 +15,10 @@ from cereval.certificate.audit import book
 from cereval.certificate.audit.book import AimSince, Book, Case, ForecastSince, Seen, Unseen
 from cereval.certificate.base import chained, digest, issue
 from cereval.certificate.verify import verify
-from cereval.kinds import formats, kind_of
 from cereval.methods.certified import Tuning
 from cereval.plan import Known, Plan, digest_of
-from cereval.sessions.base import tell
+from cereval.questions import formats, kind_of
+from cereval.questions.session import tell
 
 
 def nothing_earlier(run_id: str) -> Any:
@@ -147,7 +147,7 @@ def test_too_little_memory_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
         raise MemoryError
 
     one = certificate(50)
-    monkeypatch.setattr("cereval.kinds.estimate.EstimateMean.retold", full)
+    monkeypatch.setattr("cereval.questions.mean.kind.EstimateMean.retold", full)
     found = verify(one)
     assert (found.status, found.valid) == ("unchecked", False)
     assert "about 100 items" in found.reasons[0]

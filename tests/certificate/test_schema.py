@@ -14,9 +14,9 @@ from tests.golden.lines import certificate_of
 from cereval import ENGINE
 from cereval.certificate.base import chained, digest, schema
 from cereval.certificate.verify import OPTIONAL, verify
-from cereval.kinds import formats, kinds
-from cereval.kinds.base import ALWAYS
 from cereval.plan import Plan, digest_of
+from cereval.questions import formats, kinds
+from cereval.questions.base import ALWAYS
 
 ISSUED = sorted(CASES)[::2]
 

@@ -20,10 +20,10 @@ from cereval.certificate.base import digest, issue, schema
 from cereval.certificate.seal import Seal, commitment, differences, fingerprint, provenance, seal_of
 from cereval.certificate.verify import Verdict, verify
 from cereval.errors import InvalidInput, Misuse
-from cereval.kinds import kind_of
 from cereval.plan import Known, Plan
-from cereval.sessions.base import tell
-from cereval.sessions.log import Change
+from cereval.questions import kind_of
+from cereval.questions.log import Change
+from cereval.questions.session import tell
 
 ITEMS = 20
 TRIES = 1000 if os.environ.get("CEREVAL_FULL") else 250

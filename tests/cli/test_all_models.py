@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.experiments.tables import alike, write_benchmark
+from tests.paper.tables import alike, write_benchmark
 
 from cereval.cli.main import main
 

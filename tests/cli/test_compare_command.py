@@ -13,7 +13,7 @@ from tests.cli.live import settled
 
 from cereval.certificate.base import schema
 from cereval.cli.main import main
-from cereval.sessions.pair import Comparison
+from cereval.questions.compare.session import Comparison
 
 
 @pytest.fixture

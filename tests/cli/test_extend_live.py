@@ -14,10 +14,10 @@ from tests.cli.live import process, run, settled, write
 
 from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
-from cereval.goals import Estimate
 from cereval.models.scripted import ScriptedModel
+from cereval.questions.goals import Estimate
+from cereval.questions.growing.session import growing
 from cereval.runner.prepare import recalled
-from cereval.sessions.growing import growing
 from cereval.store.base import open_store
 
 FIRST, ALL = 240, 400

@@ -24,8 +24,8 @@ from cereval import ENGINE
 from cereval.certificate.base import chained, digest
 from cereval.certificate.verify import verify
 from cereval.cli.main import main
-from cereval.kinds import kind_of
 from cereval.plan import digest_of
+from cereval.questions import kind_of
 from cereval.runner import loop
 
 __all__ = ["slow_model"]

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from cereval.cli.main import main
-from cereval.goals.rank import Top
+from cereval.questions.rank.goal import Top
 
 SIZE = 300
 MEANS = {"good": 0.95, "fair": 0.7, "also <b>fair</b>": 0.69, "poor": 0.3}
@@ -72,7 +72,7 @@ def test_a_top_k_in_words(table: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_wrong_top_k_is_called_wrong() -> None:
     from cereval.cli.recorded import ScoredModels, truth_in_words
-    from cereval.sessions.rank import rank
+    from cereval.questions.rank.session import rank
 
     scores = np.tile([[1.0, 0.0, 0.0]], (100, 1))
     told = rank(scores, goal=Top(1), models=["a", "b", "c"])

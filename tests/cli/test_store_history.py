@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.experiments.tables import alike, write_benchmark
+from tests.paper.tables import alike, write_benchmark
 
 from cereval.cli.main import main
 from cereval.plan import Plan

@@ -15,7 +15,7 @@ PAGES = {
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 }
 ELSEWHERE = {"docs/inspect.md", "docs/lm-eval.md"}
-"""Pages whose examples tests/hosts/test_host_docs.py runs, with the tools that they are about."""
+"""Pages whose examples tests/integrations/test_host_docs.py runs, with the tools that they are about."""
 EXAMPLES = [
     pytest.param(name, code, id=f"{name}-{number}")
     for name, text in PAGES.items()

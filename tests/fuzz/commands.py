@@ -113,7 +113,7 @@ LOGS: Mapping[str, str] = {
     "details_new.parquet": "others/lighteval-0.13/details/*/*/*/details_*sums*.parquet",
     "annotations.json": "others/alpaca_eval-0.6/annotations.json",
 }
-"""Logs by their names in the workshop, with where they are in `tests/logs`."""
+"""Logs by their names in the workshop, with where they are in `tests/integrations/logs`."""
 
 KINDS = ("estimate", "compare", "rank", "tasks", "growing")
 

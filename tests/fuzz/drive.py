@@ -206,8 +206,9 @@ def preload() -> None:
     import cereval
 
     # Other people's runners are heavy, and may need pandas.
+    heavy = ("integrations.inspect", "integrations.lm_eval", "integrations.pytest_plugin")
     for module in walk_packages(cereval.__path__, "cereval.", onerror=lambda _: None):
-        if not module.name.endswith("__main__") and ".hosts" not in module.name:
+        if not module.name.endswith("__main__") and not any(name in module.name for name in heavy):
             import_module(module.name)
     for name in SLOW_TO_IMPORT:
         with suppress(ImportError):

@@ -104,8 +104,8 @@ def changed_json(path: Path, rng: random.Random) -> None:
 def resealed(value: dict[str, Any]) -> dict[str, Any]:
     """Compute run id, chain and digest anew, as whoever forges a certificate would."""
     from cereval.certificate.base import chained, digest
-    from cereval.kinds import formats
     from cereval.plan import Plan, digest_of
+    from cereval.questions import formats
 
     if "plan" in value and "run_id" in value and "commitment" not in value:
         value["run_id"] = Plan.from_dict(value["plan"]).run_id
@@ -317,7 +317,7 @@ TEMPLATES = (
 
 def unpacked(path: Path) -> dict[str, Any]:
     """The JSON values inside a log of Inspect."""
-    from cereval.logs.reading import Archive
+    from cereval.integrations.logs.reading import Archive
 
     with Archive(path) as archive:
         return {name: archive.json(name) for name in sorted(archive.names)}

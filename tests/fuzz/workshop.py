@@ -87,7 +87,7 @@ def _other_formats() -> None:
         "models: [scripted/0.7, scripted/0.2]\ndata: questions.jsonl\nscorer: exact\neps: 0.3\n"
     )
     for name, pattern in LOGS.items():
-        path = next((GOLDEN.parent / "logs").glob(pattern))
+        path = next((GOLDEN.parent / "integrations" / "logs").glob(pattern))
         (shutil.copytree if path.is_dir() else shutil.copy)(path, name)
     Path("template.txt").write_text("Answer with a number.\n{{ question }}")
     Path("judge.txt").write_text("{question} {answer} {reference} {criteria} [[5]]")

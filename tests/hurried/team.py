@@ -18,7 +18,7 @@ from typing import Any
 from tests.fuzz.drive import attempt, isolated
 
 from cereval.cli.main import main
-from cereval.sessions import base
+from cereval.questions import session as base
 
 QUESTIONS = 80
 COMMANDS = 8

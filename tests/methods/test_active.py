@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cereval.experiments.populations import bernoulli, clusters
-from cereval.goals import Estimate
-from cereval.items.pool import Pool
-from cereval.items.predictors import Forecast, build_predictor
+from cereval.forecasts.pool import Pool
+from cereval.forecasts.predictors import Forecast, build_predictor
 from cereval.methods.active import PLAIN, Active
 from cereval.methods.base import Aim, Setting, Target
+from cereval.paper.populations import bernoulli, clusters
+from cereval.questions.goals import Estimate
+from cereval.questions.mean.session import Session
+from cereval.questions.replay import drive, replay
 from cereval.records import Draw
-from cereval.sessions.mean import Session
-from cereval.sessions.replay import drive, replay
 
 Floats = NDArray[np.float64]
 POPULATION = clusters(np.random.default_rng(3), size=400)

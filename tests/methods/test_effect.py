@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.experiments.tables import alike
+from tests.paper.tables import alike
 
-from cereval.goals import Estimate
-from cereval.items.pool import Pool
+from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Setting
 from cereval.methods.effect import effect_note, uniform_calls
-from cereval.sessions.replay import replay
+from cereval.questions.goals import Estimate
+from cereval.questions.replay import replay
 
 
 def setting_of(size: int) -> Setting:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from cereval.items.pool import Pool
+from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Setting, Target
 from cereval.methods.drawing import draw_without_replacement
 from cereval.methods.uniform import CHUNK, Uniform

@@ -9,11 +9,11 @@ from typing import Any
 
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Plan
+from cereval.questions.session import tell
 from cereval.records import Draw
 from cereval.report.story import Story, read_story
 from cereval.runner.finding import planned
 from cereval.runner.start import start
-from cereval.sessions.base import tell
 from cereval.store.base import Answer, Store, open_store
 
 SIZE = 300

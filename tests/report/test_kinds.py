@@ -13,15 +13,15 @@ from stories import Reply, pool, stored_run
 from tests.golden.golden_cases import CASES
 from tests.golden.lines import certificate_of
 
-from cereval.kinds import formats
-from cereval.kinds.base import Kind
-from cereval.kinds.estimate import EstimateMean
-from cereval.kinds.tasks import Tasks
+from cereval.questions import formats
+from cereval.questions.base import Kind
+from cereval.questions.log import Log
+from cereval.questions.mean.kind import EstimateMean
+from cereval.questions.session import tell
+from cereval.questions.tasks.kind import Tasks
 from cereval.records import Certified, Step, Table
 from cereval.report.page import page_of, recorded_page
 from cereval.report.story import read_story
-from cereval.sessions.base import tell
-from cereval.sessions.log import Log
 from cereval.store.base import Store, open_store
 
 RECORDED = sorted(name for name in CASES if "-recorded" in name)

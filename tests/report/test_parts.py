@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cereval.questions.mean.page import CategoryScores, category_estimates
 from cereval.records import Interval, Step
-from cereval.report.mean import CategoryScores, category_estimates
 from cereval.report.svg import interval_bar, narrowing, thinned, ticks, vertical_range
 
 

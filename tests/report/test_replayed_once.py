@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from stories import Reply, pool, stored_run
 
+from cereval.questions.session import AskTell
 from cereval.records import Draw, Scored
 from cereval.report.story import read_story
-from cereval.sessions.base import AskTell
 from cereval.store.base import Store, open_store
 
 

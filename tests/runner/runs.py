@@ -13,6 +13,7 @@ from cereval.datasets.prompts import Prompt
 from cereval.models.base import Messages, Model, Reply, last_text
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan
+from cereval.questions.log import Change
 from cereval.runner.executor import Callers
 from cereval.runner.finding import planned
 from cereval.runner.limits import Limits
@@ -20,7 +21,6 @@ from cereval.runner.progress import Observer
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import Start, changed, start
 from cereval.scorers.build import build_scorer
-from cereval.sessions.log import Change
 from cereval.store.base import Store, open_store
 
 SIZE = 400

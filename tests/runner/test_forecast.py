@@ -10,11 +10,11 @@ import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
 from cereval.cli.running import kept_line, run_rows, suggest_resuming
-from cereval.goals import Estimate
+from cereval.questions.goals import Estimate
+from cereval.questions.mean.session import Session
 from cereval.runner import loop
 from cereval.runner.progress import calls_afresh, calls_to_goal, cheaper_afresh
 from cereval.runner.run import Outcome
-from cereval.sessions.mean import Session
 from cereval.store.base import Store
 
 SIZE = 2000

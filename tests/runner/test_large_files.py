@@ -15,9 +15,9 @@ from cereval.api import Allowance, Bounds
 from cereval.certificate.verify import verify
 from cereval.datasets import large
 from cereval.errors import InvalidInput
-from cereval.goals.compare import Sign
-from cereval.goals.rank import Order
-from cereval.goals.tasks import Macro
+from cereval.questions.compare.goal import Sign
+from cereval.questions.rank.goal import Order
+from cereval.questions.tasks.goal import Macro
 from cereval.runner.prepare import read_data
 from cereval.runner.request import Request
 from cereval.runner.start import evidence

@@ -19,10 +19,10 @@ from cereval.errors import CallError, InvalidInput, StoreError
 from cereval.models.base import EndpointError, Messages, Reply
 from cereval.models.scripted import Faults, ScriptedModel
 from cereval.plan import DRAWN
+from cereval.questions.log import Change
 from cereval.runner.finding import left_behind, planned
 from cereval.runner.progress import Progress, Silent
 from cereval.runner.run import Outcome
-from cereval.sessions.log import Change
 
 
 def truth(model: Recorded) -> float:

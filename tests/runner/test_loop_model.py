@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.runner.runs import data, plan_for, several
 
 from cereval.errors import CallError
-from cereval.goals import Macro, Order, Sign
 from cereval.plan import Plan
+from cereval.questions.goals import Macro, Order, Sign
 from cereval.records import Draw
 from cereval.runner.limits import Limits
 from cereval.runner.loop import Loop

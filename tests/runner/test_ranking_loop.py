@@ -12,9 +12,9 @@ import pytest
 from tests.runner.runs import begin, callers_for, data, go, key, several, stored
 
 from cereval.errors import CallError
-from cereval.goals.rank import Order
 from cereval.models.base import Messages, Reply
 from cereval.models.scripted import ScriptedModel
+from cereval.questions.rank.goal import Order
 from cereval.runner.limits import Limits
 from cereval.runner.listing import listed
 from cereval.runner.loop import Loop

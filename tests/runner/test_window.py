@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cereval.goals import Estimate, Threshold
+from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.session import Session
 from cereval.runner.loop import Window
-from cereval.sessions.mean import Session
 
 CONNECTIONS = 32
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput
-from cereval.goals import Estimate, Goal, Threshold
 from cereval.methods.certified import LADDER
 from cereval.methods.uniform import COUNTING
+from cereval.questions.goals import Estimate, Goal, Threshold
+from cereval.questions.mean.session import Session
 from cereval.records import Draw
-from cereval.sessions.mean import Session
 from cereval.stats.increments import Tally
 from cereval.stats.information import Information
 from cereval.stats.ladder import Ladder, Rungs

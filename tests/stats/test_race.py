@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cereval.certificate.audit.race import SlowRace, expected_squares, levels_of
-from cereval.certificate.audit.ranking import SlowRacedGame
-from cereval.items import disagreement
+from cereval.forecasts import disagreement
 from cereval.methods.drawing import draw_without_replacement
+from cereval.questions.rank.audit import SlowRacedGame
+from cereval.questions.rank.audit_race import SlowRace, expected_squares, levels_of
 from cereval.stats.pairs import PairTuning
 from cereval.stats.race import Race
 from cereval.stats.raced import RacedMeanGames, RacedPairGames

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cereval.items.pool import Pool
+from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Setting
 from cereval.methods.uniform import Uniform
 from cereval.stats.increments import Tally

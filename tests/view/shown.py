@@ -10,10 +10,10 @@ from starlette.testclient import TestClient
 
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Plan
+from cereval.questions.session import tell
 from cereval.records import Draw
 from cereval.runner.finding import planned
 from cereval.runner.start import Start, start
-from cereval.sessions.base import tell
 from cereval.store.base import Answer
 from cereval.store.sql import SqlStore
 from cereval.view.app import make_app

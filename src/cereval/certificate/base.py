@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from cereval.kinds.base import Kind
 from cereval.plan import Known, Plan, digest_of
+from cereval.questions.base import Kind
+from cereval.questions.log import Change
+from cereval.questions.session import AskTell
 from cereval.records import Certified, plain
-from cereval.sessions.base import AskTell
-from cereval.sessions.log import Change
 from cereval.version import ENGINE, __version__
 
 

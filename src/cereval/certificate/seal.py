@@ -18,9 +18,9 @@ import numpy as np
 
 from cereval.certificate.base import ordered
 from cereval.errors import InvalidInput, Misuse, shown
-from cereval.kinds import kind_of
 from cereval.plan import Known, Plan, digest_of
-from cereval.sessions.log import Change
+from cereval.questions import kind_of
+from cereval.questions.log import Change
 
 SEAL_FORMAT = "cereval-seal/1"
 FIELDS = ("format", "kind", "engine", "run_id", "plan", "commitment", "side_information", "digest")

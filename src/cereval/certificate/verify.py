@@ -16,13 +16,13 @@ from cereval.certificate.audit.base import Audit
 from cereval.certificate.base import chained, digest, ordered
 from cereval.certificate.seal import Seal, certificate_departures, known_of, provenance
 from cereval.errors import CerevalError, LogMismatch, shown
-from cereval.kinds import formats
-from cereval.kinds.base import ALWAYS, Kind
 from cereval.methods.drawing import TOLERANCE
 from cereval.plan import MOST_ITEMS, Known, Plan, digest_of
+from cereval.questions import formats
+from cereval.questions.base import ALWAYS, Kind
+from cereval.questions.log import Change, Log
+from cereval.questions.session import AskTell
 from cereval.records import Draw, Scored, plain
-from cereval.sessions.base import AskTell
-from cereval.sessions.log import Change, Log
 from cereval.version import ENGINE, __version__
 
 ROUNDING = 1e-9

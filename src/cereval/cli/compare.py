@@ -22,7 +22,7 @@ from cereval.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cereval.goals.compare import CompareGoal
+    from cereval.questions.compare.goal import CompareGoal
 
 
 @click.command()
@@ -97,7 +97,7 @@ def compare(context: click.Context, /, scores: str, models: tuple[str, ...], **f
 def goal_of(eps: float | None, within: float | None, not_worse: float | None) -> CompareGoal:
     """Return the goal that the flags ask for."""
     from cereval.errors import InvalidInput
-    from cereval.goals.compare import Difference, NotWorse, Sign
+    from cereval.questions.compare.goal import Difference, NotWorse, Sign
 
     flags = {"--eps": eps, "--within": within, "--not-worse": not_worse}
     given = {flag: value for flag, value in flags.items() if value is not None}
@@ -127,8 +127,8 @@ def _recorded(scores: str, models: tuple[str, ...], goal: CompareGoal, flags: di
     from cereval.cli.recorded import read_pair
     from cereval.cli.running import Watch, finish_recorded
     from cereval.plan import Known
-    from cereval.sessions.pair import CompareSession
-    from cereval.sessions.replay import drive
+    from cereval.questions.compare.session import CompareSession
+    from cereval.questions.replay import drive
 
     pair = read_pair(scores, models, flags)
     session = CompareSession(

@@ -44,8 +44,8 @@ def delete(runs: tuple[str, ...], store: str | None, yes: bool, as_json: bool) -
 
 def _with_parts(store: Store, run: str) -> Sequence[str]:
     """Return a run and those of its parts that no other run has."""
-    from cereval.kinds import kind_of
     from cereval.plan import Plan
+    from cereval.questions import kind_of
     from cereval.runner.finding import run_ids
 
     found = store.run(run)
@@ -58,8 +58,8 @@ def _with_parts(store: Store, run: str) -> Sequence[str]:
 
 def _needed_by(store: Store, run_ids: Sequence[str]) -> list[str]:
     """Return the other runs whose history, earlier version or parts are among these."""
-    from cereval.kinds import kind_of
     from cereval.plan import Plan
+    from cereval.questions import kind_of
 
     gone = set(run_ids)
     found = []

@@ -24,8 +24,8 @@ from cereval.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from cereval.questions.growing.session import Growing, GrowingResult
     from cereval.records import Table
-    from cereval.sessions.growing import Growing, GrowingResult
 
 NOW = ("base_url", "connections", "max_calls", "max_usd", "max_minutes", "price_in", "price_out", "timeout")
 """Flags that may differ from version to version."""
@@ -221,7 +221,7 @@ def _recorded(scores: str, flags: dict[str, Any]) -> int:
 
 def _drive(session: Growing, scores: Any, budget: int | None) -> None:
     """Answer the questions of the last version, at most so many."""
-    from cereval.sessions.replay import drive
+    from cereval.questions.replay import drive
 
     if budget is not None and not session.last.done:
         session.last.change(session.goal.spec(), budget)
@@ -229,8 +229,8 @@ def _drive(session: Growing, scores: Any, budget: int | None) -> None:
 
 
 def _opened(first: int, flags: dict[str, Any]) -> Growing:
-    from cereval.goals import Estimate
-    from cereval.sessions.growing import Growing
+    from cereval.questions.goals import Estimate
+    from cereval.questions.growing.session import Growing
 
     goal = Estimate() if flags["eps"] is None else Estimate(flags["eps"])
     given = {name: value if flags[name] is None else flags[name] for name, value in DEFAULTS.items()}

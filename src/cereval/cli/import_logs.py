@@ -63,7 +63,7 @@ def import_logs(
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
     from cereval.errors import InvalidInput
-    from cereval.logs import table
+    from cereval.integrations.logs import table
     from cereval.text import printable
 
     given = {name: value for name, value in fields.items() if value is not None}

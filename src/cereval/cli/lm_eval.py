@@ -15,7 +15,7 @@ from cereval.records import FAILED, PASSED, UNDECIDED
 from cereval.text import printable
 
 if TYPE_CHECKING:
-    from cereval.hosts.lm_eval.model import Certification
+    from cereval.integrations.lm_eval.model import Certification
 
 OWN = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 
@@ -74,8 +74,8 @@ def _carried_out(arguments: tuple[str, ...], flags: dict[str, Any], *, quiet: bo
     from unittest.mock import patch
 
     from cereval.errors import CerevalError, Misuse, shown
-    from cereval.hosts.lm_eval import certifying
     from cereval.imports import optional
+    from cereval.integrations.lm_eval import certifying
 
     found: list[Certification] = []
     command = optional("lm_eval.__main__", "lm-eval").cli_evaluate

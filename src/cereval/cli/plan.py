@@ -118,7 +118,7 @@ def _count(items: str | None) -> int:
 
 def _weighted(outlook: GoalForecast, weights: Floats) -> tuple[GoalForecast, Shift]:
     """Keep the forecasts of the methods that know weights, with draws in proportion to them."""
-    from cereval.items.pool import Pool
+    from cereval.forecasts.pool import Pool
     from cereval.stats.shift import shift_of, weighted_calls
 
     scenario, shares = outlook.scenario, Pool.build(len(weights), weights=weights).shares()

@@ -23,7 +23,7 @@ from cereval.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cereval.goals.rank import RankGoal
+    from cereval.questions.rank.goal import RankGoal
 
 
 @click.command()
@@ -104,7 +104,7 @@ def rank(context: click.Context, /, scores: str, models: tuple[str, ...], **flag
 def goal_of(flags: Mapping[str, Any], names: Sequence[str]) -> RankGoal:
     """Return the goal that the flags ask for."""
     from cereval.errors import InvalidInput
-    from cereval.goals.rank import Beats, Order, Top
+    from cereval.questions.rank.goal import Beats, Order, Top
 
     top, baseline = flags["top"], flags["baseline"]
     given = {name: flags[name] for name in ("tie", "doubt") if flags[name] is not None}
@@ -139,8 +139,8 @@ def _recorded(scores: str, models: tuple[str, ...], flags: dict[str, Any]) -> in
     from cereval.cli.recorded import read_models, truth_in_words
     from cereval.cli.running import finish_recorded
     from cereval.plan import Known
-    from cereval.sessions.rank import RankSession
-    from cereval.sessions.replay import drive
+    from cereval.questions.rank.session import RankSession
+    from cereval.questions.replay import drive
 
     table = read_models(scores, models, flags["baseline"], flags["history"], flags["store"])
     session = RankSession(

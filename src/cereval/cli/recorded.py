@@ -20,13 +20,13 @@ from cereval.datasets.joining import names_of
 from cereval.datasets.reading import read_json
 from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_items, read_scores
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
-from cereval.kinds.tasks import UNNAMED
-from cereval.logs.table import is_log, scores_of
+from cereval.integrations.logs.table import is_log, scores_of
+from cereval.questions.growing.session import Growing, GrowingResult, checked_sizes
+from cereval.questions.rank.session import Ranking
+from cereval.questions.tasks.kind import UNNAMED
+from cereval.questions.tasks.session import TasksResult
 from cereval.runner.items import items_of
 from cereval.runner.past import teachers
-from cereval.sessions.growing import Growing, GrowingResult, checked_sizes
-from cereval.sessions.rank import Ranking
-from cereval.sessions.tasks import TasksResult
 from cereval.store.base import opened_store
 from cereval.writing import write_whole
 
@@ -69,7 +69,7 @@ def embedded(known: ItemsTable, embedder: str | None, method: str) -> NDArray[An
         raise InvalidInput("--embeddings", "given with --items that have a column `text`", embedder)
     if known.texts is None or embedder == "none" or method not in LEARNING_METHODS:
         return None
-    from cereval.items.embeddings import text_features
+    from cereval.forecasts.embeddings import text_features
 
     if len(known.texts) > 2000:
         click.echo(f"embedding {len(known.texts):,} texts ({embedder or 'tfidf'}) ...", err=True)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from cereval.cli.recorded import SideInformation
     from cereval.datasets.tables import ScoresTable
-    from cereval.experiments.leave_one_out import Saving
-    from cereval.goals import Goal
+    from cereval.paper.leave_one_out import Saving
     from cereval.plan import Plan
+    from cereval.questions.goals import Goal
+    from cereval.questions.mean.session import Session
     from cereval.records import Result
-    from cereval.sessions.mean import Session
 
     Floats = NDArray[np.float64]
 
@@ -156,10 +156,10 @@ def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -
     from cereval.cli.recorded import digest_of_items
     from cereval.cli.running import Watch, finish_recorded
     from cereval.datasets.weighting import mix_notes
-    from cereval.logs.table import scores_of
+    from cereval.integrations.logs.table import scores_of
     from cereval.plan import Known
-    from cereval.sessions.mean import Session
-    from cereval.sessions.replay import drive, kept_rows
+    from cereval.questions.mean.session import Session
+    from cereval.questions.replay import drive, kept_rows
 
     goal = _goal(flags["eps"], flags["threshold"])
     table, read = scores_of(scores)
@@ -216,7 +216,7 @@ def scored_rows(column: Floats, model: str) -> Any:
     import numpy as np
 
     from cereval.errors import InvalidInput
-    from cereval.sessions.replay import checked_scores
+    from cereval.questions.replay import checked_scores
 
     kept = np.flatnonzero(~np.isnan(checked_scores(column)))
     if not len(kept):
@@ -251,7 +251,7 @@ def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
 
 def _goal(eps: float | None, threshold: float | None) -> Goal:
     from cereval.errors import InvalidInput
-    from cereval.goals import Estimate, Threshold
+    from cereval.questions.goals import Estimate, Threshold
 
     if eps is not None and threshold is not None:
         raise InvalidInput("--eps", "left out when --threshold is given", eps)
@@ -353,9 +353,9 @@ def check_flags(context: click.Context, *, all_models: bool) -> None:
 
 def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
     """Replay every model, with all the others as history; print the table or one JSON object."""
-    from cereval.experiments.leave_one_out import total
-    from cereval.goals.estimate import checked_confidence
-    from cereval.sessions.base import whole
+    from cereval.paper.leave_one_out import total
+    from cereval.questions.mean.goal import checked_confidence
+    from cereval.questions.session import whole
 
     if set(flags["history"]) - {"others"}:
         raise InvalidInput("--history", "`others` (the default) with --all-models", flags["history"][0])
@@ -375,8 +375,8 @@ def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
 
 
 def _savings(scores: Path, flags: Mapping[str, Any], quiet: bool) -> list[Saving]:
-    from cereval.experiments.leave_one_out import LeaveOneOut, leave_one_out
-    from cereval.goals import Estimate
+    from cereval.paper.leave_one_out import LeaveOneOut, leave_one_out
+    from cereval.questions.goals import Estimate
 
     eps = Estimate().eps if flags["eps"] is None else Estimate(flags["eps"]).eps
     seeds = tuple(range(flags["seed"], flags["seed"] + flags["seeds"]))
@@ -390,7 +390,7 @@ def _savings(scores: Path, flags: Mapping[str, Any], quiet: bool) -> list[Saving
 def _features(scores: Path, flags: Mapping[str, Any], folder: Path) -> Path | None:
     from cereval.cli.recorded import embedded, grouped, known_items
     from cereval.datasets.tables import read_scores
-    from cereval.experiments.leave_one_out import save_features
+    from cereval.paper.leave_one_out import save_features
 
     known = known_items(flags["items"], read_scores(scores).items)
     groups, vectors = grouped(known, flags["groups"]), embedded(known, flags["embeddings"], "auto")
@@ -398,7 +398,7 @@ def _features(scores: Path, flags: Mapping[str, Any], folder: Path) -> Path | No
 
 
 def _all_as_dict(parts: Sequence[Saving], whole: Saving, delta: float, price: float | None) -> dict[str, Any]:
-    from cereval.experiments.leave_one_out import most_misses
+    from cereval.paper.leave_one_out import most_misses
 
     return {
         "models": [_with_money(one, price) for one in parts],
@@ -414,7 +414,7 @@ def _with_money(one: Saving, price: float | None) -> dict[str, Any]:
 
 
 def _print_for_people(parts: Sequence[Saving], whole: Saving, delta: float, price: float | None) -> None:
-    from cereval.experiments.leave_one_out import most_misses
+    from cereval.paper.leave_one_out import most_misses
 
     saved = ["saved"] if price is None else ["cost", "saved"]
     header = ["model", "all", "uniform", "auto", "ratio", *saved, "", "miss"]

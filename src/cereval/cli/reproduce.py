@@ -12,7 +12,7 @@ import click
 from cereval.cli.options import JSON, apply
 
 if TYPE_CHECKING:
-    from cereval.experiments.base import Figure
+    from cereval.paper.base import Figure
 
 DATA = click.option(
     "--data",
@@ -59,7 +59,7 @@ def figure(*options: Any, quick: int, full: int) -> Callable[[Callable[..., Figu
 @figure(quick=2, full=20)
 def simulation(replications: int, **_: Any) -> Figure:
     """Plot S1, S2, S3: saved share over eps for Base, Seq, Cer-Eval, Oracle and the certified methods."""
-    from cereval.experiments.simulation import Simulation
+    from cereval.paper.simulation import Simulation
 
     return Simulation(replications)
 
@@ -75,7 +75,7 @@ def simulation(replications: int, **_: Any) -> Figure:
 )
 def benchmarks(data: Path, out: Path, quick: bool, replications: int, **chosen: Any) -> Figure:
     """Plot recorded results of real benchmarks: saved share over eps, all models."""
-    from cereval.experiments.benchmarks import Benchmarks
+    from cereval.paper.benchmarks import Benchmarks
 
     return Benchmarks(data, out, replications, 100 if quick else 1, **chosen)
 
@@ -98,8 +98,8 @@ def embeddings(
     data: Path, out: Path, quick: bool, replications: int, endpoint: str | None, endpoint_model: str
 ) -> Figure:
     """Run the embedding ablation: TF-IDF, character TF-IDF, wordllama, noise, and an endpoint if given."""
-    from cereval.experiments.benchmarks import Ablation
-    from cereval.experiments.recorded import fetch_embeddings, folders, load
+    from cereval.paper.benchmarks import Ablation
+    from cereval.paper.recorded import fetch_embeddings, folders, load
 
     fetched = tuple(
         (endpoint_model, folder.name, fetch_embeddings(load(folder), endpoint, endpoint_model, out))
@@ -112,7 +112,7 @@ def embeddings(
 @figure(DATA, quick=1, full=3)
 def scaling(data: Path, out: Path, replications: int, **_: Any) -> Figure:
     """Fit the test scaling law: needed items against mean score and model size."""
-    from cereval.experiments.benchmarks import ScalingLaw
+    from cereval.paper.benchmarks import ScalingLaw
 
     return ScalingLaw(data, out, replications)
 
@@ -126,8 +126,8 @@ def scaling(data: Path, out: Path, replications: int, **_: Any) -> Figure:
 )
 def team(data: Path, eps: float, models: int | None, replications: int, **_: Any) -> Figure:
     """Plot calls per model for models one after the other, each with what the runs before it observed."""
-    from cereval.experiments.team import Team
-    from cereval.goals import Estimate
+    from cereval.paper.team import Team
+    from cereval.questions.goals import Estimate
 
     return Team(data, Estimate(eps).eps, replications, models)
 
@@ -135,7 +135,7 @@ def team(data: Path, eps: float, models: int | None, replications: int, **_: Any
 @figure(quick=20, full=20)
 def hubness(replications: int, quick: bool, **_: Any) -> Figure:
     """Run the counterexample: Cer-Eval's interval misses in most runs, the certified one covers."""
-    from cereval.experiments.simulation import ALL_CASES, Counterexample
+    from cereval.paper.simulation import ALL_CASES, Counterexample
 
     return Counterexample(replications, cases=ALL_CASES[:1] if quick else ALL_CASES)
 
@@ -150,7 +150,7 @@ def partition(items: int, dimensions: int, as_json: bool) -> None:
     """Measure time and memory of the 1-NN partition at every step until all items are evaluated."""
     from dataclasses import asdict
 
-    from cereval.experiments.partition_scale import partition_scale
+    from cereval.paper.partition_scale import partition_scale
 
     report = partition_scale(items, dimensions)
     if as_json:
@@ -163,7 +163,7 @@ def partition(items: int, dimensions: int, as_json: bool) -> None:
 
 
 def _run(figure: Figure, out: Path, jobs: int, as_json: bool) -> None:
-    from cereval.experiments.base import reproduce as run
+    from cereval.paper.base import reproduce as run
 
     done = run(figure, out, jobs=jobs, quiet=as_json)
     files = {part: str(getattr(done, part)) for part in ("csv", "png", "svg", "note")}

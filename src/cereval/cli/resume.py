@@ -28,8 +28,8 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
     """
     from cereval.api import resumed, reuse_in
     from cereval.cli.running import finish
-    from cereval.goals import Estimate
-    from cereval.sessions.base import whole
+    from cereval.questions.goals import Estimate
+    from cereval.questions.session import whole
     from cereval.store.base import opened_store
 
     showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}

@@ -77,7 +77,7 @@ def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
 def _shown(request: Request, work: Prepared, as_json: bool) -> int:
     """Print the plan, the first prompt and the calls to expect, without asking anything."""
     from cereval.cli.output import print_json, print_table
-    from cereval.goals import in_words
+    from cereval.questions.goals import in_words
     from cereval.runner.forecast import forecast
     from cereval.runner.samples import Samples
     from cereval.text import percent
@@ -108,7 +108,7 @@ def _shown(request: Request, work: Prepared, as_json: bool) -> int:
 
 def _expected(request: Request, plan: Plan) -> int | None:
     """Forecast the calls that scores of the largest variance would take; None for a threshold."""
-    from cereval.items.pool import Pool
+    from cereval.forecasts.pool import Pool
     from cereval.stats.planning import plan_estimate
     from cereval.stats.scenario import Scenario
     from cereval.stats.shift import shift_of

@@ -31,10 +31,10 @@ from cereval.text import money, rounded
 
 if TYPE_CHECKING:
     from cereval.plan import Known, Plan
+    from cereval.questions.log import Change
+    from cereval.questions.session import AskTell
     from cereval.runner.prepare import Prepared
     from cereval.runner.request import Request
-    from cereval.sessions.base import AskTell
-    from cereval.sessions.log import Change
 
 UNFINISHED = ("running", "budget")
 """How a result stopped that may go on."""
@@ -305,7 +305,7 @@ def _write(
     plan: Plan | None,
 ) -> None:
     from cereval.certificate.base import issue
-    from cereval.kinds import kind_named
+    from cereval.questions import kind_named
 
     certificate = issue(kind_named(kind), session, result, known, about=about, plan=plan)
     if flags["certificate"]:

@@ -41,8 +41,8 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
     from itertools import islice
 
     from cereval.cli.output import print_json, print_table
-    from cereval.kinds import kind_of
     from cereval.plan import Plan
+    from cereval.questions import kind_of
     from cereval.runner.answers import answer_rows
     from cereval.runner.items import stored_items
     from cereval.store.base import opened_store, store_flag
@@ -150,7 +150,7 @@ def export(
         raise InvalidInput("RUN", "given, or --all, and not both", run)
     _check_about(layout, about)
     if layout in (*RESULTS, *SERVICES):
-        from cereval import exports
+        from cereval.integrations import exports
 
         if run is None:
             raise InvalidInput("RUN", "given where --format is no layout of answers", None)
@@ -194,8 +194,8 @@ def _write_answers(run: str | None, store: str | None, output: str | None, layou
 
 
 def _rows(store: Store, run: str | None) -> Iterator[Mapping[str, Any]]:
-    from cereval.kinds import kind_of
     from cereval.plan import Plan
+    from cereval.questions import kind_of
     from cereval.runner.answers import answer_rows
 
     if run is not None:

@@ -24,7 +24,7 @@ from cereval.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cereval.goals.tasks import TasksGoal
+    from cereval.questions.tasks.goal import TasksGoal
     from cereval.runner.prepare import Prepared
     from cereval.runner.request import Request
 
@@ -98,7 +98,7 @@ def tasks(context: click.Context, /, files: tuple[str, ...], data: tuple[str, ..
 def goal_of(eps: float | None, each: float | None, at_least: float | None, which: float | None) -> TasksGoal:
     """Return the goal that the flags ask for."""
     from cereval.errors import InvalidInput
-    from cereval.goals.tasks import AllAtLeast, EachWithin, Macro, WhichFail
+    from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, WhichFail
 
     if at_least is not None and which is not None:
         raise InvalidInput("--which-fail", "left out when --at-least is given", which)
@@ -154,8 +154,8 @@ def _recorded(scores: tuple[str, ...], goal: TasksGoal, flags: dict[str, Any]) -
     from cereval.cli.recorded import read_task_table
     from cereval.cli.running import Watch, finish_recorded
     from cereval.plan import Known
-    from cereval.sessions.replay import drive
-    from cereval.sessions.tasks import TaskSession
+    from cereval.questions.replay import drive
+    from cereval.questions.tasks.session import TaskSession
 
     reading = flags["model"], flags["items"], flags["by"], flags["history"], flags["store"]
     table = read_task_table(scores, *reading)

@@ -80,7 +80,7 @@ def verify(
 def _in_the_store(run_id: str, url: str) -> Any:
     """Take the newest certificate of a run out of the store."""
     from cereval.errors import StoreError
-    from cereval.kinds import kind_of
+    from cereval.questions import kind_of
     from cereval.store.base import opened_store
 
     with opened_store(url, reading=True) as store:
@@ -95,7 +95,7 @@ def _in_the_store(run_id: str, url: str) -> Any:
 
 def _in_a_log(path: Path) -> Any:
     """Take the certificate out of a log of Inspect."""
-    from cereval.hosts.inspect import certificate_of
+    from cereval.integrations.inspect import certificate_of
 
     return certificate_of(path)
 
@@ -104,7 +104,7 @@ def _beside_samples(path: Path, content: Any, verdict: Verdict) -> Verdict:
     """Compare the samples of a log of Inspect with its certificate."""
     from dataclasses import replace
 
-    from cereval.hosts.inspect.logs import departures_of
+    from cereval.integrations.inspect.logs import departures_of
 
     differ = departures_of(path, content)
     if differ:

@@ -14,10 +14,10 @@ from cereval.api import Request, confirmed, setting_name, settings_from
 from cereval.datasets.reading import read_yaml
 from cereval.errors import BadFile, InvalidInput
 from cereval.fleet.limits import ServerLimits
-from cereval.goals import COMPARE, GOALS, MEAN, RANK, goal_from_spec
-from cereval.goals.estimate import checked_confidence
 from cereval.models.build import prefix_of
 from cereval.paths import is_file
+from cereval.questions.goals import COMPARE, GOALS, MEAN, RANK, goal_from_spec
+from cereval.questions.mean.goal import checked_confidence
 from cereval.runner.outside import OUTSIDE
 from cereval.scorers.build import named
 from cereval.text import did_you_mean

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from cereval.fleet.file import Entry, Fleet
-from cereval.goals import COMPARE
 from cereval.models.base import Settings
 from cereval.models.gate import LETTERS_PER_TOKEN, USUAL_ANSWER
 from cereval.models.prices import Price, list_price
+from cereval.questions.goals import COMPARE
 from cereval.runner.samples import Samples
 from cereval.stats.planning import plan_estimate, plan_threshold
 from cereval.stats.scenario import Scenario

@@ -23,10 +23,10 @@ from cereval.fleet.limits import kept
 from cereval.fleet.plan import Outlook, Pool, Step, scheduled
 from cereval.fleet.result import FleetResult
 from cereval.fleet.work import asks_anew
-from cereval.goals import goal_from_spec
-from cereval.kinds import kind_of
 from cereval.paths import is_file
 from cereval.plan import Plan
+from cereval.questions import kind_of
+from cereval.questions.goals import goal_from_spec
 from cereval.runner.book import age_in_seconds
 from cereval.runner.listing import is_of_one_model, listed
 from cereval.runner.prepare import last_circumstances

@@ -16,10 +16,10 @@ from cereval.api import Allowance, Bounds, Outcome, RunResult, Silent, Subject, 
 from cereval.errors import Busy, CerevalError, NotBegun, Unreachable
 from cereval.fleet.file import Entry
 from cereval.fleet.limits import Door, Visitor
-from cereval.goals import goal_from_spec, in_words
-from cereval.kinds import kind_of
 from cereval.models.gate import GATE
 from cereval.plan import Plan
+from cereval.questions import kind_of
+from cereval.questions.goals import goal_from_spec, in_words
 from cereval.runner.listing import failure_of, listed
 from cereval.runner.taken import paid_since
 from cereval.store.base import opened_store

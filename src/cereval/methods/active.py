@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.items.features import designs
-from cereval.items.pool import Pool
-from cereval.items.predictors import Forecast, Mixture, Predictor, build_predictor
-from cereval.items.spread import draw_weights, expected_level, expected_squares, grading
-from cereval.items.temper import temper
+from cereval.forecasts.features import designs
+from cereval.forecasts.pool import Pool
+from cereval.forecasts.predictors import Forecast, Mixture, Predictor, build_predictor
+from cereval.forecasts.spread import draw_weights, expected_level, expected_squares, grading
+from cereval.forecasts.temper import temper
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.methods.drawing import draw_with_replacement, draw_without_replacement

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from cereval.errors import InvalidInput
-from cereval.items.pool import Pool
+from cereval.forecasts.pool import Pool
 from cereval.records import Draw, Guarantee, Interval
 
 Target = Literal["benchmark", "population", "expected"]

@@ -22,7 +22,7 @@ def uniform_calls(scores: Floats, importance: Floats, half_width: float, setting
     None where a pool is too small. importance: 1 / probability of each draw relative to uniform draws, so that the
     variance is that of all items and not of the hard ones that were drawn more often.
 
-    >>> from cereval.items.pool import Pool
+    >>> from cereval.forecasts.pool import Pool
     >>> from cereval.methods.base import Aim
     >>> setting = Setting(Pool(5000), "benchmark", 0.05, seed=0, aim=Aim(0.02))
     >>> uniform_calls(np.array([0.0, 1.0] * 50), np.ones(100), 0.02, setting)

@@ -15,8 +15,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.items.pool import Pool
-from cereval.items.temper import temper
+from cereval.forecasts.pool import Pool
+from cereval.forecasts.temper import temper
 from cereval.methods.base import Aim, Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.records import Draw

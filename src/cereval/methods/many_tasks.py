@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.items.spread import draw_weights
+from cereval.forecasts.spread import draw_weights
 from cereval.methods.active import UNIFORM_BLOCKS, Active
 from cereval.methods.base import Setting
 from cereval.methods.certified import moved_inside

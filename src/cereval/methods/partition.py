@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from cereval.items.partition_predictor import PartitionPredictor
+from cereval.forecasts.partition_predictor import PartitionPredictor
 from cereval.methods.active import Active
 from cereval.methods.base import Setting
 from cereval.methods.certified import Tuning

@@ -9,12 +9,12 @@ from typing import Any
 from cereval.errors import InvalidInput
 from cereval.methods.active import Active
 from cereval.methods.base import Method, Setting
-from cereval.methods.cer_eval import CerEval
-from cereval.methods.oracle import Oracle
 from cereval.methods.partition import Partition
-from cereval.methods.seq import Seq
-from cereval.methods.static import Static
 from cereval.methods.uniform import Hedged, Uniform
+from cereval.paper.cer_eval import CerEval
+from cereval.paper.oracle import Oracle
+from cereval.paper.seq import Seq
+from cereval.paper.static import Static
 
 METHODS: Mapping[str, Callable[..., Method]] = {
     cls.name: cls for cls in (Static, Seq, CerEval, Oracle, Uniform, Active, Partition, Hedged)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from cereval.items.pool import Pool
+from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.records import Draw

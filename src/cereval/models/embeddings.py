@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cereval.errors import CallError, InvalidInput
-from cereval.items.embeddings import Vectors, unit_rows
+from cereval.forecasts.embeddings import Vectors, unit_rows
 from cereval.models.openai_model import checked_url
 from cereval.models.retries import Fault, Retries, fault_of, retrying
 

@@ -23,7 +23,7 @@ import jinja2
 from markupsafe import Markup
 
 from cereval.errors import BadFile, shown
-from cereval.kinds.base import Kind
+from cereval.questions.base import Kind
 from cereval.records import Certified, Rows, Step, Table
 from cereval.report import svg
 from cereval.report.story import Asked, Story, read_story, recorded_story

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.base import Item
-from cereval.kinds.base import Kind
 from cereval.methods.certified import CertifiedMethod
 from cereval.plan import Plan
+from cereval.questions.base import Kind
+from cereval.questions.session import AskTell, tell
 from cereval.records import Certified, Draw, Rows, Scored, Step, Stopped
 from cereval.runner.items import stored_items
 from cereval.runner.samples import Samples, unpacked
 from cereval.runner.start import Start, newest_certificate, start
-from cereval.sessions.base import AskTell, tell
 from cereval.store.base import Answer, Run, Store
 
 NO_CATEGORY = "(no category)"

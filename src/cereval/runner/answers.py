@@ -13,8 +13,8 @@ from typing import Any
 
 from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, InvalidInput, StoreError
-from cereval.kinds import kind_of
 from cereval.plan import Plan
+from cereval.questions import kind_of
 from cereval.runner.items import item_from, items_of
 from cereval.runner.samples import Samples, unpacked
 from cereval.store.base import Answer, Store

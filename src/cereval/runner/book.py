@@ -16,9 +16,9 @@ from typing import Any
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, StoreError
-from cereval.kinds import kind_of
 from cereval.models.base import Reply
 from cereval.plan import PLAN_FORMAT, Plan, digest_of
+from cereval.questions import kind_of
 from cereval.records import Draw
 from cereval.runner.executor import Counted, Executor, scored
 from cereval.runner.finding import run_ids

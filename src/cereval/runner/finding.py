@@ -8,10 +8,10 @@ from typing import Any
 
 from cereval.datasets.base import Item
 from cereval.datasets.large import FileItems
-from cereval.kinds import kind_of
-from cereval.kinds.base import Kind
 from cereval.methods.registry import MOST_FORECAST
 from cereval.plan import PLAN_FORMAT, Known, Plan
+from cereval.questions import kind_of
+from cereval.questions.base import Kind
 from cereval.runner.past import past_of, past_table
 from cereval.store.base import Run, Store
 from cereval.store.schema import moment

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cereval.methods.certified import CertifiedMethod
+from cereval.questions.session import AskTell, MethodSession
 from cereval.runner.limits import UNLIMITED, Limits, Spending
 from cereval.runner.progress import calls_afresh
-from cereval.sessions.base import AskTell, MethodSession
 
 LEAST = 20
 """Results from which on prices and pace are believed."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cereval.kinds import kind_of
 from cereval.plan import Plan
+from cereval.questions import kind_of
 from cereval.runner.samples import Samples
 from cereval.store.base import COUNTS, GOAL_NOW, TOGETHER, Run, Store
 from cereval.store.cells import is_count, is_summary

@@ -22,15 +22,15 @@ from math import sqrt
 from typing import Literal, NamedTuple
 
 from cereval.errors import CallError, Misuse
-from cereval.goals import Estimate
+from cereval.questions.goals import Estimate
+from cereval.questions.log import Change
+from cereval.questions.session import AskTell, tell
 from cereval.records import Draw
 from cereval.runner.executor import EndOfAnswers, Executor
 from cereval.runner.horizon import Pace, foreseen
 from cereval.runner.limits import Limits
 from cereval.runner.progress import Observer, Progress, calls_afresh, expected_calls
 from cereval.runner.start import Start, Voice, check_stored, scores_of
-from cereval.sessions.base import AskTell, tell
-from cereval.sessions.log import Change
 from cereval.store.base import Answer
 from cereval.store.status import CHANGED
 from cereval.store.writer import AnswerWriter
@@ -503,7 +503,7 @@ class Window:
     from an estimate's goal, where none of the next calls can be the last, answers may pile up behind a slow one. A
     threshold can be decided by the very next answers.
 
-    >>> from cereval.sessions.mean import Session
+    >>> from cereval.questions.mean.session import Session
     >>> Window(4).size(Session(100))
     4
     """

@@ -15,12 +15,12 @@ from typing import Any
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, Misuse, StoreError, shown
-from cereval.kinds import kind_of
 from cereval.plan import Plan
+from cereval.questions import kind_of
+from cereval.questions.session import tell, unit_score
 from cereval.records import Draw
 from cereval.runner.book import as_told
 from cereval.runner.start import Start, Voice, check_stored, scores_of
-from cereval.sessions.base import tell, unit_score
 from cereval.store.base import Answer, KeptAnswer, Store
 from cereval.store.status import LEASED
 

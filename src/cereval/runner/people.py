@@ -1,8 +1,8 @@
 """Runs that people score: a model's replies wait in the store until enough people have labelled them.
 
-With a judge, the model answers every item first and the judge grades all of it; its grades are history of the run that
-people score (one column, `cereval.items.history`): they steer which labels are asked for, and a bad judge costs labels,
-never validity. People never see them.
+With a judge, the model answers every item first and the judge grades all of it. The grades become one column of history
+(`cereval.forecasts.history`) of the run that people score: they steer which labels are asked for. A bad judge costs
+labels, never validity. People never see the grades.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, Misuse
-from cereval.kinds import kind_of
 from cereval.plan import Plan
+from cereval.questions import kind_of
+from cereval.questions.session import unit_score
 from cereval.records import Draw
 from cereval.runner.answers import as_text
 from cereval.runner.executor import EndOfAnswers, Executor
@@ -29,7 +30,6 @@ from cereval.runner.progress import Observer, Silent
 from cereval.runner.run import subject
 from cereval.runner.start import held, start
 from cereval.scorers.people import UNSCORED, People
-from cereval.sessions.base import unit_score
 from cereval.store.base import Answer, Store, store_flag
 from cereval.store.writer import AnswerWriter
 

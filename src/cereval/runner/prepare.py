@@ -27,10 +27,7 @@ from cereval.datasets.weighting import (
     weights_of_items,
 )
 from cereval.errors import BadFile, CallError, InvalidInput, Misuse, StoreError, shown
-from cereval.goals import Goal
 from cereval.imports import code_digest, optional
-from cereval.kinds import kind_of
-from cereval.kinds.tasks import UNNAMED
 from cereval.models.base import Model, Settings
 from cereval.models.build import ModelOptions, open_model
 from cereval.models.given import GIVEN
@@ -38,6 +35,11 @@ from cereval.models.openai_model import checked_url
 from cereval.models.prices import Price
 from cereval.models.providers import provider_of
 from cereval.plan import DRAWN, Known, Plan
+from cereval.questions import kind_of
+from cereval.questions.goals import Goal
+from cereval.questions.session import fresh_seed
+from cereval.questions.tasks.kind import UNNAMED
+from cereval.questions.tasks.session import named_groups
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
 from cereval.runner.items import item_from, stored_items
 from cereval.runner.limits import Limits
@@ -50,8 +52,6 @@ from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.build import JUDGES, build_scorer
 from cereval.scorers.people import People, answering
 from cereval.scorers.python_scorer import PythonScorer
-from cereval.sessions.base import fresh_seed
-from cereval.sessions.tasks import named_groups
 from cereval.store.base import Run, Store, store_flag
 from cereval.text import did_you_mean
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import log
 from typing import Protocol
 
-from cereval.goals import Estimate, Threshold
 from cereval.methods.certified import CertifiedMethod
+from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.session import AskTell, MethodSession
 from cereval.records import Certified, Step
-from cereval.sessions.base import AskTell, MethodSession
 from cereval.stats.normal import upper_quantile
 from cereval.stats.planning import ANYTIME_PRICE
 

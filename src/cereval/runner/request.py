@@ -10,13 +10,13 @@ from typing import Any, get_type_hints
 
 from cereval.datasets.reading import read_yaml
 from cereval.errors import BadFile, InvalidInput
-from cereval.goals import Estimate, Threshold
-from cereval.goals.estimate import checked_confidence
 from cereval.methods.registry import known_method
 from cereval.paths import is_file
+from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.goal import checked_confidence
+from cereval.questions.mean.session import known_target
+from cereval.questions.session import whole
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
-from cereval.sessions.base import whole
-from cereval.sessions.mean import known_target
 from cereval.text import did_you_mean
 
 TRUSTED = ("model", "base_url", "judge", "judge_base_url", "scorer")

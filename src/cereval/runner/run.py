@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from cereval.errors import NotBegun, StoreError
-from cereval.kinds.base import Kind
 from cereval.plan import Plan
+from cereval.questions.base import Kind
+from cereval.questions.session import AskTell
 from cereval.records import Certified
 from cereval.runner.executor import Counted, Executor
 from cereval.runner.finding import run_ids
@@ -20,7 +21,6 @@ from cereval.runner.loop import End, Loop
 from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
 from cereval.runner.start import Start, goal_now, newest_certificate, reopened
-from cereval.sessions.base import AskTell
 from cereval.store.base import GOAL_NOW, TOGETHER, Store
 from cereval.store.status import RECORDS, STOPPING
 from cereval.store.writer import AnswerWriter

@@ -14,11 +14,13 @@ from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item
 from cereval.datasets.large import OnDisk, hash_of
 from cereval.errors import CerevalError, LogMismatch, Misuse, StoreError, shown
-from cereval.goals import in_words
-from cereval.kinds import kind_of
-from cereval.kinds.base import Earlier, Kind
 from cereval.methods.registry import MOST_FORECAST
 from cereval.plan import Known, Plan
+from cereval.questions import kind_of
+from cereval.questions.base import Earlier, Kind
+from cereval.questions.goals import in_words
+from cereval.questions.log import CHUNK, Change, Log, Teller, replayed
+from cereval.questions.session import AskTell, tell
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.finding import forecasts_pay, known_items, run_ids
 from cereval.runner.items import items_there, keep_items, stored_items
@@ -26,8 +28,6 @@ from cereval.runner.limits import Spending
 from cereval.runner.past import keys_of
 from cereval.runner.progress import calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
-from cereval.sessions.base import AskTell, tell
-from cereval.sessions.log import CHUNK, Change, Log, Teller, replayed
 from cereval.store.base import Answer, Run, Store, store_flag
 from cereval.store.status import CHANGED
 from cereval.version import ENGINE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cereval.kinds import kind_of
 from cereval.plan import Plan
+from cereval.questions import kind_of
 from cereval.runner.samples import Samples
 from cereval.store.base import Store
 

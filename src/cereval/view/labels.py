@@ -15,8 +15,8 @@ from typing import Any
 
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CerevalError, Misuse
-from cereval.kinds import kind_of
 from cereval.plan import Plan
+from cereval.questions import kind_of
 from cereval.runner.answers import as_text
 from cereval.runner.items import item_from
 from cereval.runner.people import people_of

@@ -10,9 +10,9 @@ from cereval.certificate.verify import verify
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CerevalError, InvalidInput
-from cereval.kinds import kind_of
-from cereval.kinds.base import Kind
 from cereval.plan import Plan
+from cereval.questions import kind_of
+from cereval.questions.base import Kind
 from cereval.report.page import contents
 from cereval.runner.answers import as_text
 from cereval.runner.items import item_from

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cereval.certificate.audit.book import AimSince, Case, ForecastSince, Seen
-from cereval.kinds.base import Kind
 from cereval.methods.certified import CertifiedMethod
+from cereval.questions.base import Kind
+from cereval.questions.session import AskTell, tell
 from cereval.records import Draw, Scored
-from cereval.sessions.base import AskTell, tell
 
 Equal = Callable[[str, Any, Any], None]
 """Objects where what is stated (second) is not what was recomputed (third)."""

@@ -1,0 +1,213 @@
+"""Forecast a model's score on every item online, from side information and the results so far.
+
+The certified estimator is valid for any forecast; a good one saves calls. With forecast g and draws in
+proportion to a guess s of the residual's size, the variance of one increment is about
+
+    mean(r^2 / (s / mean(s))),    r = z - g.
+
+So experts for g are mixed by their one-step-ahead squared error, guesses of s by their one-step-ahead cost
+(the formula above); a constant is always among both, so useless side information costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.forecasts.design import Design
+from cereval.forecasts.features import PRECEDENTS, designs
+from cereval.forecasts.logistic import expit, posterior_mode
+from cereval.forecasts.pool import Pool
+from cereval.forecasts.spread import PowerLaw, fit_power_law
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LEARNING_RATE = 1.0
+COST_RATE = 1.0
+SAFETY = 0.2
+# Log prior odds of a constant spread against the power law: right from the start on nearly all real data.
+SPREAD_PRIOR = -2.0
+# The same of an expert that knows nothing of the past against one that does.
+UNINFORMED = -1.0
+# The same of one that knows what many past models are like.
+PRECEDENT_ODDS = 1.0
+LEAST_EXPLAINED = 0.02
+"""A share of the variance that is not told apart from none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forecast:
+    """Hold for every item the predicted score in [0, 1] and the predicted size of (score - mean), > 0.
+
+    notes: what helped, in words. explained: share of the variance explained one step ahead; 0 without data.
+    """
+
+    mean: Floats
+    spread: Floats
+    explained: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+class Predictor(Protocol):
+    def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
+        """Return the forecast after these results, in draw order.
+
+        probabilities: of each draw when it was made, relative to uniform draws from the unseen items. Each
+        call's arrays extend those of the call before: the answer is a function of that sequence of prefixes.
+        """
+        ...
+
+
+class Expert(Protocol):
+    def fit(self, items: Integers, scores: Floats) -> Floats:
+        """Return the mean forecast over all items."""
+        ...
+
+
+class Constant:
+    """Forecast the mean score so far, shrunk to 1/2 by one pseudo-result.
+
+    >>> Constant(3).fit(np.array([0]), np.array([1.0])).tolist()
+    [0.75, 0.75, 0.75]
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def fit(self, items: Integers, scores: Floats) -> Floats:
+        return np.full(self.size, (scores.sum() + 0.5) / (len(items) + 1.0))
+
+
+class LogisticRidge:
+    """Fit the posterior mode of a logistic model; graded scores enter through the quasi-likelihood.
+
+    >>> line = Design.of(np.array([[-1.0], [0.0], [1.0]]), 1.0)
+    >>> LogisticRidge(line).fit(np.array([0, 2]), np.array([0.0, 1.0])).round(2).tolist()
+    [0.34, 0.5, 0.66]
+    """
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        self._coefficients = design.mean
+
+    def fit(self, items: Integers, scores: Floats) -> Floats:
+        design = self.design
+        rows = design.columns[items]
+        # The last fit is a near-optimal start: two or three Newton steps instead of ten.
+        self._coefficients = posterior_mode(rows, scores, design, self._coefficients)
+        return expit(design.columns @ self._coefficients)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Past:
+    """Hold what the mixture has learnt one step ahead: the state that a fit hands to the next one."""
+
+    seen: int
+    experts: Floats  # experts x items: forecasts that the next results will judge
+    mean: Floats  # their mixture
+    spreads: Floats  # 2 x items: a constant and the power law
+    log_weights: Floats
+    log_spread_weights: Floats
+    judged: Floats  # the mixture's forecast of each result so far, made before it was seen
+    squares: Floats  # its squared errors
+    errors: Floats  # importance-weighted sums: the mixture's and the constant's squared errors
+    law: PowerLaw
+
+
+class Mixture:
+    """Average experts with weights that fall exponentially in their one-step-ahead squared errors.
+
+    For rates up to 1/2 and plain squared error on [0, 1] such an average is at most ln(experts) / rate behind
+    the best expert in total (Kivinen and Warmuth 1999). Here the rate is larger, the weights change once per
+    block and errors are weighted by 1 / draw probability, so that the items still to come count alike: the
+    bound is a guide, the measured cost of useless experts is at most 2%. The first expert is the constant.
+    """
+
+    def __init__(self, pool: Pool, experts: dict[str, Expert], log_odds: Floats | None = None) -> None:
+        self._experts = experts
+        self.precedented = PRECEDENTS in experts
+        """Whether many past models say what a new one is like."""
+        odds = np.zeros(len(experts)) if log_odds is None else log_odds
+        self._informed = pool.has_side_information
+        self._relative_shares = pool.shares() * pool.size
+        empty = np.zeros(0)
+        none = np.zeros((0, pool.size))
+        prior = np.array([SPREAD_PRIOR, 0.0])
+        self._past = _Past(0, none, none, none, odds, prior, empty, empty, np.zeros(2), PowerLaw())
+
+    def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
+        """See `Predictor`."""
+        past = self._past
+        if len(past.experts) and len(items) > past.seen:
+            past = self._learn(items[past.seen :], scores[past.seen :], probabilities[past.seen :])
+        forecasts = np.array([expert.fit(items, scores) for expert in self._experts.values()])
+        weights = _softmax(past.log_weights)
+        mean = np.clip(weights @ forecasts, 0.0, 1.0)
+        guess = np.sqrt(past.law.variance(mean))
+        spreads = np.array([np.full(len(mean), np.sqrt((guess**2).mean())), guess])
+        spread = _softmax(past.log_spread_weights) @ spreads
+        self._past = replace(past, seen=len(items), experts=forecasts, mean=mean, spreads=spreads)
+        explained = 1.0 - past.errors[0] / past.errors[1] if past.errors[1] > 0.0 else 0.0
+        return Forecast(mean, spread, float(explained), self._notes(weights, float(explained)))
+
+    def _learn(self, items: Integers, scores: Floats, probabilities: Floats) -> _Past:
+        past = self._past
+        importance = self._relative_shares[items] / probabilities
+        losses = (scores - past.experts[:, items]) ** 2 @ importance
+        squares = (scores - past.mean[items]) ** 2
+        judged = np.concatenate([past.judged, past.mean[items]])
+        every_square = np.concatenate([past.squares, squares])
+        # Cost of one draw under each guess, in units of the mean squared error: comparable across runs.
+        costs = (importance * squares) @ (1.0 / self._tilted(past.spreads)[:, items]).T
+        return replace(
+            past,
+            log_weights=past.log_weights - LEARNING_RATE * losses,
+            log_spread_weights=past.log_spread_weights - COST_RATE * costs / max(every_square.mean(), 1e-6),
+            judged=judged,
+            squares=every_square,
+            errors=past.errors + np.array([importance @ squares, losses[0]]),
+            law=fit_power_law(judged, every_square, past.law),
+        )
+
+    def _tilted(self, spreads: Floats) -> Floats:
+        """Return relative draw weights of each row of guesses, mixed with uniform draws: they are judged as used."""
+        means = spreads.mean(axis=-1)[:, None]
+        return np.asarray((1.0 - SAFETY) * spreads / means + SAFETY)
+
+    def _notes(self, weights: Floats, explained: float) -> tuple[str, ...]:
+        if not (self._informed and self._past.seen):
+            return ()
+        if explained < LEAST_EXPLAINED:
+            return ("nothing known beforehand helped: forecasts and draws fell back to nearly uniform ones",)
+        names = np.array(list(self._experts))[np.argsort(-weights, kind="stable")[:2]]
+        shown = " and ".join(f"`{name}`" for name in names)
+        return (f"forecasts ({shown}) explain {explained:.0%} of the variance one step ahead",)
+
+
+def _softmax(logs: Floats) -> Floats:
+    raised = np.exp(logs - logs.max())
+    return np.asarray(raised / raised.sum())
+
+
+def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Predictor:
+    """Return the mixture of a constant with one expert for each kind of side information that the pool has.
+
+    made: the pool's `designs`, where several predictors share them or they have precedents.
+
+    >>> forecast = build_predictor(Pool.build(2)).fit(np.array([0]), np.array([1.0]), np.array([1.0]))
+    >>> forecast.mean.tolist()
+    [0.75, 0.75]
+    """
+    found = designs(pool) if made is None else made
+    experts: dict[str, Expert] = {"constant": Constant(pool.size)}
+    experts |= {name: LogisticRidge(design) for name, design in found.items()}
+    # Where nobody knows the past, all are trusted alike.
+    informed = np.array([False, *(design.past for design in found.values())])
+    odds = np.where(informed | ~informed.any(), 0.0, UNINFORMED)
+    odds[[name == PRECEDENTS for name in experts]] = PRECEDENT_ODDS
+    return Mixture(pool, experts, odds)

@@ -1,0 +1,398 @@
+"""Turn a parametrised or flaky test into one certified gate: `@pytest.mark.certify(min=0.8)`.
+
+Loaded at the start of everybody's pytest, whichever version: nothing is imported here but pytest's public names; the
+statistics, and what is private, come with the first marked test. A gate stands for all parameters of its test: it
+draws them one by one, runs each with its real fixtures, and ends as soon as its question is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from cereval.questions.mean.session import Session
+    from cereval.records import Result
+
+REMEMBERED = pytest.StashKey[list[Any]]()
+"""Names that `--lf` was told for the time of the collection."""
+
+LINE = "certify"
+"""The property of a report that holds the answer in one line."""
+
+RUNS_OF_ONE_TEST = 1000
+"""The budget of a test without parameters, which can be repeated for ever."""
+
+HOPELESS = 5
+"""So many runs without a score at the start say that the fixtures are broken rather than unlucky."""
+
+MOST_NAMED = 5
+UNDECIDED = ("fail", "skip", "pass")
+MARKER = (
+    "certify(min, confidence=0.95, budget=None, undecided='fail'): pass when the mean over all parameters (without "
+    "parameters: the pass rate of the test itself) is proven to be at least min, fail when it is proven to be less"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("cereval", "certified tests (cereval)")
+    group.addoption("--no-certify", action="store_true", help="Run marked tests as ordinary tests.")
+    group.addoption(
+        "--certify-seed", type=int, metavar="N", help="Decides the draws; for repeats.  [default: drawn]"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[REMEMBERED] = []
+    config.addinivalue_line("markers", MARKER)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Hold what a marker or a call of the fixture asks for."""
+
+    min: float
+    confidence: float = 0.95
+    budget: int | None = None
+    undecided: str = "fail"
+
+    def __post_init__(self) -> None:
+        from cereval.errors import InvalidInput
+        from cereval.questions.mean.goal import checked_confidence, in_open_unit_interval
+        from cereval.questions.session import whole
+
+        in_open_unit_interval("min", self.min)
+        checked_confidence(self.confidence)
+        if self.budget is not None:
+            whole("budget", self.budget, 1)
+        if self.undecided not in UNDECIDED:
+            raise InvalidInput("undecided", "one of " + ", ".join(UNDECIDED), self.undecided)
+
+    def verdict(self, result: Result) -> str:
+        """Return `pass`, `fail` or, where nothing was proven, what the rule makes of that."""
+        return {"above": "pass", "below": "fail"}.get(str(result.decision), self.undecided)
+
+
+def words(rule: Rule, result: Result) -> str:
+    """Say the answer in one line."""
+    from cereval.text import SIDES, interval, percent
+
+    pool = "of one test" if result.target == "expected" else f"of {result.n_items:,} cases"
+    unknown = f", {result.failures:,} without a score" if result.failures else ""
+    return (
+        f"at least {percent(rule.min)}: {SIDES[result.decision]}, {result.estimate:.1%} in "
+        f"{interval(result.lower, result.upper)}, {percent(result.confidence)} confidence, "
+        f"{result.n_evaluated:,} runs {pool}{unknown}, seed {result.seed}"
+    )
+
+
+def properties(rule: Rule, result: Result) -> list[tuple[str, object]]:
+    """List what reports and JUnit XML carry of a gate."""
+    facts = {
+        "decision": result.decision or "undecided",
+        "min": float(rule.min),
+        "estimate": result.estimate,
+        "lower": result.lower,
+        "upper": result.upper,
+        "confidence": result.confidence,
+        "runs": result.n_evaluated,
+        "cases": result.n_items,
+        "seed": result.seed,
+    }
+    return [(LINE, words(rule, result)), *((f"{LINE}_{name}", value) for name, value in facts.items())]
+
+
+# -- marked tests ----------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(hookwrapper=True, trylast=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, None]:
+    """Have `--lf` find the parameters of a gate that failed: what it remembers is the gate's name, not theirs."""
+    outcome = yield
+    report = outcome.get_result()
+    cache: Any = collector.config.pluginmanager.get_plugin("lfplugin")
+    known = {str(name) for name in cache.lastfailed} if cache is not None and cache.active else set()
+    for item in report.result if known else ():
+        gate = f"{collector.nodeid}::{getattr(item, 'originalname', '')}"
+        if gate in known and item.nodeid not in known:
+            # Newer versions of pytest remember tests by objects, older ones by texts.
+            key = getattr(item, "id", item.nodeid)
+            cache.lastfailed[key] = True
+            collector.config.stash[REMEMBERED].append(key)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put one gate in the place of all parameters of a marked test; what was deselected is not part of it."""
+    if not config.getoption("--no-certify") and not config.getoption("setuponly", False):
+        items[:] = _gated(items)
+    cache: Any = config.pluginmanager.get_plugin("lfplugin")
+    for name in config.stash[REMEMBERED]:
+        cache.lastfailed.pop(name, None)
+
+
+def _gated(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    gates: dict[tuple[object, str], Gate] = {}
+    for item in items:
+        mark = item.get_closest_marker("certify")
+        if mark is None:
+            yield item
+            continue
+        name = getattr(item, "originalname", None) or item.name
+        rule, gate = _rule(item, mark), gates.get((item.parent, name))
+        if gate is None:
+            assert item.parent is not None
+            gates[item.parent, name] = gate = Gate.from_parent(item.parent, name=name, members=[], rule=rule)
+            yield gate
+        if gate.rule != rule:
+            raise pytest.UsageError(f"{gate.nodeid}: one rule for all parameters, got {gate.rule} and {rule}")
+        gate.members.append(item)
+
+
+def _rule(item: pytest.Item, mark: pytest.Mark) -> Rule:
+    from cereval.errors import InvalidInput
+
+    try:
+        return Rule(*mark.args, **mark.kwargs)
+    except (TypeError, InvalidInput) as error:
+        reason = str(error).replace("Rule.__init__()", "certify()")
+        raise pytest.UsageError(
+            f"{item.nodeid}: {reason}; the marker is {MARKER.partition(':')[0]}"
+        ) from None
+
+
+class NotCertified(Exception):
+    """Say that a gate was not passed, and why."""
+
+
+class Gate(pytest.Item):
+    """Stand for all parameters of one marked test, of which as many are run as the answer takes."""
+
+    def __init__(self, *, members: list[pytest.Item], rule: Rule, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.members, self.rule = members, rule
+        self.failed: dict[str, pytest.TestReport] = {}
+        """The first failing report of each member, in the order of the draws."""
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        path, line, name = self.members[0].reportinfo()
+        return path, line, name.partition("[")[0]
+
+    def runtest(self) -> None:
+        """Draw and run parameters until the question is decided; raise what that comes to."""
+        pool = self._pool()
+        result = self._decided(pool)
+        self.user_properties.extend(properties(self.rule, result))
+        conclude(self.rule, result, self._failures())
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show what the gate says for itself; of anything else, the traceback."""
+        if isinstance(excinfo.value, NotCertified):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def _pool(self) -> list[pytest.Item]:
+        """List the parameters that no marker skips."""
+        from _pytest.skipping import evaluate_skip_marks
+
+        pool = [item for item in self.members if evaluate_skip_marks(item) is None]
+        if not pool:
+            raise pytest.skip.Exception("all of its parameters are skipped", _use_item_location=True)
+        return pool
+
+    def _session(self, pool: Sequence[pytest.Item]) -> Session:
+        from cereval.questions.goals import Threshold
+        from cereval.questions.mean.session import Session
+
+        # Without parameters there is nothing to draw from: the one test there is runs again and again.
+        again = not hasattr(pool[0], "callspec")
+        return Session(
+            len(pool),
+            goal=Threshold(self.rule.min),
+            confidence=self.rule.confidence,
+            seed=self.config.getoption("--certify-seed"),
+            target="expected" if again else "benchmark",
+            budget=self.rule.budget or (RUNS_OF_ONE_TEST if again else None),
+        )
+
+    def _decided(self, pool: Sequence[pytest.Item]) -> Result:
+        session, told, unknown = self._session(pool), 0, list[pytest.TestReport]()
+        while not session.done and not self.session.shouldstop:
+            for draw in session.ask(1):
+                score, report = self._run(pool[draw.item])
+                if score is None:
+                    unknown.append(report)
+                    session.fail(draw)
+                else:
+                    told += 1
+                    session.tell(draw, score)
+            if not told and (session.done or len(unknown) >= HOPELESS):
+                self._give_up(unknown)
+        return session.result()
+
+    def _run(self, item: pytest.Item) -> tuple[float | None, pytest.TestReport]:
+        """Run one parameter with fresh fixtures; None where it says nothing about what is tested."""
+        from _pytest.runner import runtestprotocol
+
+        _renew(item)
+        # The gate comes next, as far as fixtures are concerned: the same module, another test.
+        reports = runtestprotocol(item, log=False, nextitem=self)
+        bad = next((report for report in reports if report.failed), None)
+        if bad is not None:
+            self.failed.setdefault(item.name, bad)
+        scores = [value for name, value in item.user_properties if name == "score"]
+        return _score(reports, bad, scores, item.name), bad or reports[-2]
+
+    def _give_up(self, unknown: Sequence[pytest.TestReport]) -> None:
+        """End a gate none of whose first runs came to a score."""
+        if all(report.skipped for report in unknown):
+            reason = unknown[0].longrepr
+            said = reason[2] if isinstance(reason, tuple) else str(reason)
+            raise pytest.skip.Exception(said.removeprefix("Skipped: "), _use_item_location=True)
+        raise NotCertified(f"none of the first {len(unknown)} runs came to a score\n{self._failures()}")
+
+    def _failures(self) -> str:
+        names = list(self.failed)
+        more = [f"  ... and {len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
+        texts = [self.failed[names[0]].longreprtext] if names else []
+        return "\n".join([*(f"  failed: {name}" for name in names[:MOST_NAMED]), *more, *texts])
+
+
+def _renew(item: pytest.Item) -> None:
+    """Make a test ready for another run: new fixtures, a new instance, nothing recorded."""
+    if isinstance(item, pytest.Function):
+        item._initrequest()
+        if type(item.parent) is pytest.Class:
+            for name in ("_instance", "_obj"):
+                item.__dict__.pop(name, None)
+    item.user_properties = []
+    item._report_sections = []
+
+
+def _score(
+    reports: Sequence[pytest.TestReport],
+    bad: pytest.TestReport | None,
+    recorded: Sequence[object],
+    name: str,
+) -> float | None:
+    """Return the recorded score, else 1 for a pass and 0 for a failure; None where fixtures broke or it was skipped.
+
+    Marked xfail, a failure is still one, and an unexpected pass is a pass.
+    """
+    from cereval.errors import InvalidInput
+    from cereval.questions.session import unit_score
+
+    call = next((report for report in reports if report.when == "call"), None)
+    expected = call is not None and hasattr(call, "wasxfail")
+    if call is None or (bad is not None and bad is not call) or (call.skipped and not expected):
+        return None
+    if recorded:
+        try:
+            return unit_score(recorded[-1], allowed=f"a number in [0, 1] ({name})")
+        except InvalidInput as error:
+            raise NotCertified(f'record_property("score", ...): {error}') from None
+    surprising = call.failed and str(call.longrepr).startswith("[XPASS(strict)]")
+    return 1.0 if call.passed or surprising else 0.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> object | None:
+    """Run a gate; its setup and teardown are those of the parameters, but for the fixtures that outlive it."""
+    if not isinstance(item, Gate):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    stages: Sequence[tuple[Any, Callable[[], object]]] = (
+        ("setup", lambda: None),
+        ("call", item.runtest),
+        ("teardown", lambda: item.session._setupstate.teardown_exact(_after(item, nextitem))),
+    )
+    for when, work in stages:
+        call = pytest.CallInfo.from_call(work, when=when, reraise=(pytest.exit.Exception, KeyboardInterrupt))
+        report = item.ihook.pytest_runtest_makereport(item=item, call=call)
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _after(item: pytest.Item, nextitem: pytest.Item | None) -> pytest.Item | None:
+    return None if item.session.shouldfail or item.session.shouldstop else nextitem
+
+
+def conclude(rule: Rule, result: Result, failures: str = "") -> None:
+    """Return where a gate was passed, raise where it was not or is left open."""
+    verdict, said = rule.verdict(result), words(rule, result)
+    if verdict == "skip":
+        raise pytest.skip.Exception(said, _use_item_location=True)
+    if verdict == "fail":
+        raise NotCertified("\n".join(filter(None, [said, failures])))
+
+
+# -- the fixture -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def certify(request: pytest.FixtureRequest) -> Callable[..., Result]:
+    """Certify the mean score of cases inside a test: `certify(cases, score, min=0.8)`, several calls at a time.
+
+    score: case -> number in [0, 1], plain or async. max_connections: calls at a time (default 8). The other keywords
+    are those of the marker. Fails the test unless the mean is proven to be at least `min`; returns the result.
+    """
+
+    def certified(
+        cases: Iterable[Any],
+        score: Callable[[Any], Any],
+        min: float,
+        confidence: float = 0.95,
+        budget: int | None = None,
+        undecided: str = "fail",
+        max_connections: int = 8,
+        target: str = "benchmark",
+    ) -> Result:
+        from cereval.questions.evaluate import evaluate
+        from cereval.questions.goals import Threshold
+
+        __tracebackhide__ = True
+        rule = Rule(min, confidence, budget, undecided)
+        result = evaluate(
+            cases,
+            score,
+            goal=Threshold(rule.min),
+            confidence=rule.confidence,
+            budget=rule.budget or (RUNS_OF_ONE_TEST if target == "expected" else None),
+            seed=request.config.getoption("--certify-seed"),
+            target=target,
+            max_connections=max_connections,
+        )
+        request.node.user_properties.extend(properties(rule, result))
+        wrong = ""
+        try:
+            conclude(rule, result, "\n".join(f"  {note}" for note in result.notes))
+        except NotCertified as error:
+            wrong = str(error)
+        if wrong:  # not while the error is handled: it would be shown a second time
+            pytest.fail(wrong, pytrace=False)
+        return result
+
+    return certified
+
+
+# -- what is shown at the end ----------------------------------------------------------------------------------------
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print one line for each gate, whichever process ran it."""
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    lines = [
+        f"{report.nodeid}: {value}"
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for name, value in report.user_properties
+        if name == LINE
+    ]
+    if lines:
+        terminalreporter.section("certified", sep="-")
+    for line in lines:
+        terminalreporter.write_line(line)

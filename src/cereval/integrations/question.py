@@ -1,0 +1,218 @@
+"""Say what a host asks of a session: a wish becomes a plan, a plan a session, a session a certificate.
+
+Inspect and lm-evaluation-harness run the model, score the answers and keep the log. They hand over which items there
+are, and what is wanted; the kinds of question decide the rest, exactly as for a run in the store.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.certificate.base import issue
+from cereval.certificate.seal import provenance
+from cereval.errors import InvalidInput, Misuse
+from cereval.plan import DRAWN, Known, Plan, digest_of
+from cereval.questions import kind_of
+from cereval.questions.base import Kind
+from cereval.questions.goals import AllAtLeast, EachWithin, Estimate, Macro, Threshold, WhichFail
+from cereval.questions.log import Log
+from cereval.questions.mean.goal import checked_confidence
+from cereval.questions.session import AskTell, fresh_seed, unit_score, whole
+from cereval.questions.tasks.session import TasksResult, named_groups
+from cereval.records import Certified, Draw
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Say what somebody wants to know, in the words of both hosts; checked when it is made.
+
+    eps: the mean within this (0.02 where nothing else is asked). at_least: is the mean that high? tasks: the items are
+    several tasks: their macro mean within eps, with at_least a threshold for all of them, with which_fail the names of
+    those below it, with each every task within that width.
+
+    >>> Wish(eps=0.05).goal, Wish(at_least=0.8).goal, Wish(tasks=True).goal
+    (Estimate(eps=0.05), Threshold(value=0.8), Macro(eps=0.02, each=None))
+    """
+
+    eps: float | None = None
+    at_least: float | None = None
+    confidence: float = 0.95
+    seed: int | None = None
+    budget: int | None = None
+    tasks: bool = False
+    each: float | None = None
+    which_fail: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("eps", "at_least", "each", "which_fail", "confidence"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise InvalidInput(name, "a number in (0, 1)", value)
+        checked_confidence(self.confidence)
+        for name, least in (("seed", 0), ("budget", 1)):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), least)
+        _ = self.goal
+
+    @property
+    def goal(self) -> Any:
+        """Return the goal; wishes that exclude one another are refused."""
+        self._check_one_question()
+        return self._of_tasks() if self.tasks else self._of_one()
+
+    def _check_one_question(self) -> None:
+        asked = [
+            name for name in ("at_least", "which_fail", "eps", "each") if getattr(self, name) is not None
+        ]
+        if len(asked) > 1 and asked != ["eps", "each"]:
+            raise InvalidInput(asked[0], f"left out where {asked[1]} is given", getattr(self, asked[0]))
+        for name in ("each", "which_fail"):
+            if name in asked and not self.tasks:
+                raise InvalidInput(name, "left out where there is one task", getattr(self, name))
+
+    def _of_one(self) -> Any:
+        if self.at_least is not None:
+            return Threshold(self.at_least)
+        return Estimate() if self.eps is None else Estimate(self.eps)
+
+    def _of_tasks(self) -> Any:
+        if self.which_fail is not None:
+            return WhichFail(self.which_fail)
+        if self.at_least is not None:
+            return AllAtLeast(self.at_least)
+        if self.eps is None:
+            return Macro() if self.each is None else EachWithin(self.each)
+        return Macro(self.eps, self.each)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """Say who is asked what: the model, the items by their contents, and what is known of them beforehand.
+
+    contents: a digest of each item, in the order of their numbers. labels: the task of each, where there are several.
+    history: items x past evaluations, NaN where one was not asked; history_names: which they were.
+    """
+
+    model: str
+    data: str
+    contents: Sequence[str]
+    scorer: Mapping[str, Any]
+    labels: Sequence[str] | None = None
+    history: NDArray[np.float64] | None = None
+    history_names: Sequence[str] = ()
+
+    @property
+    def data_hash(self) -> str:
+        return f"sha256:{digest_of(list(self.contents))}"
+
+
+@dataclass(slots=True)
+class Question:
+    """Hold a plan, what is known of its items, and the session that answers it."""
+
+    plan: Plan
+    known: Known
+    kind: Kind = field(init=False)
+    session: AskTell = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kind = kind_of(self.plan)
+        self.session = self.kind.session(self.plan, self.known, _no_earlier)
+
+    @property
+    def result(self) -> Certified:
+        return self.session.result()
+
+    def certificate(self) -> dict[str, Any]:
+        """Seal what the session has consumed so far; `cereval verify` recomputes it."""
+        return issue(
+            self.kind,
+            self.session,
+            self.result,
+            self.known,
+            plan=self.plan,
+            provenance=provenance(self.plan, self.known, {}),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan and what is known, JSON-able: `Question.from_dict` opens the session again."""
+        return {"plan": self.plan.as_dict(), "side_information": self.known.as_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Question:
+        """Return the question that `as_dict` wrote, before its first draw."""
+        plan = Plan.from_dict(values["plan"])
+        return cls(plan, Known.from_dict(values["side_information"], plan.n_items))
+
+
+def question(wish: Wish, subject: Subject, seed: int | None = None) -> Question:
+    """Open the session that a wish asks of a subject.
+
+    seed: one that nobody chose, where the wish has none; else it is drawn here.
+    """
+    names, codes = ((), None) if subject.labels is None else named_groups(list(subject.labels))
+    known = Known(codes, subject.history)
+    drawn = fresh_seed() if seed is None else seed
+    plan = Plan(
+        goal=wish.goal.spec(),
+        data_hash=subject.data_hash,
+        n_items=len(subject.contents),
+        model={"name": subject.model},
+        scorer=dict(subject.scorer),
+        data_name=subject.data,
+        confidence=wish.confidence,
+        seed=drawn if wish.seed is None else wish.seed,
+        seed_source=DRAWN if wish.seed is None else "",
+        max_calls=wish.budget,
+        side_information=known.names,
+        history={name: len(subject.contents) for name in sorted(subject.history_names)},
+        tasks=names,
+    )
+    return Question(plan, known)
+
+
+def tell_score(session: AskTell, draw: Draw, score: float | None) -> None:
+    """Tell a session what came of a draw: a number in [0, 1]; None or NaN: it failed for good."""
+    if score is None or math.isnan(score):
+        session.fail(draw)
+    else:
+        session.tell(draw, unit_score(score, allowed="a number in [0, 1]"))
+
+
+def retold(session: AskTell, told: Mapping[int, tuple[int, float | None]]) -> None:
+    """Tell a fresh session results by draw number, each with the item it belongs to, as far as they are its own draws.
+
+    A gap before the last result is a call that failed. Where other scores than at the time lead to another draw, what
+    came before it stands: every interval on the way holds.
+    """
+    last = max(told, default=-1)
+    while not session.done and session.n_drawn <= last:
+        fresh = session.ask(1)
+        if not fresh:
+            return
+        item, score = told.get(fresh[0].index, (fresh[0].item, None))
+        if item != fresh[0].item:
+            return
+        tell_score(session, fresh[0], score)
+
+
+def figures(result: Certified) -> dict[str, float]:
+    """Return the numbers that a host's table shows: the mean or the macro mean, its interval, asked of how many."""
+    mean: Any = result.macro if isinstance(result, TasksResult) else result
+    return {
+        "certified": mean.estimate,
+        "certified_lower": mean.lower,
+        "certified_upper": mean.upper,
+        "asked": float(result.n_evaluated),
+        "of": float(result.n_items),
+    }
+
+
+def _no_earlier(run_id: str) -> tuple[Plan, Log, tuple[Draw, ...]]:
+    raise Misuse(f"run {run_id} is in no store")

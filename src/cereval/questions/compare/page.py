@@ -1,0 +1,73 @@
+"""Render the page of a comparison of two models."""
+
+from __future__ import annotations
+
+from cereval.questions.compare.session import Comparison
+from cereval.report.page import Additions, Section, counted, said
+from cereval.report.story import Asked, Story
+from cereval.text import signed_interval
+
+SHOWN = 6
+"""Items on which the two differ that are shown."""
+
+
+def compare_page(story: Story) -> Additions:
+    """Add what the interval of the difference means, on a scale from -1 to 1."""
+    result = story.result
+    assert isinstance(result, Comparison)
+    first, second = result.models or ("the first", "the second")
+    says = said(
+        "Had all {} items been put to both, the mean of {} minus that of {} would lie in <b>{}</b>; the estimate "
+        "is {}. The answer and the interval <b>hold at once</b>.",
+        f"{result.n_items:,}",
+        first,
+        second,
+        signed_interval(result.lower, result.upper),
+        f"{result.difference:+.2%}",
+    )
+    favoured = ", more often where the two were expected to disagree" if result.method == "active" else ""
+    meaning = said(
+        "Both models answered the same items, so that what makes an item hard for both cancels out. Items were drawn "
+        "at random{}; the interval allows for the chances of the draws. It is about the mean score over this data set, "
+        "not about other data.",
+        favoured,
+    )
+    sections = (Section("What it means", says=(meaning,)), *differences_section(story, (first, second)))
+    return Additions(says=(says,), sections=sections, least=-1.0)
+
+
+def differences_section(story: Story, names: tuple[str, str]) -> list[Section]:
+    """Count who did better on how many items, and show the first of these side by side."""
+    both = [answers for answers in _together(story) if len(answers) == 2]
+    ahead = [_score(first) - _score(second) for first, second in both]
+    if not both:
+        return []
+    says = said(
+        "Of the {} that both answered, <b>{}</b> did better on {} and <b>{}</b> on {}; else they scored alike.",
+        counted(len(both), "item"),
+        names[0],
+        f"{sum(gap > 0 for gap in ahead):,}",
+        names[1],
+        f"{sum(gap < 0 for gap in ahead):,}",
+    )
+    differing = [answers for answers, gap in zip(both, ahead, strict=True) if gap]
+    # Without their texts, as the live view reads them, answers have nothing to show here: it lists them itself.
+    shown = [answers for answers in differing if any(one.answer and one.answer.text for one in answers)]
+    return (
+        [] if differing and not shown else [Section("Where they differ", says=(says,), pairs=shown[:SHOWN])]
+    )
+
+
+def _together(story: Story) -> list[list[Asked]]:
+    """Group the scored answers by item, in the order of the draws."""
+    found: dict[int, list[Asked]] = {}
+    for one in story.asked:
+        if one.answer is not None and one.answer.score is not None:
+            found.setdefault(one.draw.index, []).append(one)
+    return [found[index] for index in sorted(found)]
+
+
+def _score(one: Asked) -> float:
+    assert one.answer is not None
+    assert one.answer.score is not None
+    return one.answer.score

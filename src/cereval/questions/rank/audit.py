@@ -1,0 +1,325 @@
+"""Prove a ranking's claims a second time, slowly: one pair after the other, in plain numbers.
+
+It shares no code with `stats.pairs`, `stats.means` and `rank.claims`: the games are played in the increments
+X = S/N + (1 - t/N) D of the pair's mean difference, as `stats.increments` derives them, and with the standard library's
+normal distribution. With history, the order and the bets along it are made again from the scores of the past models
+(`audit.race`). A pair's evidence may be taken over all items that both models answered: the session may have
+stopped looking earlier, and more of a game can only show more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from math import exp, inf, log, log1p, sqrt
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.arrays import unpacked
+from cereval.certificate.audit.base import Audit, Equal
+from cereval.forecasts.pool import Pool
+from cereval.questions.goals import goal_from_spec
+from cereval.questions.rank.audit_race import SlowRace
+from cereval.questions.rank.goal import RankGoal, Top
+from cereval.questions.rank.session import INTERVALS_SHARE, ORDER_SHARE
+from cereval.questions.session import AskTell
+from cereval.randomness import generator
+from cereval.stats.means import CAP, CELLS
+from cereval.stats.pairs import LARGEST_GAP, PRIOR_SQUARE, PairTuning
+
+Scores = Sequence[tuple[float, float]]
+"""Lowest and highest possible score on each item of the shared order."""
+
+NORMAL = NormalDist()
+TOLERANCE = 1e-6
+
+
+class RankingProof:
+    """Prove what a certificate's log proves by itself."""
+
+    def __init__(self, certificate: Mapping[str, Any]) -> None:
+        settings, self.result = certificate["settings"], certificate["result"]
+        self.names: list[str] = list(settings["models"])
+        self.n_items: int = settings["n_items"]
+        self.delta = 1 - settings["confidence"]
+        self.goal: RankGoal = goal_from_spec(settings["goal"])
+        self.scores: list[list[tuple[float, float]]] = [[] for _ in self.names]
+        self.items: list[list[int]] = [[] for _ in self.names]
+        for entry in certificate["log"]:
+            score = entry["score"]
+            self.scores[entry["model"]].append((0.0, 1.0) if score is None else (score, score))
+            self.items[entry["model"]].append(entry["item"])
+        self.race = self._race(certificate.get("side_information", {}), settings)
+        uniform = generator("ranking", settings["seed"], "").permutation(self.n_items)
+        self.shared = uniform.tolist() if self.race is None else self.race.order
+        self._set_levels()
+        self.wins = cache(self._wins)
+        self.passes = cache(self._passes)
+
+    def _race(self, known: Mapping[str, Any], settings: Mapping[str, Any]) -> SlowRace | None:
+        if "history" not in known:
+            return None
+        history = unpacked("history", known["history"], "<f8", self.n_items, 2)
+        rng = generator(
+            "ranking", settings["seed"], Pool.build(self.n_items, history=history).history_digest()
+        )
+        return SlowRace.of(history.tolist(), rng)
+
+    def _set_levels(self) -> None:
+        count = len(self.names)
+        family, pairs = self.goal.family(count), len(self.goal.pairs(count)[0])
+        share = 1 - INTERVALS_SHARE - (0 if self.goal.orders_all else ORDER_SHARE)
+        self.alpha = share * self.delta / family
+        self.order_alpha = self.alpha if self.goal.orders_all else ORDER_SHARE * self.delta / (2 * pairs)
+        self.mean_alpha = INTERVALS_SHARE * self.delta / count / 2
+
+    # -- claims ---------------------------------------------------------------------------------------------------
+
+    def objection(self) -> str | None:
+        """Return the first thing that does not hold, or None."""
+        number = {name: index for index, name in enumerate(self.names)}
+        order = {(number[one], number[other]) for one, other in self.result["order"]}
+        return (
+            self._object_to_items()
+            or self._object_to_order(order)
+            or self._object_to_ties(number)
+            or self._object_to_answer(number)
+            or self._object_to_intervals(order)
+        )
+
+    def _object_to_items(self) -> str | None:
+        for name, items in zip(self.names, self.items, strict=True):
+            if items != self.shared[: len(items)]:
+                return f"{name} was not asked the items of the shared order (audit)"
+        return None
+
+    def _object_to_order(self, order: set[tuple[int, int]]) -> str | None:
+        below: dict[int, set[int]] = {}
+        for one, other in order:
+            below.setdefault(one, set()).add(other)
+        for one, other in sorted(order):
+            between = [middle for middle in below[one] if other in below.get(middle, ())]
+            if not between and not self.wins(one, other, self.order_alpha):
+                return f"{self.names[one]} above {self.names[other]} is not proven by the log (audit)"
+            missing = below.get(other, set()) - below[one]
+            if missing:
+                return f"the order lacks {self.names[one]} above {self.names[missing.pop()]} (audit)"
+        return None
+
+    def _object_to_ties(self, number: Mapping[str, int]) -> str | None:
+        if not self.result["ties_proven"]:
+            return None
+        for one, other in self.result["ties"]:
+            i, j = number[one], number[other]
+            if not (self.passes(i, j) and self.passes(j, i)):
+                return f"the tie of {one} and {other} is not proven by the log (audit)"
+        return None
+
+    def _object_to_answer(self, number: Mapping[str, int]) -> str | None:
+        winners = [number[name] for name in self.result["winners"]]
+        losers = [number[name] for name in self.result["eliminated"]]
+        if isinstance(self.goal, Top):
+            return self._object_to_top(winners, losers, self.goal.k)
+        baseline = getattr(self.goal, "baseline", 0)
+        for one, other in [(w, baseline) for w in winners] + [(baseline, x) for x in losers]:
+            if not self.wins(one, other, self.alpha):
+                return f"{self.names[one]} above {self.names[other]} is not proven by the log (audit)"
+        return None
+
+    def _object_to_top(self, winners: list[int], losers: list[int], k: int) -> str | None:
+        for loser in losers:
+            if len(self._betters(loser, k)) < k:
+                return f"that {self.names[loser]} is out is not proven by the log (audit)"
+        rivals = set(range(len(self.names))) - set(winners) - set(losers)
+        for winner in winners:
+            for rival in sorted(rivals):
+                if not self.passes(winner, rival) and winner not in self._betters(rival, len(self.names)):
+                    return f"that {self.names[winner]} is near {self.names[rival]} is not proven (audit)"
+        return None
+
+    def _betters(self, model: int, enough: int) -> set[int]:
+        """Return the models proven above one, directly or through others; no more than are needed."""
+        found: set[int] = set()
+        front = [model]
+        while front and len(found) < enough:
+            low = front.pop()
+            fresh = [i for i in range(len(self.names)) if i != model and i not in found]
+            for one in fresh:
+                if len(found) < enough and self.wins(one, low, self.alpha):
+                    found.add(one)
+                    front.append(one)
+        return found
+
+    # -- evidence -------------------------------------------------------------------------------------------------
+
+    def _wins(self, one: int, other: int, alpha: float) -> bool:
+        proven = self._evidence(one, other, 0.0, alpha)
+        return proven and (
+            self.goal.margin is None or self._evidence(one, other, -self.goal.margin, self.alpha)
+        )
+
+    def _passes(self, one: int, other: int) -> bool:
+        margin = self.goal.margin
+        assert margin is not None
+        if self._evidence(one, other, -margin, self.alpha):
+            return True
+        lows = self._differences(one, other)
+        return len(lows) == self.n_items and sum(low for low, _ in lows) / self.n_items >= -margin - TOLERANCE
+
+    def _differences(self, one: int, other: int) -> list[tuple[float, float]]:
+        """Return the lowest difference, and its middle, on each item that both have answered."""
+        shared = zip(self.scores[one], self.scores[other], strict=False)
+        return [(a - d, (a - d + b - c) / 2) for (a, b), (c, d) in shared]
+
+    def _evidence(self, one: int, other: int, null: float, alpha: float) -> bool:
+        tuning = PairTuning(cap=self.goal.cap)
+        bets = null, self.alpha, self.goal.floor, tuning
+        game = SlowGame(self.n_items, *bets) if self.race is None else SlowRacedGame(self.race, *bets)
+        needed = log(1 / alpha) - TOLERANCE
+        return any(game.play(low, middle) >= needed for low, middle in self._differences(one, other))
+
+    # -- intervals ------------------------------------------------------------------------------------------------
+
+    def _object_to_intervals(self, order: set[tuple[int, int]]) -> str | None:
+        limits = [mean_limits(scores, self.n_items, self.mean_alpha, self.race) for scores in self.scores]
+        for index, name in enumerate(self.names):
+            lower = max([limits[index][0], *(limits[j][0] for i, j in order if i == index)])
+            upper = min([limits[index][1], *(limits[i][1] for i, j in order if j == index)])
+            stated = self.result["intervals"][name]
+            if abs(stated["lower"] - lower) > TOLERANCE or abs(stated["upper"] - upper) > TOLERANCE:
+                return f"the interval of {name} is [{lower:.6g}, {upper:.6g}] by the audit"
+        return None
+
+
+class SlowGame:
+    """Play one pair, one direction, one null: the accounts of `stats.pairs.PairGames`, in increments of the mean."""
+
+    def __init__(self, n_items: int, null: float, alpha: float, floor: float, tuning: PairTuning) -> None:
+        self.n_items, self.null, self.alpha, self.floor, self.tuning = n_items, null, alpha, floor, tuning
+        self.gaps = [floor * 2**power for power in range(20) if power == 0 or floor * 2**power <= LARGEST_GAP]
+        rest = (1 - tuning.deadline) / len(self.gaps)
+        self.wealth = [log(tuning.deadline), *[log(rest)] * len(self.gaps)]
+        self.time, self.total, self.squares = 0, 0.0, 0.0
+
+    def play(self, low: float, middle: float) -> float:
+        """Return the log of the accounts' sum after one more item."""
+        left = 1 - self.time / self.n_items
+        increment = self.total / self.n_items + left * low
+        reach = self.null - (self.total / self.n_items - left)
+        for account, stake in enumerate(self._stakes(left)):
+            stake = min(stake, self.tuning.cap / max(reach, left * 1e-12))
+            self.wealth[account] += log1p(max(stake * (increment - self.null), -1 + 1e-12))
+        return self._booked(low, middle**2)
+
+    def _booked(self, low: float, square: float) -> float:
+        self.time, self.total, self.squares = self.time + 1, self.total + low, self.squares + square
+        if self.total - (self.n_items - self.time) > self.n_items * self.null + 1e-9:
+            return inf
+        most = max(self.wealth)
+        return most + log(sum(exp(wealth - most) for wealth in self.wealth))
+
+    def _stakes(self, left: float) -> list[float]:
+        tuning, count = self.tuning, max(self.time, 1)
+        square = (self.squares + PRIOR_SQUARE) / (self.time + 1)
+        error = sqrt(square * left / count)
+        lead = self.total / count - self.null - tuning.caution * error
+        return self._aimed(lead, square, self.time / left, left**2)
+
+    def _aimed(self, lead: float, square: float, information: float, variance: float) -> list[float]:
+        tuning = self.tuning
+        gap = max(lead, tuning.opening * exp(-self.time / tuning.fade), self.floor)
+        needed = square * (NORMAL.inv_cdf(self.alpha) / gap) ** 2
+        ahead = max(needed - information, tuning.patience * needed)
+        chance = exp(min(self.wealth[0] + log(self.alpha / (1 + tuning.overshoot)), 0.0))
+        chance = min(max(chance, 1e-30), 1 - 1e-6)
+        slope = NORMAL.pdf(NORMAL.inv_cdf(chance)) / chance
+        deadline = slope / sqrt(square * ahead) / variance
+        return [deadline, *(gap / square / variance for gap in self.gaps)]
+
+
+class SlowRacedGame(SlowGame):
+    """Play the same along a race: the accounts of `stats.raced.RacedPairGames`."""
+
+    def __init__(self, race: SlowRace, null: float, alpha: float, floor: float, tuning: PairTuning) -> None:
+        super().__init__(len(race.order), null, alpha, floor, tuning)
+        self.race, self.weighed, self.middle = race, 0.0, 0.0
+
+    def play(self, low: float, middle: float) -> float:
+        race, time = self.race, self.time
+        owed = self.null - self.total / self.n_items
+        most = race.largest(time, owed, self.tuning.cap)
+        for account, stake in enumerate(self._stakes(0.0)):
+            found = race.payoff(time, min(stake, most), owed, low)
+            self.wealth[account] += log(max(found, 1e-12))
+        factor, variance = race.factor(time), race.variances[time]
+        self.weighed += (self.middle / self.n_items + factor * middle) / variance
+        self.middle += middle
+        return self._booked(low, (factor * middle) ** 2 / variance)
+
+    def _stakes(self, left: float) -> list[float]:  # noqa: ARG002
+        square = (self.squares + PRIOR_SQUARE) / (self.time + 1)
+        information = self.race.information[self.time]
+        error = sqrt(square / max(information, 1.0))
+        lead = self.weighed / max(information, 1e-12) - self.null - self.tuning.caution * error
+        return self._aimed(lead, square, information, self.race.variances[self.time])
+
+
+def mean_limits(
+    scores: Scores, n_items: int, alpha: float, race: SlowRace | None = None
+) -> tuple[float, float]:
+    """Return one model's interval: the games of `stats.means.MeanGames`, one model at a time, in increments."""
+    lows, highs = [low for low, _ in scores], [1 - high for _, high in scores]
+    middles = [sum(score) / 2 for score in scores]
+    turned = [1 - middle for middle in middles]
+    sides = [
+        (_rejected(lows, middles, n_items, alpha, race), False),
+        (_rejected(highs, turned, n_items, alpha, race), True),
+    ]
+    ends = []
+    for prefix, flipped in sides:
+        end = 0.0 if prefix == 0 else (prefix - 1) / CELLS
+        logical = sum((1 - high) if flipped else low for low, high in scores) / n_items
+        ends.append((max(end, logical), logical))
+    (lower, lowest), (under, least) = ends
+    crossed = lower > 1 - under
+    return (lowest, 1 - least) if crossed else (lower, 1 - under)
+
+
+def _rejected(
+    lows: list[float], middles: list[float], n_items: int, alpha: float, race: SlowRace | None
+) -> int:
+    """Return how many grid values from 0 up are rejected as too low; scores turned over give the other side.
+
+    Without a race all chances are alike, and the forecast g falls out of the increments.
+    """
+    grid: NDArray[np.float64] = np.linspace(0.0, 1.0, CELLS + 1)
+    wealth, best = np.zeros(CELLS + 1), np.zeros(CELLS + 1)
+    total = spread = squares = 0.0
+    for time, (low, middle) in enumerate(zip(lows, middles, strict=True)):
+        left = 1 - time / n_items
+        mean = (spread + 0.5) / (time + 1)
+        variance = max((squares + 0.5) / (time + 1) - mean**2, 1e-4)
+        forecast = min(max(mean, 0.0), 1.0)
+        factor, reach = (left, left) if race is None else (race.factor(time), race.reach(time))
+        known = total / n_items + forecast * left
+        bet = sqrt(2 * log(1 / alpha) / (variance * (time + 1) * log(time + 2))) / left
+        stake = np.minimum(bet, CAP / np.maximum(grid - known + forecast * reach, 1e-12 * left))
+        wealth += np.log1p(np.maximum(stake * (known + factor * (low - forecast) - grid), -1 + 1e-12))
+        best = np.maximum(best, wealth)
+        score = forecast + (middle - forecast) * factor / left
+        total, spread, squares = total + low, spread + score, squares + score**2
+    refused = best >= log(1 / alpha) + 1e-9
+    return int(np.argmin(refused)) if not refused.all() else CELLS + 1
+
+
+class RankAudit(Audit):
+    """Check the order, the answer and the intervals of a ranking."""
+
+    def check(self, certificate: Mapping[str, Any], session: AskTell, equal: Equal) -> str:  # noqa: ARG002
+        if certificate["result"]["stopped"] == "contradiction":
+            return "no order is claimed, so that none was recomputed by the audit"
+        equal("the audit's objection", RankingProof(certificate).objection(), None)
+        return self.kind.audited

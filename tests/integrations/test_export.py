@@ -1,0 +1,219 @@
+"""`cereval export --format`: what a run certifies, for other tools, model cards and pull requests."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+import cereval
+from cereval.cli.main import main
+from cereval.integrations.exports.markdown import escaped
+
+QUESTIONS = [{"question": f"{n} + 1 =", "answer": str(n + 1), "category": "xy"[n % 2]} for n in range(200)]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A store with one run of every kind that matters here: their ids by kind, and the store's URL."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'runs.db'}"
+    mean = cereval.run(QUESTIONS, model="scripted/0.8", eps=0.15, store=url, seed=1)
+    tasks = cereval.run_tasks(QUESTIONS, model="scripted/0.8", goal=cereval.Macro(0.2), store=url, seed=1)
+    both = ["scripted/0.3", "scripted/0.9"]
+    pair = cereval.run_compare(QUESTIONS, both, store=url, seed=1)
+    return {"url": url, "mean": mean.run_id, "tasks": tasks.run_id, "pair": pair.run_id}
+
+
+def exported(store: dict[str, str], kind: str, path: Path, *flags: str) -> str:
+    command = ["export", store[kind], "--store", store["url"], "-o", str(path), *flags]
+    assert main(command) == 0, command
+    return path.read_text(encoding="utf-8")
+
+
+def test_every_eval_ever_has_the_certified_interval(store: dict[str, str], tmp_path: Path) -> None:
+    flags = ("--format", "every-eval-ever", "--organization", "us")
+    record = json.loads(exported(store, "mean", tmp_path / "e.json", *flags))
+    (result,) = record["evaluation_results"]
+    interval = result["score_details"]["uncertainty"]["confidence_interval"]
+    assert record["schema_version"] == "0.3.0"
+    assert record["source_metadata"]["source_organization_name"] == "us"
+    assert interval["lower"] <= result["score_details"]["score"] <= interval["upper"]
+    assert interval["confidence_level"] == 0.95
+    assert "anytime" in interval["method"]
+    asked = result["score_details"]["uncertainty"]["num_samples"]
+    assert isinstance(asked, int)
+    assert 0 < asked < 200
+    # The same run is the same record.
+    assert json.loads(exported(store, "mean", tmp_path / "e2.json", *flags)) == record
+
+
+def test_every_eval_ever_has_every_task(store: dict[str, str], tmp_path: Path) -> None:
+    record = json.loads(exported(store, "tasks", tmp_path / "e.json", "--format", "every-eval-ever"))
+    names = [one["evaluation_result_id"].rpartition("/")[2] for one in record["evaluation_results"]]
+    assert names == ["all", "x", "y"]
+
+
+@pytest.mark.parametrize("kind", ["mean", "tasks"])
+def test_every_eval_ever_fits_its_published_schema(store: dict[str, str], tmp_path: Path, kind: str) -> None:
+    package = pytest.importorskip("every_eval_ever", reason="every-eval-ever (Python >= 3.12) has the schema")
+    import jsonschema
+
+    schema = Path(package.__file__).parent / "schemas" / "eval.schema.json"
+    record = json.loads(exported(store, kind, tmp_path / "e.json", "--format", "every-eval-ever"))
+    jsonschema.validate(record, json.loads(schema.read_text(encoding="utf-8")))
+
+
+def test_hugging_face_entries(store: dict[str, str], tmp_path: Path) -> None:
+    flags = ("--format", "hf", "--dataset", "org/sums:easy", "--url", "https://example.org/c.json")
+    (entry,) = yaml.safe_load(exported(store, "mean", tmp_path / "sums.yaml", *flags))
+    assert entry["dataset"] == {"id": "org/sums", "task_id": "easy"}
+    assert 60 < entry["value"] < 100
+    assert "95% confidence" in entry["notes"]
+    assert entry["source"]["url"] == "https://example.org/c.json"
+    tasks = yaml.safe_load(
+        exported(store, "tasks", tmp_path / "t.yaml", "--format", "hf", "--dataset", "org/sums")
+    )
+    assert [one["dataset"]["task_id"] for one in tasks] == ["x", "y"]
+
+
+def test_the_hub_reads_what_is_written_for_it(store: dict[str, str], tmp_path: Path) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub reads .eval_results")
+    if not hasattr(hub, "parse_eval_result_entries"):
+        pytest.skip("this huggingface_hub does not read .eval_results")
+    entries = yaml.safe_load(
+        exported(store, "mean", tmp_path / "s.yaml", "--format", "hf", "--dataset", "org/sums")
+    )
+    (read,) = hub.parse_eval_result_entries(entries)
+    assert (read.dataset_id, read.task_id) == ("org/sums", "default")
+
+
+def test_markdown_is_a_headline_and_a_table(store: dict[str, str], tmp_path: Path) -> None:
+    lines = exported(store, "mean", tmp_path / "m.md", "--format", "markdown").splitlines()
+    assert lines[0].startswith("**")
+    assert "95% confidence" in lines[0]
+    assert lines[2] == "| model | data | score | certified interval | confidence | asked |"
+    assert lines[4].count("|") == 7
+    assert "certificate" in lines[6]
+    assert "task" in exported(store, "tasks", tmp_path / "t.md", "--format", "markdown")
+    pair = exported(store, "pair", tmp_path / "p.md", "--format", "markdown")
+    assert "is better than" in pair
+    assert "| models | difference | certified interval |" in pair
+    assert len([line for line in pair.splitlines() if line.startswith("|")]) == 3
+
+
+def test_names_cannot_become_markup() -> None:
+    assert escaped("a|b\n<script> @all ![x](y) `c`") == (
+        "a\\|b &lt;script&gt; &#64;all \\!\\[x\\](y) \\`c\\`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["mean", "--format", "hf", "-o", "x.yaml"], "--dataset must be ORG/NAME"),
+        (["mean", "--format", "hf", "-o", "x.yaml", "--dataset", "name"], "--dataset must be ORG/NAME"),
+        (
+            ["pair", "--format", "hf", "-o", "x.yaml", "--dataset", "a/b"],
+            "RUN must be a run that certifies scores",
+        ),
+        (["pair", "--format", "every-eval-ever", "-o", "x.json"], "no place for comparisons"),
+        (["mean", "--format", "markdown"], "-o must be given: a file"),
+        (["mean", "--format", "mlflow", "-o", "x"], "-o must be left out"),
+        (["mean", "--format", "csv", "-o", "x.jsonl"], "-o must be a file that ends in .csv"),
+        (["mean", "--url", "u", "-o", "x.jsonl"], "--url must be given with --format hf or markdown"),
+        (["mean"], "-o must be answers.jsonl, .csv or .parquet"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    store: dict[str, str],
+    flags: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", store[flags[0]], "--store", store["url"], *flags[1:]]) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_answers_are_written_as_before(store: dict[str, str], tmp_path: Path) -> None:
+    rows = exported(store, "mean", tmp_path / "a.jsonl").splitlines()
+    assert exported(store, "mean", tmp_path / "b.jsonl", "--format", "jsonl").splitlines() == rows
+    assert json.loads(rows[0])["model"] == "scripted/0.8"
+
+
+def test_mlflow_gets_metrics_and_the_certificate(
+    store: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged: dict[str, Any] = {}
+    fake = ModuleType("mlflow")
+
+    @contextmanager
+    def start_run(run_name: str) -> Any:
+        logged["name"] = run_name
+        yield SimpleNamespace(info=SimpleNamespace(run_id="r1"))
+
+    vars(fake).update(
+        start_run=start_run,
+        log_params=lambda values: logged.update(params=values),
+        log_metrics=lambda values: logged.update(metrics=values),
+        set_tags=lambda values: logged.update(tags=values),
+        log_dict=lambda values, name: logged.update({name: values}),
+    )
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    assert main(["export", store["tasks"], "--store", store["url"], "--format", "mlflow"]) == 0
+    assert "logged mlflow run r1" in capsys.readouterr().out
+    assert {"estimate", "lower", "upper", "x/lower", "y/upper"} <= set(logged["metrics"])
+    assert logged["certificate.json"]["digest"] == logged["tags"]["cereval.digest"]
+
+
+def test_wandb_gets_a_summary_and_the_certificate(
+    store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary: dict[str, Any] = {}
+    saved: list[str] = []
+
+    @contextmanager
+    def init(**about: Any) -> Any:
+        summary.update(about["config"])
+        yield SimpleNamespace(
+            id="w1", dir=str(tmp_path), summary=summary, save=lambda path, **_: saved.append(path)
+        )
+
+    fake = ModuleType("wandb")
+    vars(fake)["init"] = init
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    assert main(["export", store["mean"], "--store", store["url"], "--format", "wandb"]) == 0
+    assert "logged wandb run w1" in capsys.readouterr().out
+    assert summary["lower"] <= summary["estimate"] <= summary["upper"]
+    assert json.loads(Path(saved[0]).read_text(encoding="utf-8"))["digest"] == summary["digest"]
+
+
+def test_a_service_that_is_not_installed_is_named(
+    store: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    assert main(["export", store["mean"], "--store", store["url"], "--format", "mlflow"]) == 1
+    assert "pip install 'cereval[mlflow]'" in capsys.readouterr().err
+
+
+def test_what_a_service_refuses_is_one_line(
+    store: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise OSError("no route to the server")
+
+    fake = ModuleType("wandb")
+    vars(fake)["init"] = refuse
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    assert main(["export", store["mean"], "--store", store["url"], "--format", "wandb"]) == 1
+    assert capsys.readouterr().err == "error: wandb refused: OSError: 'no route to the server'\n"

@@ -1,0 +1,392 @@
+"""The pytest plugin: marked tests become certified gates, with real fixtures and pytest's own exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from time import process_time
+from xml.etree import ElementTree
+
+import pytest
+
+GATES = """
+import random
+import pytest
+
+CASES = list(range(2000))
+seen = {"model": 0, "opened": 0, "closed": 0}
+
+@pytest.fixture(scope="module")
+def model():
+    seen["model"] += 1
+    yield random.Random(1)
+    seen["model"] += 10
+
+@pytest.fixture
+def fresh():
+    seen["opened"] += 1
+    yield
+    seen["closed"] += 1
+
+@pytest.mark.certify(min=0.8)
+@pytest.mark.parametrize("case", CASES)
+def test_good(case, model, fresh):
+    assert model.random() < 0.95
+
+@pytest.mark.certify(min=0.8)
+@pytest.mark.parametrize("case", CASES)
+def test_bad(case, model, fresh):
+    assert model.random() < 0.4, "wrong answer"
+
+@pytest.mark.certify(min=0.8, budget=20)
+@pytest.mark.parametrize("case", CASES)
+def test_open(case, model):
+    assert model.random() < 0.8
+
+@pytest.mark.certify(min=0.8, budget=20, undecided="skip")
+@pytest.mark.parametrize("case", CASES[:100])
+def test_open_and_skipped(case, model):
+    assert model.random() < 0.8
+
+@pytest.mark.certify(min=0.5)
+@pytest.mark.parametrize("case", CASES[:100])
+def test_graded(case, model, record_property):
+    record_property("score", 0.6 + 0.3 * model.random())
+
+@pytest.mark.certify(min=0.8)
+def test_flaky(model, fresh):
+    assert model.random() < 0.97
+
+def test_fixtures():
+    assert seen["model"] == 1 and seen["opened"] == seen["closed"] > 50, seen
+"""
+
+EVEN = """
+import pytest
+
+@pytest.mark.certify(min=0.5)
+@pytest.mark.parametrize("case", range(400))
+def test_even(case):
+    assert case % 4
+"""
+
+
+def test_two_thousand_cases_are_decided_with_the_right_exit_code_in_under_five_seconds(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(GATES)
+    begun = process_time()
+    result = pytester.runpytest_inprocess("-q", "--certify-seed=1")
+    # Three gates of 2,000 cases; the time of this process and not of the clock: other tests run beside.
+    assert process_time() - begun < 3 * 5
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=4, failed=2, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*at least 80%: certified fail*of 2,000 cases, seed 1",
+            "*failed: test_bad*",
+            "*wrong answer*",
+            "*- certified -*",
+        ]
+    )
+    told = result.stdout.str()
+    assert "test_good: at least 80%: certified pass" in told
+    assert "test_open: at least 80%: undecided" in told
+    assert "test_flaky: at least 80%: certified pass" in told
+    assert "runs of one test" in told
+
+
+@pytest.mark.parametrize(("right", "code"), [("0.95", 0), ("0.4", 1)])
+def test_the_exit_code_is_pytests_own(pytester: pytest.Pytester, right: str, code: int) -> None:
+    pytester.makepyfile(f"""
+        import random, pytest
+        @pytest.mark.certify(0.8)
+        @pytest.mark.parametrize("case", range(500))
+        def test_it(case):
+            assert random.Random(case).random() < {right}
+    """)
+    assert pytester.runpytest_inprocess("-q", "--certify-seed=1").ret == code
+
+
+def test_it_works_under_xdist_and_in_junit_xml(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(GATES.replace("2000", "300"), test_even=EVEN)
+    alone = pytester.runpytest_inprocess("-q", "--certify-seed=1", "test_even.py")
+    spread = pytester.runpytest_subprocess(
+        "-q", "--certify-seed=1", "-n", "2", "--junitxml=out.xml", timeout=900
+    )
+    same = [next(line for line in run.outlines if "test_even: at least" in line) for run in (alone, spread)]
+    assert same[0] == same[1]
+    cases = {
+        str(case.get("name")): case for case in ElementTree.parse(pytester.path / "out.xml").iter("testcase")
+    }
+    facts = {
+        name: {one.get("name"): one.get("value") for one in case.iter("property")}
+        for name, case in cases.items()
+    }
+    assert facts["test_good"]["certify_decision"] == "above"
+    assert float(facts["test_good"]["certify_lower"] or 0) >= 0.8
+    assert facts["test_bad"]["certify_decision"] == "below"
+    assert cases["test_bad"].find("failure") is not None
+    assert facts["test_open_and_skipped"]["certify_decision"] == "undecided"
+    assert cases["test_open_and_skipped"].find("skipped") is not None
+
+
+def test_broken_fixtures_are_unknown_and_not_wrong(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.fixture
+        def server(case):
+            if case % 10 == 0:
+                raise OSError("no server")
+        @pytest.mark.certify(min=0.7)
+        @pytest.mark.parametrize("case", range(300))
+        def test_it(case, server):
+            pass
+        @pytest.fixture
+        def broken():
+            raise OSError("never a server")
+        @pytest.mark.certify(min=0.7)
+        @pytest.mark.parametrize("case", range(300))
+        def test_never(case, broken):
+            pass
+        @pytest.fixture
+        def sticky():
+            yield
+            raise OSError("cannot close")
+        @pytest.mark.certify(min=0.7)
+        @pytest.mark.parametrize("case", range(300))
+        def test_closing(case, sticky):
+            pass
+    """)
+    result = pytester.runpytest_inprocess("-q", "--certify-seed=1")
+    result.assert_outcomes(passed=1, failed=2)
+    told = result.stdout.str()
+    assert "without a score" in told
+    assert told.count("none of the first 5 runs came to a score") >= 2
+    assert "never a server" in told
+    assert "cannot close" in told
+
+
+def test_skips_and_expected_failures(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        ran = []
+        skipped = pytest.mark.skip(reason="out")
+        @pytest.mark.certify(min=0.9)
+        @pytest.mark.parametrize("case", [pytest.param(n, marks=skipped) if n % 2 else n for n in range(200)])
+        def test_half(case):
+            ran.append(case)
+        def test_ran():
+            assert ran and not any(n % 2 for n in ran)
+        @skipped
+        @pytest.mark.certify(min=0.9)
+        @pytest.mark.parametrize("case", range(20))
+        def test_none(case):
+            raise AssertionError
+        @pytest.mark.certify(min=0.9)
+        def test_no_key():
+            pytest.skip("no key")
+        @pytest.mark.xfail
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(200))
+        def test_known_to_fail(case):
+            assert False
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(200))
+        def test_better_than_known(case):
+            pass
+    """)
+    result = pytester.runpytest_inprocess("-q", "-rs", "--certify-seed=1")
+    result.assert_outcomes(passed=3, skipped=2, failed=1)
+    assert "of 100 cases" in result.stdout.str()
+    assert "no key" in result.stdout.str()
+
+
+def test_classes_unittest_and_async_tests(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import unittest
+        import pytest
+        class TestInside:
+            @pytest.mark.certify(min=0.8)
+            def test_fresh_instance(self):
+                assert not hasattr(self, "used")
+                self.used = True
+            @pytest.mark.certify(min=0.8)
+            @pytest.mark.parametrize("case", range(50))
+            def test_cases(self, case):
+                assert case >= 0
+        class TestOld(unittest.TestCase):
+            def setUp(self):
+                self.ready = True
+            @pytest.mark.certify(min=0.8)
+            def test_it(self):
+                assert self.ready
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+        @pytest.mark.anyio
+        @pytest.mark.certify(min=0.8)
+        @pytest.mark.parametrize("case", range(50))
+        async def test_async(case):
+            import asyncio
+            await asyncio.sleep(0)
+    """)
+    result = pytester.runpytest_inprocess("-q", "--certify-seed=1")
+    result.assert_outcomes(passed=4)
+
+
+def test_without_certify_the_tests_are_ordinary(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(4))
+        def test_it(case):
+            assert case
+    """)
+    pytester.runpytest_inprocess("-q", "--no-certify").assert_outcomes(passed=3, failed=1)
+    pytester.runpytest_inprocess("-q", "-k", "not 0").assert_outcomes(passed=1)
+    assert "of 3 cases" in pytester.runpytest_inprocess("-q", "-k", "not 0").stdout.str()
+
+
+def test_what_failed_last_is_found_again(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(40))
+        def test_gate(case):
+            assert case < 4
+        def test_plain():
+            assert False
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(40))
+        def test_fine(case):
+            pass
+    """)
+    pytester.runpytest_inprocess("-q").assert_outcomes(passed=1, failed=2)
+    pytester.runpytest_inprocess("-q", "--lf").assert_outcomes(failed=2)
+    again = pytester.runpytest_inprocess("-q", "--lf")
+    again.assert_outcomes(failed=2)
+    assert "of 40 cases" in again.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ("min=1.5", "min must be a number in (0, 1), got 1.5"),
+        ("", "missing 1 required positional argument: 'min'"),
+        ("min=.8, undecided='shrug'", "undecided must be one of fail, skip, pass, got 'shrug'"),
+        ("min=.8, budget=0", "budget must be a whole number >= 1, got 0"),
+        ("min=.8, confidence=95", "confidence must be a number in (0, 1), got 95"),
+        ("minimum=.8", "minimum"),
+    ],
+)
+def test_a_wrong_marker_is_one_line(pytester: pytest.Pytester, marker: str, said: str) -> None:
+    pytester.makepyfile(f"""
+        import pytest
+        @pytest.mark.certify({marker})
+        def test_it():
+            pass
+    """)
+    result = pytester.runpytest_inprocess("-q")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert said in result.stderr.str()
+    assert "Traceback" not in result.stderr.str()
+
+
+def test_a_score_that_is_none_is_said(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(4))
+        def test_it(case, record_property):
+            record_property("score", 7)
+    """)
+    result = pytester.runpytest_inprocess("-q")
+    result.assert_outcomes(failed=1)
+    assert 'record_property("score", ...): score must be a number in [0, 1]' in result.stdout.str()
+
+
+def test_the_fixture_asks_several_cases_at_a_time(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import asyncio, threading
+        import pytest
+        busy, most = 0, 0
+        async def score(case):
+            global busy, most
+            busy += 1
+            most = max(most, busy)
+            await asyncio.sleep(0.001)
+            busy -= 1
+            return case % 10 > 0
+        def test_async(certify):
+            result = certify(range(2000), score, min=0.8)
+            assert result.lower >= 0.8 and most == 8
+        def test_threads(certify):
+            names, four = set(), threading.Event()
+            def plain(case):
+                names.add(threading.current_thread().name)
+                if len(names) == 4:
+                    four.set()
+                if not four.wait(60):
+                    four.set()  # nobody waits in vain a second time
+                return 1.0
+            certify(range(2000), plain, min=0.8, max_connections=4)
+            assert len(names) == 4
+        def test_fails(certify):
+            certify(range(2000), lambda case: case % 2, min=0.8)
+        def test_open(certify):
+            certify(range(2000), lambda case: case % 5 > 0, min=0.8, budget=10, undecided="skip")
+        def test_repeats(certify):
+            assert certify(["one"], lambda case: 1.0, min=0.8, target="expected").n_evaluated > 5
+    """)
+    result = pytester.runpytest_inprocess("-q", "-rs", "--certify-seed=1")
+    result.assert_outcomes(passed=3, failed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*test_fails: at least 80%: certified fail*"])
+
+
+def test_interrupts_and_the_end_of_long_lived_fixtures(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.fixture(scope="module")
+        def held():
+            yield
+            raise OSError("the module cannot close")
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(40))
+        def test_it(case, held):
+            pass
+    """)
+    result = pytester.runpytest_inprocess("-q", "--certify-seed=1")
+    result.assert_outcomes(passed=1, errors=1)
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(40))
+        def test_it(case):
+            raise KeyboardInterrupt
+    """)
+    assert pytester.runpytest_inprocess("-q", no_reraise_ctrlc=True).ret == pytest.ExitCode.INTERRUPTED
+
+
+def test_the_start_of_pytest_is_not_slowed_down() -> None:
+    program = (
+        "import sys, time, pytest; begun = time.process_time(); import cereval.integrations.pytest_plugin; "
+        "print(time.process_time() - begun, *sorted(m for m in sys.modules if m.split('.')[0] in "
+        "('numpy', 'scipy', 'pyarrow', 'click', 'rich', 'sqlalchemy')))"
+    )
+    seconds = []
+    while (
+        len(seconds) < 10 and min(seconds, default=1.0) >= 0.1
+    ):  # a busy machine may be slow, but not ten times
+        out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        taken, *heavy = out.stdout.split()
+        assert not heavy
+        seconds.append(float(taken))
+    assert min(seconds) < 0.1
+
+
+def test_the_plugin_is_an_entry_point() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'cereval = "cereval.integrations.pytest_plugin"' in text.partition("entry-points.pytest11")[2]
