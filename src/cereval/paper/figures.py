@@ -24,9 +24,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, Protocol, TextIO
 
-from cereval.datasets.files import one_line
-from cereval.datasets.reading import open_regular
+from cereval.datasets.formats import one_line
 from cereval.errors import BadFile, Misuse, shown
+from cereval.files import open_regular
 from cereval.imports import optional
 
 Row = Mapping[str, Any]
