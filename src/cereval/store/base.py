@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import BadFile, InvalidInput, StoreError
-from cereval.paths import is_file, is_folder
+from cereval.files import is_file, is_folder
 from cereval.version import ENGINE
 
 if TYPE_CHECKING:

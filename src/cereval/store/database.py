@@ -18,8 +18,8 @@ from sqlalchemy import Engine, create_engine, event, exc, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
-from cereval import paths
 from cereval.errors import InvalidInput, Misuse, StoreError, Unreachable
+from cereval.files import is_file
 
 LOCK_WAIT_S = 30
 """How long a write waits for SQLite's lock; `?timeout=` in the URL overrides it."""
@@ -87,9 +87,9 @@ def reading_uri(file: Path) -> str:
     SQLite reads a write-ahead log only with an index beside it, which it would have to create.
     """
     log, index = (Path(f"{file}{end}") for end in ("-wal", "-shm"))
-    if not paths.is_file(log) or log.stat().st_size == 0:
+    if not is_file(log) or log.stat().st_size == 0:
         return f"{file.absolute().as_uri()}?mode=ro&immutable=1"
-    if paths.is_file(index) or os.access(file.absolute().parent, os.W_OK):
+    if is_file(index) or os.access(file.absolute().parent, os.W_OK):
         return f"{file.absolute().as_uri()}?mode=ro"
     raise StoreError(
         f"{file} may not be written to, and a part of it is still in {log.name}; copy both to a folder of your own"
@@ -109,7 +109,7 @@ def connect(url: URL, *, reading: bool = False) -> Engine:
         one = {"poolclass": QueuePool, "pool_size": 1, "max_overflow": 0}
         engine = create_engine(url, connect_args={"check_same_thread": False}, **one)
     else:
-        if paths.is_file(file) and file.stat().st_size == 1:
+        if is_file(file) and file.stat().st_size == 1:
             # SQLite would take it for an empty database and write over it.
             raise StoreError(f"{file} is not a database; use another --store")
         target, is_uri = (reading_uri(file), True) if reading else (str(file.absolute()), False)

@@ -17,9 +17,9 @@ from sqlalchemy import Connection, Engine, Select, Table, case, delete, func, in
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 
-from cereval import paths
 from cereval.errors import StoreError
-from cereval.forecasts.content import content_keys
+from cereval.files import is_file
+from cereval.forecasts.pool import content_keys
 from cereval.records import Draw
 from cereval.store.base import (
     COUNTS,
@@ -96,7 +96,7 @@ class SqlStore:
     def open(cls, url: str, *, reading: bool = False, patient: bool = True) -> SqlStore:
         address = parse_url(url)
         file = file_of(address)
-        if file is not None and paths.is_file(file):
+        if file is not None and is_file(file):
             reading = reading or is_read_only(file)
         else:
             reading = False
@@ -286,7 +286,9 @@ class SqlStore:
         with self.reading() as connection:
             for some in in_pieces(list(keys)):
                 query = select(items.c.data_hash, func.count()).where(items.c.content_key.in_(some))
-                found.update({row[0]: row[1] for row in connection.execute(query.group_by(items.c.data_hash))})
+                found.update(
+                    {row[0]: row[1] for row in connection.execute(query.group_by(items.c.data_hash))}
+                )
         return found
 
     @patiently
