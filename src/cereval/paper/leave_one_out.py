@@ -22,7 +22,7 @@ from cereval.paper.base import Rows, Task, run_tasks
 from cereval.paper.recorded import fingerprint
 from cereval.paper.summaries import grouped
 from cereval.paper.traces import misses
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay
 
 

@@ -19,7 +19,7 @@ from cereval.paper.base import Row, Rows, Task
 from cereval.paper.recorded import Benchmark, folders, identity, load
 from cereval.paper.summaries import grouped, markdown, note, panels, where
 from cereval.paper.traces import misses
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 
 Floats = NDArray[np.float64]
