@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cereval.arrays import unpacked
 from cereval.certificate.audit import Audit, Equal
-from cereval.forecasts.disagreement import ALIKE, EVEN, LEVELS, NOISE, PRIOR
+from cereval.forecasts.draw_weights import ALIKE, EVEN, LEVELS, NOISE, PRIOR
 from cereval.forecasts.pool import Pool
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.rank.goal import RankGoal, Top
@@ -245,7 +245,7 @@ class SlowGame:
 
 
 class SlowRacedGame(SlowGame):
-    """Play the same along a race: the accounts of `stats.raced.RacedPairGames`."""
+    """Play the same along a race: the accounts of `stats.pairs.RacedPairGames`."""
 
     def __init__(self, race: SlowRace, null: float, alpha: float, floor: float, tuning: PairTuning) -> None:
         super().__init__(len(race.order), null, alpha, floor, tuning)
