@@ -68,7 +68,7 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     Rows marked `measured` are approximations fitted to replays, `exact` follows from the method's definition. Limits of
     theory, which no method is promised to reach, are below the table.
     """
-    from cereval.datasets.weighting import mix_notes
+    from cereval.datasets.weights import mix_notes
 
     checked_price(price)
     mix = flags.pop("mix")
@@ -89,7 +89,7 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
 def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int, Floats | None]:
     """Count the questions, and read their weights in the target, if they differ."""
     from cereval.datasets.tables import read_column, read_ids, read_items
-    from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
+    from cereval.datasets.weights import check_one, is_table, mixed, weights_of_items
 
     check_one(weights, mix)
     file = items if items is not None and is_table(items) else None
@@ -103,7 +103,7 @@ def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int,
     if file is None:
         return _count(items), None
     if mix is None:
-        from cereval.datasets.files import read_rows
+        from cereval.datasets.formats import read_rows
 
         return len(read_rows(Path(file))), None
     categories = read_items(file).categories

@@ -55,7 +55,7 @@ def gate(data: str | None, config: str | None, **flags: Any) -> int:
 def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
     """Carry out `run` or `gate`."""
     from cereval.cli.running import run_live
-    from cereval.datasets.weighting import mix_notes
+    from cereval.datasets.weights import mix_notes
     from cereval.errors import InvalidInput
     from cereval.runner.prepare import prepared
     from cereval.runner.request import request_from

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from cereval.api import Request, confirmed, setting_name, settings_from
-from cereval.datasets.reading import read_yaml
 from cereval.errors import BadFile, InvalidInput
+from cereval.files import is_file, read_yaml
 from cereval.fleet.limits import ServerLimits
-from cereval.models.build import prefix_of
-from cereval.paths import is_file
+from cereval.models import prefix_of
 from cereval.questions.goals import COMPARE, GOALS, MEAN, RANK, goal_from_spec
 from cereval.questions.mean.goal import checked_confidence
 from cereval.runner.outside import OUTSIDE
-from cereval.scorers.build import named
+from cereval.scorers import named
 from cereval.text import did_you_mean
 
 LARGEST = 1e300

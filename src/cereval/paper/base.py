@@ -21,9 +21,9 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, Literal, Protocol, TextIO
 
-from cereval.datasets.files import one_line
-from cereval.datasets.reading import open_regular
+from cereval.datasets.formats import one_line
 from cereval.errors import BadFile, Misuse, shown
+from cereval.files import open_regular
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]

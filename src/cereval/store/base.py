@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import BadFile, InvalidInput, StoreError
-from cereval.paths import is_file, is_folder
+from cereval.files import is_file, is_folder
 from cereval.records import Draw
 from cereval.version import ENGINE
 

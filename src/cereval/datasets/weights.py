@@ -69,7 +69,7 @@ def numbers(values: Iterable[Any], source: str, id_of: Callable[[int], str]) -> 
 
 def mix_of(value: str) -> dict[str, float]:
     """Return the mix in a flag, or in the file that it names."""
-    from cereval.datasets.files import read_rows
+    from cereval.datasets.formats import read_rows
     from cereval.forecasts.mix import mix_from, parsed_mix
 
     if not is_table(value):
