@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 DEMO   := .venv-demo
 NEW    := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cereval needs Python >= 3.11; set PYTHON=/path/to/python3.11"; exit 1; }
 
-.PHONY: demo test check docs screenshots bench bench-full coverage-full clean
+.PHONY: demo test quick check dist installed docs screenshots bench bench-full coverage-full clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -41,11 +41,26 @@ demo: $(DEMO)/.ready
 test: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# What needs no process, server, browser or long simulation of its own: under a minute on two cores.
+QUICK := certificate datasets forecasts methods models questions report scorers stats
+quick: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(QUICK:%=tests/%) src
+
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The wheel and the source archive, as they would be published.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	@ls -l dist
+
+# The wheel, installed into an empty environment, does what the README says.
+installed: $(READY)
+	$(BIN)/python -m pytest -q tests/installed.py
 
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --group docs

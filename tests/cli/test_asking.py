@@ -61,7 +61,10 @@ def right(model: str, text: str) -> dict[str, Any]:  # noqa: ARG001
 def anthropic(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A server in Anthropic's place."""
     with served(right) as server:
-        moved = {**openai_model.PROVIDERS, "anthropic": openai_model.Provider(server.url, "ANTHROPIC_API_KEY")}
+        moved = {
+            **openai_model.PROVIDERS,
+            "anthropic": openai_model.Provider(server.url, "ANTHROPIC_API_KEY"),
+        }
         for place in ("models", "models.openai_model"):
             monkeypatch.setattr(f"cereval.{place}.PROVIDERS", moved)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
