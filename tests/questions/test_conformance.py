@@ -231,6 +231,7 @@ def test_a_budget_of_calls_ends_the_run_and_more_can_be_had(live: Live) -> None:
     assert verdict.valid, verdict.reasons
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", ["max_usd", "max_minutes"])
 def test_money_and_time_end_the_run_and_it_goes_on_as_if_they_had_not(
     live: Live, whole: tuple[Live, Outcome], budget: str
