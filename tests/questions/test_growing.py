@@ -13,8 +13,8 @@ from benchmarks.growing_scenes import ENEMIES, bernoulli, run_grown
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
-from cereval.questions.goals import Estimate, Threshold
 from cereval.questions.growing.session import Growing, checked_sizes, growing
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.replay import drive
 
 RUNS = 12

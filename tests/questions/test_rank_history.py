@@ -13,7 +13,7 @@ from benchmarks.rank_families import FAMILIES, wrong_claims
 from numpy.typing import NDArray
 
 import cereval
-from cereval.certificate.base import chained, digest, issue
+from cereval.certificate.format import chained, digest, issue
 from cereval.certificate.verify import verify
 from cereval.errors import InvalidInput
 from cereval.plan import Known, digest_of
