@@ -233,6 +233,7 @@ def _begin(url: str, number: int, gate: object) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_eight_processes_begin_on_new_data_at_once(store: Store) -> None:
     if store.url == "sqlite://":
         pytest.skip("a database in memory has one process")

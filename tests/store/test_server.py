@@ -104,6 +104,7 @@ def answer(question):
 """
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_through_a_restart(
     frail_server: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
