@@ -54,6 +54,7 @@ def test_answers_tokens_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(one())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["429", "500", "timeout", "cut", "drop"])
 def test_every_kind_of_fault_is_survived(kind: FaultKind) -> None:
     handler = Handler(ScriptedModel(KEY, 1.0, faults=Faults(0.3, (kind,))))

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cereval.stats.planning import GoalForecast, MethodForecast
-    from cereval.stats.scenario import Scenario
-    from cereval.stats.shift import Shift
+    from cereval.stats.planning import GoalForecast, MethodForecast, Scenario
+    from cereval.stats.weights import Shift
 
     Floats = NDArray[np.float64]
 
@@ -119,7 +118,7 @@ def _count(items: str | None) -> int:
 def _weighted(outlook: GoalForecast, weights: Floats) -> tuple[GoalForecast, Shift]:
     """Keep the forecasts of the methods that know weights, with draws in proportion to them."""
     from cereval.forecasts.pool import Pool
-    from cereval.stats.shift import shift_of, weighted_calls
+    from cereval.stats.weights import shift_of, weighted_calls
 
     scenario, shares = outlook.scenario, Pool.build(len(weights), weights=weights).shares()
     if scenario.target != "benchmark":
@@ -138,8 +137,7 @@ def _weighted(outlook: GoalForecast, weights: Floats) -> tuple[GoalForecast, Shi
 def _outlook(
     size: int, eps: float | None, threshold: float | None, groups: str | None, **expected: Any
 ) -> GoalForecast:
-    from cereval.stats.planning import plan_estimate, plan_threshold
-    from cereval.stats.scenario import Scenario
+    from cereval.stats.planning import Scenario, plan_estimate, plan_threshold
 
     scenario = Scenario(size, groups=() if groups is None else parsed_groups(groups), **expected)
     if threshold is None:

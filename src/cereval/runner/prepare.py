@@ -36,7 +36,7 @@ from cereval.plan import DRAWN, Known, Plan
 from cereval.questions import kind_of
 from cereval.questions.goals import Goal
 from cereval.questions.session import fresh_seed
-from cereval.questions.tasks.kind import UNNAMED
+from cereval.questions.tasks import UNNAMED
 from cereval.questions.tasks.session import named_groups
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
 from cereval.runner.items import item_from, stored_items

@@ -11,12 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Method, Setting
-from cereval.paper.cer_eval import CerEval
-from cereval.paper.oracle import Oracle
-from cereval.paper.seq import Seq
-from cereval.paper.static import Static
+from cereval.paper.methods import CerEval, Oracle, Seq, Static
 
 Floats = NDArray[np.float64]
+
 
 PRINTED: dict[str, Callable[..., Method]] = {
     "static": Static,
@@ -126,7 +124,7 @@ def certified_reaches(
     **side: Any,
 ) -> list[Reached]:
     """Run `cereval.replay` once for each eps: certified methods bet towards their eps."""
-    from cereval.questions.goals import Estimate
+    from cereval.questions.mean.goal import Estimate
     from cereval.questions.replay import replay
 
     options = {} if training_fraction is None else {"training_fraction": training_fraction}
