@@ -175,8 +175,7 @@ def code_digest(function: str | Callable[..., Any]) -> str:
 
 def _file_of(function: str | Callable[..., Any]) -> str:
     if isinstance(function, str):
-        where = function.rpartition(":")[0]
-        return where if where.endswith(".py") else str(getattr(sys.modules.get(where), "__file__", None))
+        return origin_of(function)
     while isinstance(function, partial):
         function = function.func
     return inspect.getfile(function if inspect.isroutine(function) else type(function).__call__)
