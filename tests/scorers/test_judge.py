@@ -174,7 +174,7 @@ def test_a_judge_template_may_name_every_field() -> None:
 def test_a_judge_template_that_names_no_field_is_refused(spec: str) -> None:
     places = "{first} {second}" if spec == "prefer" else "{answer}"
     scorer = build_scorer({"name": spec, "template": "{question} {contxt} " + places}, FakeJudge())
-    with pytest.raises(InvalidInput, match="made of .*{context}.* got '{contxt}'"):
+    with pytest.raises(InvalidInput, match=r"made of .*\{context\}.* got '\{contxt\}'"):
         scorer.check([ITEM])  # type: ignore[attr-defined]
 
 

@@ -285,7 +285,7 @@ def test_a_schema_is_part_of_the_spec_and_must_be_one() -> None:
     scorer = build_scorer({"name": "schema", "schema": PERSON})
     assert build_scorer(json.loads(json.dumps(spec_of(scorer)))) == scorer
     for spec in ("schema", "schema:file.json", {"name": "schema", "schema": "x"}):
-        with pytest.raises(InvalidInput, match="SCHEMA|schema|argument"):
+        with pytest.raises(InvalidInput, match=r"SCHEMA|schema|argument"):
             build_scorer(spec)
     with pytest.raises(InvalidInput, match="a JSON schema"):
         build_scorer({"name": "schema", "schema": {"type": "text"}})

@@ -3,8 +3,8 @@
     def score(output, item): ...
 
 `output` is the model's answer, `item` the question (`.id`, `.text`, `.answers`, `.choices`, `.category`, `.metadata`).
-It returns a number in [0, 1] or a bool, (score, reason), {"score": ..., "reason": ...} or a `Score`. It has 30 seconds for
-each answer, in a thread beside the others; an answer that takes longer is a failure with that reason.
+It returns a number in [0, 1] or a bool, (score, reason), {"score": ..., "reason": ...} or a `Score`. It has 30 seconds
+for each answer, in a thread beside the others; an answer that takes longer is a failure with that reason.
 """
 
 from __future__ import annotations
