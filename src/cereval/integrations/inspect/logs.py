@@ -17,7 +17,7 @@ from inspect_ai.scorer._reducer import create_reducers
 from cereval.datasets.reading import JSON_LIMIT, open_regular
 from cereval.errors import BadContent, shown
 from cereval.integrations.inspect.metric import NOTE
-from cereval.integrations.inspect.scores import number_of, part_of
+from cereval.integrations.inspect.scores import NotOneNumber, number_of, part_of
 
 CERTIFICATE, HEADLINE = "cereval_certificate", "cereval_headline"
 """Names in the metadata of a log."""
@@ -80,7 +80,7 @@ def departures_of(path: str | Path, certificate: dict[str, Any]) -> list[str]:
     try:
         with _quiet():
             told = told_in(log, scorer)
-    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+    except (NotOneNumber, TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         # The certificate holds, and the samples are a stranger's: a list where a number should be, and so on.
         said = f"{type(error).__name__}: {shown(str(error))}"
         return [f"the samples of the log are not those of a certified run ({said})"]

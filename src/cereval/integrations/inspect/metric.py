@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inspect_ai.scorer import Metric, SampleScore, metric
 
-from cereval.integrations.inspect.scores import chosen, number_of
+from cereval.integrations.inspect.scores import NotOneNumber, chosen, number_of
 from cereval.integrations.question import Question, figures, retold
 
 if TYPE_CHECKING:
@@ -26,8 +26,11 @@ def certified_metric(key: str) -> Metric:
     def compute(scores: list[SampleScore]) -> dict[str, float]:
         live = LIVE.get(key)
         if live is not None and live.question is not None:
-            return figures(live.question.result)
-        found = recomputed(scores)
+            return {} if live.refusal else figures(live.question.result)
+        try:
+            found = recomputed(scores)
+        except NotOneNumber:
+            return {}  # another scorer, whose scores have no mean
         return {} if found is None else figures(found.result)
 
     return compute
@@ -40,12 +43,11 @@ def recomputed(scores: list[SampleScore]) -> Question | None:
     if stated is None:
         return None
     asked = Question.from_dict(stated)
-    value = asked.plan.scorer.get("value")
-    told = {int(note["draw"]): (int(note["item"]), _number(one.score, value)) for one, note in noted if note}
+    name, value = str(asked.plan.scorer["name"]), asked.plan.scorer.get("value")
+    told = {}
+    for one, note in noted:
+        if note:
+            part = chosen(one.score, name, value)
+            told[int(note["draw"])] = int(note["item"]), None if part is None else number_of(part)
     retold(asked.session, told)
     return asked
-
-
-def _number(score: Any, value: Any) -> float | None:
-    part = chosen(score, value)
-    return None if part is None else number_of(part)

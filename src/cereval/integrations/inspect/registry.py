@@ -5,58 +5,70 @@ Inspect imports this in every one of its processes: the hook is registered only 
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai._eval.loader import load_tasks  # there is no public loader of a task's spec
 from inspect_ai._util.error import PrerequisiteError
+from inspect_ai._util.registry import registry_params
 
-from cereval.errors import CerevalError
+from cereval.errors import CerevalError, InvalidInput, Misuse
 from cereval.integrations.inspect.certify import certify
 from cereval.integrations.inspect.metric import certified_metric
+from cereval.text import did_you_mean
 
 __all__ = ["certified", "certified_metric"]
 
 
+PREFIX = "cereval_"
+OPTIONS = tuple(name for name in signature(certify).parameters if name != "task")
+
+
 @task
-def certified(
-    task: str,
-    eps: float | None = None,
-    confidence: float = 0.95,
-    seed: int | None = None,
-    at_least: float | None = None,
-    history: str | None = None,
-    by: str | None = None,
-    each: float | None = None,
-    which_fail: float | None = None,
-    scorer: str | None = None,
-    value: str | None = None,
-    **task_args: Any,
-) -> Task:
+def certified(task: str | None = None, eps: float | None = None, **arguments: Any) -> Task:
     """Certify any task, unedited: `inspect eval cereval/certified -T task=FILE.py@NAME -T eps=0.02 --model ...`.
 
-    Other -T arguments are the task's own. See `cereval.integrations.inspect.certify` for those above.
+    The arguments of `cereval.integrations.inspect.certify` begin with `cereval_` here; all others are the task's own.
+    `task` and `eps` are short for `cereval_task` and `cereval_eps`; with `cereval_task` they are the task's own too.
     """
+    short = {"task": task, "eps": eps}
+    ours = {name: arguments.pop(name) for name in list(arguments) if name.startswith(PREFIX)}
+    ours = {name.removeprefix(PREFIX): value for name, value in ours.items()}
+    given = {name: value for name, value in short.items() if value is not None}
     try:
-        inner = load_tasks([found(task)], task_args)
-        if len(inner) != 1:
-            raise PrerequisiteError(f"task must be one task (FILE.py@NAME), got {len(inner)} in {task!r}")
-        return certify(
-            inner[0],
-            eps=eps,
-            confidence=confidence,
-            seed=seed,
-            at_least=at_least,
-            history=history if history is None else placed(history),
-            by=by,
-            each=each,
-            which_fail=which_fail,
-            scorer=scorer,
-            value=value,
-        )
+        if "task" in ours:
+            arguments |= given
+        else:
+            ours = {**given, **ours}
+        return certify(_loaded(ours.pop("task", None), arguments), **_checked(ours))
     except CerevalError as error:
         raise PrerequisiteError(str(error)) from None
+
+
+def _checked(ours: dict[str, Any]) -> dict[str, Any]:
+    for name, value in ours.items():
+        if name not in OPTIONS:
+            raise Misuse(f"-T {PREFIX}{name}={value}: no such option; {did_you_mean(name, OPTIONS)}")
+    if ours.get("history") is not None:
+        ours["history"] = placed(ours["history"])
+    return ours
+
+
+def _loaded(spec: str | None, arguments: dict[str, Any]) -> Task:
+    """Load the task of a spec; an argument that it does not take could be meant for us."""
+    if spec is None:
+        raise InvalidInput("task", "given: -T task=FILE.py@NAME", None)
+    inner = load_tasks([found(spec)], arguments)
+    if len(inner) != 1:
+        raise InvalidInput("task", "one task (FILE.py@NAME)", f"{len(inner)} in {spec}")
+    unused = sorted(set(arguments) - set(registry_params(inner[0])))
+    if unused:
+        ours = [f"-T {PREFIX}{name}=" for name in unused if name in OPTIONS]
+        hint = f"; cereval's own are written {', '.join(ours)}" if ours else ""
+        raise Misuse(f"{spec} has no argument {', '.join(unused)}{hint}")
+    return inner[0]
 
 
 def found(spec: str) -> str:

@@ -8,6 +8,7 @@ its place.
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +19,11 @@ from inspect_ai.log import EvalSample
 from inspect_ai.scorer import Score, ScoreReducer, mean_score
 from inspect_ai.scorer._reducer import create_reducers, reducer_log_names
 
-from cereval.errors import CerevalError
+from cereval.errors import CerevalError, shown
 from cereval.integrations.inspect.history import PastLogs
 from cereval.integrations.inspect.pool import SamplePool
-from cereval.integrations.inspect.scores import number_of, part_of
-from cereval.integrations.question import Question, Subject, Wish, question, tell_score
+from cereval.integrations.inspect.scores import NotOneNumber, number_of, part_of
+from cereval.integrations.question import Hopeless, Question, Subject, Wish, question
 from cereval.questions.session import SEED_BITS
 from cereval.records import Draw
 
@@ -36,6 +37,9 @@ WINDOW = 10
 """Samples out at a time where neither --max-samples nor --max-connections is given: Inspect's own default."""
 
 ONE_MODEL = "a certified Task object evaluates one model: call certify() once for each model"
+
+
+log = logging.getLogger(__name__)
 
 
 class CertifiedSource(SampleSource):
@@ -123,10 +127,18 @@ class CertifiedSource(SampleSource):
         return self._more() or None
 
     async def sample_complete(self, sample: EvalSample) -> list[Sample]:
-        return self._settled(str(sample.id), sample.epoch, part_of(sample, self.scorer, self.value))
+        why = f"{self.scorer} gave no score" if sample.error is None else shown(sample.error.message)
+        try:
+            part = part_of(sample, self.scorer, self.value)
+        except NotOneNumber as error:
+            if not self._asked().scored:
+                raise self._refused(f"sample {sample.id}: {error}") from None
+            part, why = None, str(error)  # anything in [0, 1], for one of many
+            log.warning(f"cereval: sample {sample.id} counts as unknown: {error}")
+        return self._settled(str(sample.id), sample.epoch, part, why)
 
     async def sample_abandoned(self, sample: Sample, epoch: int) -> list[Sample]:
-        return self._settled(str(sample.id), epoch, None)
+        return self._settled(str(sample.id), epoch, None, "the sample failed")
 
     # -- what the session hears ---------------------------------------------------------------------------------
 
@@ -136,6 +148,11 @@ class CertifiedSource(SampleSource):
         if self.question is None:
             raise PrerequisiteError("the run has not begun: Inspect did not call the hook of cereval")
         return self.question
+
+    def _refused(self, reason: str) -> PrerequisiteError:
+        """Have Inspect end the run with an error, and the log without a certificate."""
+        self.refusal = reason
+        return PrerequisiteError(reason)
 
     def _more(self) -> list[Sample]:
         """Ask for as many samples as may be out; a slow one holds at most another window of them back."""
@@ -154,9 +171,9 @@ class CertifiedSource(SampleSource):
             note |= self._asked().as_dict()
         return sample.model_copy(update={"metadata": {**(sample.metadata or {}), KEY: note}})
 
-    def _settled(self, key: str, epoch: int, score: Score | None) -> list[Sample]:
+    def _settled(self, key: str, epoch: int, score: Score | None, why: str) -> list[Sample]:
         """Note what came of one epoch; tell the session once all are in."""
-        session, epochs = self._asked().session, self._seen.setdefault(key, {})
+        asked, epochs = self._asked(), self._seen.setdefault(key, {})
         if epoch in epochs or key not in self._draws:
             return []  # run once more on somebody's request: the first outcome was told
         epochs[epoch] = score
@@ -164,7 +181,9 @@ class CertifiedSource(SampleSource):
             return []
         self._flying -= 1
         try:
-            tell_score(session, self._draws[key], self._reduced(list(epochs.values())))
+            asked.tell(self._draws[key], self._reduced(list(epochs.values())), why)
+        except (Hopeless, NotOneNumber) as error:
+            raise self._refused(str(error)) from None
         except CerevalError as error:
             raise PrerequisiteError(f"sample {key}: {error}") from None
         return self._more()

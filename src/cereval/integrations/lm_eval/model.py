@@ -16,7 +16,7 @@ from lm_eval.api.model import LM
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.integrations.lm_eval.documents import Documents
-from cereval.integrations.question import Question, Subject, Wish, question, tell_score
+from cereval.integrations.question import Question, Subject, Wish, question
 from cereval.questions.session import whole
 from cereval.records import Draw
 
@@ -172,7 +172,7 @@ class CertifiedLM(LM):
             task.asked.append(doc_id)
             one.ran += 1
             if not session.done:
-                tell_score(session, draw, task.score(doc_id))
+                one.question.tell(draw, task.score(doc_id))
 
     def _requests(self, one: Certification, draw: Draw) -> list[Any]:
         task, doc_id = one.documents[draw.item]
