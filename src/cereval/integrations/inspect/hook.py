@@ -36,7 +36,7 @@ class Certificate(Hooks):
         source = live(data.log.eval.metadata)
         if source is None or source.question is None or source.refusal is not None:
             return
-        headline = source.question.result.headline()
+        headline = source.subject + source.question.result.headline()
         noted = {HEADLINE: headline, CERTIFICATE: source.question.certificate()}
         edited = edit_eval_log(
             data.log,

@@ -33,7 +33,7 @@ def chosen(score: Score, scorer: str, value: str | None) -> Score | None:
         return None
     if value is not None:
         if not isinstance(found, Mapping):
-            raise NotOneNumber(f"{scorer} gives one score ({shown(found, 40)}): leave value={value} out")
+            raise NotOneNumber(f"{scorer} gives one score: leave value={value} out")
         if value not in found:
             raise NotOneNumber(
                 f"{scorer} has no {shown(value)}: {did_you_mean(value, list(map(str, found)))}"

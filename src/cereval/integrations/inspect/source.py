@@ -65,6 +65,13 @@ class CertifiedSource(SampleSource):
         about = {"key": key, "goal": self.wish.goal.spec(), "confidence": self.wish.confidence}
         return {KEY: about, **({} if self.past is None else self.past.noted())}
 
+    @property
+    def subject(self) -> str:
+        """Name the score that is certified, where there are several."""
+        if self.value is not None:
+            return f"{self.scorer}.{self.value}: "
+        return f"{self.scorer}: " if len(self.task.scorer or ()) > 1 else ""
+
     # -- when a run begins --------------------------------------------------------------------------------------
 
     def begin(self, spec: Any, max_connections: int | None) -> None:
