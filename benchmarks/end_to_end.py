@@ -24,7 +24,7 @@ from benchmarks.serving import command
 from benchmarks.tables import markdown, publish
 from cereval.datasets.bank import SCORER, as_jsonl
 from cereval.plan import groups_of
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay
 from cereval.store.base import open_store
 
@@ -55,7 +55,7 @@ class FullRun:
 def served_model(name: str) -> Iterator[str]:
     """The model in a process of its own; yields its address."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "cereval.models", "--model", name],
+        [sys.executable, "-m", "cereval.models.server", "--model", name],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

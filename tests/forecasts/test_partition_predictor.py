@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from cereval.errors import InvalidInput
-from cereval.forecasts.partition import NearestNeighbourPartition
-from cereval.forecasts.partition_predictor import PartitionPredictor, held_out_error
+from cereval.forecasts.partition import NearestNeighbourPartition, PartitionPredictor, held_out_error
 from cereval.forecasts.pool import Pool
 from cereval.paper.populations import clusters, hubness
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay
 
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from cereval.errors import CallError, InvalidInput
+from cereval.models import ModelOptions, open_model
 from cereval.models.base import EndpointError, Settings
-from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url, open_openai
 from cereval.models.prices import Price
 from cereval.models.retries import Broken, Retries, fault_of
@@ -52,6 +52,7 @@ def test_answers_tokens_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(one())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["429", "500", "timeout", "cut", "drop"])
 def test_every_kind_of_fault_is_survived(kind: FaultKind) -> None:
     handler = Handler(ScriptedModel(KEY, 1.0, faults=Faults(0.3, (kind,))))

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cereval.forecasts import disagreement
+from cereval.forecasts import draw_weights
 from cereval.methods.drawing import draw_without_replacement
-from cereval.questions.rank.audit import SlowRacedGame
-from cereval.questions.rank.audit_race import SlowRace, expected_squares, levels_of
-from cereval.stats.pairs import PairTuning
+from cereval.questions.rank.audit import SlowRace, SlowRacedGame, expected_squares, levels_of
+from cereval.stats.means import RacedMeanGames
+from cereval.stats.pairs import PairTuning, RacedPairGames
 from cereval.stats.race import Race
-from cereval.stats.raced import RacedMeanGames, RacedPairGames
 
 Floats = NDArray[np.float64]
 LEVEL = np.array([0.7, 1.0, 1.4, 2.0])
@@ -34,6 +33,7 @@ def raced(levels: list[int], order: list[int] | None = None) -> Race:
     return Race.along(places, weights, np.ones(len(levels)))
 
 
+@pytest.mark.slow
 @given(
     levels=st.lists(st.integers(0, 3), min_size=2, max_size=9),
     scores=st.lists(st.sampled_from([-1.0, -0.5, 0.0, 1.0]), min_size=9, max_size=9),
@@ -79,6 +79,7 @@ MISLED = {0: [-1.0] * 20 + [0.0] * 20, 1: [0.0] * 20, 3: [1.0] * 20 + [0.0] * 20
 """The past says that items matter on which the first model only wins; where it loses, items come late."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("differences", [MISLED, {0: [1.0, -1.0] * 25, 3: [1.0, -1.0] * 20 + [0.0] * 10}])
 def test_equal_means_are_claimed_at_most_alpha(differences: dict[int, list[float]]) -> None:
     """100 races of 20 pairs at alpha .05, both directions, seeds 0 to 99; the bound is the binomial .999 quantile."""
@@ -87,6 +88,7 @@ def test_equal_means_are_claimed_at_most_alpha(differences: dict[int, list[float
     assert (claims <= 131).all(), claims
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [0.05, 0.5, 0.9])
 def test_intervals_of_means_cover(mean: float) -> None:
     """40 races of 20 models at alpha .025 on each side, scores that rise with the weight; binomial .999 quantile."""
@@ -109,6 +111,7 @@ def test_intervals_of_means_cover(mean: float) -> None:
     assert missed <= most_misses(800, 0.05, certainty=0.999) == 60
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from([-1.0, 0.0, 0.25, 1.0]), min_size=1, max_size=50),
     st.sampled_from([0.0, -0.05]),
@@ -120,12 +123,12 @@ def test_the_fast_games_are_the_slow_ones(
     differences: list[float], null: float, unknown: float, seed: int
 ) -> None:
     past = (np.random.default_rng(seed).uniform(size=(60, 4)) < 0.7).astype(float)
-    squares = disagreement.expected_squares(past)
+    squares = draw_weights.expected_squares(past)
     slowly = SlowRace.of(past.tolist(), np.random.default_rng(seed))
     if squares is None or slowly is None:
         pytest.fail("past models that differ tell items apart")
-    noise = disagreement.NOISE
-    race = drawn(disagreement.race_weights(squares), noise + (1 - noise) * squares, seed)
+    noise = draw_weights.NOISE
+    race = drawn(draw_weights.race_weights(squares), noise + (1 - noise) * squares, seed)
     assert race.order.tolist() == slowly.order
     fast = RacedPairGames(race, pairs=1, nulls=(null,), alpha=0.001, floor=0.02)
     slow, best = SlowRacedGame(slowly, null, 0.001, 0.02, PairTuning()), 0.0
@@ -142,16 +145,16 @@ def test_the_fast_games_are_the_slow_ones(
 def test_the_past_is_read_alike_twice(seed: int) -> None:
     rng = np.random.default_rng(seed)
     past = np.where(rng.uniform(size=(40, 5)) < 0.3, np.nan, rng.uniform(size=(40, 5)).round(1))
-    fast, slow = disagreement.expected_squares(past), expected_squares(past.tolist())
+    fast, slow = draw_weights.expected_squares(past), expected_squares(past.tolist())
     assert fast is not None
     assert slow is not None
     assert fast == pytest.approx(slow)
-    assert disagreement.race_weights(fast) == pytest.approx(levels_of(slow))
+    assert draw_weights.race_weights(fast) == pytest.approx(levels_of(slow))
 
 
 @pytest.mark.parametrize(
     "past", [None, np.ones((5, 3)), np.full((5, 3), np.nan), np.zeros((5, 0)), np.arange(5.0)[:, None] / 5]
 )
 def test_a_past_without_disagreement_tells_no_items_apart(past: Floats | None) -> None:
-    assert disagreement.expected_squares(past) is None
+    assert draw_weights.expected_squares(past) is None
     assert past is None or expected_squares(past.tolist()) is None

@@ -16,9 +16,9 @@ from sqlalchemy import make_url
 
 from cereval.cli.main import main
 from cereval.errors import StoreError
+from cereval.files import write_whole
 from cereval.store.base import Store, open_store
-from cereval.store.faults import _explained
-from cereval.writing import write_whole
+from cereval.store.database import explain
 
 QUIET = ("--display", "none", "--json")
 
@@ -104,7 +104,7 @@ def test_going_on_in_it_is_refused_before_anybody_is_asked(
     run = begun(locked, capsys)
     before = close(locked)
     if os.geteuid() == 0:  # who may make a lock anywhere
-        monkeypatch.setattr("cereval.store.holds._locked", _forbidden)
+        monkeypatch.setattr("cereval.store.locks._lock", _forbidden)
     flags = [
         "--store",
         f"sqlite:///{locked / 'runs.db'}",
@@ -169,7 +169,7 @@ def test_a_store_that_was_opened_to_a_group_stays_so(tmp_path: Path) -> None:
 def test_no_link_is_followed_when_a_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    monkeypatch.setattr("cereval.writing.secrets.token_hex", lambda _: "00")
+    monkeypatch.setattr("cereval.files.secrets.token_hex", lambda _: "00")
     (tmp_path / "c.json.partial").symlink_to(victim)  # as it was named before
     (tmp_path / "d.json.00.partial").symlink_to(victim)
     write_whole(tmp_path / "c.json", "new")
@@ -213,7 +213,7 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID)
 def test_what_a_server_refuses_is_told_apart(said: str) -> None:
-    line = _explained(make_url("postgresql+psycopg://me:pw@host/runs"), OSError(said))
+    line = str(explain(make_url("postgresql+psycopg://me:pw@host/runs"), OSError(said)))
     assert SAID[said] in line
     assert "pw@" not in line
 
@@ -233,6 +233,7 @@ def _begin(url: str, number: int, gate: object) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_eight_processes_begin_on_new_data_at_once(store: Store) -> None:
     if store.url == "sqlite://":
         pytest.skip("a database in memory has one process")

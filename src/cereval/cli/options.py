@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from cereval.errors import InvalidInput
-from cereval.paths import is_file
+from cereval.files import is_file
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -368,7 +368,7 @@ def are_asked(data: str, models: Iterable[str]) -> bool:
     names."""
     from cereval.datasets.tables import read_scores
     from cereval.errors import CerevalError
-    from cereval.models.build import KINDS
+    from cereval.models import KINDS
     from cereval.runner.outside import OUTSIDE
 
     names = set(models)

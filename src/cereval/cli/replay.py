@@ -155,7 +155,7 @@ def replay(
 def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
     from cereval.cli.recorded import digest_of_items
     from cereval.cli.running import Watch, finish_recorded
-    from cereval.datasets.weighting import mix_notes
+    from cereval.datasets.weights import mix_notes
     from cereval.integrations.logs.table import scores_of
     from cereval.plan import Known
     from cereval.questions.mean.session import Session
@@ -251,7 +251,7 @@ def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
 
 def _goal(eps: float | None, threshold: float | None) -> Goal:
     from cereval.errors import InvalidInput
-    from cereval.questions.goals import Estimate, Threshold
+    from cereval.questions.mean.goal import Estimate, Threshold
 
     if eps is not None and threshold is not None:
         raise InvalidInput("--eps", "left out when --threshold is given", eps)
@@ -276,7 +276,7 @@ def _side_information(table: ScoresTable, model: str, flags: dict[str, Any]) -> 
 def _weights(table: ScoresTable, model: str, flags: dict[str, Any]) -> Floats | None:
     """Return the weights that --weights or --mix describe; a mix is one of the items that have a score."""
     from cereval.cli.recorded import known_items
-    from cereval.datasets import weighting
+    from cereval.datasets import weights as weighting
     from cereval.datasets.tables import read_column
     from cereval.errors import InvalidInput
 
@@ -354,7 +354,7 @@ def check_flags(context: click.Context, *, all_models: bool) -> None:
 def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
     """Replay every model, with all the others as history; print the table or one JSON object."""
     from cereval.paper.leave_one_out import total
-    from cereval.questions.mean.goal import checked_confidence
+    from cereval.questions.goals import checked_confidence
     from cereval.questions.session import whole
 
     if set(flags["history"]) - {"others"}:
@@ -376,7 +376,7 @@ def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
 
 def _savings(scores: Path, flags: Mapping[str, Any], quiet: bool) -> list[Saving]:
     from cereval.paper.leave_one_out import LeaveOneOut, leave_one_out
-    from cereval.questions.goals import Estimate
+    from cereval.questions.mean.goal import Estimate
 
     eps = Estimate().eps if flags["eps"] is None else Estimate(flags["eps"]).eps
     seeds = tuple(range(flags["seed"], flags["seed"] + flags["seeds"]))

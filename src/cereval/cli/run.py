@@ -55,7 +55,7 @@ def gate(data: str | None, config: str | None, **flags: Any) -> int:
 def started(data: str | None, config: str | None, flags: dict[str, Any]) -> int:
     """Carry out `run` or `gate`."""
     from cereval.cli.running import run_live
-    from cereval.datasets.weighting import mix_notes
+    from cereval.datasets.weights import mix_notes
     from cereval.errors import InvalidInput
     from cereval.runner.prepare import prepared
     from cereval.runner.request import request_from
@@ -109,9 +109,8 @@ def _shown(request: Request, work: Prepared, as_json: bool) -> int:
 def _expected(request: Request, plan: Plan) -> int | None:
     """Forecast the calls that scores of the largest variance would take; None for a threshold."""
     from cereval.forecasts.pool import Pool
-    from cereval.stats.planning import plan_estimate
-    from cereval.stats.scenario import Scenario
-    from cereval.stats.shift import shift_of
+    from cereval.stats.planning import Scenario, plan_estimate
+    from cereval.stats.weights import shift_of
 
     if request.at_least is not None:
         return None

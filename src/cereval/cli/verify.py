@@ -51,8 +51,8 @@ def verify(
     """
     from cereval.certificate.verify import Verdict, refused_at_sight
     from cereval.certificate.verify import verify as check
-    from cereval.datasets.reading import read_json
     from cereval.errors import BadContent
+    from cereval.files import read_json
     from cereval.store.base import DEFAULT_URL
 
     path = Path(certificate)
@@ -146,7 +146,7 @@ def holds_run(file: Path, run_id: str) -> bool:
     import sqlite3
 
     from cereval.errors import StoreError
-    from cereval.store.engine import reading_uri
+    from cereval.store.database import reading_uri
 
     try:
         connection = sqlite3.connect(reading_uri(file), uri=True)

@@ -15,23 +15,22 @@ from typing import Any
 
 from cereval.datasets.fields import Fields
 from cereval.datasets.read import read_dataset
-from cereval.datasets.weighting import may_stay_on_disk
+from cereval.datasets.weights import may_stay_on_disk
 from cereval.errors import Busy, InvalidInput
+from cereval.files import is_file
 from cereval.fleet.drive import Driver, Earlier, Workers, jobs
 from cereval.fleet.file import Entry, Fleet, read_fleet
 from cereval.fleet.limits import kept
 from cereval.fleet.plan import Outlook, Pool, Step, scheduled
 from cereval.fleet.result import FleetResult
 from cereval.fleet.work import asks_anew
-from cereval.paths import is_file
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.questions.goals import goal_from_spec
 from cereval.runner.book import age_in_seconds
 from cereval.runner.listing import is_of_one_model, listed
 from cereval.runner.prepare import last_circumstances
-from cereval.store.base import DEFAULT_URL, Run, Store, opened_store, sqlite_file
-from cereval.store.schema import moment
+from cereval.store.base import DEFAULT_URL, Run, Store, moment, opened_store, sqlite_file
 
 Question = tuple[tuple[str, ...], str, dict[str, Any]]
 """The models, the hash of the data, and the goal."""

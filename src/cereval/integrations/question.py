@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.certificate.base import issue
+from cereval.certificate.format import issue
 from cereval.certificate.seal import provenance
 from cereval.errors import InvalidInput, Misuse
 from cereval.integrations import HOPELESS
 from cereval.plan import DRAWN, Known, Plan, digest_of
 from cereval.questions import kind_of
 from cereval.questions.base import Kind
-from cereval.questions.goals import AllAtLeast, EachWithin, Estimate, Macro, Threshold, WhichFail
+from cereval.questions.goals import checked_confidence
 from cereval.questions.log import Log
-from cereval.questions.mean.goal import checked_confidence
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.session import AskTell, fresh_seed, unit_score, whole
+from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, WhichFail
 from cereval.questions.tasks.session import TasksResult, named_groups
 from cereval.records import Certified, Draw
 

@@ -12,12 +12,10 @@ from typing import Any
 from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
-from cereval.datasets.joining import grown_by, joined, named
 from cereval.datasets.large import HEAD, FileItems, OnDisk, categories_of, first_of, hash_of
 from cereval.datasets.prompts import Prompt, split_examples, split_large
-from cereval.datasets.read import read_dataset
-from cereval.datasets.reading import read_text
-from cereval.datasets.weighting import (
+from cereval.datasets.read import grown_by, joined, named, read_dataset
+from cereval.datasets.weights import (
     check_one,
     is_table,
     may_stay_on_disk,
@@ -27,18 +25,18 @@ from cereval.datasets.weighting import (
     weights_of_items,
 )
 from cereval.errors import BadFile, CallError, InvalidInput, Misuse, StoreError, shown
+from cereval.files import read_text
 from cereval.imports import code_digest, optional
+from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model, Settings
-from cereval.models.build import ModelOptions, open_model
 from cereval.models.given import GIVEN
-from cereval.models.openai_model import checked_url
+from cereval.models.openai_model import checked_url, provider_of
 from cereval.models.prices import Price
-from cereval.models.providers import provider_of
 from cereval.plan import DRAWN, Known, Plan
 from cereval.questions import kind_of
 from cereval.questions.goals import Goal
 from cereval.questions.session import fresh_seed
-from cereval.questions.tasks.kind import UNNAMED
+from cereval.questions.tasks import UNNAMED
 from cereval.questions.tasks.session import named_groups
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
 from cereval.runner.items import item_from, stored_items
@@ -48,8 +46,8 @@ from cereval.runner.request import Request, settings_from
 from cereval.runner.samples import Samples
 from cereval.runner.start import reader
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
+from cereval.scorers import JUDGES, build_scorer
 from cereval.scorers.base import Scorer, spec_of
-from cereval.scorers.build import JUDGES, build_scorer
 from cereval.scorers.people import People, answering
 from cereval.scorers.python_scorer import PythonScorer
 from cereval.store.base import Run, Store, store_flag

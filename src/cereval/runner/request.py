@@ -8,12 +8,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from cereval.datasets.reading import read_yaml
 from cereval.errors import BadFile, InvalidInput
+from cereval.files import is_file, read_yaml
 from cereval.methods.registry import known_method
-from cereval.paths import is_file
-from cereval.questions.goals import Estimate, Threshold
-from cereval.questions.mean.goal import checked_confidence
+from cereval.questions.goals import checked_confidence
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import known_target
 from cereval.questions.session import whole
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require

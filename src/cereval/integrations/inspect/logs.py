@@ -17,8 +17,8 @@ from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log
 from inspect_ai.scorer import Score, mean_score
 from numpy.typing import NDArray
 
-from cereval.datasets.reading import JSON_LIMIT, open_regular
 from cereval.errors import BadContent, BadFile, shown
+from cereval.files import JSON_LIMIT, open_regular
 from cereval.integrations.inspect.host import create_reducers
 from cereval.integrations.inspect.scores import NOTE, NotOneNumber, number_of, part_of
 from cereval.plan import digest_of

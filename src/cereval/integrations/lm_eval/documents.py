@@ -14,7 +14,6 @@ from typing import Any
 from cereval.errors import InvalidInput, Misuse
 from cereval.questions.session import unit_score
 
-
 USED = ("task_name", "aggregation", "instances", "_instances", "_filters", "process_results", "eval_docs")
 """What we use of a task, beyond what the harness documents."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
-from cereval.methods.many_tasks import ManyTasks, TaskAims
-from cereval.questions.mean.goal import in_open_unit_interval
+from cereval.methods.tasks import ManyTasks, TaskAims
+from cereval.questions.goals import in_open_unit_interval
 from cereval.stats.rounding import within
 from cereval.text import percent
 

@@ -1,0 +1,287 @@
+"""Read the records of JSONL, CSV and Parquet files and of the Hugging Face hub; errors name the line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cereval.errors import BadContent, BadFile, InvalidInput, shown
+from cereval.files import MIB, cleaned, decoded, open_regular, parse_json, read_json
+from cereval.imports import optional
+from cereval.text import printable
+
+MOST_COLUMNS = 10_000
+"""Columns of a table: every reader goes through all of them, and nobody has tested so many models."""
+
+MOST_CELLS = 100_000_000
+"""Cells of a Parquet file, which stores a billion equal ones in a few bytes."""
+
+HEADER_LIMIT = 1 * MIB
+"""Bytes of the line that names a CSV file's columns."""
+
+LINE_LIMIT = 64 * MIB
+"""Bytes of one line of JSONL."""
+
+FORMATS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Hold one record of a file and where it stands there, as in `line 7` or `row 7`."""
+
+    place: str
+    values: Mapping[str, Any]
+
+
+def file_format(path: Path, allowed: tuple[str, ...] = ("jsonl", "json", "csv", "parquet")) -> str:
+    """Return the layout that the file's ending announces."""
+    kind = FORMATS.get(path.suffix.lower(), "")
+    if kind not in allowed:
+        raise BadFile(f"{path}: cannot tell its layout from its ending; use one of {', '.join(allowed)}")
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise BadFile(f"{path} is empty; it needs at least one record")
+    return kind
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return every record of a JSONL, CSV or Parquet file."""
+    readers = {"jsonl": _jsonl_rows, "json": _json_rows, "csv": _csv_rows, "parquet": _parquet_rows}
+    kind = file_format(path)
+    try:
+        rows = list(readers[kind](path))
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read: {error.strerror or error}") from error
+    if not rows:
+        raise BadFile(f"{path} holds no records; it needs at least one")
+    check_width(str(path), len({name for row in rows for name in row.values}))
+    return rows
+
+
+def row_of(source: str, place: str, values: Mapping[str, Any]) -> Row:
+    """Make a row of a record with typed columns, where NaN stands for a missing value, as pandas writes it."""
+    present = {name: None if _is_nan(value) else value for name, value in values.items()}
+    return Row(place, cleaned(present, f"{source}, {place}", mend=True))
+
+
+def check_width(source: str, columns: int) -> None:
+    """Refuse a table with too many columns."""
+    if columns > MOST_COLUMNS:
+        raise BadContent(
+            f"{source} has {columns:,} columns; at most {MOST_COLUMNS:,} are read (one row per item, not per model)"
+        )
+
+
+def column_values(path: Path, name: str, column: Any) -> list[Any]:
+    """List the values of an Arrow column as Python's; one that Python cannot hold is named by its row."""
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError, TypeError) as error:
+        row = next((row for row, value in enumerate(column, start=1) if not _converts(value)), 0)
+        raise BadContent(
+            f"{path}, row {row}: column {shown(name)} holds a value that cannot be read as {column.type} "
+            f"({one_line(error)}); leave the column out, or write it as text"
+        ) from None
+
+
+def read_table(path: Path) -> Any:
+    """Return a CSV or Parquet file as an Arrow table; `item` in a CSV stays text, so that `007` keeps its zeros."""
+    import pyarrow as pa
+
+    kind = file_format(path, ("csv", "parquet"))
+    try:
+        with open_regular(path) as file:
+            table = _arrow_csv(path, file) if kind == "csv" else _arrow_parquet(path, file)
+        names = Counter(table.column_names)
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise BadContent(f"{path} is not readable as {kind}: {one_line(error)}") from error
+    name, count = names.most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise BadContent(f"{path} has two columns called {shown(name)}; rename one")
+    return table
+
+
+def _arrow_csv(path: Path, file: BinaryIO) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    check_width(str(path), len(_csv_header(path, file)))
+    return arrow_csv.read_csv(
+        file,
+        parse_options=arrow_csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(column_types={"item": pa.string()}),
+    )
+
+
+def _csv_header(path: Path, file: BinaryIO) -> list[str]:
+    """Read the names of the columns alone: a reader of the whole file may not come back from a million of them."""
+    head = file.read(HEADER_LIMIT)
+    file.seek(0)
+    decoded(head.partition(b"\n")[0], str(path))
+    if len(head) == HEADER_LIMIT and b"\n" not in head:
+        raise BadContent(f"{path}, line 1: the names of the columns take more than {HEADER_LIMIT:,} bytes")
+    try:
+        return next(csv.reader(io.StringIO(head.decode("utf-8", "replace")), delimiter=_delimiter(path)), [])
+    except csv.Error as error:
+        raise BadContent(f"{path}, line 1: the names of the columns cannot be read ({error})") from None
+
+
+def _arrow_parquet(path: Path, file: BinaryIO) -> Any:
+    from pyarrow import parquet
+
+    found = parquet.ParquetFile(file)
+    rows, columns = found.metadata.num_rows, found.metadata.num_columns
+    check_width(str(path), columns)
+    if rows * columns > MOST_CELLS:
+        raise BadContent(
+            f"{path} has {rows:,} rows of {columns:,} columns; at most {MOST_CELLS:,} cells are read"
+        )
+    return found.read()
+
+
+def _delimiter(path: Path) -> str:
+    """Return tabs by the file's ending, else whichever of comma and semicolon the first line has more of."""
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    with open_regular(path) as file:
+        head = file.readline(HEADER_LIMIT)
+    return ";" if head.count(b";") > head.count(b",") else ","
+
+
+def _json_rows(path: Path) -> Iterator[Row]:
+    """Yield the records of a JSON array of objects."""
+    values = read_json(path, unique=False)
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise BadContent(f"{path} must be a list of objects, one for each record")
+    for number, value in enumerate(values, start=1):
+        yield Row(f"record {number}", value)
+
+
+def _jsonl_rows(path: Path) -> Iterator[Row]:
+    with open_regular(path) as file:
+        lines = iter(lambda: file.readline(LINE_LIMIT + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield Row(f"line {number}", json_object(path, number, line))
+
+
+def json_object(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
+    """Return the record on a line."""
+    place = f"{path}, line {number}"
+    if len(line) > LINE_LIMIT:
+        raise BadContent(f"{place}: longer than {LINE_LIMIT:,} bytes; each line must be one JSON object")
+    text = decoded(line, str(path), number)
+    value = parse_json(text, place, mend=True, hint="; each line must be one JSON object")
+    if not isinstance(value, dict):
+        raise BadContent(f"{place}: each line must be one JSON object, got {shown(value)}")
+    return value
+
+
+def _csv_rows(path: Path) -> Iterator[Row]:
+    csv.field_size_limit(2**31 - 1)  # prompts may be longer than the module's default of 128 KiB
+    with open_regular(path) as file:
+        check_width(str(path), len(_csv_header(path, file)))
+        lines = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        reader = csv.reader(lines, delimiter=_delimiter(path), strict=True)
+        try:
+            header = next(reader, [])
+            for cells in reader:
+                if cells:
+                    yield Row(f"line {reader.line_num}", _csv_record(path, reader.line_num, header, cells))
+        except csv.Error as error:
+            raise BadContent(f"{path}, line {reader.line_num}: broken CSV ({error})") from error
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            raise BadContent(
+                f"{path} is not UTF-8 text (the byte 0x{byte:02x} after line {reader.line_num}); convert it first"
+            ) from None
+
+
+def _csv_record(path: Path, number: int, header: list[str], cells: list[str]) -> Mapping[str, Any]:
+    if len(cells) != len(header):
+        raise BadFile(
+            f"{path}, line {number}: {len(cells)} cells where the header names {len(header)}; quote commas"
+        )
+    return dict(zip(header, cells, strict=True))
+
+
+def _parquet_rows(path: Path) -> Iterator[Row]:
+    table = read_table(path)
+    names = table.column_names
+    columns = [column_values(path, name, table.column(name)) for name in names]
+    for number, values in enumerate(zip(*columns, strict=True), start=1):
+        yield row_of(str(path), f"row {number}", dict(zip(names, values, strict=True)))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
+
+
+def _converts(value: Any) -> bool:
+    try:
+        value.as_py()
+    except (ValueError, OverflowError, TypeError):
+        return False
+    return True
+
+
+def one_line(error: BaseException) -> str:
+    """Return what a library says of an error, short enough to be part of a line."""
+    return printable(" ".join(str(error).split()), 200)
+
+
+_SPEC = re.compile(
+    r"hf:(?P<name>[\w.-]+(?:/[\w.-]+)?)(?::(?P<config>[\w.-]+))?(?:@(?P<split>[\w.\[\]:%+-]+))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """Name a data set of the hub, its configuration and the split to read.
+
+    >>> HubSource.parse("hf:cais/mmlu:all@validation")
+    HubSource(name='cais/mmlu', config='all', split='validation')
+    """
+
+    name: str
+    config: str | None = None
+    split: str = "test"
+
+    @classmethod
+    def parse(cls, text: str) -> HubSource:
+        match = _SPEC.fullmatch(text)
+        if match is None:
+            raise InvalidInput("DATA", "hf:org/name[:config][@split]", text)
+        return cls(match["name"], match["config"], match["split"] or "test")
+
+
+def read_hub(source: HubSource) -> list[Row]:
+    """Return every record of the split."""
+    library = optional("datasets", "datasets")
+    try:
+        records: list[Any] = list(library.load_dataset(source.name, source.config, split=source.split))
+    except Exception as error:
+        raise BadFile(
+            f"hf:{source.name}: {type(error).__name__}: {shown(str(error), limit=200)}; "
+            "check the name, the :config and the @split"
+        ) from error
+    if not records:
+        raise BadFile(f"hf:{source.name}@{source.split} holds no records; name another @split")
+    return [
+        row_of(f"hf:{source.name}", f"row {number}", record) for number, record in enumerate(records, start=1)
+    ]

@@ -1,0 +1,108 @@
+"""Turn `--weights` and `--mix` into weights of the items: a target that is not the plain mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cereval.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+WEIGHTS, SHARE = "weight", "share"
+ROUNDING = 0.005
+"""Shares such as 1/3 that were rounded by hand still make a whole."""
+TABLES = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson")
+
+
+def check_one(weights: str | None, mix: str | None) -> None:
+    """Refuse weights and a mix together: they are two ways to say the same."""
+    if weights is not None and mix is not None:
+        raise InvalidInput("--mix", "left out when --weights is given", mix)
+
+
+def is_table(value: str) -> bool:
+    """Tell whether a flag names a file rather than a column."""
+    return Path(value).suffix.lower() in TABLES
+
+
+def may_stay_on_disk(weights: str | None) -> bool:
+    """Tell whether the questions of a large file may stay where they are: not where a table has their weights.
+
+    It names them by their ids, which are not all in memory there.
+    """
+    return weights is None or not is_table(weights)
+
+
+def weights_of_items(value: str, ids: Sequence[str], column: Callable[[str], Iterable[Any]]) -> Floats:
+    """Return weights from a file (`item`, `weight`) or from a column, which `column` looks up."""
+    from cereval.datasets.tables import read_column
+
+    values = read_column(value, WEIGHTS, ids) if is_table(value) else column(value)
+    return numbers(values, value, lambda row: ids[row])
+
+
+def numbers(values: Iterable[Any], source: str, id_of: Callable[[int], str]) -> Floats:
+    """Return the values as floats; the first that is no weight is named with its item."""
+    import numpy as np
+
+    from cereval.forecasts.pool import Pool
+
+    def number(row: int, value: Any) -> float:
+        try:
+            found = float(value)
+        except (TypeError, ValueError, OverflowError):
+            found = float("nan")
+        if not 0 <= found < float("inf"):
+            raise InvalidInput("--weights", f"numbers >= 0 in {source}", f"{value!r} for item {id_of(row)}")
+        return found
+
+    found = np.fromiter((number(row, value) for row, value in enumerate(values)), dtype=np.float64)
+    Pool.build(len(found), weights=found)  # refuses what cannot be divided by its sum
+    return found
+
+
+def mix_of(value: str) -> dict[str, float]:
+    """Return the mix in a flag, or in the file that it names."""
+    from cereval.datasets.formats import read_rows
+    from cereval.forecasts.pool import mix_from, parsed_mix
+
+    if not is_table(value):
+        return parsed_mix(value)
+    rows = [row.values for row in read_rows(Path(value))]
+    return mix_from([(str(row.get("category", "")), row.get(SHARE, "")) for row in rows], value)
+
+
+def mix_notes(value: str | None) -> tuple[str, ...]:
+    """Say so where the shares of a mix are not those of a whole.
+
+    >>> mix_notes("law=2,art=1"), mix_notes("law=0.7,art=0.3"), mix_notes(None)
+    (('the shares of --mix sum to 3: they count relative to one another',), (), ())
+    """
+    total = 1.0 if value is None else sum(mix_of(value).values())
+    if abs(total - 1) < ROUNDING:
+        return ()
+    return (f"the shares of --mix sum to {total:g}: they count relative to one another",)
+
+
+def mixed(value: str, categories: Sequence[str | None] | None) -> Floats:
+    """Return the weights of a mix; the items must have categories."""
+    from cereval.forecasts.pool import mix_weights
+
+    if categories is None or not any(categories):
+        raise InvalidInput("--mix", "given for items that have a category", value)
+    return mix_weights([category or "" for category in categories], mix_of(value))
+
+
+def mixed_codes(value: str, names: Sequence[str], codes: NDArray[np.int64]) -> Floats:
+    """Return the weights of a mix, where each item's category is the number of its name."""
+    from cereval.forecasts.pool import shared_weights
+
+    if not any(names):
+        raise InvalidInput("--mix", "given for items that have a category", value)
+    return shared_weights(names, codes, mix_of(value))

@@ -1,0 +1,376 @@
+"""`Follower`: one task's games, played with those draws of a larger session that fall into the task.
+
+Theorem. Let the session draw item i of all unseen with chance w_i / W, from the past alone. Given that the draw falls
+into a task, its chance among the task's unseen items is w_i / (sum of w over them): a draw without replacement
+from the task, with weights from the past. So the increment X of `stats.increments`, restricted to the task, has
+E[X | past, the draw is in the task] = R_task; at the other draws the task bets nothing. Its wealth is a
+supermartingale in the whole session's past, and the theorem of `stats.interval` holds for it at all times.
+
+Certify an interval for every task and one for their macro mean, from one stream of draws: `ManyTasks`.
+
+The macro mean is a weighted target with pi_i = 1 / (tasks x size of i's task): `active` plays it on all draws. Every
+task follows with the draws that fall into it (see `follower`). With a share of delta for the macro mean, one for
+the tasks, split evenly, and one for decisions, everything shown holds at once with probability >= 1 - delta (union
+bound), at all times.
+
+"All tasks at least c" needs no correction for their number: it is wrong only if some task is below c, and then
+that task's own account, a supermartingale, has reached 1/alpha: probability <= alpha. Naming tasks that fail c is
+wrong if one that does not fail is named: Holm's procedure on p = 1 / (largest wealth so far), which are p-values at
+all times at once, keeps that below its alpha (Holm 1979). To decide every task both ways, alpha / tasks each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.forecasts.draw_weights import draw_weights, temper
+from cereval.forecasts.pool import Pool
+from cereval.methods.active import UNIFORM_BLOCKS, Active
+from cereval.methods.base import Aim, Setting
+from cereval.methods.certified import CertifiedMethod, Tuning, moved_inside
+from cereval.records import Draw, Interval
+from cereval.stats.increments import Increment, Outlook, Prospect
+from cereval.stats.interval import ROUNDING
+from cereval.stats.rounding import within
+from cereval.stats.threshold import ThresholdTest, holm
+
+Floats = NDArray[np.float64]
+
+
+FIRST_EPS = 0.3
+"""The first width aimed at where none is asked for: bets for a far goal would waste the few draws of a task."""
+
+LEAST_GAP = 0.01
+
+
+class Follower(CertifiedMethod):
+    """Follow the items `members` of a pool as one task with equal weights; draws nothing itself.
+
+    eps None: no width is asked for, and the aim is halved whenever it is reached. threshold: a test of it is
+    played beside the interval, with its own share of the error.
+    """
+
+    name: ClassVar[str] = "follower"
+    default_tuning: ClassVar[Tuning] = Tuning(rescue=0.1, cap=0.85, own_level=False)
+
+    def __init__(
+        self,
+        members: NDArray[np.int64],
+        delta: float,
+        eps: float | None = None,
+        threshold: float | None = None,
+    ) -> None:
+        aim = Aim(eps=FIRST_EPS if eps is None else eps)
+        super().__init__(Setting(Pool.build(len(members)), "benchmark", delta, 0, aim))
+        self.members = members
+        self.test = None if threshold is None else ThresholdTest(threshold, delta)
+        self.aims: list[tuple[int, float]] = [(0, FIRST_EPS if eps is None else eps)]
+        self._asked_eps = eps
+        self.failures = 0
+        self._places = {int(item): place for place, item in enumerate(members)}
+        self._coming: Outlook | None = None
+
+    def next_draw(self) -> Draw | None:
+        """Return None: the draws are the session's."""
+        return None
+
+    def take(self, draw: Draw, low: float, high: float) -> None:
+        """Take a draw of the session that fell into this task."""
+        self.observe(Draw(self.consumed, self._places[draw.item], draw.probability), low, high)
+        self.failures += low < high
+        self._aim_on()
+
+    # -- forecasts --------------------------------------------------------------------------------------------------
+
+    def turn_to(self, outlook: Outlook) -> None:
+        """Turn to a new forecast and new weights of the whole pool; taken up by the next draw in this task.
+
+        A task that is not drawn from keeps its old outlook: without a draw nothing is played.
+        """
+        self._coming = outlook
+
+    def _chance(self, draw: Draw) -> None:
+        """Return None: the log has the draw's probability among the items of all tasks.
+
+        That among the items of this task comes from this machine's weights. A log may differ from them by a millionth
+        at most, and did by 4e-14 (`benchmarks.machines`): after n draws the chance of a miss is larger by a factor of
+        at most (1 + 1e-6)^n, 1.01 for 10,000 draws.
+        """
+
+    def prepare(self, draw: Draw) -> None:  # noqa: ARG002
+        outlook, self._coming = self._coming, None
+        if outlook is None:
+            return
+        mean, spread = outlook.mean[self.members], outlook.spread[self.members]
+        left = np.where(self.tally.left, self.tally.shares, 0.0)
+        held = temper(mean, spread, self._bets_aim.eps, left)
+        shape = held.spread * (0.5 / sqrt(left @ held.spread**2 / left.sum()))
+        self.tally.look(Outlook(held.mean, shape, outlook.weights[self.members]))
+
+    # -- bets -------------------------------------------------------------------------------------------------------
+
+    def _stake(self, prospect: Prospect) -> None:
+        super()._stake(prospect)
+        if self.test is not None:
+            self.test.stake(prospect, self.clock)
+
+    def _settle(self, prospect: Prospect, increment: Increment) -> None:
+        if self.test is not None:
+            self.test.settle(increment)
+        super()._settle(prospect, increment)
+
+    def _aim_on(self) -> None:
+        eps = self.aims[-1][1]
+        if self._asked_eps is None and self.interval.half_width > 0 and within(self.interval.half_width, eps):
+            self.aims.append((self.consumed, eps / 2))
+            self.aim_at(Aim(eps=eps / 2), self.consumed)
+
+    # -- how many draws it still needs -------------------------------------------------------------------------------
+
+    @property
+    def left(self) -> int:
+        """Count the items that have not been asked."""
+        return self._drawable - self.consumed
+
+    @property
+    def seems_to_fail(self) -> bool:
+        """Tell whether the mean, as far as it is known, lies below the threshold."""
+        return self.test is not None and self.clock.mean < self.test.threshold
+
+    def calls_to_width(self, eps: float) -> float:
+        """Return the draws until the interval is expected to reach no further than eps; 0 when it does."""
+        if within(self.interval.half_width, eps):
+            return 0.0
+        prospect = self.tally.prospect()
+        needed = self._information_needed(prospect, eps)
+        return self._calls(max(needed - self.clock.total, self.tuning.patience * needed), prospect)
+
+    def calls_to_decide(self, missing: float, side: int) -> float:
+        """Return the draws until a test has `missing` more log-wealth, if the mean is where it seems to be.
+
+        side: +1 to show that the mean is above the threshold, -1 that it is below. An account that knows the
+        gap grows by gap^2 / (2 variance) a draw (Wald); where the mean seems to lie on the other side, it
+        would have to move by its standard error first.
+        """
+        assert self.test is not None
+        lead = side * (self.clock.mean - self.test.threshold)
+        gap = max(lead, self.clock.standard_error / 2, LEAST_GAP)
+        information = 2 * self.clock.variance * max(missing, 0.1) / gap**2
+        return self._calls(information, self.tally.prospect())
+
+    def _calls(self, information: float, prospect: Prospect) -> float:
+        """Return the draws that bring this much information: the inverse of `stats.information.information_ahead`."""
+        calls = information * prospect.variance
+        return calls / (1 + calls / self.left) if self.left else 0.0
+
+
+SUSPECT = 0.7
+"""Share of the draws for the task that is likeliest to fail, while some task seems to."""
+LARGEST_LOG = 600.0
+ROUNDED_UP = 1e-6
+"""Draws that are wanted fall short of a whole number by rounding alone if they do so by less."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAims:
+    """Say what is wanted of the tasks, and the share of delta for each kind of statement.
+
+    macro, each: half-widths. threshold: tested for every task. every: each task is to be decided, not only
+    whether all pass. parts: shares of delta for the macro mean, the tasks' intervals, "all pass" and naming.
+    """
+
+    macro: float | None = None
+    each: float | None = None
+    threshold: float | None = None
+    every: bool = False
+    parts: tuple[float, float, float, float] = (0.8, 0.2, 0.0, 0.0)
+
+
+class ManyTasks(Active):
+    """Draw for all tasks at once. `groups`: the task of each item, 0 to T - 1; the setting's pool has the macro
+    mean's weights.
+    """
+
+    name: ClassVar[str] = "active"
+
+    def __init__(self, setting: Setting, groups: NDArray[np.int64], aims: TaskAims, delta: float) -> None:
+        count = int(groups.max()) + 1
+        self.groups, self.aims, self.delta = groups, aims, delta
+        self.followers = [
+            Follower(np.flatnonzero(groups == task), aims.parts[1] * delta / count, aims.each, aims.threshold)
+            for task in range(count)
+        ]
+        self.paused = False
+        self._ends = np.tile([[0.0], [1.0]], count)
+        self._logs = np.full((2, count), -np.inf)
+        self._crossed = False
+        self._rates: list[Floats | None] = []
+        super().__init__(setting)
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def look(self, outlook: Outlook) -> None:
+        for follower in self.followers:
+            follower.turn_to(outlook)
+        open_items = self.tally.left & (self.tally.shares > 0)
+        if np.all(outlook.weights[open_items] > 0):
+            self.tally.look(outlook)
+        else:
+            # Tasks that are settled get no more draws, and what is not drawn from cannot be estimated from draws:
+            # the macro game rests, its interval stays, and the tasks' own intervals take over.
+            self.paused = True
+
+    def _play(self, draw: Draw, low: float, high: float) -> None:
+        if self.paused:
+            self.tally.settle(draw.item, low, high)
+        else:
+            super()._play(draw, low, high)
+
+    def learn(self, draw: Draw, low: float, high: float) -> None:
+        task = int(self.groups[draw.item])
+        follower = self.followers[task]
+        follower.take(draw, low, high)
+        interval = follower.interval
+        self._ends[:, task] = interval.lower, interval.upper
+        if follower.test is not None:
+            self._logs[:, task] = follower.test.evidence
+        self._crossed |= follower.contradiction
+        super().learn(draw, low, high)
+
+    # -- draws --------------------------------------------------------------------------------------------------------
+
+    def _fit(self) -> None:
+        super()._fit()
+        self._rates.append(self._wanted())
+
+    def _block_weights(self, block: int) -> Floats:
+        rates = self._rates_of(block)
+        if rates is None:
+            return super()._block_weights(block)
+        forecast = self._forecasts[block - 1]
+        weights = np.zeros(len(self._drawn))
+        for follower, rate in zip(self.followers, rates, strict=True):
+            items = follower.members[~self._drawn[follower.members]]
+            if rate > 0 and len(items):
+                inside = draw_weights(forecast.mean[items], forecast.spread[items], self.aims.each)
+                weights[items] = inside * (rate / len(items))
+        # All that was wanted may be drawn already and not be in yet: then any further draw is as good.
+        return weights if weights.any() else super()._block_weights(block)
+
+    def _block_size(self, block: int) -> int:
+        size, rates = super()._block_size(block), self._rates_of(block)
+        return size if rates is None else max(min(size, int(rates.sum() + ROUNDED_UP)), self._pace.first)
+
+    def _rates_of(self, block: int) -> Floats | None:
+        """Return what the forecast's results left wanted, less the draws of the block that is still in flight."""
+        wanted = self._rates[block - 1] if block >= UNIFORM_BLOCKS else None
+        if wanted is None:
+            return None
+        pending = self.groups[self._order[self._starts[block - 1] : self._starts[block]]]
+        rest = wanted - np.bincount(pending, minlength=len(wanted))
+        return np.maximum(rest, 0.0) if (rest > 0).any() else wanted
+
+    def _wanted(self) -> Floats | None:
+        """Return how many draws each task is to get, relative to one another; None: those of the macro mean."""
+        if self.aims.threshold is not None:
+            return self._wanted_to_decide()
+        if self.aims.each is None:
+            return None
+        each = np.array([follower.calls_to_width(self.aims.each) for follower in self.followers])
+        return np.asarray(np.maximum(each, self._wanted_by_macro() / len(each)))
+
+    def _wanted_by_macro(self) -> float:
+        eps = self.aims.macro
+        if eps is None or within(self.interval.half_width, eps):
+            return 0.0
+        prospect = self.tally.prospect()
+        calls = max(self._information_needed(prospect, eps) - self.clock.total, 0.0) * prospect.variance
+        left = self._drawable - self.consumed
+        return calls / (1 + calls / left) if left else 0.0
+
+    def _wanted_to_decide(self) -> Floats:
+        """Return all open tasks in proportion to what a pass takes; most of it for the first suspect, if there is
+        one."""
+        rates = np.zeros(len(self.followers))
+        suspects: dict[int, float] = {}
+        missing = np.log(1 / np.array([self._levels()])).T - np.maximum(self._logs, 0.0)
+        for task, verdict in enumerate(self.verdicts):
+            follower = self.followers[task]
+            if verdict is None and follower.left:
+                rates[task] = follower.calls_to_decide(float(missing[0, task]), 1)
+                if follower.seems_to_fail:
+                    suspects[task] = follower.calls_to_decide(float(missing[1, task]), -1)
+        if self.aims.every:
+            rates[list(suspects)] = list(suspects.values())
+        elif suspects:
+            first = min(suspects, key=suspects.__getitem__)
+            rates[first] = max(rates[first], SUSPECT / (1 - SUSPECT) * float(rates.sum()))
+        return rates
+
+    # -- verdicts -----------------------------------------------------------------------------------------------------
+
+    @property
+    def verdicts(self) -> tuple[str | None, ...]:
+        """Return for each task "pass" (at least c), "fail" or None. Unless `every`, a "pass" alone is provisional:
+        only all of them together are certified.
+        """
+        if self.aims.threshold is None:
+            return (None,) * len(self.followers)
+        passing, failing = self._passing(), self._failing()
+        return tuple(
+            "fail" if low else "pass" if high else None for high, low in zip(passing, failing, strict=True)
+        )
+
+    def _levels(self) -> tuple[float, float]:
+        """Return the error of one task's pass and of one task's fail, before Holm."""
+        count, (_, _, everything, naming) = len(self.followers), self.aims.parts
+        passing = (naming / count if self.aims.every else everything) * self.delta
+        return passing, naming * self.delta / count
+
+    def _passing(self) -> NDArray[np.bool_]:
+        proven = self._logs[0] >= log(1 / self._levels()[0]) + ROUNDING
+        return np.asarray(proven | (self._ends[0] >= self.aims.threshold))
+
+    def _failing(self) -> NDArray[np.bool_]:
+        if self.aims.every:
+            proven = self._logs[1] >= log(1 / self._levels()[1]) + ROUNDING
+        else:
+            e_values = np.exp(np.minimum(self._logs[1] - ROUNDING, LARGEST_LOG))
+            proven = np.array(holm(e_values.tolist(), self.aims.parts[3] * self.delta))
+        return np.asarray(proven | (self._ends[1] < self.aims.threshold))
+
+    # -- what is certified --------------------------------------------------------------------------------------------
+
+    @property
+    def contradiction(self) -> bool:
+        return self._crossed or super().contradiction
+
+    @property
+    def statistical(self) -> Interval:
+        """Return the macro mean's interval: what its own game and the mean of the tasks' intervals prove together."""
+        own = super().statistical
+        low, high = (float(end) for end in self._ends.mean(axis=1))
+        return Interval(max(own.lower, low), min(own.upper, high))
+
+    @property
+    def widest(self) -> float:
+        """Return the largest half-width of a task's interval."""
+        return float(np.max(self._ends[1] - self._ends[0])) / 2
+
+    @property
+    def estimate(self) -> float:
+        if not self.paused:
+            return super().estimate
+        middle = float(np.mean([follower.estimate for follower in self.followers]))
+        return moved_inside(middle, self.interval, self.aim.eps)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what helped; what it saved is told only where the draws were the macro mean's own."""
+        own = self.aims.each is None and self.aims.threshold is None
+        return super().notes if own else self._forecasts[self._fitted - 1].notes

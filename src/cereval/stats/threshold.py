@@ -1,0 +1,131 @@
+"""Evidence for one question: threshold tests, and how to combine e-values.
+
+An e-value is a nonnegative random variable with mean at most 1 under its null; 1/alpha of it rejects at level alpha
+(Markov). An e-process is one at every stopping time (Ville). Averages of e-values are e-values whatever their
+dependence; products are when they are independent or sequential (Vovk and Wang 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.errors import InvalidInput
+from cereval.stats.bets import null_variance
+from cereval.stats.increments import Increment, Prospect
+from cereval.stats.information import Information
+from cereval.stats.interval import CAP, ROUNDING
+
+Floats = NDArray[np.float64]
+
+
+GAPS = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32])
+"""Distances from the threshold for which one bet each is the best; their mixture is within ln 7 of the best."""
+
+
+class ThresholdTest:
+    """Is R above or below c? Two e-processes, each rejected at the full delta.
+
+    Theorem. K+ is a supermartingale if R <= c, K- if R >= c (see `betting`). At most one of "R > c" and "R < c" is a
+    wrong answer, so each may be given at level delta and the answer is wrong with probability <= delta,
+    whenever one stops. The bets are a mixture over the unknown distance |R - c| (method of mixtures, Robbins
+    1970): one account for each gap d, betting d / s^2, and one that plugs in the current estimate.
+
+    >>> from cereval.stats.increments import Tally
+    >>> test, tally, clock = ThresholdTest(0.5, 0.05), Tally(np.full(200, 1 / 200), replacement=False), Information()
+    >>> for item in range(20):
+    ...     prospect = tally.prospect()
+    ...     test.stake(prospect, clock)
+    ...     increment = tally.settle(item, 1.0, 1.0)
+    ...     test.settle(increment)
+    ...     clock.add(increment.low, prospect.variance)
+    >>> test.above, test.below
+    (True, False)
+    """
+
+    def __init__(self, threshold: float, delta: float, cap: float = CAP) -> None:
+        self.threshold = threshold
+        self.cap = cap
+        self._needed = log(1 / delta) + ROUNDING
+        shares = np.append(np.full(len(GAPS), 0.5 / len(GAPS)), 0.5)
+        self._wealth = np.tile(np.log(shares), (2, 1))
+        self._stakes = np.zeros_like(self._wealth)
+        self._best = np.full(2, -np.inf)
+
+    def stake(self, prospect: Prospect, clock: Information) -> None:
+        """Places the bets on the next increment, before its score is known."""
+        variance = null_variance(np.array([self.threshold]), prospect, clock) * prospect.variance
+        lead = clock.mean - self.threshold
+        plug_in = np.array([[max(lead, 0.0)], [max(-lead, 0.0)]])
+        gaps = np.hstack((np.tile(GAPS, (2, 1)), plug_in))
+        room = np.array([[self.threshold - prospect.floor], [prospect.ceiling - self.threshold]])
+        self._stakes = np.minimum(gaps / variance, self.cap / np.maximum(room, 1e-12))
+
+    def settle(self, increment: Increment) -> None:
+        """Pays out the bets placed by `stake`."""
+        gain = np.array([[increment.low - self.threshold], [self.threshold - increment.high]])
+        self._wealth += np.log1p(self._stakes * gain)
+        np.maximum(self._best, np.logaddexp.reduce(self._wealth, axis=1), out=self._best)
+
+    @property
+    def evidence(self) -> tuple[float, float]:
+        """The largest log-wealth so far against R <= c and against R >= c: minus the logarithm of two
+        p-values that hold at all times at once."""
+        return float(self._best[0]), float(self._best[1])
+
+    @property
+    def above(self) -> bool:
+        """Certified: R > threshold."""
+        return bool(self._best[0] >= self._needed)
+
+    @property
+    def below(self) -> bool:
+        """Certified: R < threshold."""
+        return bool(self._best[1] >= self._needed)
+
+
+def average(e_values: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """A weighted average of e-values is an e-value, whatever their dependence (Vovk and Wang 2021).
+
+    >>> average([40.0, 0.0])
+    20.0
+    """
+    values = _checked(e_values)
+    shares = np.full(len(values), 1 / len(values)) if weights is None else np.asarray(weights, dtype=float)
+    if len(shares) != len(values) or (shares < 0).any() or not np.isclose(shares.sum(), 1):
+        raise InvalidInput("weights", "one share >= 0 for each e-value, summing to 1", weights)
+    return float(shares @ values)
+
+
+def product(e_values: Sequence[float]) -> float:
+    """A product of independent (or sequential) e-values is an e-value.
+
+    >>> product([4.0, 5.0])
+    20.0
+    """
+    return float(np.prod(_checked(e_values)))
+
+
+def holm(e_values: Sequence[float], delta: float) -> tuple[bool, ...]:
+    """Which nulls are rejected with familywise error <= delta, any dependence (Holm 1979 with p = 1/e).
+
+    >>> holm([100.0, 45.0, 2.0], delta=0.05)
+    (True, True, False)
+    """
+    values = _checked(e_values)
+    rejected = [False] * len(values)
+    for rank, index in enumerate(np.argsort(-values, kind="stable")):
+        if values[index] < (len(values) - rank) / delta:
+            break
+        rejected[int(index)] = True
+    return tuple(rejected)
+
+
+def _checked(e_values: Sequence[float]) -> Floats:
+    values = np.asarray(e_values, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not (values >= 0).all():
+        raise InvalidInput("e_values", "a non-empty list of numbers >= 0", e_values)
+    return values
