@@ -485,6 +485,21 @@ def _uninterrupted(certificate: dict[str, Any], log: Path) -> Any:
     return asked.result.as_dict()
 
 
+def test_a_release_that_lacks_a_name_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(USER.read_text(encoding="utf-8"), encoding="utf-8")
+    program = """
+import inspect_ai._eval.loader as loader
+del loader.load_tasks
+from cereval.integrations.inspect.registry import certified  # what every run of Inspect imports still works
+certified(task="user.py@quiz")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert (
+        "is not laid out as cereval expects (cannot import name 'load_tasks'" in ended.stderr.splitlines()[-1]
+    )
+    assert "install a newer cereval, or inspect-ai 0.3.278" in ended.stderr.splitlines()[-1]
+
+
 def test_a_replay_stops_where_other_scores_would_have_drawn_elsewhere() -> None:
     from cereval.integrations.question import Subject, Wish, question
 

@@ -14,7 +14,7 @@ from typing import Any
 from cereval.errors import InvalidInput, Misuse
 from cereval.questions.session import unit_score
 
-USED = ("task_name", "aggregation", "instances", "_instances", "_filters", "process_results", "eval_docs")
+USED = ("task_name", "aggregation", "instances", "_filters", "process_results", "eval_docs")
 """What we use of a task, beyond what the harness documents."""
 
 
@@ -45,6 +45,8 @@ class Documents:
     @cached_property
     def requests(self) -> Mapping[int, list[Any]]:
         """Return the requests of every document, in the order in which the task wants their answers."""
+        if not hasattr(self.task, "_instances"):
+            raise laid_out_differently("a task keeps no `_instances`")
         found: dict[int, list[Any]] = defaultdict(list)
         for one in self.task.instances:
             found[one.doc_id].append(one)
