@@ -11,7 +11,7 @@ from typing import Any
 
 from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
-from cereval.datasets.fields import Fields
+from cereval.datasets.fields import Fields, list_names
 from cereval.datasets.large import HEAD, FileItems, OnDisk, categories_of, first_of, hash_of
 from cereval.datasets.prompts import Prompt, split_examples, split_large
 from cereval.datasets.read import grown_by, joined, named, read_dataset
@@ -523,8 +523,8 @@ def _need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
     name = _scorer_name(spec)
     if name in COMPARING and items and not any(item.answers for item in first_of(items)):
         raise BadFile(
-            f"{source} has no field that looks like the right answer, which the scorer `{name}` needs; "
-            "name it with --answer"
+            f"{source} has no field that looks like the right answer, which the scorer `{name}` needs; name it with "
+            f"--answer (it has {list_names(dict.fromkeys(key for item in first_of(items) for key in item.metadata))})"
         )
 
 
@@ -584,7 +584,7 @@ def _samples(request: Request) -> Samples:
     """Return how often every question is asked; more than once only where answers differ."""
     samples = Samples.wanted(request.samples, request.pass_at)
     flag = "--pass-at" if request.samples is None else "--samples"
-    if samples.count > 1 and request.temperature == 0:
+    if samples.count > 1 and request.temperature == 0 and not str(request.model).startswith("python:"):
         wanted = "given with a --temperature above 0: at 0 all answers are alike"
         raise InvalidInput(flag, wanted, samples.count)
     if samples.count > 1 and str(request.model).startswith(OUTSIDE):
