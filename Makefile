@@ -44,7 +44,7 @@ test: check
 # What needs no process, server, browser or long simulation of its own: under a minute on two cores.
 QUICK := certificate datasets forecasts methods models questions scorers stats
 quick: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(QUICK:%=tests/%) src
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(QUICK:%=tests/%) $(QUICK:%=src/cereval/%)
 
 check: $(READY)
 	$(BIN)/ruff check .

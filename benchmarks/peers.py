@@ -4,8 +4,8 @@
 python -m benchmarks.peers --runs 20 --only zeroeval_math_l5
 python -m benchmarks.peers --runs 200 --out benchmarks/results/peers-YYYY-MM-DD.md
 
-Each of five models of a data set in turn is the one to evaluate; the others are its past. A method of fixed size is told
-the size at which its interval is narrow enough on average, which nobody knows beforehand: other seeds find it.
+Each of five models of a data set in turn is the one to evaluate; the others are its past. A method of fixed size is
+told the size at which its interval is narrow enough on average, which nobody knows beforehand: other seeds find it.
 A run misses when its last interval does not hold the mean of all scores; `bound` is the largest number of misses that a
 miss rate of 5% makes with probability 99%. Packages that are not installed are left out, and named.
 """
