@@ -174,10 +174,14 @@ def _json_rows(path: Path) -> Iterator[Row]:
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
     with open_regular(path) as file:
-        lines = iter(lambda: file.readline(LINE_LIMIT + 1), b"")
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines_of(file), start=1):
             if line.strip():
                 yield Row(f"line {number}", json_object(path, number, line))
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; of one that is too long no more than shows it."""
+    return iter(lambda: file.readline(LINE_LIMIT + 1), b"")
 
 
 def json_object(path: Path, number: int, line: bytes) -> Mapping[str, Any]:

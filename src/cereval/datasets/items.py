@@ -30,10 +30,7 @@ def items_from(
     answers = [row.values.get(parts.answer or "", "") for row in rows]
     counts = [len(options.texts) for options in choices]
     if combined and not says_where_it_counts_from(answers, counts):
-        raise BadFile(
-            f"{source}: its numbers may count the choices from 0 or from 1, and neither the first nor the last is "
-            "among the answers; where files are combined, write letters or the choices' texts"
-        )
+        raise BadFile(f"{source}: {COUNTS_FROM_WHERE}")
     first = first_number(answers, counts)
     used = parts.used()
     items = [
@@ -145,6 +142,10 @@ def _plain(value: Any) -> Any:
 
 
 MOST = len(ascii_uppercase)
+COUNTS_FROM_WHERE = (
+    "its numbers may count the choices from 0 or from 1, and neither the first nor the last is among the answers; "
+    "where files are combined, write letters or the choices' texts"
+)
 
 LONGEST_NUMBER = 9
 """Digits of a number that names a choice: what is longer names none, and Python refuses 5,000 digits."""
