@@ -92,10 +92,11 @@ def _parsed(text: str) -> dict[str, Any]:
     name, colon, argument = text.partition(":")
     if not colon or name not in SCORERS:
         return {"name": name}
-    settings = [field for field in fields(SCORERS[name]) if field.name not in ("judge", "members", "schema")]
-    if not settings:
+    known = {field.name: field.type for field in fields(SCORERS[name]) if field.name != "judge"}
+    setting = getattr(SCORERS[name], "argument", next(iter(known), ""))
+    if not setting:
         raise InvalidInput("scorer", f"`{name}` without an argument", text)
-    return {"name": name, settings[0].name: _value(settings[0].type, argument)}
+    return {"name": name, setting: _value(known[setting], argument)}
 
 
 def _value(kind: Any, text: str) -> Any:
