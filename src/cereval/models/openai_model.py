@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from cereval.errors import InvalidInput, shown
 from cereval.models.base import Messages, Reply, Settings, clean_text, counted
-from cereval.models.gate import passing
+from cereval.models.gate import Passing
 from cereval.models.prices import FREE, Price, list_price, own_price
 from cereval.models.retries import (
     HIDDEN,
@@ -130,8 +130,8 @@ class OpenAIModel:
         sent = self.contact.adapt(request)
         try:
             # The client's own timeout restarts with every byte received; a trickling server needs this one.
-            async with passing(self.endpoint, sent, self.timeout_s) as call:
-                body = await self.client.post("/chat/completions", sent)
+            async with Passing(self.endpoint, sent, self.timeout_s) as call:
+                body = await self.client.post("/chat/completions", sent, call)
                 reply = reply_from(body, self.price)
                 call.tokens = reply.input_tokens + reply.output_tokens
         except BadStatus as error:
