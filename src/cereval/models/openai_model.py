@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cereval.errors import InvalidInput, shown
-from cereval.models.base import Messages, Reply, Settings, clean_text, counted
+from cereval.models.base import Messages, Reply, Settings, clean_text, parse_count
 from cereval.models.gate import Passing
 from cereval.models.prices import FREE, Price, list_price, own_price
 from cereval.models.retries import (
@@ -23,7 +23,7 @@ from cereval.models.retries import (
     FaultError,
     Pace,
     Retries,
-    answered,
+    ask_with_retries,
     fault_of,
 )
 
@@ -117,7 +117,9 @@ class OpenAIModel:
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
         request = chat_request(messages, top_logprobs, model=self.name) | self.settings.request()
-        return await answered(lambda: self._attempt(request), self._fault, self.retries, self.contact.pace)
+        return await ask_with_retries(
+            lambda: self._attempt(request), self._fault, self.retries, self.contact.pace
+        )
 
     def answered_before(self) -> None:
         """Note that an earlier run has answers of this model, so that one refused question does not stop this one."""
@@ -273,7 +275,7 @@ def _why(message: Any, reason: str) -> str:
 
 
 def _count(usage: Any, name: str) -> int | None:
-    return counted(usage.get(name)) if isinstance(usage, dict) else None
+    return parse_count(usage.get(name)) if isinstance(usage, dict) else None
 
 
 def _cost(price: Price | None, tokens_in: int | None, tokens_out: int | None) -> float | None:

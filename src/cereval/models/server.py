@@ -149,7 +149,7 @@ class Handler:
 
 
 @asynccontextmanager
-async def serving(handler: Handler, port: int = 0) -> AsyncIterator[str]:
+async def serve_locally(handler: Handler, port: int = 0) -> AsyncIterator[str]:
     """Serve on loopback while the context is open; yield the base URL."""
     connections = Connections(handler.connection)
     port = await connections.listen("127.0.0.1", port, limit=2**20)
@@ -213,7 +213,7 @@ def _model(options: argparse.Namespace) -> Model:
 
 
 async def _serve(handler: Handler, port: int) -> None:
-    async with serving(handler, port) as url:
+    async with serve_locally(handler, port) as url:
         print(url, flush=True)
         await asyncio.Event().wait()
 

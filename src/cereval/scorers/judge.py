@@ -16,7 +16,7 @@ from math import exp
 from typing import Any, ClassVar, Protocol
 
 from cereval.errors import CallError, InvalidInput, shown
-from cereval.scorers.base import NOT_IN_SPEC, Question, Score, expected, spec_of
+from cereval.scorers.base import NOT_IN_SPEC, Question, Score, need_answers, spec_of
 
 LONGEST = 50_000
 """Characters of an answer shown to the judge: a runaway answer must not cost a fortune."""
@@ -160,7 +160,7 @@ class Prefer(_Judged):
         return Score(value, f"p = {value:.4f}", _total(scores))
 
     async def _one(self, question: Question, answer: str, second: bool) -> Score:
-        pair = (answer[:LONGEST], expected(question)[0][:LONGEST])
+        pair = (answer[:LONGEST], need_answers(question)[0][:LONGEST])
         first, last = reversed(pair) if second else pair
         verdict = await self._ask(question, top_logprobs=5, first=first, second=last)
         return Score(preference(verdict.first_token, "M" if second else "m"), cost_usd=verdict.cost_usd)
