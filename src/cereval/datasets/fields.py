@@ -97,13 +97,11 @@ class Fields:
         return {name: part for name, part in named.items() if name and name not in ("input", part)}
 
     def used(self) -> frozenset[str]:
-        """Return the names of the data's fields that have a part."""
         single = {self.input, self.answer, self.category, self.id, self.choices}
         return frozenset(name for name in single | set((self.choices or "").split(",")) if name)
 
 
 def question_of(row: Row, name: str, source: str) -> str | tuple[Mapping[str, str], ...]:
-    """Return the text or chat in a field."""
     value, place = row.values.get(name), f"{source}, {row.place}: the field {name!r}"
     if isinstance(value, str) and value.strip():
         return value
@@ -119,7 +117,7 @@ def choices_of(row: Row, name: str, source: str) -> tuple[tuple[str, ...], tuple
     if name not in row.values and "," in name:
         parts = name.split(",")
         return tuple(parts), tuple(as_text(row.values.get(part, "")) for part in parts)
-    value, place = _unpacked(row.values.get(name)), f"{source}, {row.place}: the field {name!r}"
+    value, place = _parse_cell(row.values.get(name)), f"{source}, {row.place}: the field {name!r}"
     if isinstance(value, dict) and isinstance(value.get("text"), list):
         labels, texts = value.get("label") or [], value["text"]
         if not isinstance(labels, list) or len(labels) not in (0, len(texts)):
@@ -191,7 +189,7 @@ def _wrong_turn(turn: Any, number: int, count: int) -> str | None:
     return None
 
 
-def _unpacked(value: Any) -> Any:
+def _parse_cell(value: Any) -> Any:
     """Read a cell that holds JSON as such: CSV has no lists."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:

@@ -42,7 +42,7 @@ def items_from(
     first = first_number(answers, counts)
     items = [_item(row, found, parts, first, source) for row, found in zip(rows, choices, strict=True)]
     if parts.id is None:
-        return tuple(_named_by_content(items))
+        return tuple(_name_by_content(items))
     places: dict[str, str] = {}
     for item, row in zip(items, rows, strict=True):
         if item.id in places:
@@ -114,7 +114,7 @@ def _answers(row: Row, choices: Choices, name: str, first: int, source: str) -> 
     return tuple(letter for letter in letters if letter)
 
 
-def _named_by_content(items: list[Item]) -> list[Item]:
+def _name_by_content(items: list[Item]) -> list[Item]:
     """Give ids from the content alone, which survive reordering; the n-th copy of an item is numbered."""
     seen: Counter[str] = Counter()
     named = []

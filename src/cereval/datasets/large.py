@@ -69,8 +69,7 @@ class RowReader(Protocol):
     def scan(self, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Go through the file, and yield the values of each row under some names."""
 
-    def column(self, name: str) -> Iterator[Any]:
-        """Yield the values of one column."""
+    def column(self, name: str) -> Iterator[Any]: ...
 
     def row(self, number: int) -> Row: ...
 
@@ -79,8 +78,6 @@ class RowReader(Protocol):
 
 
 class _LazyItems(Sequence[Item]):
-    """Read items when they are looked at."""
-
     content_hash: str
     answer_key: MutableMapping[str, str]
     """The answers of the items that were looked at, by their texts: for models that play a part."""
@@ -136,7 +133,6 @@ class FileItems(_LazyItems):
         return (value for row, value in enumerate(self._rows.column(name)) if row not in left_out)
 
     def without(self, items: Sequence[int] | Integers) -> FileItems:
-        """Return the others."""
         left_out = np.union1d(self.left_out, self._rows_of(np.asarray(items, dtype=np.int64)))
         return FileItems(self.source, self._rows, self._scan, self._file_hash, left_out)
 

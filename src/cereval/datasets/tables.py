@@ -46,7 +46,6 @@ class ScoresTable:
         return tuple(other for other in self.models if other != name)
 
     def history(self, names: Sequence[str]) -> Floats:
-        """Return items x the named models."""
         return (
             np.column_stack([self.model(name) for name in names]) if names else np.empty((len(self.items), 0))
         )

@@ -109,7 +109,6 @@ class Settings:
         return cls(**own, extra={name: value for name, value in fields.items() if name not in own})
 
     def request(self) -> dict[str, Any]:
-        """Write the settings as fields of a chat completion request."""
         named = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         return {name: value for name, value in named.items() if value is not None} | dict(self.extra)
 

@@ -106,7 +106,7 @@ class Client:
             try:
                 if response.next_request is None:
                     return response, await self._content(response, call)
-                request = _stays(request, response.next_request)
+                request = _check_redirect(request, response.next_request)
             finally:
                 await response.aclose()
         raise FaultError(
@@ -154,7 +154,7 @@ def _read_as_json(content: bytes) -> Any:
     return said.get("error", said) if isinstance(said, dict) else said
 
 
-def _stays(request: httpx2.Request, following: httpx2.Request) -> httpx2.Request:
+def _check_redirect(request: httpx2.Request, following: httpx2.Request) -> httpx2.Request:
     """Check that a redirect leads to the same host, and not from https to http: the prompts go along."""
     here, there = request.url, following.url
     if there.host != here.host or (here.scheme == "https" and there.scheme != "https"):

@@ -199,7 +199,6 @@ def checked_url(url: str) -> str:
 
 
 def chat_request(messages: Messages, top_logprobs: int, **fields: Any) -> dict[str, Any]:
-    """Make the body of a chat completion request, without the settings."""
     request = fields | {"messages": [dict(message) for message in messages]}
     return request | ({"logprobs": True, "top_logprobs": top_logprobs} if top_logprobs else {})
 
@@ -216,7 +215,7 @@ def reply_from(body: Any, price: Price | None) -> Reply:
     cost, reason = _cost(price, tokens_in, tokens_out), _name(choice.get("finish_reason")) or "unknown"
     message = choice.get("message")
     text = _text(message)
-    if text is None or reason == "content_filter" or (not text and _refused(message)):
+    if text is None or reason == "content_filter" or (not text and _is_refusal(message)):
         why = f"the model gave no text: {_why(message, reason)}"
         raise FaultError(Fault(why, finish_reason=reason, cost_usd=cost))
     return Reply(
@@ -253,7 +252,7 @@ def _text(message: Any) -> str | None:
     return "".join(texts) if texts else None
 
 
-def _refused(message: Any) -> bool:
+def _is_refusal(message: Any) -> bool:
     return bool(message.get("refusal") or message.get("tool_calls") or message.get("function_call"))
 
 

@@ -55,7 +55,6 @@ class Fault:
     cost_usd: float | None = 0.0
 
     def error(self, attempts: int = 1) -> CallError:
-        """Make the exception that callers of a model see."""
         tries = f" (after {attempts} attempts)" if attempts > 1 else ""
         error = (EndpointError if self.everywhere else CallError)(self.message + tries)
         error.finish_reason, error.cost_usd = self.finish_reason, self.cost_usd

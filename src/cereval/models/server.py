@@ -46,7 +46,6 @@ class Connections:
         return chosen
 
     async def close(self) -> None:
-        """Hang up on everybody, and wait until it is done."""
         if self._server is not None:
             self._server.close()
         while self._open:

@@ -52,7 +52,7 @@ def pick_letter(answer: str, choices: tuple[str, ...]) -> str:
     stated = [next(filter(None, match.groups())).upper() for match in _STATED.finditer(text)]
     leading = [match[1].upper() for match in [_LEADING.match(answer[:200])] if match]
     bracketed = _BRACKETED.findall(text)
-    for letters in (stated[::-1], leading, _named(text, choices), bracketed[::-1]):
+    for letters in (stated[::-1], leading, _find_named(text, choices), bracketed[::-1]):
         for letter in letters:
             if letter in allowed:
                 return letter
@@ -79,7 +79,7 @@ def letter_chances(first_token: Mapping[str, float], count: int) -> dict[str, fl
     return {letter: weights[letter] / total for letter in likeliest} if total > 0 else {}
 
 
-def _named(text: str, choices: tuple[str, ...]) -> list[str]:
+def _find_named(text: str, choices: tuple[str, ...]) -> list[str]:
     said = fold(text)
     names = [fold(choice) for choice in choices]
     whole = [i for i, name in enumerate(names) if name == said]
