@@ -39,7 +39,7 @@ def view(store: str | None, host: str, port: int, no_browser: bool) -> int:
     from cereval.store.sql import SqlStore
     from cereval.view.app import serve
 
-    with opened_store(store) as opened:
+    with opened_store(store, patient=False) as opened:
         assert isinstance(opened, SqlStore)
         serve(opened, store or DEFAULT_URL, host, port, browser=not no_browser, say=click.echo)
     return 0
