@@ -96,7 +96,8 @@ from pathlib import Path
 turns = itertools.count(1)
 
 
-def answer(question):
+def answer(messages):
+    question = messages[-1]["content"]
     while next(turns) > 100 and not Path({stopped!r}).exists():
         time.sleep(0.01)
     number = int(question.split()[0])

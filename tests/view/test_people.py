@@ -205,7 +205,8 @@ def test_two_labels_each_and_their_agreement(store: SqlStore, url: str) -> None:
 def test_a_judge_grades_all_and_people_few(store: SqlStore, url: str, tmp_path: Path) -> None:
     judge = tmp_path / "judge.py"
     judge.write_text(
-        "def grade(text):\n    return '[[10]]' if int(text.split('answer ')[-1].split()[0]) % 4 else '[[1]]'\n"
+        "def grade(messages):\n    number = int(messages[-1]['content'].split('answer ')[-1].split()[0])\n"
+        "    return '[[10]]' if number % 4 else '[[1]]'\n"
     )
     work, found = begun(url, judge=f"python:{judge}:grade", eps=0.2)
     run = str(

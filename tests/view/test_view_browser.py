@@ -107,7 +107,8 @@ from pathlib import Path
 
 number = itertools.count()
 
-def model(text):
+def model(messages):
+    text = messages[-1]["content"]
     while next(number) > 24 and not Path({go!r}).exists():
         time.sleep(0.05)
     time.sleep(0.02)
