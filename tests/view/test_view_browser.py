@@ -240,6 +240,7 @@ def test_labels_count_in_a_browser_that_runs_no_script(served: Served, browser: 
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{served.address}/label/{run}?rater=Ann&token={served.keys.token}")
+    page.wait_for_url(lambda address: "token=" not in address)
     end = time.monotonic() + 300
     while not page.locator("button[data-key='1']").count() and time.monotonic() < end:
         page.reload()
