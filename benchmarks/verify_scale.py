@@ -25,7 +25,7 @@ import numpy as np
 from sqlalchemy import insert
 
 from benchmarks.tables import markdown, publish
-from cereval.certificate.base import issue
+from cereval.certificate.format import issue
 from cereval.certificate.verify import verify
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Known, Plan
@@ -33,10 +33,10 @@ from cereval.questions import kind_of
 from cereval.questions.log import Log, replayed
 from cereval.questions.session import AskTell, tell
 from cereval.records import Draw
-from cereval.report.page import page_of
+from cereval.report import page_of
 from cereval.runner.finding import planned
 from cereval.runner.start import Start, reader, start
-from cereval.store import schema
+from cereval.store import tables
 from cereval.store.base import Answer, Store, open_store
 from cereval.store.sql import SqlStore, answer_row
 
@@ -168,7 +168,7 @@ def add_runs(store: Store, data: DataSet, runs: int, answers: int) -> None:
             rows["answers"].append(answer_row(plan.run_id, Answer(place, text="42", score=score), 0.0))
     with store.engine.begin() as connection:
         for name, found in rows.items():
-            connection.execute(insert(getattr(schema, name)), found)
+            connection.execute(insert(getattr(tables, name)), found)
 
 
 def _json(plan: Plan) -> str:

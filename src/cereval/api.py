@@ -17,21 +17,17 @@ from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, Misuse
 from cereval.plan import Plan
 from cereval.questions import kind_of
-from cereval.questions.goals import (
-    COMPARE,
-    MEAN,
-    RANK,
-    TASKS,
-    AllAtLeast,
-    Estimate,
-    Macro,
-    Order,
-    Sign,
-    goal_from_spec,
-    in_words,
-)
+from cereval.questions.compare import Compare
+from cereval.questions.compare.goal import Sign
+from cereval.questions.goals import goal_from_spec, in_words
 from cereval.questions.log import Change
+from cereval.questions.mean import EstimateMean
+from cereval.questions.mean.goal import Estimate
+from cereval.questions.rank import Rank
+from cereval.questions.rank.goal import Order
 from cereval.questions.session import AskTell
+from cereval.questions.tasks import Tasks
+from cereval.questions.tasks.goal import AllAtLeast, Macro
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
@@ -117,7 +113,7 @@ class RunResult:
 
     def report(self, path: str | Path) -> Path:
         """Write a page about the run."""
-        from cereval.report.page import page_of, write_page
+        from cereval.report import page_of, write_page
 
         if self.rows is not None:
             raise Misuse(
@@ -255,10 +251,10 @@ def _asked_for(
     for name in ("eps", "at_least"):
         if goal is not None and settings.get(name) is not None:
             raise InvalidInput(name, "left out where `goal` is given", settings[name])
-    if isinstance(goal, RANK):
+    if isinstance(goal, Rank.goals):
         # Only where it is asked for: another past is another order of the items, and fewer answers would be shared.
         settings = {"history": False} | settings
-    if isinstance(goal, MEAN):
+    if isinstance(goal, EstimateMean.goals):
         settings |= {"eps": goal.eps} if isinstance(goal, Estimate) else {"at_least": goal.value}
     with _on_disk(data) as path:
         request = request_from(path, None, {**settings, "model": asked[0], "store": store})
@@ -302,17 +298,17 @@ def run_growing(
 
 
 def _work(request: Request, asked: Sequence[str], goal: Any, *, on_disk: bool) -> Prepared:
-    if goal is None or isinstance(goal, MEAN):
+    if goal is None or isinstance(goal, EstimateMean.goals):
         if len(asked) > 1:
             raise InvalidInput("goal", "a comparison's or a ranking's where several models are asked", goal)
         return prepared(request, on_disk=on_disk)
-    if isinstance(goal, TASKS):
+    if isinstance(goal, Tasks.goals):
         return divided(request, [str(request.data)], goal, on_disk=on_disk)
-    if isinstance(goal, COMPARE):
+    if isinstance(goal, Compare.goals):
         if len(asked) != 2:
             raise InvalidInput("models", "two different models for a comparison", asked)
         return against(request, asked, goal, on_disk=on_disk)
-    if isinstance(goal, RANK):
+    if isinstance(goal, Rank.goals):
         return ranked(request, asked, goal, on_disk=on_disk)
     raise InvalidInput("goal", "a goal of cereval", goal)
 

@@ -12,7 +12,7 @@ from tests.golden.golden_cases import CASES
 from tests.golden.lines import certificate_of
 
 from cereval import ENGINE
-from cereval.certificate.base import chained, digest, schema
+from cereval.certificate.format import chained, digest, schema
 from cereval.certificate.verify import OPTIONAL, verify
 from cereval.plan import Plan, digest_of
 from cereval.questions import formats, kinds
@@ -26,6 +26,7 @@ def test_certificates_follow_the_schema(scenario: Scenario) -> None:
     jsonschema.validate(certificate(scenario), schema())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ISSUED)
 def test_certificates_of_every_kind_follow_the_schema(name: str, tmp_path: Path) -> None:
     content = certificate_of(name, CASES[name], tmp_path)

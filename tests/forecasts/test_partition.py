@@ -20,7 +20,7 @@ from cereval.forecasts.partition import (
 )
 from cereval.forecasts.pool import Pool
 from cereval.paper.populations import clusters, hubness
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay
 from cereval.stats.paper_bounds import group_radius
 
@@ -73,6 +73,7 @@ points = st.integers(1, 12).flatmap(
 losses = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 1 - 0.9]), st.floats(0, 1))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     points=points, fraction=st.floats(0.2, 1), seed=st.integers(0, 99), clamp=st.booleans(), data=st.data()

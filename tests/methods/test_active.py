@@ -14,7 +14,7 @@ from cereval.forecasts.predictors import Forecast, build_predictor
 from cereval.methods.active import PLAIN, Active, savings_note, uniform_calls
 from cereval.methods.base import Aim, Setting, Target
 from cereval.paper.populations import bernoulli, clusters
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive, replay
 from cereval.records import Draw
@@ -112,6 +112,7 @@ def test_the_stated_chances_are_those_of_the_weights() -> None:
     assert len(set(chances.values())) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "side",
     [
@@ -134,6 +135,7 @@ def test_a_full_pass_is_exact_and_nested(side: dict[str, Any]) -> None:
     assert method.interval.lower == method.interval.upper == pytest.approx(exact, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_useful_features_save_calls_and_noise_costs_few() -> None:
     def calls(population: Any, **side: Any) -> int:
         pool = Pool.build(population.size, **side)
@@ -150,6 +152,7 @@ def test_useful_features_save_calls_and_noise_costs_few() -> None:
     assert calls(noise, embeddings=noise.embeddings) < 1.25 * blind
 
 
+@pytest.mark.slow
 def test_copies_of_one_past_model_make_forecasts_that_are_too_sure_and_cost_no_calls() -> None:
     """Without a look at the increments' own variance, 1.06 x the calls of uniform draws and some runs lost."""
 
@@ -183,6 +186,7 @@ def test_history_of_a_run_with_the_same_seed_does_not_tell_what_comes_next() -> 
     assert len(set(earlier) & set(later)) <= 25
 
 
+@pytest.mark.slow
 def test_runs_with_one_seed_that_build_on_each_other_cover() -> None:
     """70 runs at delta = .2, each with the answers of one of the same seed as history.
 
@@ -217,6 +221,7 @@ def setting_of(size: int) -> Setting:
     return Setting(Pool(size), "benchmark", 0.05, seed=0, aim=Aim(eps=0.04))
 
 
+@pytest.mark.slow
 def test_the_estimate_of_uniform_calls_is_near_what_uniform_takes() -> None:
     for mean in (0.5, 0.9):
         scores = (np.random.default_rng(3).uniform(size=3000) < mean).astype(float)

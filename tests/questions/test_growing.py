@@ -13,8 +13,8 @@ from benchmarks.growing_scenes import ENEMIES, bernoulli, run_grown
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
-from cereval.questions.goals import Estimate, Threshold
 from cereval.questions.growing.session import Growing, checked_sizes, growing
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.replay import drive
 
 RUNS = 12
@@ -25,6 +25,7 @@ SCORES = (np.random.default_rng(3).uniform(size=500) < 0.7).astype(float)
 SIZES = [300, 380, 500]
 
 
+@pytest.mark.slow
 def test_all_versions_hold_at_once_whatever_the_new_items_are() -> None:
     """Friends and enemies, watched at every step; a true miss rate of .2 exceeds the bound with chance 1%."""
     outcomes = [

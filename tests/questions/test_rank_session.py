@@ -17,8 +17,8 @@ import cereval
 from cereval.errors import InvalidInput, Misuse
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.rank.audit import SlowGame
-from cereval.questions.rank.claims import closed, covers
 from cereval.questions.rank.goal import Beats, Order, RankGoal, Top
+from cereval.questions.rank.order import closed, covers
 from cereval.questions.rank.session import RankSession, checkpoints
 from cereval.stats.pairs import PairGames, PairTuning
 
@@ -149,6 +149,7 @@ def test_models_that_copy_each_other_are_never_ordered() -> None:
     assert len(ranking.ties) == 6
 
 
+@pytest.mark.slow
 def test_wrong_claims_stay_below_delta() -> None:
     """48 runs at delta = .2, over all families, seeds of their own.
 

@@ -10,7 +10,7 @@ import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
 from cereval.cli.running import kept_line, run_rows, suggest_resuming
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.runner import loop
 from cereval.runner.progress import calls_afresh, calls_to_goal, cheaper_afresh

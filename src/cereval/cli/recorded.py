@@ -23,7 +23,7 @@ from cereval.files import read_json, write_whole
 from cereval.integrations.logs.table import is_log, scores_of
 from cereval.questions.growing.session import Growing, GrowingResult, checked_sizes
 from cereval.questions.rank.session import Ranking
-from cereval.questions.tasks.kind import UNNAMED
+from cereval.questions.tasks import UNNAMED
 from cereval.questions.tasks.session import TasksResult
 from cereval.runner.items import items_of
 from cereval.runner.past import teachers

@@ -28,7 +28,7 @@ def resume(run_id: str, store: str | None, eps: float | None, max_calls: int | N
     """
     from cereval.api import resumed, reuse_in
     from cereval.cli.running import finish
-    from cereval.questions.goals import Estimate
+    from cereval.questions.mean.goal import Estimate
     from cereval.questions.session import whole
     from cereval.store.base import opened_store
 

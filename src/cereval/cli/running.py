@@ -25,8 +25,7 @@ from cereval.runner.people import judged
 from cereval.runner.run import Outcome
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
-from cereval.store.base import Store, opened_store, sqlite_file, store_flag
-from cereval.store.status import ENDED
+from cereval.store.base import ENDED, Store, opened_store, sqlite_file, store_flag
 from cereval.text import money, rounded
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def finish(
     write_certificate(path, outcome.certificate, store_flag(store))
     store.label(plan.run_id, labels)
     if flags.get("report") is not None:
-        from cereval.report.page import page_of, write_page
+        from cereval.report import page_of, write_page
 
         write_page(Path(flags["report"]), page_of(store, outcome.run_id).html)
     if outcome.kept and not flags["as_json"] and not is_asked_outside(plan):
@@ -304,14 +303,14 @@ def _write(
     steps: list[Step],
     plan: Plan | None,
 ) -> None:
-    from cereval.certificate.base import issue
+    from cereval.certificate.format import issue
     from cereval.questions import kind_named
 
     certificate = issue(kind_named(kind), session, result, known, about=about, plan=plan)
     if flags["certificate"]:
         write_certificate(Path(flags["certificate"]), certificate)
     if flags["report"]:
-        from cereval.report.page import recorded_page, write_page
+        from cereval.report import recorded_page, write_page
 
         page = recorded_page(kind_named(kind), result, certificate, steps, about)
         write_page(Path(flags["report"]), page)

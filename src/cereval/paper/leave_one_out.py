@@ -21,7 +21,7 @@ from cereval.errors import BadFile
 from cereval.paper.figures import Rows, Task, grouped, run_tasks
 from cereval.paper.recorded import fingerprint
 from cereval.paper.replays import misses
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay
 
 

@@ -117,7 +117,7 @@ def certified_reaches(
     **side: Any,
 ) -> list[Reached]:
     """Run `cereval.replay` once for each eps: certified methods bet towards their eps."""
-    from cereval.questions.goals import Estimate
+    from cereval.questions.mean.goal import Estimate
     from cereval.questions.replay import replay
 
     options = {} if training_fraction is None else {"training_fraction": training_fraction}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cereval.paper.figures import Rows, Task, grouped, markdown, panels, where, write_note
 from cereval.paper.recorded import Benchmark, folders, identity, load
 from cereval.paper.replays import misses
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 
 Floats = NDArray[np.float64]

@@ -79,7 +79,6 @@ class Part(Kind):
 
     name: ClassVar[str] = "part"
     format: ClassVar[str] = ""
-    page: ClassVar[str] = "cereval.questions.parts_page:part_page"
     learns: ClassVar[bool] = False
 
     def claims(self, plan: Mapping[str, Any]) -> bool:

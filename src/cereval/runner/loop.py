@@ -22,8 +22,8 @@ from math import sqrt
 from typing import Literal, NamedTuple
 
 from cereval.errors import CallError, Misuse
-from cereval.questions.goals import Estimate
 from cereval.questions.log import Change
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import AskTell, tell
 from cereval.records import Draw
 from cereval.runner.executor import EndOfAnswers, Executor
@@ -31,8 +31,7 @@ from cereval.runner.horizon import Pace, foreseen
 from cereval.runner.limits import Limits
 from cereval.runner.progress import Observer, Progress, calls_afresh, expected_calls
 from cereval.runner.start import Start, Voice, check_stored, scores_of
-from cereval.store.base import Answer
-from cereval.store.status import CHANGED
+from cereval.store.base import CHANGED, Answer
 from cereval.store.writer import AnswerWriter
 
 HOPELESS = 8

@@ -11,8 +11,8 @@ from typing import Any, get_type_hints
 from cereval.errors import BadFile, InvalidInput
 from cereval.files import is_file, read_yaml
 from cereval.methods.registry import known_method
-from cereval.questions.goals import Estimate, Threshold
-from cereval.questions.mean.goal import checked_confidence
+from cereval.questions.goals import checked_confidence
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import known_target
 from cereval.questions.session import whole
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
