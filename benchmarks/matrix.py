@@ -36,6 +36,7 @@ QUICK_FOLDERS = re.search(
     r"^QUICK := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
 )
 LONGEST_REASON = 160
+UV = (sys.executable, "-m", "uv", "pip")
 Command = list[str]
 
 
@@ -142,12 +143,12 @@ def fetch_packages(cell: Cell, folder: Path) -> Path:
     shutil.rmtree(site, ignore_errors=True)
     platform = "aarch64" if cell.arch == "aarch64" else "x86_64"
     lowest = ["--resolution", "lowest-direct"] if cell.resolution == "lowest" else []
-    command = ["uv", "pip", "install", "--quiet", "--target", str(site), "--only-binary", ":all:", *lowest]
+    command = [*UV, "install", "--quiet", "--target", str(site), "--only-binary", ":all:", *lowest]
     command += ["--python-version", cell.version, "--python-platform", f"{platform}-manylinux_2_28"]
     with tempfile.TemporaryDirectory() as place:
         # Of our own package only what it asks for: its code is run from where it lies.
         wanted = Path(place) / "wanted.txt"
-        compiled = ["uv", "pip", "compile", "--quiet", *lowest, *command[-4:], "--only-binary", ":all:"]
+        compiled = [*UV, "compile", "--quiet", *lowest, *command[-4:], "--only-binary", ":all:"]
         needs = Path(place) / "needs.in"
         needs.write_text("\n".join([*declared(), *TESTS_NEED]), encoding="utf-8")
         done = subprocess.run([*compiled, needs, "-o", wanted], capture_output=True, text=True, check=False)
