@@ -69,7 +69,7 @@ matrix: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --group docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/zensical build --strict --clean
 	@echo "the site is in site/index.html"
 
 bench: $(READY)

@@ -290,14 +290,15 @@ def fit_factors(history: Floats, rank: int, known: NDArray[np.bool_], steps: int
     """Fit scores = sigmoid(items' factors . models' factors) by Adam, with some shrinkage."""
     rng = np.random.default_rng(858)
     items, models = rng.normal(size=(history.shape[0], rank)), rng.normal(size=(history.shape[1], rank))
-    target, moments = np.where(known, history, 0.0), [[0.0, 0.0], [0.0, 0.0]]
+    target = np.where(known, history, 0.0)
+    moments = [(np.zeros_like(items), np.zeros_like(items)), (np.zeros_like(models), np.zeros_like(models))]
     for step in range(1, steps + 1):
         gap = np.where(known, sigmoid(items @ models.T) - target, 0.0)
         slopes = (gap @ models + 0.3 * items, gap.T @ items + 0.3 * models)
         for place, slope in enumerate(slopes):
             first, second = moments[place]
             first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
-            moments[place] = [first, second]
+            moments[place] = first, second
             move = 0.05 * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
             if place:
                 models = models - move
