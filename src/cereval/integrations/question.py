@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from cereval.certificate.base import issue
 from cereval.certificate.seal import provenance
 from cereval.errors import InvalidInput, Misuse
-from cereval.plan import DRAWN, Known, Plan, digest_of
+from cereval.plan import DRAWN, Known, Plan, candidate_spec, digest_of
 from cereval.questions import kind_of
 from cereval.questions.base import Kind
-from cereval.questions.goals import AllAtLeast, EachWithin, Estimate, Macro, Threshold, WhichFail
+from cereval.questions.goals import KINDS, AllAtLeast, EachWithin, Estimate, Macro, Threshold, WhichFail
 from cereval.questions.log import Log
 from cereval.questions.mean.goal import checked_confidence
 from cereval.questions.session import AskTell, fresh_seed, unit_score, whole
@@ -159,12 +159,14 @@ def question(wish: Wish, subject: Subject, seed: int | None = None) -> Question:
     names, codes = ((), None) if subject.labels is None else named_groups(list(subject.labels))
     known = Known(codes, subject.history)
     drawn = fresh_seed() if seed is None else seed
+    goal = wish.goal.spec()
     plan = Plan(
-        goal=wish.goal.spec(),
+        kind=KINDS[goal["goal"]],
+        goal=goal,
         data_hash=subject.data_hash,
         n_items=len(subject.contents),
-        model={"name": subject.model},
-        scorer=dict(subject.scorer),
+        candidates=(candidate_spec(subject.model),),
+        scorer={"spec": dict(subject.scorer)},
         data_name=subject.data,
         confidence=wish.confidence,
         seed=drawn if wish.seed is None else wish.seed,

@@ -60,10 +60,13 @@ class PythonModel:
         return self.function("\n\n".join(message["content"] for message in messages))
 
 
-def open_python(spec: str, *, timeout_s: float = 120.0, connections: int = 32) -> PythonModel:
-    """Load the model in `module:function` or `file.py:function`."""
+def open_python(
+    source: str | Callable[..., Any], *, timeout_s: float = 120.0, connections: int = 32, name: str = ""
+) -> PythonModel:
+    """Open a callable as a model: one that is given, or the one in `module:function` or `file.py:function`."""
     threads = ThreadPoolExecutor(connections, thread_name_prefix="cereval-model")
-    return PythonModel(f"python:{spec}", load_function("model", spec), timeout_s, threads)
+    function = load_function("model", source) if isinstance(source, str) else source
+    return PythonModel(name or f"python:{source}", function, timeout_s, threads)
 
 
 def _storable(reply: Reply) -> Reply:

@@ -23,8 +23,16 @@ RANK = (Order, Top, Beats)
 GOALS: Mapping[str, Any] = {goal.name: goal for goal in (*MEAN, *COMPARE, *TASKS, *RANK)}
 """Every goal by the name in its spec."""
 
+KINDS: Mapping[str, str] = {
+    goal.name: kind
+    for kind, goals in (("estimate", MEAN), ("compare", COMPARE), ("tasks", TASKS), ("rank", RANK))
+    for goal in goals
+}
+"""The kind of question that each goal asks, by the goal's name."""
+
 __all__ = [
     "GOALS",
+    "KINDS",
     "AllAtLeast",
     "Beats",
     "Difference",

@@ -25,10 +25,6 @@ class EstimateMean(Kind):
     page: ClassVar[str] = "cereval.questions.mean.page:mean_page"
     goal_may_change: ClassVar[bool] = True
 
-    def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """Return every plan that no other kind claims."""
-        return True
-
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> Session:  # noqa: ARG002
         session = Session(
             plan.n_items,
@@ -42,7 +38,7 @@ class EstimateMean(Kind):
             budget=plan.max_calls,
             seed=plan.seed,
         )
-        session.models = self.names(plan)
+        session.models = plan.names
         return session
 
     def reopened(self, certificate: Mapping[str, Any]) -> AskTell:
