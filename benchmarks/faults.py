@@ -17,8 +17,8 @@ from pathlib import Path
 
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.prompts import Prompt
+from cereval.models import ModelOptions, open_model
 from cereval.models.base import Messages, Model, Reply
-from cereval.models.build import ModelOptions, open_model
 from cereval.models.retries import Retries
 from cereval.models.scripted import Faults, ScriptedModel
 from cereval.models.server import Handler, serving
@@ -29,7 +29,7 @@ from cereval.runner.finding import planned
 from cereval.runner.limits import Limits
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import start
-from cereval.scorers.build import build_scorer
+from cereval.scorers import build_scorer
 from cereval.store.base import open_store
 
 CONNECTIONS = 16

@@ -189,7 +189,7 @@ def even_chance(chances: list[Chance], away: float, alpha: float) -> float:
 
 
 def limit(chances: list[Chance], eps: float, tilt: float) -> float:
-    """The limit for the best division of 2 eps; tilt: how delta is divided (`stats.betting`)."""
+    """The limit for the best division of 2 eps; tilt: how delta is divided (`stats.interval`)."""
     low, high, found = 0.8, 1.6, float("inf")
     for _ in range(HALVINGS):
         upper = (low + high) / 2

@@ -36,7 +36,7 @@ from benchmarks.machine_travel import (
     temporary_folder,
 )
 from benchmarks.serving import command
-from cereval.datasets.example import ABILITIES, example_questions, example_scores
+from cereval.datasets.bank import ABILITIES, example_questions, example_scores
 from cereval.questions.mean.session import Session
 
 TOLERANCE = 1e-6

@@ -11,7 +11,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import Progress
 
-from cereval.paper.base import ONE_THREAD
+from cereval.paper.figures import ONE_THREAD
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")

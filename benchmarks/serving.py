@@ -34,7 +34,15 @@ def questions(folder: Path, count: int = 1000, *, seed: int = 0, categories: boo
 @contextmanager
 def served(key: Path, *flags: str, accuracy: float = 0.7, seed: int = 0) -> Iterator[str]:
     """A scripted model in a process of its own; yields its URL."""
-    command = [sys.executable, "-m", "cereval.models", "--answers", str(key), "--accuracy", str(accuracy)]
+    command = [
+        sys.executable,
+        "-m",
+        "cereval.models.server",
+        "--answers",
+        str(key),
+        "--accuracy",
+        str(accuracy),
+    ]
     process = subprocess.Popen(
         [*command, "--seed", str(seed), *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )

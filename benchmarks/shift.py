@@ -22,7 +22,7 @@ from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.questions.goals import Estimate
 from cereval.questions.mean.session import Session
-from cereval.stats.shift import shift_of
+from cereval.stats.weights import shift_of
 
 Floats = NDArray[np.float64]
 SIZE = 1000
@@ -171,7 +171,7 @@ def main(full: bool, out: Path | None) -> None:
     jobs = [(name, seed) for name in CASES for seed in range(200 if full else 20)]
     body = table(dict(zip(jobs, run_all(play, jobs, "shift"), strict=True)))
     body += (
-        f"\n\n{SIZE:,} items, eps = .05. `forecast`: `uniform` with the variance known, from `stats.shift`; "
+        f"\n\n{SIZE:,} items, eps = .05. `forecast`: `uniform` with the variance known, from `stats.weights`; "
         "`adversarial` draws with a hostile history, which the forecast knows nothing of."
     )
     publish("Known weights as a target, delta = .05", "benchmarks.shift", body, out)

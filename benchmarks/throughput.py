@@ -27,8 +27,8 @@ from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
 from cereval.datasets.prompts import Prompt
 from cereval.datasets.read import read_dataset
+from cereval.models import ModelOptions, open_model
 from cereval.models.base import Messages, Model, Reply
-from cereval.models.build import ModelOptions, open_model
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan
 from cereval.questions.goals import Order
@@ -38,7 +38,7 @@ from cereval.runner.limits import Limits
 from cereval.runner.progress import Progress, Silent
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import start
-from cereval.scorers.build import build_scorer
+from cereval.scorers import build_scorer
 from cereval.store.base import open_store
 
 DELAY_S = 0.1

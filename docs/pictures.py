@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cereval.datasets.example import example_scores
+from cereval.datasets.bank import example_scores
 from cereval.questions.goals import Estimate
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive

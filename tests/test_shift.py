@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput
-from cereval.forecasts.mix import mix_weights, parsed_mix
+from cereval.forecasts.pool import mix_weights, parsed_mix
 from cereval.questions.goals import Estimate, Threshold
 from cereval.questions.mean.session import Session
-from cereval.stats.scenario import Scenario
-from cereval.stats.shift import effective_size, shift_of, weighted_calls
+from cereval.stats.planning import Scenario
+from cereval.stats.weights import effective_size, shift_of, weighted_calls
 
 RUNS = 6
 CONFIDENCE = 0.8
@@ -86,7 +86,7 @@ def test_forecast_calls_are_those_of_the_race() -> None:
 def test_many_different_weights_are_put_into_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = np.random.default_rng(0).lognormal(size=3000)
     classed = weighted_calls(weights, 1500.0)
-    monkeypatch.setattr("cereval.stats.shift.MOST_CLASSES", 10_000)
+    monkeypatch.setattr("cereval.stats.weights.MOST_CLASSES", 10_000)
     assert classed == pytest.approx(weighted_calls(weights, 1500.0), abs=1)
     assert effective_size(weights) == pytest.approx(weights.sum() ** 2 / (weights**2).sum())
 

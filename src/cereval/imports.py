@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from cereval.errors import InvalidInput, Misuse, shown
-from cereval.paths import is_file
+from cereval.files import is_file
 from cereval.text import did_you_mean
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.served import Server, served
 
 from cereval.cli.main import main
-from cereval.models import providers
+from cereval.models import openai_model
 
 Capture = pytest.CaptureFixture[str]
 LETTERS = "ABCD"
@@ -61,9 +61,12 @@ def right(model: str, text: str) -> dict[str, Any]:  # noqa: ARG001
 def anthropic(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A server in Anthropic's place."""
     with served(right) as server:
-        moved = {**providers.PROVIDERS, "anthropic": providers.Provider(server.url, "ANTHROPIC_API_KEY")}
-        for place in ("providers", "openai_model", "build"):
-            monkeypatch.setattr(f"cereval.models.{place}.PROVIDERS", moved)
+        moved = {
+            **openai_model.PROVIDERS,
+            "anthropic": openai_model.Provider(server.url, "ANTHROPIC_API_KEY"),
+        }
+        for place in ("models", "models.openai_model"):
+            monkeypatch.setattr(f"cereval.{place}.PROVIDERS", moved)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
         yield server
 

@@ -16,7 +16,7 @@ import pytest
 from cereval.datasets.bank import SCORER, as_jsonl
 from cereval.datasets.base import DataSet
 from cereval.datasets.read import read_dataset
-from cereval.scorers.build import build_scorer
+from cereval.scorers import build_scorer
 
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 ANSWER_IN_QUESTION = {"even or odd", "comparison", "copying a word", "kinds of things"}

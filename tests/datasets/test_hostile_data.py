@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from cereval.datasets import files
+from cereval.datasets import formats
 from cereval.datasets.fields import Fields
 from cereval.datasets.read import read_dataset
 from cereval.datasets.tables import read_column, read_ids, read_items, read_scores
@@ -143,12 +143,12 @@ def test_very_many_columns_are_refused_in_time(tmp_path: Path, read: Callable[[P
     assert "30,001 columns; at most 10,000" in said(lambda: read(csv))
     wide = stored(tmp_path / "s.parquet", item=["a"], **{name: [1.0] for name in names})
     assert "30,001 columns; at most 10,000" in said(lambda: read(wide))
-    endless = written(tmp_path / "t.csv", b"," * (files.HEADER_LIMIT + 5))
+    endless = written(tmp_path / "t.csv", b"," * (formats.HEADER_LIMIT + 5))
     assert "take more than" in said(lambda: read(endless))
 
 
 def test_as_many_columns_as_are_allowed_are_read_in_time(tmp_path: Path) -> None:
-    names = [f"c{number}" for number in range(files.MOST_COLUMNS - 1)]
+    names = [f"c{number}" for number in range(formats.MOST_COLUMNS - 1)]
     started = time.process_time()
     table = read_scores(stored(tmp_path / "s.parquet", item=["a"], **{name: [1.0] for name in names}))
     assert len(table.models) == len(names)
@@ -156,20 +156,20 @@ def test_as_many_columns_as_are_allowed_are_read_in_time(tmp_path: Path) -> None
 
 
 def test_a_key_for_every_row_is_no_table(tmp_path: Path) -> None:
-    rows = "\n".join(json.dumps({"item": n, f"k{n}": 1}) for n in range(files.MOST_COLUMNS + 5))
+    rows = "\n".join(json.dumps({"item": n, f"k{n}": 1}) for n in range(formats.MOST_COLUMNS + 5))
     path = written(tmp_path / "i.jsonl", rows)
     for read in (read_items, read_ids, read_dataset):
         assert "columns; at most" in said(lambda read=read: read(path))  # type: ignore[misc]
 
 
 def test_a_file_that_claims_a_trillion_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_CELLS", 1000)
+    monkeypatch.setattr(formats, "MOST_CELLS", 1000)
     path = stored(tmp_path / "s.parquet", item=list(range(501)), m=[1.0] * 501)
     assert "501 rows of 2 columns; at most 1,000 cells" in said(lambda: read_scores(path))
 
 
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LINE_LIMIT", 100)
+    monkeypatch.setattr(formats, "LINE_LIMIT", 100)
     path = written(tmp_path / "d.jsonl", '{"question": "q"}\n' + '{"question": "%s"}' % ("x" * 200))
     assert "line 2: longer than 100 bytes" in said(lambda: read_dataset(path))
 

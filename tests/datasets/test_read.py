@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from cereval.datasets.fields import Fields
-from cereval.datasets.hub import HubSource
+from cereval.datasets.formats import HubSource
 from cereval.datasets.read import read_dataset
 from cereval.errors import BadFile, CerevalError, InvalidInput, Misuse
 

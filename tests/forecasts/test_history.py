@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from cereval.forecasts.features import history_designs
-from cereval.forecasts.history import MAX_RANK, MAX_RELATIVES, summarise
+from cereval.forecasts.history import MAX_RANK, MAX_RELATIVES, history_designs, summarise
 from cereval.forecasts.predictors import LogisticRidge
 
 Floats = NDArray[np.float64]

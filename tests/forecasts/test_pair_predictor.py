@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cereval.forecasts.pair_predictor import PairPredictor
 from cereval.forecasts.pool import Pool
+from cereval.forecasts.predictors import PairPredictor
 
 SIZE = 400
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.forecasts.partition import NearestNeighbourPartition, groups_for, loss_labels
-from cereval.stats.concentration import group_radius
+from cereval.stats.paper_bounds import group_radius
 
 Arrivals = list[tuple[int, float | None]]
 

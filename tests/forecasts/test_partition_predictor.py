@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from cereval.errors import InvalidInput
-from cereval.forecasts.partition import NearestNeighbourPartition
-from cereval.forecasts.partition_predictor import PartitionPredictor, held_out_error
+from cereval.forecasts.partition import NearestNeighbourPartition, PartitionPredictor, held_out_error
 from cereval.forecasts.pool import Pool
 from cereval.paper.populations import clusters, hubness
 from cereval.questions.goals import Estimate

@@ -8,11 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cereval.forecasts.design import Design
-from cereval.forecasts.features import PRECEDENTS, designs, history_designs
-from cereval.forecasts.logistic import expit
+from cereval.forecasts.features import designs
+from cereval.forecasts.history import FEWEST, PRECEDENTS, history_designs, precedented
+from cereval.forecasts.logistic import Design, expit
 from cereval.forecasts.pool import Pool
-from cereval.forecasts.precedents import FEWEST, precedented
 from cereval.forecasts.predictors import LogisticRidge, build_predictor
 
 Floats = NDArray[np.float64]

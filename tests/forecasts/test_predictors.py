@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cereval.forecasts.design import Design
+from cereval.forecasts.draw_weights import draw_weights
 from cereval.forecasts.features import designs
-from cereval.forecasts.logistic import posterior_mode
+from cereval.forecasts.logistic import Design, posterior_mode
 from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import Forecast, LogisticRidge, build_predictor
-from cereval.forecasts.spread import draw_weights
 
 Floats = NDArray[np.float64]
 

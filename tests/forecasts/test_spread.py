@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cereval.forecasts.spread import (
+from cereval.forecasts.draw_weights import (
     MIN_REACH,
     PowerLaw,
     draw_weights,
+    expected_errors,
     expected_level,
-    expected_squares,
     fit_power_law,
     grading,
 )
@@ -103,7 +103,7 @@ def test_the_expected_level_is_the_variance_of_the_increments(spread: float) -> 
     mean = rng.beta(0.5, 0.5, size=size)
     shares, weights = np.full(size, 1 / size), 0.3 + rng.random(size)
     stated = np.full(size, 0.5) + spread * rng.random(size)
-    squares = expected_squares(mean, np.full(size, 0.4), 1.0)
+    squares = expected_errors(mean, np.full(size, 0.4), 1.0)
     chance = weights / weights.sum()
     drawn = rng.choice(size, size=200_000, p=chance)
     scores = rng.random(len(drawn)) < mean[drawn]

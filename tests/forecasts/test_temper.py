@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cereval.forecasts.temper import FREE_REACH, RANGE_COST, VARIANCE_COST, temper
+from cereval.forecasts.draw_weights import FREE_REACH, RANGE_COST, VARIANCE_COST, temper
 
 SHARES = np.full(50, 0.02)
 

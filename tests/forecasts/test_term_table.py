@@ -10,8 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cereval.forecasts.embeddings import text_features, words
-from cereval.forecasts.term_table import read_terms, term_table, with_pairs
+from cereval.forecasts.embeddings import read_terms, term_table, text_features, with_pairs, words
 
 
 def obvious(texts: list[list[str]], most: int) -> dict[tuple[int, str], float]:

@@ -7,8 +7,8 @@ import pytest
 from tests.paper.tables import alike
 
 from cereval.forecasts.pool import Pool
+from cereval.methods.active import effect_note, uniform_calls
 from cereval.methods.base import Aim, Setting
-from cereval.methods.effect import effect_note, uniform_calls
 from cereval.questions.goals import Estimate
 from cereval.questions.replay import replay
 

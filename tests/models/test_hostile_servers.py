@@ -25,7 +25,7 @@ from cereval.models.scripted import ScriptedModel
 from cereval.models.server import Handler, _response, serving
 from cereval.records import Draw
 from cereval.runner.executor import Callers
-from cereval.scorers.build import build_scorer
+from cereval.scorers import build_scorer
 
 QUICK = Retries(attempts=3, first_s=0.001, longest_s=0.01)
 MIB = 2**20
@@ -316,9 +316,9 @@ def test_models_that_are_not_as_asked_are_named_once() -> None:
 
 
 def test_embeddings_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cereval.models import wire
+    from cereval.models import client
 
-    monkeypatch.setattr(wire, "VECTORS_LIMIT", 1 * MIB)
+    monkeypatch.setattr(client, "VECTORS_LIMIT", 1 * MIB)
 
     class Vectors(Handler):
         async def _response(self, line: str, headers: dict[str, str], body: bytes) -> bytes:  # noqa: ARG002

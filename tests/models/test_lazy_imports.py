@@ -17,9 +17,9 @@ HEAVY = (
     "psycopg",
 )
 MODULES = (
-    "models.build",
+    "models",
     "models.server",
-    "scorers.build",
+    "scorers",
     "datasets.read",
     "datasets.tables",
     "datasets.prompts",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cereval.errors import BadFile, CerevalError
+from cereval.models import ModelOptions, open_model
 from cereval.models.base import Reply, Settings
-from cereval.models.build import ModelOptions, open_model
 from cereval.models.local import local_gguf, open_gguf
 
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from cereval.errors import CallError, InvalidInput
+from cereval.models import ModelOptions, open_model
 from cereval.models.base import EndpointError, Settings
-from cereval.models.build import ModelOptions, open_model
 from cereval.models.openai_model import checked_url, open_openai
 from cereval.models.prices import Price
 from cereval.models.retries import Broken, Retries, fault_of

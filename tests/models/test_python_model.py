@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cereval.errors import CallError, InvalidInput
+from cereval.models import ModelOptions, open_model
 from cereval.models.base import Reply
-from cereval.models.build import ModelOptions, open_model
 
 SOURCE = """
 import threading

@@ -57,7 +57,7 @@ def test_what_cannot_be(make: object) -> None:
 
 def test_the_server_as_a_process(tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text(json.dumps({"1+1": "2"}))
-    command = [sys.executable, "-m", "cereval.models", "--answers", "key.json", "--accuracy", "1"]
+    command = [sys.executable, "-m", "cereval.models.server", "--answers", "key.json", "--accuracy", "1"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from cereval.cli.main import main
 from cereval.cli.reproduce import reproduce as command
 from cereval.errors import BadFile, Misuse
-from cereval.paper.base import Figure, RowFile, Rows, Task, reproduce, run_tasks
 from cereval.paper.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, model_size
+from cereval.paper.figures import Figure, RowFile, Rows, Task, reproduce, run_tasks
 from cereval.paper.populations import bernoulli
 from cereval.paper.recorded import folders, load
+from cereval.paper.runs import Trace, printed_reaches
 from cereval.paper.simulation import Counterexample, HubnessCase, Simulation
-from cereval.paper.traces import Trace, printed_reaches
 
 pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")
 

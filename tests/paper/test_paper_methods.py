@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Method, Setting, Target
-from cereval.paper.cer_eval import CerEval
-from cereval.paper.oracle import Oracle
+from cereval.paper.methods import CerEval, Oracle, Seq, Static
 from cereval.paper.populations import Population, bernoulli, clusters, hubness, s1, s2
-from cereval.paper.seq import Seq
-from cereval.paper.static import Static
 from cereval.records import Draw
 
 METHODS: list[Callable[..., Method]] = [Static, Seq, CerEval, Oracle]

@@ -11,7 +11,7 @@ from tests.paper.tables import alike, write_benchmark
 
 from cereval.errors import BadFile
 from cereval.paper import team
-from cereval.paper.base import reproduce
+from cereval.paper.figures import reproduce
 from cereval.paper.team import WAYS, Team, evaluate_in_turn, mean_calls
 
 pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")

@@ -17,7 +17,7 @@ from tests.questions.majority import MajoritySession, MoreThanHalf
 from cereval.api import carry_out
 from cereval.datasets.fields import Fields
 from cereval.datasets.read import read_dataset
-from cereval.models.build import ModelOptions, open_model
+from cereval.models import ModelOptions, open_model
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import groups_of
 from cereval.questions import kind_of

@@ -20,7 +20,7 @@ from cereval.runner.limits import Limits
 from cereval.runner.progress import Observer
 from cereval.runner.run import Outcome, run
 from cereval.runner.start import Start, changed, start
-from cereval.scorers.build import build_scorer
+from cereval.scorers import build_scorer
 from cereval.store.base import Store, open_store
 
 SIZE = 400

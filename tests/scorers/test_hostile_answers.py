@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from cereval.datasets.base import Item
 from cereval.errors import InvalidInput
-from cereval.scorers import pattern
+from cereval.scorers import SCORERS, build_scorer, text
 from cereval.scorers.base import Score, ScoringFailure, score_answer
-from cereval.scorers.build import SCORERS, build_scorer
 from cereval.scorers.text import LONGEST, beginning, folded, occurs
 
 MILLION = 1_000_000
@@ -70,7 +69,7 @@ def test_hostile_answers_are_scored_in_time(spec: str, name: str) -> None:
 def test_patterns_without_end_are_stopped(
     expression: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pattern, "LONGEST_S", 0.2)
+    monkeypatch.setattr(text, "LONGEST_S", 0.2)
     started = time.process_time()
     found = scored(f"regex:{expression}", HOSTILE[name], "x")
     assert isinstance(found, Score) or "took more than" in found.reason

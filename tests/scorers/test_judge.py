@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput
 from cereval.models.base import Reply
+from cereval.scorers import build_scorer
 from cereval.scorers.base import Score, ScoringFailure, score_answer, spec_of
-from cereval.scorers.build import build_scorer
 from cereval.scorers.judge import comes_second, preference
 
 

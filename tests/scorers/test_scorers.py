@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cereval.errors import CallError, InvalidInput
+from cereval.scorers import SCORERS, build_scorer
 from cereval.scorers.base import Score, ScoringFailure, score_answer, spec_of
-from cereval.scorers.build import SCORERS, build_scorer
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ HOSTILE = [
 @pytest.mark.parametrize("name", sorted(set(SCORERS) - {"grade", "prefer", "people", "python", "math"}))
 def test_hostile_and_huge_answers_score_in_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In time of its own: a loaded machine takes longer, for which no pattern is to be blamed."""
-    monkeypatch.setattr("cereval.scorers.pattern.LONGEST_S", 60.0)
+    monkeypatch.setattr("cereval.scorers.text.LONGEST_S", 60.0)
     spec = f"{name}:(x+)+y" if name == "regex" else name
     for answer in [*HOSTILE, "1,234 the answer is B " * 500_000]:
         started = time.process_time()
@@ -144,7 +144,7 @@ def test_hostile_and_huge_answers_score_in_time(name: str, monkeypatch: pytest.M
 
 
 def test_a_pattern_without_end_is_a_failure_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cereval.scorers.pattern.LONGEST_S", 0.05)
+    monkeypatch.setattr("cereval.scorers.text.LONGEST_S", 0.05)
     failed = scored("regex:(a|aa)+$", "a" * 60 + "b", "7")
     assert isinstance(failed, ScoringFailure)
     assert "took more than" in failed.reason
@@ -309,7 +309,7 @@ def test_the_program_ends_though_a_scorer_hangs(tmp_path: Path) -> None:
     path = tmp_path / "hanging.py"
     path.write_text(HANGING)
     code = (
-        "import asyncio; from cereval.scorers import base; from cereval.scorers.build import build_scorer\n"
+        "import asyncio; from cereval.scorers import base; from cereval.scorers import build_scorer\n"
         "from cereval.datasets.base import Item\n"
         "base.LONGEST_S = 0.2\n"
         f"scorer = build_scorer('python:{path}:hangs')\n"

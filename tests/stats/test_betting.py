@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
 from cereval.stats.bets import BetRule, DeadlineBets, HedgedBets, KellyBets, Position, null_variance
-from cereval.stats.betting import CAP, ROUNDING, Account, BettingTable, grid, sided_capital, starting_capital
 from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import Information
+from cereval.stats.interval import CAP, ROUNDING, Account, BettingTable, grid, sided_capital, starting_capital
 
 Floats = NDArray[np.float64]
 ALPHA = 0.05

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput
-from cereval.stats.complexity import (
+from cereval.stats.paper_bounds import (
     check_groups,
     check_partition,
     equal_difficulty,
+    group_radius,
     largest_benign,
     partition_items,
     sequential_bounds,
     super_gaussian,
 )
-from cereval.stats.concentration import group_radius
 
 
 @given(eps=st.floats(1e-3, 0.3), delta=st.floats(1e-6, 0.5))

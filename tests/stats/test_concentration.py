@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput
-from cereval.stats.concentration import (
+from cereval.stats.paper_bounds import (
     adaptive_bernstein,
     adaptive_hoeffding,
     adaptive_hoeffding_items,

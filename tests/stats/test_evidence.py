@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput
-from cereval.stats.evidence import ThresholdTest, average, holm, product
 from cereval.stats.increments import Tally
 from cereval.stats.information import Information
+from cereval.stats.threshold import ThresholdTest, average, holm, product
 
 E_VALUES = st.lists(st.floats(0, 500), min_size=1, max_size=6)
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import cereval
 from cereval.errors import InvalidInput
-from cereval.stats.planning import GoalForecast, MethodForecast, plan_estimate, plan_threshold
-from cereval.stats.scenario import Scenario
+from cereval.stats.planning import GoalForecast, MethodForecast, Scenario, plan_estimate, plan_threshold
 
 
 def row(outlook: GoalForecast, method: str) -> MethodForecast:

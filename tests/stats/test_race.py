@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cereval.forecasts import disagreement
+from cereval.forecasts import draw_weights
 from cereval.methods.drawing import draw_without_replacement
 from cereval.questions.rank.audit import SlowRacedGame
 from cereval.questions.rank.audit_race import SlowRace, expected_squares, levels_of
-from cereval.stats.pairs import PairTuning
+from cereval.stats.means import RacedMeanGames
+from cereval.stats.pairs import PairTuning, RacedPairGames
 from cereval.stats.race import Race
-from cereval.stats.raced import RacedMeanGames, RacedPairGames
 
 Floats = NDArray[np.float64]
 LEVEL = np.array([0.7, 1.0, 1.4, 2.0])
@@ -120,12 +120,12 @@ def test_the_fast_games_are_the_slow_ones(
     differences: list[float], null: float, unknown: float, seed: int
 ) -> None:
     past = (np.random.default_rng(seed).uniform(size=(60, 4)) < 0.7).astype(float)
-    squares = disagreement.expected_squares(past)
+    squares = draw_weights.expected_squares(past)
     slowly = SlowRace.of(past.tolist(), np.random.default_rng(seed))
     if squares is None or slowly is None:
         pytest.fail("past models that differ tell items apart")
-    noise = disagreement.NOISE
-    race = drawn(disagreement.race_weights(squares), noise + (1 - noise) * squares, seed)
+    noise = draw_weights.NOISE
+    race = drawn(draw_weights.race_weights(squares), noise + (1 - noise) * squares, seed)
     assert race.order.tolist() == slowly.order
     fast = RacedPairGames(race, pairs=1, nulls=(null,), alpha=0.001, floor=0.02)
     slow, best = SlowRacedGame(slowly, null, 0.001, 0.02, PairTuning()), 0.0
@@ -142,16 +142,16 @@ def test_the_fast_games_are_the_slow_ones(
 def test_the_past_is_read_alike_twice(seed: int) -> None:
     rng = np.random.default_rng(seed)
     past = np.where(rng.uniform(size=(40, 5)) < 0.3, np.nan, rng.uniform(size=(40, 5)).round(1))
-    fast, slow = disagreement.expected_squares(past), expected_squares(past.tolist())
+    fast, slow = draw_weights.expected_squares(past), expected_squares(past.tolist())
     assert fast is not None
     assert slow is not None
     assert fast == pytest.approx(slow)
-    assert disagreement.race_weights(fast) == pytest.approx(levels_of(slow))
+    assert draw_weights.race_weights(fast) == pytest.approx(levels_of(slow))
 
 
 @pytest.mark.parametrize(
     "past", [None, np.ones((5, 3)), np.full((5, 3), np.nan), np.zeros((5, 0)), np.arange(5.0)[:, None] / 5]
 )
 def test_a_past_without_disagreement_tells_no_items_apart(past: Floats | None) -> None:
-    assert disagreement.expected_squares(past) is None
+    assert draw_weights.expected_squares(past) is None
     assert past is None or expected_squares(past.tolist()) is None

@@ -16,9 +16,9 @@ from sqlalchemy import make_url
 
 from cereval.cli.main import main
 from cereval.errors import StoreError
+from cereval.files import write_whole
 from cereval.store.base import Store, open_store
 from cereval.store.faults import _explained
-from cereval.writing import write_whole
 
 QUIET = ("--display", "none", "--json")
 
@@ -169,7 +169,7 @@ def test_a_store_that_was_opened_to_a_group_stays_so(tmp_path: Path) -> None:
 def test_no_link_is_followed_when_a_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    monkeypatch.setattr("cereval.writing.secrets.token_hex", lambda _: "00")
+    monkeypatch.setattr("cereval.files.secrets.token_hex", lambda _: "00")
     (tmp_path / "c.json.partial").symlink_to(victim)  # as it was named before
     (tmp_path / "d.json.00.partial").symlink_to(victim)
     write_whole(tmp_path / "c.json", "new")

@@ -89,7 +89,7 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
 
 def _spare(path: Path, told: Callable[[Mapping[str, Any]], bool]) -> None:
     """Refuse to write over scores that were not told, and over files that `ask` has not written."""
-    from cereval.datasets.files import read_rows
+    from cereval.datasets.formats import read_rows
     from cereval.errors import BadContent, BadFile, InvalidInput
 
     if not path.exists() or path.stat().st_size == 0:
@@ -121,7 +121,7 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     """
     from cereval.cli.asking import finish
     from cereval.cli.output import print_json
-    from cereval.datasets.files import read_rows
+    from cereval.datasets.formats import read_rows
     from cereval.plan import Plan
     from cereval.runner.items import stored_items
     from cereval.runner.outside import take_in

@@ -13,9 +13,9 @@ from cereval.cli.display import observer_for
 from cereval.cli.options import given_candidates, given_options
 from cereval.cli.outcome import certificate_path, print_outcome, print_page
 from cereval.cli.seal import NewSeal, write_seal
-from cereval.datasets.weighting import mix_notes
+from cereval.datasets.weights import mix_notes
 from cereval.errors import InvalidInput
-from cereval.paths import is_file
+from cereval.files import is_file
 from cereval.runner.candidates import is_asked_outside
 from cereval.runner.conduct import carry_out, choose_plan, reuse_in
 from cereval.runner.finding import left_behind

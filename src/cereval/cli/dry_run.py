@@ -55,9 +55,8 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
 def _expect_calls(settings: Settings, plan: Plan) -> int | None:
     """Forecast the questions that scores of the largest variance would take; None where no forecast is known."""
     from cereval.forecasts.pool import Pool
-    from cereval.stats.planning import plan_estimate
-    from cereval.stats.scenario import Scenario
-    from cereval.stats.shift import shift_of
+    from cereval.stats.planning import Scenario, plan_estimate
+    from cereval.stats.weights import shift_of
 
     if not isinstance(settings.goal, Estimate):
         return None

@@ -12,9 +12,9 @@ import click
 def example(folder: Path) -> int:
     """Write an example to FOLDER (default: here): questions.jsonl, a bank of 1,990 short questions for any model, and
     scores.csv, made-up scores of twelve models on them. Files that are there already are left alone."""
-    from cereval.datasets.example import example_questions, example_scores
+    from cereval.datasets.bank import example_questions, example_scores
     from cereval.errors import BadFile
-    from cereval.writing import write_whole
+    from cereval.files import write_whole
 
     for name, make in (("questions.jsonl", example_questions), ("scores.csv", example_scores)):
         path = folder / name

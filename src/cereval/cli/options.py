@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import click
 
 from cereval.errors import InvalidInput
-from cereval.paths import is_file
+from cereval.files import is_file
 from cereval.settings import (
     ACCEPTED,
     FROM_STORE,
@@ -36,8 +36,9 @@ CANDIDATE_NAMES = tuple(CandidateOptions.__annotations__)
 class Once(click.Option):
     """An option that takes one value: given twice it is refused, where click would keep the last in silence."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: Any, callback: Callable[..., Any] | None = None, **settings: Any) -> None:
         super().__init__(*args, **{**settings, "multiple": True})
+        self.check = callback
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
         values = super().process_value(ctx, value)
@@ -46,7 +47,8 @@ class Once(click.Option):
                 "" if self.name not in CANDIDATE_NAMES else " (`compare` and `rank` take several candidates)"
             )
             raise InvalidInput(max(self.opts, key=len), f"given once{hint}", ", ".join(map(str, values)))
-        return values[0] if values else None
+        given = values[0] if values else None
+        return given if self.check is None else self.check(ctx, self, given)
 
 
 class NumberOrNone(click.ParamType):  # type: ignore[type-arg]
@@ -339,7 +341,7 @@ def are_asked(data: str, models: Iterable[str]) -> bool:
     names."""
     from cereval.datasets.tables import read_scores
     from cereval.errors import CerevalError
-    from cereval.models.build import KINDS
+    from cereval.models import KINDS
     from cereval.runner.candidates import OUTSIDE
 
     names = set(models)

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from cereval.errors import BadFile
+from cereval.files import write_whole
 from cereval.records import Certified, Rows, Table
 from cereval.text import printable, shortened
-from cereval.writing import write_whole
 
 LONGEST_CELL = 4000
 LONGEST_LINE = 1000

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cereval.stats.planning import GoalForecast, MethodForecast
-    from cereval.stats.scenario import Scenario
-    from cereval.stats.shift import Shift
+    from cereval.stats.planning import GoalForecast, MethodForecast, Scenario
+    from cereval.stats.weights import Shift
 
     Floats = NDArray[np.float64]
 
@@ -68,7 +67,7 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     Rows marked `measured` are approximations fitted to replays, `exact` follows from the method's definition. Limits of
     theory, which no method is promised to reach, are below the table.
     """
-    from cereval.datasets.weighting import mix_notes
+    from cereval.datasets.weights import mix_notes
 
     check_price(price)
     mix = flags.pop("mix")
@@ -89,7 +88,7 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
 def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int, Floats | None]:
     """Count the questions, and read their weights in the target, if they differ."""
     from cereval.datasets.tables import read_column, read_ids, read_items
-    from cereval.datasets.weighting import check_one, is_table, mixed, weights_of_items
+    from cereval.datasets.weights import check_one, is_table, mixed, weights_of_items
 
     check_one(weights, mix)
     file = items if items is not None and is_table(items) else None
@@ -103,7 +102,7 @@ def _pool(items: str | None, weights: str | None, mix: str | None) -> tuple[int,
     if file is None:
         return _count(items), None
     if mix is None:
-        from cereval.datasets.files import read_rows
+        from cereval.datasets.formats import read_rows
 
         return len(read_rows(Path(file))), None
     categories = read_items(file).categories
@@ -119,7 +118,7 @@ def _count(items: str | None) -> int:
 def _weighted(outlook: GoalForecast, weights: Floats) -> tuple[GoalForecast, Shift]:
     """Keep the forecasts of the methods that know weights, with draws in proportion to them."""
     from cereval.forecasts.pool import Pool
-    from cereval.stats.shift import shift_of, weighted_calls
+    from cereval.stats.weights import shift_of, weighted_calls
 
     scenario, shares = outlook.scenario, Pool.build(len(weights), weights=weights).shares()
     if scenario.target != "benchmark":
@@ -138,8 +137,7 @@ def _weighted(outlook: GoalForecast, weights: Floats) -> tuple[GoalForecast, Shi
 def _outlook(
     size: int, eps: float | None, threshold: float | None, groups: str | None, **expected: Any
 ) -> GoalForecast:
-    from cereval.stats.planning import plan_estimate, plan_threshold
-    from cereval.stats.scenario import Scenario
+    from cereval.stats.planning import Scenario, plan_estimate, plan_threshold
 
     scenario = Scenario(size, groups=() if groups is None else parsed_groups(groups), **expected)
     if threshold is None:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.cli.output import show, write_certificate
-from cereval.datasets.joining import names_of
-from cereval.datasets.reading import read_json
+from cereval.datasets.read import names_of
 from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_items, read_scores
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
+from cereval.files import read_json, write_whole
 from cereval.integrations.logs.table import is_log, scores_of
 from cereval.questions.growing.session import Growing, GrowingResult, checked_sizes
 from cereval.questions.rank.session import Ranking
@@ -29,7 +29,6 @@ from cereval.questions.tasks.session import TasksResult
 from cereval.runner.items import items_of
 from cereval.runner.past import teachers
 from cereval.store.base import opened_store
-from cereval.writing import write_whole
 
 if TYPE_CHECKING:
     from cereval.plan import Known, Plan

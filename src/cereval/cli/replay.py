@@ -154,7 +154,7 @@ def replay(
 
 def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
     from cereval.cli.recorded import Watch, digest_of_items, finish_recorded
-    from cereval.datasets.weighting import mix_notes
+    from cereval.datasets.weights import mix_notes
     from cereval.integrations.logs.table import scores_of
     from cereval.plan import Known
     from cereval.questions.mean.session import Session
@@ -276,7 +276,7 @@ def _side_information(table: ScoresTable, model: str, flags: dict[str, Any]) -> 
 def _weights(table: ScoresTable, model: str, flags: dict[str, Any]) -> Floats | None:
     """Return the weights that --weights or --mix describe; a mix is one of the items that have a score."""
     from cereval.cli.recorded import known_items
-    from cereval.datasets import weighting
+    from cereval.datasets import weights as weighting
     from cereval.datasets.tables import read_column
     from cereval.errors import InvalidInput
 

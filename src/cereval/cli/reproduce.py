@@ -12,7 +12,7 @@ import click
 from cereval.cli.options import JSON, apply
 
 if TYPE_CHECKING:
-    from cereval.paper.base import Figure
+    from cereval.paper.figures import Figure
 
 DATA = click.option(
     "--data",
@@ -150,7 +150,7 @@ def partition(items: int, dimensions: int, as_json: bool) -> None:
     """Measure time and memory of the 1-NN partition at every step until all items are evaluated."""
     from dataclasses import asdict
 
-    from cereval.paper.partition_scale import partition_scale
+    from cereval.paper.simulation import partition_scale
 
     report = partition_scale(items, dimensions)
     if as_json:
@@ -163,7 +163,7 @@ def partition(items: int, dimensions: int, as_json: bool) -> None:
 
 
 def _run(figure: Figure, out: Path, jobs: int, as_json: bool) -> None:
-    from cereval.paper.base import reproduce as run
+    from cereval.paper.figures import reproduce as run
 
     done = run(figure, out, jobs=jobs, quiet=as_json)
     files = {part: str(getattr(done, part)) for part in ("csv", "png", "svg", "note")}

@@ -54,7 +54,7 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
     from cereval.errors import InvalidInput
-    from cereval.paths import is_file
+    from cereval.files import is_file
     from cereval.runner.listing import is_of_one_model
     from cereval.text import did_you_mean
 

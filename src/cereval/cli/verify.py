@@ -51,8 +51,8 @@ def verify(
     """
     from cereval.certificate.verify import Verdict, refused_at_sight
     from cereval.certificate.verify import verify as check
-    from cereval.datasets.reading import read_json
     from cereval.errors import BadContent
+    from cereval.files import read_json
     from cereval.store.base import DEFAULT_URL
 
     path = Path(certificate)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cereval.datasets.files import Row
-from cereval.datasets.reading import parse_json
+from cereval.datasets.formats import Row
 from cereval.errors import BadFile, InvalidInput, shown
+from cereval.files import parse_json
 from cereval.text import did_you_mean
 
 KNOWN: Mapping[str, tuple[str, ...]] = {

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from cereval.datasets.base import DataSet, Item, canonical, content_hash
 from cereval.datasets.fields import Fields, as_text, choices_of, identity_of
-from cereval.datasets.files import (
+from cereval.datasets.formats import (
     FORMATS,
     LINE_LIMIT,
     MOST_CELLS,
@@ -40,10 +40,9 @@ from cereval.datasets.files import (
     one_line,
     row_of,
 )
-from cereval.datasets.items import item_of_row
-from cereval.datasets.letters import is_number
-from cereval.datasets.reading import MIB, open_regular
+from cereval.datasets.items import is_number, item_of_row
 from cereval.errors import BadContent, BadFile, shown
+from cereval.files import MIB, open_regular
 from cereval.plan import MOST_ITEMS
 
 LARGE = 500_000

@@ -1,16 +1,30 @@
-"""Read a data set from its source in one call."""
+"""Read a data set in one call; join several: one task for each, or a version and what was added to it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 
-from cereval.datasets.base import DataSet
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
-from cereval.datasets.files import read_rows
-from cereval.datasets.hub import HubSource, read_hub
+from cereval.datasets.formats import HubSource, read_hub, read_rows
 from cereval.datasets.items import items_from
-from cereval.datasets.large import is_large, read_large
+from cereval.datasets.large import (
+    ChainedItems,
+    FileItems,
+    OnDisk,
+    categories_of,
+    hash_of,
+    is_large,
+    read_large,
+)
+from cereval.errors import BadFile, InvalidInput, shown
 
 
 def read_dataset(
@@ -30,3 +44,126 @@ def read_dataset(
         return read_large(name, fields or Fields(), combined=combined)
     rows = read_hub(HubSource.parse(name)) if name.startswith("hf:") else read_rows(Path(name))
     return DataSet.of(name, items_from(rows, fields or Fields(), name, combined=combined))
+
+
+BY_CONTENT = re.compile(r"[0-9a-f]{16}(-[0-9]+)?")
+"""The ids that `datasets.items` gives where the data has none."""
+
+
+def joined(parts: Sequence[DataSet]) -> DataSet:
+    """Return one data set whose categories are the tasks; of several, each item is named by its file too."""
+    if len(parts) == 1:
+        if not any(categories_of(parts[0].items)):
+            raise InvalidInput(
+                "--by", "the field that names each question's task: no category is there", None
+            )
+        return parts[0]
+    names = names_of([part.source for part in parts])
+    items = [
+        replace(item, id=f"{name}/{item.id}", category=name)
+        for name, part in zip(names, parts, strict=True)
+        for item in part.items
+    ]
+    return DataSet.of(parts[0].source, items)
+
+
+def new_items(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> tuple[Item, ...]:
+    """Return the items of `data` that are not known yet; one that is known must not have changed.
+
+    Without ids of their own, items are named by their content: there a known question with another answer or
+    category would pass for a new one.
+    """
+    before = {item.id: item for item in known}
+    for item in data.items:
+        if item.id in before and item != before[item.id]:
+            raise BadFile(
+                f"{data.source}: the item {shown(item.id)} is not what it was; a new version may only add items"
+            )
+    taken = {*before, *examples}
+    fresh = tuple(item for item in data.items if item.id not in taken)
+    asked = {(item.input, item.choices) for item in known}
+    for item in fresh:
+        if BY_CONTENT.fullmatch(item.id) and (item.input, item.choices) in asked:
+            raise BadFile(
+                f"{data.source}: {shown(item.text)} is asked already, with another answer or category; a new "
+                "version may only add items (or name the field with ids by --id)"
+            )
+    if not fresh:
+        raise BadFile(f"{data.source} has no new item: all {len(data.items):,} are in the version already")
+    return fresh
+
+
+def grown_by(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> Sequence[Item]:
+    """Return the items of a version, followed by those that are new in `data`; large files stay on disk."""
+    if not isinstance(known, OnDisk) and not isinstance(data.items, FileItems):
+        return (*known, *new_items(known, data, examples))
+    fresh = new_on_disk(known, data, examples)
+    return ChainedItems([known, fresh], [hash_of(known), hash_of(fresh)])
+
+
+def new_on_disk(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> Sequence[Item]:
+    """Return the items of `data` whose ids are not known yet, where one of the two is a large file.
+
+    Ids are compared by 64-bit hashes; where two agree, the items are read, and must be the same.
+    """
+    before, now = _id_hashes(known, "the version before"), _id_hashes(data.items, data.source)
+    order = np.argsort(before, kind="stable")
+    place = order[np.minimum(np.searchsorted(before, now, sorter=order), len(before) - 1)]
+    there = {
+        one
+        for one in np.flatnonzero(before[place] == now).tolist()
+        if _is_known(data.items[one], known[int(place[one])], data.source)
+    }
+    there |= set(np.flatnonzero(np.isin(now, [hash(example) for example in examples])).tolist())
+    if len(there) == len(data.items):
+        raise BadFile(f"{data.source} has no new item: all {len(data.items):,} are in the version already")
+    if isinstance(data.items, FileItems):
+        return data.items.without(sorted(there))
+    return tuple(item for number, item in enumerate(data.items) if number not in there)
+
+
+def _is_known(item: Item, before: Item, source: str) -> bool:
+    if item.id != before.id:
+        return False
+    if item != before:
+        raise BadFile(
+            f"{source}: the item {shown(item.id)} is not what it was; a new version may only add items"
+        )
+    return True
+
+
+def _id_hashes(items: Sequence[Item], source: str) -> NDArray[np.int64]:
+    if isinstance(items, ChainedItems):
+        return np.concatenate([_id_hashes(version, source) for version in items.versions])
+    if not isinstance(items, FileItems):
+        return np.fromiter((hash(item.id) for item in items), dtype=np.int64, count=len(items))
+    if items.id_hashes is None:
+        wanted = f"a field of {source}: questions of large files that grow are told apart by their ids"
+        raise InvalidInput("--id", wanted, None)
+    return items.id_hashes
+
+
+def named(source: str) -> str:
+    """Return a file without its folder: what a run is does not depend on where files lie.
+
+    >>> named("data/law.jsonl"), named("hf:org/name")
+    ('law.jsonl', 'hf:org/name')
+    """
+    return source if source.startswith("hf:") else Path(source).name
+
+
+def names_of(files: Sequence[str]) -> list[str]:
+    """Return a file's own name, or its folder's where the files are called alike.
+
+    >>> names_of(["a/scores.csv", "b/scores.csv"]), names_of(["x.csv", "y.csv"])
+    (['a', 'b'], ['x', 'y'])
+    """
+    stems = [Path(file).stem for file in files]
+    if len(set(stems)) == len(stems):
+        return stems
+    folders = [Path(file).absolute().parent.name for file in files]
+    if len(set(folders)) < len(folders):
+        raise InvalidInput(
+            "several files", "of different names, or in folders of different names", list(files)
+        )
+    return folders

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.fields import identity_of
-from cereval.datasets.files import column_values, file_format, read_rows, read_table
+from cereval.datasets.formats import column_values, file_format, read_rows, read_table
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.text import did_you_mean
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from cereval.files import is_file
 from cereval.fleet.file import Entry, Fleet
 from cereval.fleet.limits import Door
 from cereval.fleet.plan import Step, own_budget
 from cereval.fleet.work import Job, unasked
-from cereval.paths import is_file
 from cereval.runner.limits import Allowance
 from cereval.text import money
 

@@ -10,17 +10,16 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from cereval.datasets.reading import read_yaml
 from cereval.errors import BadFile, InvalidInput
+from cereval.files import is_file, read_yaml
 from cereval.fleet.limits import ServerLimits
-from cereval.models.build import prefix_of
-from cereval.paths import is_file
+from cereval.models import prefix_of
 from cereval.questions.goals import COMPARE, GOALS, KINDS, MEAN, RANK, goal_from_spec
 from cereval.questions.mean.goal import checked_confidence
 from cereval.runner.candidates import OUTSIDE, name_candidates
 from cereval.runner.task_file import named_by_candidate, named_by_options
 from cereval.runner.trust import Named, remember, require
-from cereval.scorers.build import named
+from cereval.scorers import named
 from cereval.settings import ACCEPTED, Candidate, CandidateOptions, RunOptions, check_options, option_name
 from cereval.text import did_you_mean
 

@@ -21,8 +21,8 @@ from threading import Thread
 from typing import Any
 
 from cereval.errors import InvalidInput
-from cereval.models.connections import Connections
 from cereval.models.retries import Fault, FaultError
+from cereval.models.server import Connections
 from cereval.text import did_you_mean
 
 MINUTE_S = 60.0

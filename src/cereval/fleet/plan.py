@@ -21,8 +21,7 @@ from cereval.models.gate import LETTERS_PER_TOKEN, USUAL_ANSWER
 from cereval.models.prices import Price, list_price
 from cereval.questions.goals import COMPARE
 from cereval.runner.samples import Samples
-from cereval.stats.planning import plan_estimate, plan_threshold
-from cereval.stats.scenario import Scenario
+from cereval.stats.planning import Scenario, plan_estimate, plan_threshold
 
 WELL_KNOWN, HALF_KNOWN = 0.3, 4
 """Share of the scores' variance that many earlier models explain, and the number of models that explain half of it.

@@ -15,15 +15,15 @@ from typing import Any
 
 from cereval.datasets.fields import Fields
 from cereval.datasets.read import read_dataset
-from cereval.datasets.weighting import may_stay_on_disk
+from cereval.datasets.weights import may_stay_on_disk
 from cereval.errors import Busy, InvalidInput
+from cereval.files import is_file
 from cereval.fleet.drive import Driver, Earlier, Workers, jobs
 from cereval.fleet.file import Entry, Fleet, read_fleet
 from cereval.fleet.limits import kept
 from cereval.fleet.plan import Outlook, Pool, Step, scheduled
 from cereval.fleet.result import FleetResult
 from cereval.fleet.work import asks_anew
-from cereval.paths import is_file
 from cereval.plan import Plan
 from cereval.questions.goals import goal_from_spec
 from cereval.runner.book import age_in_seconds

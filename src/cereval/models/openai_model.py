@@ -13,7 +13,6 @@ from cereval.errors import InvalidInput, shown
 from cereval.models.base import Messages, Reply, Settings, clean_text, counted
 from cereval.models.gate import passing
 from cereval.models.prices import FREE, Price, list_price, own_price
-from cereval.models.providers import PROVIDERS
 from cereval.models.retries import HIDDEN, Fault, FaultError, Retries, answered, fault_of
 
 OPENAI = "//api.openai.com/"
@@ -104,7 +103,7 @@ def open_openai(
     provider: str = "openai",
 ) -> OpenAIModel:
     """Open a client; servers of one's own (a `base_url`) need no key."""
-    from cereval.models.wire import open_client
+    from cereval.models.client import open_client
 
     known = PROVIDERS.get(provider)
     url = known.base_url if known else base_url or os.environ.get("OPENAI_BASE_URL") or None
@@ -248,3 +247,33 @@ def _first_token(logprobs: Any) -> dict[str, float]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and abs(value) < 1e300 and isfinite(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Say where a provider answers, and the environment variable with the key for it."""
+
+    base_url: str
+    key_variable: str
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "anthropic": Provider("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+    "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    "gemini": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "together": Provider("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    "xai": Provider("https://api.x.ai/v1", "XAI_API_KEY"),
+}
+
+
+def provider_of(model: object) -> Provider | None:
+    """Return the provider that a model's name begins with.
+
+    >>> provider_of("groq/llama-3.1-8b-instant").key_variable, provider_of("openai/gpt-4o")
+    ('GROQ_API_KEY', None)
+    """
+    name, slash, _ = str(model).partition("/")
+    return PROVIDERS.get(name) if slash else None

@@ -10,8 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from cereval.errors import BadFile, InvalidInput, shown
-from cereval.paths import is_file
-from cereval.writing import settings_folder
+from cereval.files import is_file, settings_folder
 
 OWN = "prices.yaml"
 LARGEST = 2**20

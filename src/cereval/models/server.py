@@ -1,23 +1,68 @@
 """Serve any model on loopback as a small OpenAI-compatible server, with faults on the wire.
 
-    python -m cereval.models --answers key.json --accuracy 0.7 --fault-rate 0.3 --delay 0.1
-    python -m cereval.models --model local/smollm2
+    python -m cereval.models.server --answers key.json --accuracy 0.7 --fault-rate 0.3 --delay 0.1
+    python -m cereval.models.server --model local/smollm2
 
 It prints its address as the first line of stdout and serves until it is terminated.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from cereval.errors import CallError
+from cereval.models import open_model
 from cereval.models.base import Messages, Model, last_text
-from cereval.models.connections import Connections
-from cereval.models.scripted import Turn
+from cereval.models.local import LocalModel
+from cereval.models.scripted import Faults, ScriptedModel, Turn
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+
+class Connections:
+    """Serve whoever connects, until he hangs up or `close` is called.
+
+    The tasks are ours and not asyncio's, which logs a traceback for each of its own that is cancelled (Python 3.11).
+    A connection is closed when its task is done, not by the task: it may be cancelled before it begins, or while it
+    tidies up.
+    """
+
+    def __init__(self, serve: Serve) -> None:
+        self._serve = serve
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, host: str, port: int = 0, *, limit: int = 2**16) -> int:
+        """Begin to serve; return the port, a free one for 0. limit: the longest line, in bytes."""
+        self._server = await asyncio.start_server(self._connected, host, port, limit=limit)
+        chosen: int = self._server.sockets[0].getsockname()[1]
+        return chosen
+
+    async def close(self) -> None:
+        """Hang up on everybody, and wait until it is done."""
+        if self._server is not None:
+            self._server.close()
+        while self._open:
+            for task, writer in self._open.items():
+                task.cancel()
+                writer.transport.abort()
+            await asyncio.wait(self._open)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None or not self._server.is_serving():
+            writer.transport.abort()
+            return
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._open[task] = writer
+        task.add_done_callback(lambda done: self._open.pop(done).close())
+
 
 LONGEST_BODY = 64 * 2**20
 
@@ -142,3 +187,54 @@ def _response(
     lines = {"content-type": "application/json", "content-length": str(len(body))} | (headers or {})
     head = f"HTTP/1.1 {status} -\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     return head.encode("latin-1", "replace") + b"\r\n" + body
+
+
+def main() -> None:
+    options = _parser().parse_args()
+    model = _model(options)
+    if isinstance(model, LocalModel):
+        # llama.cpp brings a server of its own, which honours every field of a request.
+        print(model.url, flush=True)
+        threading.Event().wait()
+    asyncio.run(_serve(Handler(model, key=options.key, hang_s=options.hang), options.port))
+
+
+def _model(options: argparse.Namespace) -> Model:
+    if options.model:
+        return open_model(options.model)
+    return ScriptedModel(
+        json.loads(Path(options.answers).read_text(encoding="utf-8")),
+        options.accuracy,
+        seed=options.seed,
+        faults=Faults(options.fault_rate),
+        delay_s=options.delay,
+        slow_when_wrong_s=options.slow_when_wrong,
+    )
+
+
+async def _serve(handler: Handler, port: int) -> None:
+    async with serving(handler, port) as url:
+        print(url, flush=True)
+        await asyncio.Event().wait()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m cereval.models", description=__doc__)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--answers", help="JSON file: question -> right answer")
+    source.add_argument("--model", help="a real model to serve, such as local/smollm2")
+    parser.add_argument("--accuracy", type=float, default=0.7)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fault-rate", type=float, default=0.0)
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before every answer")
+    parser.add_argument(
+        "--slow-when-wrong", type=float, default=0.0, help="further seconds before wrong answers"
+    )
+    parser.add_argument("--hang", type=float, default=3600.0, help="seconds that a `timeout` fault lasts")
+    parser.add_argument("--key", help="refuse requests with another API key")
+    parser.add_argument("--port", type=int, default=0)
+    return parser
+
+
+if __name__ == "__main__":
+    main()

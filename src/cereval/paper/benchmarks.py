@@ -9,18 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from cereval.paper.base import Rows, Task
-from cereval.paper.recorded import (
-    Benchmark,
-    folders,
-    identity,
-    load,
-    load_embeddings,
-    saved_embeddings,
-)
-from cereval.paper.summaries import (
+from cereval.paper.figures import (
     STYLES,
     Key,
+    Rows,
+    Task,
     grouped,
     markdown,
     means,
@@ -31,7 +24,15 @@ from cereval.paper.summaries import (
     saved_curves,
     where,
 )
-from cereval.paper.traces import reaches
+from cereval.paper.recorded import (
+    Benchmark,
+    folders,
+    identity,
+    load,
+    load_embeddings,
+    saved_embeddings,
+)
+from cereval.paper.runs import reaches
 
 MULTIPLES = (1.0, 1.25, 1.5, 2.0, 3.0)
 """Half-widths as multiples of eps* = sqrt(ln(1/delta)/(2n)), which Base reaches after a full pass."""
@@ -356,7 +357,7 @@ _BENCHMARKS_WHY = """## What the paper says, and why it differs
 - *"On the MATH and MMLU datasets, Cer-Eval reduces the required test samples by 30 to 40% for eps = 1.5
   eps* and 5 to 10% for eps = eps*; on AlpacaEval by only 10% at 1.5 eps*."* With the printed radius it
   saves nothing there. Even one group of variance **zero** needs 13,679 of MMLU's 14,042 items at eps*,
-  2,093 of AlpacaEval's 805 and 1,948 of the 721 of MATH level 5 (`stats.concentration.group_items(eps,
+  2,093 of AlpacaEval's 805 and 1,948 of the 721 of MATH level 5 (`stats.paper_bounds.group_items(eps,
   .05)`), and real scores do vary.
 - *"Cer-Eval consistently outperforms Seq."* With 0/1 losses the printed label floor(k Z) makes two groups
   of every partition (Z = 1 opens a group of its own), and their radii add. `cer-eval clamped` puts Z = 1

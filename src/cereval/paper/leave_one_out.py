@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.errors import BadFile
-from cereval.paper.base import Rows, Task, run_tasks
+from cereval.paper.figures import Rows, Task, grouped, run_tasks
 from cereval.paper.recorded import fingerprint
-from cereval.paper.summaries import grouped
-from cereval.paper.traces import misses
+from cereval.paper.runs import misses
 from cereval.questions.goals import Estimate
 from cereval.questions.replay import replay
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.datasets.reading import read_bytes
 from cereval.datasets.tables import read_items, read_scores
 from cereval.errors import BadFile
+from cereval.files import read_bytes
 from cereval.forecasts.embeddings import Vectors, embed
 
 Floats = NDArray[np.float64]

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.paper.base import Row, Rows, Task
+from cereval.paper.figures import Row, Rows, Task, grouped, markdown, note, panels, where
 from cereval.paper.recorded import Benchmark, folders, identity, load
-from cereval.paper.summaries import grouped, markdown, note, panels, where
-from cereval.paper.traces import misses
+from cereval.paper.runs import misses
 from cereval.questions.goals import Estimate
 from cereval.questions.mean.session import Session
 

@@ -3,7 +3,7 @@
 The log decides: what was drawn, with which probability, what came back, and what a person changed on the way. Forecasts
 and bets are not in it. They are functions of the past, computed again; on another processor they may differ in their
 last digits, which the theorem allows: it asks that they do not look at the score they are used for, and no rejection
-rests on such digits (`stats.betting.ROUNDING`).
+rests on such digits (`stats.interval.ROUNDING`).
 """
 
 from __future__ import annotations

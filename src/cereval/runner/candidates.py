@@ -11,15 +11,14 @@ from typing import Any
 from cereval.datasets.base import Item
 from cereval.datasets.large import OnDisk
 from cereval.datasets.prompts import Prompt
-from cereval.datasets.reading import read_json, read_text
 from cereval.errors import BadFile, InvalidInput, StoreError
+from cereval.files import read_json, read_text
 from cereval.imports import code_digest
+from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model, Settings
-from cereval.models.build import ModelOptions, open_model
 from cereval.models.given import GIVEN
-from cereval.models.openai_model import checked_url
+from cereval.models.openai_model import checked_url, provider_of
 from cereval.models.prices import Price
-from cereval.models.providers import provider_of
 from cereval.models.python_model import open_python
 from cereval.plan import CandidateSpec, Plan, candidate_digest
 from cereval.runner.items import item_from

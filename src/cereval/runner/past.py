@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cereval.datasets.base import Item
 from cereval.datasets.large import OnDisk
 from cereval.errors import StoreError
-from cereval.forecasts.content import content_keys
+from cereval.forecasts.pool import content_keys
 from cereval.plan import PLAN_FORMAT, Plan
 from cereval.store.base import Store
 

@@ -11,11 +11,10 @@ from typing import Any
 from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
-from cereval.datasets.joining import joined, named
 from cereval.datasets.large import FileItems, categories_of
 from cereval.datasets.prompts import Prompt, split_examples, split_large
-from cereval.datasets.read import read_dataset
-from cereval.datasets.weighting import (
+from cereval.datasets.read import joined, named, read_dataset
+from cereval.datasets.weights import (
     check_one,
     is_table,
     may_stay_on_disk,
@@ -55,8 +54,8 @@ from cereval.runner.scoring import (
     whole_scorer,
 )
 from cereval.runner.trust import Named, require
+from cereval.scorers import build_scorer
 from cereval.scorers.base import Scorer
-from cereval.scorers.build import build_scorer
 from cereval.scorers.people import answering
 from cereval.settings import Settings
 from cereval.text import did_you_mean

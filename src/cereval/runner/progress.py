@@ -11,8 +11,8 @@ from cereval.methods.certified import CertifiedMethod
 from cereval.questions.goals import Estimate, Threshold
 from cereval.questions.session import AskTell, MethodSession
 from cereval.records import Certified, Step
-from cereval.stats.normal import upper_quantile
 from cereval.stats.planning import ANYTIME_PRICE
+from cereval.stats.rounding import upper_quantile
 
 SMALLEST_GAP = 0.005
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from cereval.datasets.base import DataSet
 from cereval.datasets.fields import Fields
-from cereval.datasets.joining import grown_by, named
 from cereval.datasets.large import HEAD, hash_of
-from cereval.datasets.read import read_dataset
+from cereval.datasets.read import grown_by, named, read_dataset
 from cereval.errors import InvalidInput, Misuse, StoreError, shown
 from cereval.plan import Known, Plan
 from cereval.questions import kind_of

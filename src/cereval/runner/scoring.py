@@ -10,15 +10,15 @@ from cereval.datasets.base import Item
 from cereval.datasets.large import first_of
 from cereval.errors import BadFile, CallError, InvalidInput
 from cereval.imports import code_digest, optional
+from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model
 from cereval.models.base import Settings as RequestSettings
-from cereval.models.build import ModelOptions, open_model
 from cereval.plan import Plan
 from cereval.runner.candidates import address_of, call_options, price_of, text_of
 from cereval.runner.samples import Samples
 from cereval.runner.trust import Named, named_by_model, named_by_scorer
+from cereval.scorers import JUDGES, build_scorer
 from cereval.scorers.base import Scorer, spec_of
-from cereval.scorers.build import JUDGES, build_scorer
 from cereval.scorers.people import People
 from cereval.scorers.python_scorer import PythonScorer
 from cereval.settings import Settings

@@ -11,8 +11,8 @@ from tempfile import NamedTemporaryFile
 
 from cereval.certificate.seal import Seal, departures, differences, seal_of
 from cereval.datasets.base import Item
-from cereval.datasets.reading import read_bytes, read_json
 from cereval.errors import BadContent, BadFile, InvalidInput, Misuse, StoreError
+from cereval.files import read_bytes, read_json
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.runner.finding import known_items, planned

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cereval.datasets.reading import read_yaml
 from cereval.errors import BadFile, InvalidInput
+from cereval.files import is_file, read_yaml
 from cereval.methods.registry import known_method
-from cereval.paths import is_file
 from cereval.questions.goals import Goal
 from cereval.questions.mean.session import known_target
 from cereval.runner.candidates import own_address

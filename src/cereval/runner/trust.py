@@ -10,7 +10,7 @@ What is remembered is a digest in `trusted.json` in the user's folder of setting
   content: people edit their own code. The same spec in another folder leads to another file and is asked for again;
 - `gguf:` files: the resolved path, since llama.cpp parses them in this process;
 - addresses: the whole URL, which receives the questions and the key in OPENAI_API_KEY. OpenAI's own is built in, and
-  so are those of `anthropic/NAME` and the other providers (`cereval.models.providers`), which take no other.
+  so are those of `anthropic/NAME` and the other providers (`cereval.models.openai_model`), which take no other.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cereval.errors import InvalidInput, Untrusted
+from cereval.files import settings_folder, write_whole
 from cereval.imports import origin_of
-from cereval.scorers.build import code_of
+from cereval.scorers import code_of
 from cereval.text import printable
-from cereval.writing import settings_folder, write_whole
 
 FORMAT = 1
 BUILT_IN = "https://api.openai.com/v1"

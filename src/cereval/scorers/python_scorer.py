@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 from cereval.errors import InvalidInput
 from cereval.imports import load_function
-from cereval.scorers.base import Question, Score
-from cereval.scorers.threads import off_the_loop
+from cereval.scorers.base import Question, Score, off_the_loop
 
 TARGETS = frozenset(
     {"target", "reference", "expected", "gold", "answer", "answers", "label", "truth", "correct"}

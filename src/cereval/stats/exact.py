@@ -20,7 +20,7 @@ from scipy.special import betaincinv
 
 from cereval.errors import InvalidInput
 from cereval.records import Interval
-from cereval.stats.concentration import check_delta, check_eps, first_count
+from cereval.stats.paper_bounds import check_delta, check_eps, first_count
 
 SLACK = 1e-6
 ROUNDING = 1e-12

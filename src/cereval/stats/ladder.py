@@ -6,7 +6,7 @@ times as wide as need be. A few accounts, the rungs, replicate fixed-horizon tes
 
 Theorem. Let K_0 (the other accounts) and K_1 ... K_r (the rungs) be nonnegative supermartingales under R <= m, and
 start with capital s_0 + ... + s_r <= 1, fixed in advance. Their sum is a nonnegative supermartingale that starts at
-1 at most, so it ever reaches 1/alpha with probability at most alpha: the corollaries of `stats.betting` hold for it.
+1 at most, so it ever reaches 1/alpha with probability at most alpha: the corollaries of `stats.interval` hold for it.
 Proof: conditional expectation is linear; Ville (1939). What each rung aims at is its own business: the share s_j is
 played as a test of level alpha s_j, which reaches 1/alpha alone exactly when that test rejects.
 

@@ -3,6 +3,8 @@
 Rounding may only widen an interval, so limits that come from sums are moved outwards by these bounds. An addition errs
 by at most 2^-53 of its result; a sum that stays within [0, 1] by at most 2^-53 for each of its terms (Higham 2002,
 chapter 4).
+
+Say how far out the tails of the normal distribution are, also where they are too thin for 1 - tail.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, repeat
 from math import fsum
+from sys import float_info
+
+from scipy.special import ndtri
 
 UNIT = 2.0**-53
 SUM_SLACK = 1e-12
@@ -89,3 +94,13 @@ def mean_of(values: Sequence[float]) -> float:
     count = len(values)
     first = fsum(values) / count
     return first + fsum(chain(values, repeat(-first, count))) / count
+
+
+def upper_quantile(tail: float) -> float:
+    """Return what a standard normal number exceeds with the chance `tail`.
+
+    >>> round(upper_quantile(0.025), 3), round(upper_quantile(1e-17), 3)
+    (1.96, 8.494)
+    """
+    # The first form is that of all certificates so far; it has no finite value where 1 - tail rounds to 1.
+    return float(ndtri(1 - tail) if tail > float_info.epsilon else -ndtri(tail))

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import BadFile, InvalidInput, StoreError
-from cereval.paths import is_file, is_folder
+from cereval.files import is_file, is_folder
 from cereval.records import Draw
 from cereval.version import ENGINE
 
@@ -180,7 +180,7 @@ class Store(Protocol):
     def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]: ...
 
     def content_keys(self, data_hash: str) -> tuple[str, ...]:
-        """Return the keys of a data set's items in order (`cereval.forecasts.content`)."""
+        """Return the keys of a data set's items in order (`cereval.forecasts.pool`)."""
 
     def sharing(self, keys: Collection[str]) -> Mapping[str, int]:
         """Return the data sets that have items with these keys, and how many of them."""

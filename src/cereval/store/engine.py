@@ -12,7 +12,7 @@ from sqlalchemy import Engine, create_engine, event, exc, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
-from cereval import paths
+from cereval import files
 from cereval.errors import InvalidInput, Misuse, StoreError
 
 DRIVER_SETTINGS = ("timeout", "isolation_level", "detect_types", "check_same_thread", "cached_statements")
@@ -81,7 +81,7 @@ def made_private(url: URL) -> None:
 def is_read_only(url: URL) -> bool:
     """Tell whether a database is there and cannot be written to, itself or for want of room for a log beside it."""
     file = file_of(url)
-    if file is None or not paths.is_file(file):
+    if file is None or not files.is_file(file):
         return False
     return not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK))
 
@@ -89,13 +89,13 @@ def is_read_only(url: URL) -> bool:
 def is_file(url: URL) -> bool:
     """Tell whether a database is a file that is there."""
     file = file_of(url)
-    return file is not None and paths.is_file(file)
+    return file is not None and files.is_file(file)
 
 
 def _refuse_one_byte(url: URL) -> None:
     """Refuse a file of one byte, which SQLite takes for an empty database and writes over; longer ones it refuses."""
     file = file_of(url)
-    if file is not None and paths.is_file(file) and file.stat().st_size == 1:
+    if file is not None and files.is_file(file) and file.stat().st_size == 1:
         raise StoreError(f"{file} is not a database; use another --store")
 
 
@@ -105,9 +105,9 @@ def reading_uri(file: Path) -> str:
     SQLite reads a write-ahead log only together with an index beside it, which it would have to make.
     """
     log, index = (Path(f"{file}{end}") for end in ("-wal", "-shm"))
-    if not paths.is_file(log) or log.stat().st_size == 0:
+    if not files.is_file(log) or log.stat().st_size == 0:
         return f"{file.absolute().as_uri()}?mode=ro&immutable=1"
-    if paths.is_file(index) or os.access(file.absolute().parent, os.W_OK):
+    if files.is_file(index) or os.access(file.absolute().parent, os.W_OK):
         return f"{file.absolute().as_uri()}?mode=ro"
     raise StoreError(
         f"{file} may not be written to, and a part of it is still in {log.name}; copy both to a folder of your own"

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 
 from cereval.errors import StoreError
-from cereval.forecasts.content import content_keys
+from cereval.forecasts.pool import content_keys
 from cereval.records import Draw
 from cereval.store import schema
 from cereval.store.base import COUNTS, Answer, KeptAnswer, PastScores, Run

@@ -24,8 +24,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cereval.errors import InvalidInput
+from cereval.files import write_whole
 from cereval.runner.trust import trusted_file
-from cereval.writing import write_whole
 
 COOKIE = "cereval_view"
 TOKEN_VARIABLE = "CEREVAL_VIEW_TOKEN"

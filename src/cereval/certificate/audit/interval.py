@@ -1,6 +1,6 @@
 """Compute the interval a second time, slowly and obviously, straight from the formulas.
 
-The audit shares nothing with `stats.increments`, `stats.betting`, `stats.bets` and `stats.evidence` but their
+The audit shares nothing with `stats.increments`, `stats.interval`, `stats.bets` and `stats.threshold` but their
 tuning constants: sums over the unseen items are counted in `book`, and every value has its own wealth. A result costs
 a few operations for every value that is still open, as it cost the session: no step looks at all items or all values.
 The forecasts g, draw weights w and the variance expected of an increment are handed in: the theorem holds for any
@@ -40,10 +40,10 @@ from cereval.methods.certified import (
 )
 from cereval.records import Interval
 from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE, SLOPE_ABOVE, SLOPE_BELOW, SideBets
-from cereval.stats.betting import CAP, ROUNDING
-from cereval.stats.evidence import GAPS
 from cereval.stats.information import LARGEST_SQUARE
+from cereval.stats.interval import CAP, ROUNDING
 from cereval.stats.ladder import Rungs
+from cereval.stats.threshold import GAPS
 
 
 class SlowTable:

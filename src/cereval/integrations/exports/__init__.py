@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from cereval.errors import BadFile, CerevalError, InvalidInput, Misuse, shown
+from cereval.files import write_whole
 from cereval.integrations.exports.base import Exported, exported
 from cereval.store.base import opened_store
-from cereval.writing import write_whole
 
 TEXTS: Mapping[str, str] = {
     "every-eval-ever": "cereval.integrations.exports.every_eval_ever",

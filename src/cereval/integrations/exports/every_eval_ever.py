@@ -89,7 +89,7 @@ def _source(found: Exported) -> dict[str, Any]:
     name, details = found.story.data, {"data_hash": str(found.plan["data_hash"])}
     if not name.startswith("hf:"):
         return {"dataset_name": name, "source_type": "other", "additional_details": details}
-    from cereval.datasets.hub import HubSource
+    from cereval.datasets.formats import HubSource
 
     source = HubSource.parse(name)
     split = {"hf_split": source.split} if source.split else {}

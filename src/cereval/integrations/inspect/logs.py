@@ -14,8 +14,8 @@ from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.scorer import Score, mean_score
 from inspect_ai.scorer._reducer import create_reducers
 
-from cereval.datasets.reading import JSON_LIMIT, open_regular
 from cereval.errors import BadContent, shown
+from cereval.files import JSON_LIMIT, open_regular
 from cereval.integrations.inspect.metric import NOTE
 from cereval.integrations.inspect.scores import number_of, part_of
 

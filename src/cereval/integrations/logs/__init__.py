@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cereval.errors import BadContent, BadFile, shown
+from cereval.files import is_folder
 from cereval.integrations.logs import alpaca_eval, helm, inspect_ai, lighteval, lm_eval, promptfoo
 from cereval.integrations.logs.base import Content, Log, Tool
-from cereval.paths import is_folder
 
 TOOLS: tuple[Tool, ...] = (
     inspect_ai.TOOL,

@@ -19,11 +19,10 @@ from typing import Any
 
 from cereval.datasets.base import canonical
 from cereval.datasets.fields import KNOWN, choices_of
-from cereval.datasets.files import Row
-from cereval.datasets.reading import cleaned
+from cereval.datasets.formats import Row
 from cereval.errors import BadContent, BadFile, shown
+from cereval.files import cleaned, is_folder
 from cereval.integrations.logs.reading import first_line, loose_json
-from cereval.paths import is_folder
 from cereval.text import did_you_mean
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cereval.errors import BadContent
+from cereval.files import is_file, is_folder
 from cereval.integrations.logs.base import Content, Log, Sample, Tool, as_score, chosen, digest, whole_text
 from cereval.integrations.logs.reading import loose_json
-from cereval.paths import is_file, is_folder
 
 STATS, STATE, SPEC = "per_instance_stats.json", "scenario_state.json", "run_spec.json"
 PREFERRED = ("exact_match", "quasi_exact_match", "prefix_exact_match", "final_number_exact_match", "f1_score")

@@ -11,7 +11,7 @@ from ast import literal_eval
 from pathlib import Path
 from typing import Any
 
-from cereval.datasets.files import column_values, read_table
+from cereval.datasets.formats import column_values, read_table
 from cereval.errors import BadContent
 from cereval.integrations.logs.base import Content, Log, Sample, Tool, as_score, chosen, digest, whole_text
 
@@ -38,7 +38,7 @@ def _layout(path: Path) -> tuple[str, ...] | None:
 def _columns(path: Path) -> set[str]:
     from pyarrow import ArrowException, parquet
 
-    from cereval.datasets.reading import open_regular
+    from cereval.files import open_regular
 
     with open_regular(path) as file:
         try:

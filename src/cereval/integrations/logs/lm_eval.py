@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cereval.datasets.reading import JSON_LIMIT
 from cereval.errors import BadFile
+from cereval.files import JSON_LIMIT, is_file
 from cereval.integrations.logs.base import (
     Content,
     Log,
@@ -21,7 +21,6 @@ from cereval.integrations.logs.base import (
     whole_text,
 )
 from cereval.integrations.logs.reading import loose_json, loose_lines
-from cereval.paths import is_file
 
 PREFERRED = ("acc", "exact_match", "em", "f1")
 NAME = re.compile(r"samples_(?P<task>.+?)_(?P<date>\d{4}-\d\d-\d\dT[\d\-.]+)\.jsonl")

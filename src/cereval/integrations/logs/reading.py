@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cereval.datasets.files import LINE_LIMIT
-from cereval.datasets.reading import (
+from cereval.datasets.formats import LINE_LIMIT
+from cereval.errors import BadContent, BadFile, shown
+from cereval.files import (
     DATA_LIMIT,
     JSON_LIMIT,
     MIB,
@@ -20,7 +21,6 @@ from cereval.datasets.reading import (
     open_regular,
     read_bytes,
 )
-from cereval.errors import BadContent, BadFile, shown
 
 ZSTANDARD = 93
 """The number of Zstandard among the ways to pack a file in a zip; Python's own reader does not know it."""

@@ -15,9 +15,9 @@ import numpy as np
 from cereval.datasets.base import Item
 from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.errors import BadFile, InvalidInput, shown
+from cereval.files import is_file, is_folder
 from cereval.integrations.logs import found_in, read_log
 from cereval.integrations.logs.base import Log, Sample, identity
-from cereval.paths import is_file, is_folder
 
 FORMATS = (".parquet", ".csv")
 

@@ -97,7 +97,7 @@ class NotWorse:
     """Check for a regression: the first model, say a new version, is not worse than the second by more than `eps`.
 
     With eps = 0: at least as good. "not-worse" and "worse" cannot both be wrong, so that each has nearly all of delta
-    (`stats.betting`), where the two signs of `Sign` are both wrong of models that are equal, and share it.
+    (`stats.interval`), where the two signs of `Sign` are both wrong of models that are equal, and share it.
 
     >>> NotWorse(0.02).aim(None).marks
     (0.49,)

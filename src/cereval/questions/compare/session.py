@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cereval.errors import InvalidInput
-from cereval.forecasts.pair_predictor import PairPredictor
 from cereval.forecasts.pool import Pool
+from cereval.forecasts.predictors import PairPredictor
 from cereval.methods.active import Active
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod
@@ -105,7 +105,7 @@ class CompareSession(MethodSession):
     no value <= 0 left, "second" when none >= 0, "no-difference" when all are within the tie, "not-worse" when none is
     under -eps; an end that the bets set is itself excluded. So all of it holds at 1 - delta together, whenever one
     stops, also for models that are exactly equal. Nearly all of delta goes against the values that the answer waits for
-    (`stats.betting`, sides of a mark); so the question that was asked first is kept.
+    (`stats.interval`, sides of a mark); so the question that was asked first is kept.
     Assumption: each model's score on an item does not depend on when it is asked.
 
     Draws go where the two are expected to disagree, from a forecast of each model; forecasts may be wrong at the

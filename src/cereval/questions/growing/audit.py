@@ -1,6 +1,6 @@
 """Compute the intervals of a growing data set a second time, slowly and obviously, straight from the formulas.
 
-Shares nothing with `stats.grown` but its constants: sums over the unseen items are counted in `book`, every pair has
+Shares nothing with `stats.growing` but its constants: sums over the unseen items are counted in `book`, every pair has
 its own wealth from the first result on, and what a version leaves to a cell of values is found by looking at every
 pair. A result costs a few operations for every pair, as it cost the session.
 """
@@ -27,15 +27,14 @@ from cereval.certificate.audit.book import (
     SlowClock,
 )
 from cereval.certificate.audit.interval import audit, null_variance
-from cereval.methods.grown import CAUTION, EXPECTED
-from cereval.methods.stream import Stream
+from cereval.methods.growing import CAUTION, EXPECTED, Stream
 from cereval.questions.growing.session import Growing, VersionSession
 from cereval.questions.session import AskTell
 from cereval.records import Interval
 from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE
-from cereval.stats.betting import ROUNDING
-from cereval.stats.grown import LEAST_COLUMNS, MOST_PAIRS, SLACK, SPOILT, Allocation
+from cereval.stats.growing import LEAST_COLUMNS, MOST_PAIRS, SLACK, SPOILT, Allocation
 from cereval.stats.information import LARGEST_SQUARE
+from cereval.stats.interval import ROUNDING
 from cereval.stats.rounding import within
 
 Cells = tuple[Floats, Floats, Floats]

@@ -15,9 +15,7 @@ from numpy.typing import ArrayLike
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.methods.base import Method
-from cereval.methods.grown import Grown, Standing, Terms
-from cereval.methods.sampled import Sampled
-from cereval.methods.stream import Stream
+from cereval.methods.growing import Grown, Sampled, Standing, Stream, Terms
 from cereval.pictures import Part
 from cereval.questions.goals import Estimate
 from cereval.questions.mean.goal import checked_confidence
@@ -153,7 +151,7 @@ class VersionSession(MethodSession):
 
 
 class Growing:
-    """Evaluate one model by ask and tell on a data set that grows. See `stats.grown` for the theorem.
+    """Evaluate one model by ask and tell on a data set that grows. See `stats.growing` for the theorem.
 
     target `benchmark`: the mean over all items of each version, whatever the new items are, even if chosen by
     somebody who knows all results (but not the seed, and so the draws to come). The seed is drawn unless one is given,

@@ -17,7 +17,7 @@ from cereval.questions.mean.goal import checked_confidence
 from cereval.questions.session import MethodSession, check_engine, rejection, unit_score, whole
 from cereval.records import Draw, Result
 from cereval.stats.rounding import within
-from cereval.stats.shift import Shift, shift_of
+from cereval.stats.weights import Shift, shift_of
 from cereval.version import ENGINE
 
 STATE_FORMAT = 1

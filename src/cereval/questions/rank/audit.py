@@ -241,7 +241,7 @@ class SlowGame:
 
 
 class SlowRacedGame(SlowGame):
-    """Play the same along a race: the accounts of `stats.raced.RacedPairGames`."""
+    """Play the same along a race: the accounts of `stats.pairs.RacedPairGames`."""
 
     def __init__(self, race: SlowRace, null: float, alpha: float, floor: float, tuning: PairTuning) -> None:
         super().__init__(len(race.order), null, alpha, floor, tuning)

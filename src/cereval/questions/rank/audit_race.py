@@ -1,7 +1,7 @@
 """Make the order of a ranking with history again, and the bets along it, in plain numbers (`SlowRace`).
 
-It shares no code with `items.disagreement` and `stats.race`: the water level of the bets is found by raising one level
-after the other, where the session takes a minimum over all of them.
+It shares no code with `forecasts.draw_weights` and `stats.race`: the water level of the bets is found by raising one
+level after the other, where the session takes a minimum over all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import ceil, exp, fsum, isnan, log, sqrt
 
 import numpy as np
 
-from cereval.forecasts.disagreement import ALIKE, EVEN, LEVELS, NOISE, PRIOR
+from cereval.forecasts.draw_weights import ALIKE, EVEN, LEVELS, NOISE, PRIOR
 from cereval.stats.race import CARE, SAFE
 from cereval.stats.rounding import RANGE_SLACK
 

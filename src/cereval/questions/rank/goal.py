@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
 from cereval.questions.mean.goal import in_open_unit_interval
-from cereval.stats.normal import upper_quantile
+from cereval.stats.rounding import upper_quantile
 from cereval.text import percent
 
 Bools = NDArray[np.bool_]

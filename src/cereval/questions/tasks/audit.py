@@ -12,13 +12,13 @@ from cereval.certificate.audit.base import Audit, Equal, Watched, bounds
 from cereval.certificate.audit.book import AimSince, Book, SlowClock
 from cereval.certificate.audit.interval import Audited, Test, audit
 from cereval.methods.certified import LOGICAL_SLACK
-from cereval.methods.follower import Follower
+from cereval.methods.tasks import Follower
 from cereval.questions.session import AskTell, tell
 from cereval.questions.tasks.session import TaskSession
 from cereval.records import Draw, Interval, Scored
-from cereval.stats.betting import ROUNDING
-from cereval.stats.evidence import holm
+from cereval.stats.interval import ROUNDING
 from cereval.stats.rounding import sum_slack
+from cereval.stats.threshold import holm
 
 
 class TasksAudit(Audit):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
-from cereval.methods.many_tasks import ManyTasks, TaskAims
+from cereval.methods.tasks import ManyTasks, TaskAims
 from cereval.questions.mean.goal import in_open_unit_interval
 from cereval.stats.rounding import within
 from cereval.text import percent

@@ -14,8 +14,7 @@ from scipy.special import ndtri
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Setting
-from cereval.methods.follower import Follower
-from cereval.methods.many_tasks import ManyTasks, TaskAims
+from cereval.methods.tasks import Follower, ManyTasks, TaskAims
 from cereval.pictures import Part
 from cereval.questions.goals import TASKS
 from cereval.questions.mean.goal import checked_confidence
@@ -101,7 +100,7 @@ class TasksResult(Certified):
 class TaskSession(MethodSession):
     """Ask/tell evaluation of one model on many tasks: `groups` names the task of every item.
 
-    Theorem: see `methods.many_tasks`. With probability at least the confidence, the intervals of all tasks and
+    Theorem: see `methods.tasks`. With probability at least the confidence, the intervals of all tasks and
     of their macro mean hold at all times at once, and so do the decisions (guarantee `anytime`).
 
     >>> session = TaskSession(["sums"] * 200 + ["words"] * 300, goal=Macro(0.15), seed=1)

@@ -41,6 +41,7 @@ from cereval.stats.ladder import Ladder, Rungs
 
 Floats = NDArray[np.float64]
 
+
 ROUNDING = 1e-9
 """A rejection needs this much more log-wealth than the theorem asks: rounding may only widen."""
 

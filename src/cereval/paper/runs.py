@@ -11,12 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Method, Setting
-from cereval.paper.cer_eval import CerEval
-from cereval.paper.oracle import Oracle
-from cereval.paper.seq import Seq
-from cereval.paper.static import Static
+from cereval.paper.methods import CerEval, Oracle, Seq, Static
 
 Floats = NDArray[np.float64]
+
 
 PRINTED: dict[str, Callable[..., Method]] = {
     "static": Static,

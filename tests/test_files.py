@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cereval.datasets import reading
-from cereval.datasets.reading import (
+from cereval import files
+from cereval.errors import BadContent, BadFile
+from cereval.files import (
     open_regular,
     parse_json,
     parse_yaml,
@@ -25,7 +26,6 @@ from cereval.datasets.reading import (
     read_text,
     read_yaml,
 )
-from cereval.errors import BadContent, BadFile
 
 READERS: list[Callable[[Path], Any]] = [open_regular, read_bytes, read_text, read_json, read_yaml]
 
@@ -72,10 +72,10 @@ def test_no_more_than_the_limit_is_read(tmp_path: Path, monkeypatch: pytest.Monk
     assert read_text(path, limit=11) == "x" * 11
     assert "larger than 10 bytes" in said(lambda: read_text(path, limit=10))
     with path.open("r+b") as file:
-        file.truncate(2 * reading.JSON_LIMIT)
+        file.truncate(2 * files.JSON_LIMIT)
     assert "256 MiB" in said(lambda: read_json(path))
     # Files under /proc claim to have no bytes: what is read counts.
-    monkeypatch.setattr(reading, "_check_size", lambda path, size, limit: None)  # noqa: ARG005
+    monkeypatch.setattr(files, "_check_size", lambda path, size, limit: None)  # noqa: ARG005
     assert len(read_bytes(path, limit=5)) == 6
 
 
@@ -122,7 +122,7 @@ def test_json_is_told_from_a_file_that_cannot_be_had(tmp_path: Path) -> None:
 
 
 def test_a_bomb_of_empty_lists_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MOST_PARTS", 1000)
+    monkeypatch.setattr(files, "MOST_PARTS", 1000)
     assert "1,002 lists and objects" in said(lambda: parse_json("[" + "[]," * 1000 + "[]]", "f"))
 
 
@@ -211,7 +211,7 @@ def test_room_is_made_for_the_file_and_not_for_the_limit(tmp_path: Path) -> None
     tracemalloc.start()
     try:
         assert read_bytes(path) == b"abc"
-        assert tracemalloc.get_traced_memory()[1] < 4 * reading.MIB
+        assert tracemalloc.get_traced_memory()[1] < 4 * files.MIB
     finally:
         tracemalloc.stop()
 

@@ -69,8 +69,8 @@ def numbers(values: Iterable[Any], source: str, id_of: Callable[[int], str]) -> 
 
 def mix_of(value: str) -> dict[str, float]:
     """Return the mix in a flag, or in the file that it names."""
-    from cereval.datasets.files import read_rows
-    from cereval.forecasts.mix import mix_from, parsed_mix
+    from cereval.datasets.formats import read_rows
+    from cereval.forecasts.pool import mix_from, parsed_mix
 
     if not is_table(value):
         return parsed_mix(value)
@@ -92,7 +92,7 @@ def mix_notes(value: str | None) -> tuple[str, ...]:
 
 def mixed(value: str, categories: Sequence[str | None] | None) -> Floats:
     """Return the weights of a mix; the items must have categories."""
-    from cereval.forecasts.mix import mix_weights
+    from cereval.forecasts.pool import mix_weights
 
     if categories is None or not any(categories):
         raise InvalidInput("--mix", "given for items that have a category", value)
@@ -101,7 +101,7 @@ def mixed(value: str, categories: Sequence[str | None] | None) -> Floats:
 
 def mixed_codes(value: str, names: Sequence[str], codes: NDArray[np.int64]) -> Floats:
     """Return the weights of a mix, where each item's category is the number of its name."""
-    from cereval.forecasts.mix import shared_weights
+    from cereval.forecasts.pool import shared_weights
 
     if not any(names):
         raise InvalidInput("--mix", "given for items that have a category", value)

@@ -1,4 +1,4 @@
-"""Open a client: answers are read up to a limit, redirects stay on the host, keys come from the environment.
+"""Post JSON to a server: answers are read up to a limit, redirects stay on the host, keys come from the environment.
 
 Of the many things that OpenAI's own SDK can do a run needs one, to post JSON; importing the SDK would take half a
 second of a core in every worker. `httpx2` takes a sixth of that: import this module where a client is opened.

@@ -1,7 +1,11 @@
 """Evaluate one version of a growing data set (`growing`). Only its new items are asked; the earlier evidence is kept
 as wealth.
 
-Guarantee: `anytime`, for all versions at once (see `stats.grown` for the theorem; it assumes nothing of the items).
+Guarantee: `anytime`, for all versions at once (see `stats.growing` for the theorem; it assumes nothing of the items).
+
+Take fresh draws of one population, whatever pool the items come from; a growing pool changes nothing: `Stream`.
+
+Evaluate one version of a growing data set whose items are all a sample of the same population: `Sampled`.
 """
 
 from __future__ import annotations
@@ -11,16 +15,22 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cereval.errors import LogMismatch
-from cereval.methods.base import Method
+from cereval.forecasts.pool import Pool
+from cereval.methods.base import Aim, Method, Setting
+from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.methods.drawing import draw_order
 from cereval.randomness import generator
 from cereval.records import Draw, Guarantee, Interval
-from cereval.stats.grown import EMPTY, SLACK, Allocation, Course, Ladder, Side
+from cereval.stats.growing import EMPTY, SLACK, Allocation, Course, Ladder, Side
 from cereval.stats.increments import Tally
 from cereval.stats.information import LARGEST_SQUARE, Information
 from cereval.stats.rounding import RunningSum, within
+
+Items = NDArray[np.int64]
+
 
 CAUTION = 1.2
 """How far horizons err on the far side (see `stats.information`)."""
@@ -206,3 +216,83 @@ def expecting(standing: Standing) -> Information:
         squares=EXPECTED * standing.variance,
         fourths=EXPECTED * standing.fourth,
     )
+
+
+class Stream(CertifiedMethod):
+    """Estimate the population's mean from scores told one by one; who draws the items is another's business.
+
+    Assumption: each score told is that of an independent draw of the population, given those before.
+    """
+
+    name: ClassVar[str] = "growing"
+    default_tuning: ClassVar[Tuning] = Tuning(own_level=False)
+
+    def __init__(self, eps: float, delta: float, seed: int) -> None:
+        super().__init__(Setting(Pool.build(1), "population", delta, seed, Aim(eps=eps)))
+
+    def next_draw(self) -> Draw | None:
+        return None
+
+    def take(self, low: float, high: float) -> None:
+        """Take the score of the next item, in [low, high]."""
+        self.observe(Draw(self.consumed, 0, 1.0), low, high)
+
+
+class Sampled(Method):
+    """All versions feed one confidence sequence for the population's mean, so a new version may cost nothing.
+
+    Theorem: that of `stats.interval` for one target; one event of probability at most delta covers every version.
+    Assumption: the items of all versions are independent draws of one population, new ones included. Where
+    new items may differ from the old, use the target `benchmark`, which assumes nothing.
+    """
+
+    name: ClassVar[str] = "growing"
+    guarantee: ClassVar[Guarantee] = "anytime"
+
+    def __init__(self, stream: Stream, items: Items, number: int, seed: int) -> None:
+        self.stream = stream
+        self._items, self._seed = items, (seed, number)
+        self._order = items[draw_order(generator("growing data", seed, number), len(items), ())]
+        self._drawn = self._consumed = 0
+
+    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
+        super().follow(log, check=check)
+        places = {int(item): place for place, item in enumerate(self._items)}
+        for draw in log:
+            if draw.item not in places:
+                raise LogMismatch(f"draw {draw.index} has item {draw.item}, which this version does not ask")
+        found = [replace(draw, item=places[draw.item]) for draw in log]
+        rng = generator("growing data", *self._seed)
+        self._order = self._items[draw_order(rng, len(self._items), found, check=check)]
+
+    def next_draw(self) -> Draw | None:
+        if self._drawn == len(self._order):
+            return None
+        index, self._drawn = self._drawn, self._drawn + 1
+        return Draw(index, int(self._order[index]), 1 / (len(self._order) - index))
+
+    def observe(self, draw: Draw, low: float, high: float) -> None:  # noqa: ARG002
+        self.stream.take(low, high)
+        self._consumed += 1
+
+    @property
+    def limit(self) -> int:
+        """Return how many items there are to ask."""
+        return len(self._order)
+
+    @property
+    def unseen(self) -> Items:
+        """Return the items not asked so far."""
+        return np.sort(self._order[self._consumed :])
+
+    @property
+    def interval(self) -> Interval:
+        return self.stream.interval
+
+    @property
+    def estimate(self) -> float:
+        return self.stream.estimate
+
+    @property
+    def contradiction(self) -> bool:
+        return self.stream.contradiction

@@ -1,18 +1,20 @@
-"""Read JSONL, CSV and Parquet as they lie on disk: rows or Arrow tables; errors name the line."""
+"""Read the records of JSONL, CSV and Parquet files and of the Hugging Face hub; errors name the line."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cereval.datasets.reading import MIB, cleaned, decoded, open_regular, parse_json, read_json
-from cereval.errors import BadContent, BadFile, shown
+from cereval.errors import BadContent, BadFile, InvalidInput, shown
+from cereval.files import MIB, cleaned, decoded, open_regular, parse_json, read_json
+from cereval.imports import optional
 from cereval.text import printable
 
 MOST_COLUMNS = 10_000
@@ -241,3 +243,45 @@ def _converts(value: Any) -> bool:
 def one_line(error: BaseException) -> str:
     """Return what a library says of an error, short enough to be part of a line."""
     return printable(" ".join(str(error).split()), 200)
+
+
+_SPEC = re.compile(
+    r"hf:(?P<name>[\w.-]+(?:/[\w.-]+)?)(?::(?P<config>[\w.-]+))?(?:@(?P<split>[\w.\[\]:%+-]+))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """Name a data set of the hub, its configuration and the split to read.
+
+    >>> HubSource.parse("hf:cais/mmlu:all@validation")
+    HubSource(name='cais/mmlu', config='all', split='validation')
+    """
+
+    name: str
+    config: str | None = None
+    split: str = "test"
+
+    @classmethod
+    def parse(cls, text: str) -> HubSource:
+        match = _SPEC.fullmatch(text)
+        if match is None:
+            raise InvalidInput("DATA", "hf:org/name[:config][@split]", text)
+        return cls(match["name"], match["config"], match["split"] or "test")
+
+
+def read_hub(source: HubSource) -> list[Row]:
+    """Return every record of the split."""
+    library = optional("datasets", "datasets")
+    try:
+        records: list[Any] = list(library.load_dataset(source.name, source.config, split=source.split))
+    except Exception as error:
+        raise BadFile(
+            f"hf:{source.name}: {type(error).__name__}: {shown(str(error), limit=200)}; "
+            "check the name, the :config and the @split"
+        ) from error
+    if not records:
+        raise BadFile(f"hf:{source.name}@{source.split} holds no records; name another @split")
+    return [
+        row_of(f"hf:{source.name}", f"row {number}", record) for number, record in enumerate(records, start=1)
+    ]

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.stats.normal import upper_quantile
-from cereval.stats.planning import deadline_draws
-from cereval.stats.scenario import Scenario
+from cereval.stats.planning import Scenario, deadline_draws
+from cereval.stats.rounding import upper_quantile
 
 Floats = NDArray[np.float64]
+
 
 STEPS = 400
 MOST_CLASSES = 1000

@@ -1,7 +1,6 @@
-"""Read files, at the one boundary for them: what is opened is regular and bounded, what is read is text, JSON or YAML
-without traps.
+"""Read files at the one boundary for them, and write them whole or not at all.
 
-Obligations of every function here:
+Obligations of every function that reads:
 - a FIFO, a device, a socket or a folder is refused at once, and nothing is read past its limit;
 - every foreign error becomes one line with the place: `BadFile` where the file cannot be had, its subclass
   `BadContent` where it was read but does not hold what it should;
@@ -12,9 +11,11 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import stat
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from math import isfinite
 from os import PathLike
 from pathlib import Path
@@ -326,3 +327,65 @@ def _amount(size: int) -> str:
 
 def _from_here(path: PathLikeText) -> str:
     return "" if Path(path).is_absolute() else f" (it is relative to {Path.cwd()})"
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether a path leads to a regular file; a name that no file can have does not.
+
+    >>> is_file(Path("x" * 5000)), is_file(Path("a\\0b")), is_file(Path(__file__))
+    (False, False, True)
+    """
+    try:
+        return path.is_file()
+    except OSError:  # too long, or in a folder that may not be looked into
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether a path leads to a folder; a name that no folder can have does not.
+
+    >>> is_folder(Path("x" * 5000)), is_folder(Path(__file__).parent)
+    (False, True)
+    """
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+PRIVATE = 0o600
+"""The mode of new files: for their owner alone."""
+
+LONGEST_STEM = 100
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text beside its place and move it there: a reader never meets half of it. Folders are made.
+
+    The new file must not exist before: a link under its name would lead elsewhere. Errors are those of the system.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name[:LONGEST_STEM]}.{secrets.token_hex(4)}.partial")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    with os.fdopen(
+        os.open(partial, flags, PRIVATE), "w", encoding="utf-8", errors="replace", newline="\n"
+    ) as file:
+        try:
+            file.write(text)
+            file.flush()
+            partial.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink()
+            raise
+
+
+def settings_folder() -> Path | None:
+    """Return the folder of this user's settings; None for users without a home."""
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    if given and Path(given).is_absolute():
+        return Path(given) / "cereval"
+    try:
+        return Path.home() / ".config" / "cereval"
+    except RuntimeError:
+        return None
