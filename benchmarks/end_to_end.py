@@ -25,7 +25,6 @@ from benchmarks.tables import markdown, publish
 from cereval.datasets.bank import SCORER, as_jsonl
 from cereval.plan import groups_of
 from cereval.questions.goals import Estimate
-from cereval.questions.replay import replay
 from cereval.store.base import open_store
 
 EPS = 0.05

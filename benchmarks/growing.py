@@ -32,7 +32,6 @@ from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import read_scores
 from cereval.questions.goals import Estimate
 from cereval.questions.growing.session import Growing
-from cereval.questions.replay import replay
 
 Floats = NDArray[np.float64]
 DELTA = 0.05

@@ -152,10 +152,11 @@ def lines(folder: Path, runs: int, answers: int) -> list[list[object]]:
 
 def begin(url: str, data: str) -> None:
     """Do what a new run does before its first call, and stop there."""
+    from cereval.runner.request import request_from
+
     from cereval.runner.book import Reuse, books_for
     from cereval.runner.finding import planned
     from cereval.runner.prepare import prepared
-    from cereval.runner.request import request_from
     from cereval.runner.start import start
 
     work = prepared(request_from(data, None, {"model": "scripted/0.8", "eps": 0.02, "store": url}))

@@ -24,7 +24,6 @@ from benchmarks.side_information import DATA
 from benchmarks.tables import markdown, publish
 from cereval.paper.recorded import load
 from cereval.questions.goals import Estimate
-from cereval.questions.replay import replay
 
 FOLDER = "alpaca_eval"
 GRADES = 9

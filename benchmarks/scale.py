@@ -159,9 +159,10 @@ def write_jsonl(path: Path, size: int) -> None:
 
 def first_call_cost(path: str, size: int, store: str) -> Cost:
     """Do what `cereval run` does up to its first call."""
+    from cereval.runner.request import request_from
+
     from cereval.runner.finding import planned
     from cereval.runner.prepare import prepared
-    from cereval.runner.request import request_from
     from cereval.runner.start import start
     from cereval.store.base import opened_store
 

@@ -30,6 +30,7 @@ from typing import Any
 
 import click
 import numpy as np
+from cereval.runner.request import Request, request_from
 
 import cereval
 from benchmarks.parallel import CORES, run_all
@@ -38,13 +39,13 @@ from benchmarks.tables import markdown, publish
 from cereval.api import carry_out
 from cereval.certificate.base import chained, digest
 from cereval.cli.main import main as command_line
+from cereval.integrations.lm_eval.model import divided
 from cereval.plan import Plan, digest_of
 from cereval.questions import kind_of
 from cereval.questions.goals import Difference, Macro, Order, Top
 from cereval.questions.log import Change
 from cereval.runner.finding import planned
-from cereval.runner.prepare import Prepared, against, divided, growing, prepared, ranked
-from cereval.runner.request import Request, request_from
+from cereval.runner.prepare import Prepared, against, growing, prepared, ranked
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
 from cereval.store.base import opened_store
 
@@ -183,7 +184,7 @@ class Sealed:
 def earlier_runs(folder: Path, models: Sequence[str] = EARLIER) -> None:
     """Run some models, so that there is a history."""
     for model in models:
-        cereval.run(questions(SIZE, TASKS), model=model, eps=0.3, store=address(folder))
+        cereval.evaluate(questions(SIZE, TASKS), model=model, eps=0.3, store=address(folder))
 
 
 # -- later choices ----------------------------------------------------------------------------------------------------

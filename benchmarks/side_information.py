@@ -23,7 +23,7 @@ from benchmarks.tables import markdown, publish
 from cereval.paper.recorded import load
 from cereval.questions.goals import Estimate
 from cereval.questions.mean.session import Session
-from cereval.questions.replay import drive, replay
+from cereval.questions.replay import drive
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WAYS = ("uniform", "history", "history + groups")

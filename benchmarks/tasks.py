@@ -24,7 +24,6 @@ from benchmarks.task_scenes import GOALS, SCENES, TaskOutcome, TaskScene, watch
 from cereval.datasets.tables import read_items
 from cereval.paper.recorded import load
 from cereval.questions.goals import Estimate
-from cereval.questions.replay import replay
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
 
 MOST_SHARE = 0.22

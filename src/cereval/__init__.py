@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cereval.api import extend as extend
     from cereval.api import rank as rank
     from cereval.api import rank_async as rank_async
+    from cereval.api import replay as replay
     from cereval.api import seal as seal
     from cereval.api import tasks as tasks
     from cereval.api import tasks_async as tasks_async
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from cereval.questions.mean.session import Session as Session
     from cereval.questions.rank.session import Ranking as Ranking
     from cereval.questions.rank.session import RankSession as RankSession
-    from cereval.questions.replay import replay as replay
     from cereval.questions.tasks.session import TaskSession as TaskSession
     from cereval.questions.tasks.session import TasksResult as TasksResult
     from cereval.records import Draw as Draw
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from cereval.settings import Candidate as Candidate
 
 _HOMES = {
-    "api": "Run compare compare_async evaluate evaluate_async extend rank rank_async seal tasks tasks_async",
+    "api": "Run compare compare_async evaluate evaluate_async extend rank rank_async replay seal tasks tasks_async",
     "errors": "CerevalError",
     "fleet.result": "FleetResult",
     "fleet.run": "run_fleet",
@@ -71,7 +71,6 @@ _HOMES = {
     "questions.growing.session": "Growing GrowingResult",
     "questions.mean.session": "Session",
     "questions.rank.session": "Ranking RankSession",
-    "questions.replay": "replay",
     "questions.tasks.session": "TaskSession TasksResult",
     "records": "Draw Interval Result",
     "settings": "Candidate",

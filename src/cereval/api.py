@@ -12,9 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, Unpack
 
+import numpy as np
+
 from cereval.certificate.seal import Seal
 from cereval.errors import InvalidInput, Misuse
-from cereval.questions.goals import Estimate, Goal
+from cereval.questions.goals import KINDS, Estimate
+from cereval.questions.replay import replay_mean
 from cereval.questions.session import whole
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
@@ -155,7 +158,7 @@ def evaluate(
     data: Any,
     model: Model = None,
     *,
-    goal: Goal | None = None,
+    goal: Any = None,
     observer: Observer | None = None,
     seal: str | Path | None = None,
     **options: Unpack[RunOptions],
@@ -177,7 +180,7 @@ async def evaluate_async(
     data: Any,
     model: Model = None,
     *,
-    goal: Goal | None = None,
+    goal: Any = None,
     observer: Observer | None = None,
     seal: str | Path | None = None,
     **options: Unpack[RunOptions],
@@ -191,7 +194,7 @@ def compare(
     a: Model,
     b: Model,
     *,
-    goal: Goal | None = None,
+    goal: Any = None,
     observer: Observer | None = None,
     seal: str | Path | None = None,
     **options: Unpack[CompareOptions],
@@ -206,7 +209,7 @@ async def compare_async(
     a: Model,
     b: Model,
     *,
-    goal: Goal | None = None,
+    goal: Any = None,
     observer: Observer | None = None,
     seal: str | Path | None = None,
     **options: Unpack[CompareOptions],
@@ -219,7 +222,7 @@ def rank(
     data: Any,
     candidates: Sequence[Model],
     *,
-    goal: Goal | None = None,
+    goal: Any = None,
     observer: Observer | None = None,
     seal: str | Path | None = None,
     **options: Unpack[RankOptions],
@@ -235,7 +238,7 @@ async def rank_async(
     data: Any,
     candidates: Sequence[Model],
     *,
-    goal: Goal | None = None,
+    goal: Any = None,
     observer: Observer | None = None,
     seal: str | Path | None = None,
     **options: Unpack[RankOptions],
@@ -248,7 +251,7 @@ def tasks(
     data: Any,
     model: Model,
     *,
-    goal: Goal | None = None,
+    goal: Any = None,
     observer: Observer | None = None,
     seal: str | Path | None = None,
     **options: Unpack[TasksOptions],
@@ -262,7 +265,7 @@ async def tasks_async(
     data: Any,
     model: Model,
     *,
-    goal: Goal | None = None,
+    goal: Any = None,
     observer: Observer | None = None,
     seal: str | Path | None = None,
     **options: Unpack[TasksOptions],
@@ -294,7 +297,7 @@ async def _ask(
     kind: str,
     data: Any,
     models: Sequence[Model],
-    goal: Goal | None,
+    goal: Any,
     observer: Observer | None,
     seal: str | Path | None,
     options: Mapping[str, Any],
@@ -310,7 +313,7 @@ async def _ask(
 
 
 def settings_for(
-    kind: str, data: str, models: Sequence[Model], goal: Goal | None, options: Mapping[str, Any]
+    kind: str, data: str, models: Sequence[Model], goal: Any, options: Mapping[str, Any]
 ) -> Settings:
     """Return the settings of a call: options of a candidate are for those that are given by their names alone."""
     checked = check_options(options, ACCEPTED[kind])
@@ -365,7 +368,7 @@ def seal(
     data: Any,
     path: str | Path,
     *models: Model,
-    goal: Goal | None = None,
+    goal: Any = None,
     kind: str = "estimate",
     **options: Any,
 ) -> Seal:
@@ -382,6 +385,57 @@ def seal(
         made = sealed(work.plan, work.items, store, history=settings.uses_store_history)
     written(Path(path), made)
     return made
+
+
+# -- recorded scores --------------------------------------------------------------------------------------------------
+
+
+def replay(
+    scores: Any, *, goal: Any = None, versions: Sequence[int] | None = None, **options: Any
+) -> Certified:
+    """Say what an evaluation would have cost: recorded scores, drawn as if they were asked. NaN: not part of the pool.
+
+    scores: one number in [0, 1] for each item; for a goal about two candidates or many, a column for each (a table, a
+    data frame or a dict of lists). groups: the task of each item, for goals of `tasks`. versions: of data that grew,
+    how many of the items each version had. options: those of the kind's session: confidence, history, seed, budget, ...
+
+    >>> from cereval.questions.goals import Sign
+    >>> result = replay([1, 0, 1, 1] * 500, goal=Estimate(0.05), seed=3)
+    >>> result.stopped, result.n_evaluated < 500
+    ('goal', True)
+    >>> replay({"new": [1, 1, 1, 0] * 500, "old": [1, 0, 1, 0] * 500}, goal=Sign(), seed=0).decision
+    'first'
+    """
+    kind = "growing" if versions is not None else KINDS["estimate" if goal is None else goal.name]
+    if kind == "growing":
+        from cereval.questions.growing.session import replay_growing
+
+        return replay_growing(scores, list(versions or ()), goal=goal, **options)
+    if kind == "compare":
+        from cereval.questions.compare.session import replay_comparison
+
+        first, second = _columns(scores)
+        return replay_comparison(first, second, goal=goal, **options)
+    if kind == "rank":
+        from cereval.questions.rank.session import replay_ranking
+
+        return replay_ranking(scores, goal=goal, **options)
+    if kind == "tasks":
+        from cereval.questions.tasks.session import replay_tasks
+
+        return replay_tasks(scores, options.pop("groups", None), goal=goal, **options)
+    return replay_mean(scores, goal=goal, **options)
+
+
+def _columns(scores: Any) -> tuple[Any, Any]:
+    """Return the two columns of a table."""
+    columns = [scores[name] for name in scores] if hasattr(scores, "keys") else None
+    if columns is None:
+        table = np.asarray(scores)
+        columns = list(table.T) if table.ndim == 2 else [scores]
+    if len(columns) != 2:
+        raise InvalidInput("scores", "two columns, one for each candidate", f"{len(columns)}")
+    return columns[0], columns[1]
 
 
 # -- places -----------------------------------------------------------------------------------------------------------

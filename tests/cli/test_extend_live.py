@@ -16,7 +16,7 @@ from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
 from cereval.questions.goals import Estimate
-from cereval.questions.growing.session import growing
+from cereval.questions.growing.session import replay_growing
 from cereval.runner.prepare import recalled
 from cereval.store.base import open_store
 
@@ -52,7 +52,7 @@ def test_versions_are_what_a_replay_of_the_models_scores_is(
     pool = read_dataset(data)
     model = ScriptedModel({item.text: str(item.answer) for item in pool.items}, 0.7)
     scores = [float(model.is_right(item.text)) for item in pool.items]
-    expected = growing(scores, [FIRST, ALL], goal=Estimate(0.1), seed=5, target=target).as_dict()
+    expected = replay_growing(scores, [FIRST, ALL], goal=Estimate(0.1), seed=5, target=target).as_dict()
     assert {name: second[name] for name in expected} == json.loads(json.dumps(expected))
     assert second["versions"][0] == first["versions"][0]
     assert (second["model"], second["goal"], second["eps"]) == ("scripted/0.7", "estimate", 0.1)

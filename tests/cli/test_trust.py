@@ -229,7 +229,7 @@ def test_a_task_file_is_a_file_too(
     }
     if how == "python":
         with pytest.raises(Untrusted, match="trust=True"):
-            cereval.run("task.yaml", model="scripted/0.5", judge=None, **_only_from_file(setting))
+            cereval.evaluate("task.yaml", model="scripted/0.5", judge=None, **_only_from_file(setting))
     else:
         assert "--trust" in refused(capsys, *commands[how])
     assert not marker.exists()

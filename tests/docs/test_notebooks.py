@@ -33,8 +33,8 @@ def test_every_kind_has_parts_a_frame_and_a_picture() -> None:
     scores = [float(number % 4 > 0) for number in range(400)]
     results = [
         cereval.replay(scores, goal=cereval.Estimate(0.1), seed=0),
-        cereval.compare(scores, scores[::-1], goal=cereval.Difference(0.1), seed=0),
-        cereval.rank([[score, 0.0] for score in scores], seed=0),
+        replay_comparison(scores, scores[::-1], goal=cereval.Difference(0.1), seed=0),
+        replay_ranking([[score, 0.0] for score in scores], seed=0),
         cereval.tasks(scores, ["law", "art"] * 200, goal=cereval.Macro(0.1), seed=0),
         cereval.growing(scores, [300, 400], goal=cereval.Estimate(0.1), seed=0),
     ]

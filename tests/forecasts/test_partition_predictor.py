@@ -10,7 +10,6 @@ from cereval.forecasts.partition import NearestNeighbourPartition, PartitionPred
 from cereval.forecasts.pool import Pool
 from cereval.paper.populations import clusters, hubness
 from cereval.questions.goals import Estimate
-from cereval.questions.replay import replay
 
 
 def test_held_out_error_is_leave_one_out() -> None:

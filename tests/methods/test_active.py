@@ -15,7 +15,7 @@ from cereval.methods.base import Aim, Setting, Target
 from cereval.paper.populations import bernoulli, clusters
 from cereval.questions.goals import Estimate
 from cereval.questions.mean.session import Session
-from cereval.questions.replay import drive, replay
+from cereval.questions.replay import drive
 from cereval.records import Draw
 
 Floats = NDArray[np.float64]

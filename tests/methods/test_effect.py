@@ -10,7 +10,6 @@ from cereval.forecasts.pool import Pool
 from cereval.methods.active import effect_note, uniform_calls
 from cereval.methods.base import Aim, Setting
 from cereval.questions.goals import Estimate
-from cereval.questions.replay import replay
 
 
 def setting_of(size: int) -> Setting:

@@ -19,7 +19,6 @@ from cereval.paper.leave_one_out import (
     total,
 )
 from cereval.questions.goals import Estimate
-from cereval.questions.replay import replay
 
 EPS = 0.06
 

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cereval.runner.request import Request, request_from
 from numpy.typing import NDArray
 from tests.questions.majority import MajoritySession, MoreThanHalf
 
 from cereval.api import carry_out
 from cereval.datasets.fields import Fields
 from cereval.datasets.read import read_dataset
+from cereval.integrations.lm_eval.model import divided
 from cereval.models import ModelOptions, open_model
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import groups_of
@@ -32,8 +34,7 @@ from cereval.questions.tasks.session import TaskSession
 from cereval.records import Certified, Draw
 from cereval.runner.finding import planned
 from cereval.runner.limits import Limits
-from cereval.runner.prepare import Prepared, against, divided, extended, growing, opened, prepared, ranked
-from cereval.runner.request import Request, request_from
+from cereval.runner.prepare import Prepared, against, extended, growing, opened, prepared, ranked
 from cereval.runner.run import Outcome
 from cereval.store.base import Answer, Store, open_store
 

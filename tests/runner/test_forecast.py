@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
-from cereval.cli.running import kept_line, run_rows, suggest_resuming
+from cereval.cli.outcome import kept_line, run_rows, suggest_resuming
 from cereval.questions.goals import Estimate
 from cereval.questions.mean.session import Session
 from cereval.runner import loop

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cereval.runner.request import Request
 
 import cereval
 from cereval.api import Allowance, Bounds
@@ -19,7 +20,6 @@ from cereval.questions.compare.goal import Sign
 from cereval.questions.rank.goal import Order
 from cereval.questions.tasks.goal import Macro
 from cereval.runner.prepare import read_data
-from cereval.runner.request import Request
 from cereval.runner.start import evidence
 from cereval.store.base import opened_store
 
@@ -64,7 +64,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_only_what_is_drawn_is_read(way: str, tmp_path: Path, read: list[int]) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
-    done = cereval.run(questions(tmp_path), scorer="contains", seed=1, store=store, **WAYS[way])
+    done = cereval.evaluate(questions(tmp_path), scorer="contains", seed=1, store=store, **WAYS[way])
     assert done.result.stopped == "goal"
     assert len(set(read)) < ITEMS / 2
     with opened_store(store) as kept:
@@ -74,7 +74,7 @@ def test_only_what_is_drawn_is_read(way: str, tmp_path: Path, read: list[int]) -
 
 def test_tasks_of_a_large_file_are_those_of_a_small_one(tmp_path: Path, read: list[int]) -> None:
     del read
-    done = cereval.run_tasks(
+    done = cereval.tasks(
         questions(tmp_path),
         model="scripted/0.9",
         goal=Macro(0.2),
@@ -88,8 +88,8 @@ def test_tasks_of_a_large_file_are_those_of_a_small_one(tmp_path: Path, read: li
 @pytest.mark.parametrize("way", WAYS)
 def test_a_repeated_command_goes_on_with_its_run(way: str, tmp_path: Path, read: list[int]) -> None:
     asked: dict[str, Any] = {"scorer": "contains", "store": f"sqlite:///{tmp_path}/runs.db", **WAYS[way]}
-    begun = cereval.run(questions(tmp_path), bounds=Bounds(allowance=Allowance(20)), **asked).outcome
-    repeated = cereval.run(questions(tmp_path), **asked).outcome
+    begun = cereval.evaluate(questions(tmp_path), bounds=Bounds(allowance=Allowance(20)), **asked).outcome
+    repeated = cereval.evaluate(questions(tmp_path), **asked).outcome
     assert (repeated.run_id, repeated.kept) == (begun.run_id, 20)
     assert len(set(read)) < ITEMS / 2
 
@@ -122,10 +122,10 @@ def test_weights_of_a_large_file_are_those_of_a_small_one(
 ) -> None:
     asked: dict[str, Any] = {"model": "scripted/0.9", "eps": 0.1, "scorer": "contains", "seed": 1, **target}
     file = weighed(tmp_path, suffix)
-    small = cereval.run(file, store="sqlite://", **asked).outcome
+    small = cereval.evaluate(file, store="sqlite://", **asked).outcome
     monkeypatch.setattr(large, "LARGE", 100)
     store = f"sqlite:///{tmp_path}/runs.db"
-    big = cereval.run(file, store=store, **asked).outcome
+    big = cereval.evaluate(file, store=store, **asked).outcome
     assert big.plan.data_hash != small.plan.data_hash, "it stayed on disk"
     assert big.plan.weights == small.plan.weights
     with opened_store(store) as kept:
@@ -144,7 +144,9 @@ def test_weights_that_are_none(weights: str, says: str, tmp_path: Path, read: li
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     with pytest.raises(InvalidInput, match=says):
-        cereval.run(str(file), model="scripted/0.9", scorer="contains", store="sqlite://", weights=weights)
+        cereval.evaluate(
+            str(file), model="scripted/0.9", scorer="contains", store="sqlite://", weights=weights
+        )
 
 
 def test_worked_examples_have_no_weight(tmp_path: Path, read: list[int]) -> None:

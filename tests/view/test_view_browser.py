@@ -124,7 +124,7 @@ def waiting_run(folder: Path, url: str, found: list[RunResult], eps: float = 0.1
         "connections": 2,
         "seed": 3,
     }
-    found.append(cereval.run(str(folder / "data.jsonl"), **settings))
+    found.append(cereval.evaluate(str(folder / "data.jsonl"), **settings))
 
 
 def test_a_live_run_is_seen_finishing(
@@ -166,7 +166,7 @@ def test_the_buttons_stop_a_run_and_bring_one_to_a_closer_goal(
     work.join(300)
     assert found[0].outcome.interrupted
     rows = [{"question": f"{n}", "answer": f"{n + 1}"} for n in range(400)]
-    wide = cereval.run(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
+    wide = cereval.evaluate(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
     page = visit(f"/runs/{wide.run_id}")
     page.fill("input[name='eps']", "0.1")
     page.wait_for_selector("#charts figure svg >> visible=true", timeout=WAIT)
@@ -223,7 +223,7 @@ def people_scoring(served: Served, found: list[RunResult]) -> tuple[threading.Th
     rows = [{"id": f"q{n}", "question": f"question {n}", "reply": f"{HOSTILE} reply {n}"} for n in range(40)]
     url = str(served.store.address)
     settings = {"model": "given/reply", "scorer": "people", "eps": 0.2, "store": url, "seed": 1}
-    work = threading.Thread(target=lambda: found.append(cereval.run(rows, **settings)), daemon=True)
+    work = threading.Thread(target=lambda: found.append(cereval.evaluate(rows, **settings)), daemon=True)
     work.start()
     while not (runs := served.store.runs()):
         time.sleep(0.05)

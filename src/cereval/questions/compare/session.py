@@ -242,7 +242,7 @@ class CompareSession(MethodSession):
         return (rejection(self.confidence), *notes)
 
 
-def compare(
+def replay_comparison(
     scores_a: ArrayLike,
     scores_b: ArrayLike,
     *,
@@ -263,7 +263,7 @@ def compare(
     of the two among them. `batch` draws are in flight at a time; the result does not depend on it.
 
     >>> better, worse = [1, 1, 1, 0] * 500, [1, 0, 1, 0] * 500
-    >>> answer = compare(better, worse)
+    >>> answer = replay_comparison(better, worse)
     >>> answer.decision, answer.lower >= 0, answer.n_evaluated < 100
     ('first', True, True)
     """
