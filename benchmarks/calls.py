@@ -23,7 +23,7 @@ from scipy.special import ndtri
 from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.paper.populations import Population, bernoulli, clusters, s1, s2, s3
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.stats.exact import hypergeometric_items
 
 SIZE = 5000

@@ -24,7 +24,7 @@ from benchmarks.serving import command
 from benchmarks.tables import markdown, publish
 from cereval.datasets.bank import SCORER, as_jsonl
 from cereval.plan import groups_of
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.store.base import open_store
 
 EPS = 0.05

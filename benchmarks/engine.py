@@ -21,7 +21,7 @@ import click
 import numpy as np
 
 from benchmarks.tables import markdown, publish
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 
 MMLU_SIZE, MMLU_EPS, MMLU_MEAN = 14_042, 0.0103, 0.75

@@ -30,7 +30,9 @@ from benchmarks.stated_models import Stated, named, new_store, questions
 from benchmarks.tables import markdown, publish
 from cereval.api import carry_out
 from cereval.datasets.base import DataSet, Item
-from cereval.questions.goals import Difference, Macro, NotWorse, Order, Top, WhichFail
+from cereval.questions.compare.goal import Difference, NotWorse
+from cereval.questions.rank.goal import Order, Top
+from cereval.questions.tasks.goal import Macro, WhichFail
 from cereval.runner.finding import planned
 from cereval.runner.prepare import extended
 from cereval.store.base import opened_store

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from benchmarks.scenes import Scene, SceneMaker
 from cereval.forecasts.predictors import Forecast
 from cereval.paper.populations import Population, bernoulli, hubness, s1, s2, s3, two_point
-from cereval.questions.goals import Estimate, Goal, Threshold
+from cereval.questions.goals import Goal
+from cereval.questions.mean.goal import Estimate, Threshold
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

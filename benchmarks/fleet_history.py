@@ -32,7 +32,7 @@ from cereval.fleet.run import run_fleet
 from cereval.models.base import Messages, last_text
 from cereval.models.scripted import ScriptedModel, Turn
 from cereval.models.server import Handler, serving
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 
 Floats = NDArray[np.float64]

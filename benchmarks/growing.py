@@ -30,7 +30,7 @@ from benchmarks.growing_scenes import ENEMIES, Outcome, bernoulli, run_grown
 from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import read_scores
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.growing.session import Growing
 
 Floats = NDArray[np.float64]

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.questions.goals import Estimate
 from cereval.questions.growing.session import Growing
+from cereval.questions.mean.goal import Estimate
 
 Floats = NDArray[np.float64]
 SLACK = 1e-9

@@ -22,7 +22,7 @@ import cereval
 from benchmarks.stated_models import STATED, Stated, named, new_store, questions
 from benchmarks.tables import markdown
 from cereval.certificate.verify import verify
-from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.parallel import CORES, run_all
 from benchmarks.tables import markdown, publish
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 
 SIZE = 5000

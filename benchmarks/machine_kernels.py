@@ -89,7 +89,7 @@ def load_everything() -> None:
         "scipy.sparse",
         "cereval.cli.main",
         "cereval.api",
-        "cereval.report.page",
+        "cereval.report",
     ):
         import_module(name)
 

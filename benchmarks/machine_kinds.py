@@ -24,8 +24,9 @@ from cereval.datasets.bank import example_questions, example_scores
 from cereval.paper.recorded import Benchmark, load
 from cereval.questions.compare.goal import Sign
 from cereval.questions.compare.session import CompareSession
-from cereval.questions.goals import Estimate, Goal, Threshold
+from cereval.questions.goals import Goal
 from cereval.questions.growing.session import Growing
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session
 from cereval.questions.rank.goal import Order, Top
 from cereval.questions.rank.session import RankSession

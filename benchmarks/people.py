@@ -23,7 +23,7 @@ from benchmarks.past_tables import varying_models
 from benchmarks.side_information import DATA
 from benchmarks.tables import markdown, publish
 from cereval.paper.recorded import load
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 
 FOLDER = "alpaca_eval"
 GRADES = 9

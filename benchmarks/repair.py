@@ -27,7 +27,8 @@ from benchmarks.coverage import DELTA, most_misses
 from benchmarks.parallel import run_all
 from benchmarks.stated_models import MODELS, Stated, named, new_store, questions
 from benchmarks.tables import markdown, publish
-from cereval.questions.goals import Estimate, Order
+from cereval.questions.mean.goal import Estimate
+from cereval.questions.rank.goal import Order
 
 SIZE = 600
 EPS = 0.08

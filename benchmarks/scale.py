@@ -92,7 +92,7 @@ def side_information(size: int) -> dict[str, Any]:
 
 def session_cost(name: str, size: int) -> Cost:
     """Open a session and answer its first draws."""
-    from cereval.questions.goals import Estimate
+    from cereval.questions.mean.goal import Estimate
     from cereval.questions.mean.session import Session
 
     known = side_information(size) if name == "active" else {}

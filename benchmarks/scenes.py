@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.questions.goals import Goal, Threshold
+from cereval.questions.goals import Goal
+from cereval.questions.mean.goal import Threshold
 from cereval.questions.mean.session import Session
 from cereval.records import Draw
 

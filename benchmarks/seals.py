@@ -37,13 +37,15 @@ from benchmarks.parallel import CORES, run_all
 from benchmarks.stated_models import questions
 from benchmarks.tables import markdown, publish
 from cereval.api import carry_out
-from cereval.certificate.base import chained, digest
+from cereval.certificate.format import chained, digest
 from cereval.cli.main import main as command_line
 from cereval.integrations.lm_eval.model import divided
 from cereval.plan import Plan, digest_of
 from cereval.questions import kind_of
-from cereval.questions.goals import Difference, Macro, Order, Top
+from cereval.questions.compare.goal import Difference
 from cereval.questions.log import Change
+from cereval.questions.rank.goal import Order, Top
+from cereval.questions.tasks.goal import Macro
 from cereval.runner.finding import planned
 from cereval.runner.prepare import Prepared, against, growing, prepared, ranked
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written

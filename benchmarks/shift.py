@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.coverage import DELTA, most_misses
 from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.stats.weights import shift_of
 

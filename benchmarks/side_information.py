@@ -21,7 +21,7 @@ from benchmarks.parallel import run_all
 from benchmarks.past_tables import HOSTILE, crowd, side_information, varying_models
 from benchmarks.tables import markdown, publish
 from cereval.paper.recorded import load
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive
 

@@ -23,7 +23,7 @@ from benchmarks.tables import markdown, publish
 from benchmarks.task_scenes import GOALS, SCENES, TaskOutcome, TaskScene, watch
 from cereval.datasets.tables import read_items
 from cereval.paper.recorded import load
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
 
 MOST_SHARE = 0.22

@@ -31,7 +31,7 @@ from cereval.models import ModelOptions, open_model
 from cereval.models.base import Messages, Model, Reply
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan
-from cereval.questions.goals import Order
+from cereval.questions.rank.goal import Order
 from cereval.runner.executor import Callers
 from cereval.runner.finding import planned
 from cereval.runner.limits import Limits

@@ -25,7 +25,7 @@ import numpy as np
 from sqlalchemy import insert
 
 from benchmarks.tables import markdown, publish
-from cereval.certificate.base import issue
+from cereval.certificate.format import issue
 from cereval.certificate.verify import verify
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Known, Plan
@@ -33,7 +33,7 @@ from cereval.questions import kind_of
 from cereval.questions.log import Log, replayed
 from cereval.questions.session import AskTell, tell
 from cereval.records import Draw
-from cereval.report.page import page_of
+from cereval.report import page_of
 from cereval.runner.finding import planned
 from cereval.runner.start import Start, reader, start
 from cereval.store import schema

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cereval.datasets.bank import example_scores
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive
 from cereval.records import Step

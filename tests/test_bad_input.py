@@ -10,7 +10,9 @@ import pytest
 
 from cereval import evaluate, replay
 from cereval.errors import InvalidInput
-from cereval.questions.goals import Estimate, NotWorse, Sign, Threshold, goal_from_spec
+from cereval.questions.compare.goal import NotWorse, Sign
+from cereval.questions.goals import goal_from_spec
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session
 
 NAN, INF = float("nan"), float("inf")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import mix_weights, parsed_mix
-from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session
 from cereval.stats.planning import Scenario
 from cereval.stats.weights import effective_size, shift_of, weighted_calls

@@ -30,27 +30,27 @@ if TYPE_CHECKING:
     from cereval.errors import CerevalError as CerevalError
     from cereval.fleet.result import FleetResult as FleetResult
     from cereval.fleet.run import run_fleet as run_fleet
+    from cereval.questions.compare.goal import Difference as Difference
+    from cereval.questions.compare.goal import NotWorse as NotWorse
+    from cereval.questions.compare.goal import Sign as Sign
     from cereval.questions.compare.session import CompareSession as CompareSession
     from cereval.questions.compare.session import Comparison as Comparison
     from cereval.questions.evaluate import evaluate_scores as evaluate_scores
     from cereval.questions.evaluate import evaluate_scores_async as evaluate_scores_async
-    from cereval.questions.goals import AllAtLeast as AllAtLeast
-    from cereval.questions.goals import Beats as Beats
-    from cereval.questions.goals import Difference as Difference
-    from cereval.questions.goals import EachWithin as EachWithin
-    from cereval.questions.goals import Estimate as Estimate
-    from cereval.questions.goals import Macro as Macro
-    from cereval.questions.goals import NotWorse as NotWorse
-    from cereval.questions.goals import Order as Order
-    from cereval.questions.goals import Sign as Sign
-    from cereval.questions.goals import Threshold as Threshold
-    from cereval.questions.goals import Top as Top
-    from cereval.questions.goals import WhichFail as WhichFail
     from cereval.questions.growing.session import Growing as Growing
     from cereval.questions.growing.session import GrowingResult as GrowingResult
+    from cereval.questions.mean.goal import Estimate as Estimate
+    from cereval.questions.mean.goal import Threshold as Threshold
     from cereval.questions.mean.session import Session as Session
+    from cereval.questions.rank.goal import Beats as Beats
+    from cereval.questions.rank.goal import Order as Order
+    from cereval.questions.rank.goal import Top as Top
     from cereval.questions.rank.session import Ranking as Ranking
     from cereval.questions.rank.session import RankSession as RankSession
+    from cereval.questions.tasks.goal import AllAtLeast as AllAtLeast
+    from cereval.questions.tasks.goal import EachWithin as EachWithin
+    from cereval.questions.tasks.goal import Macro as Macro
+    from cereval.questions.tasks.goal import WhichFail as WhichFail
     from cereval.questions.tasks.session import TaskSession as TaskSession
     from cereval.questions.tasks.session import TasksResult as TasksResult
     from cereval.records import Draw as Draw

@@ -16,7 +16,8 @@ import numpy as np
 
 from cereval.certificate.seal import Seal
 from cereval.errors import InvalidInput, Misuse
-from cereval.questions.goals import KINDS, Estimate
+from cereval.questions import kind_for
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay_mean
 from cereval.questions.session import whole
 from cereval.records import Certified
@@ -117,7 +118,7 @@ class Run:
 
     def report(self, path: str | Path) -> Path:
         """Write a page about the run."""
-        from cereval.report.page import page_of, write_page
+        from cereval.report import page_of, write_page
 
         self._need_store("a page is written from the store")
         with opened_store(self.store_url) as store:
@@ -406,7 +407,7 @@ def replay(
     >>> replay({"new": [1, 1, 1, 0] * 500, "old": [1, 0, 1, 0] * 500}, goal=Sign(), seed=0).decision
     'first'
     """
-    kind = "growing" if versions is not None else KINDS["estimate" if goal is None else goal.name]
+    kind = "growing" if versions is not None else ("estimate" if goal is None else kind_for(goal).name)
     if kind == "growing":
         from cereval.questions.growing.session import replay_growing
 

@@ -26,20 +26,10 @@ import msgspec
 from msgspec import Meta
 
 from cereval.errors import InvalidInput
-from cereval.questions.goals import (
-    AllAtLeast,
-    Beats,
-    Difference,
-    EachWithin,
-    Estimate,
-    Macro,
-    NotWorse,
-    Order,
-    Sign,
-    Threshold,
-    Top,
-    WhichFail,
-)
+from cereval.questions.compare.goal import Difference, NotWorse, Sign
+from cereval.questions.mean.goal import Estimate, Threshold
+from cereval.questions.rank.goal import Beats, Order, Top
+from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, WhichFail
 from cereval.text import did_you_mean
 
 LARGEST = 1e300

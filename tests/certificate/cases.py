@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.certificate.base import issue
+from cereval.certificate.format import issue
 from cereval.plan import Known, Plan
 from cereval.questions import kind_of
 from cereval.questions.log import Change

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from tests.certificate.cases import SCENARIOS, Scenario, certificate, estimate
 
-from cereval.certificate.audit.base import Watched
+from cereval.certificate.audit import Watched
 from cereval.certificate.audit.interval import audit
-from cereval.certificate.base import chained, digest
+from cereval.certificate.format import chained, digest
 from cereval.certificate.verify import verify
 from cereval.plan import Known, digest_of
-from cereval.questions.goals import Estimate, Threshold
 from cereval.questions.mean.audit import aim_of
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Goal, Session
 
 

@@ -17,29 +17,20 @@ import pytest
 from benchmarks.task_scenes import TaskScene, adversarial, easy
 from tests.certificate.test_audit import leaves, other
 
-from cereval.certificate.base import chained, digest, issue
+from cereval.certificate.format import chained, digest, issue
 from cereval.certificate.verify import verify
 from cereval.plan import Known, digest_of
 from cereval.questions import formats, kind_named
+from cereval.questions.compare.goal import Difference, NotWorse, Sign
 from cereval.questions.compare.session import CompareSession
-from cereval.questions.goals import (
-    AllAtLeast,
-    Beats,
-    Difference,
-    EachWithin,
-    Estimate,
-    Macro,
-    NotWorse,
-    Order,
-    Sign,
-    Top,
-    WhichFail,
-)
 from cereval.questions.growing.session import Growing
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.rank.audit import RankingProof
+from cereval.questions.rank.goal import Beats, Order, Top
 from cereval.questions.rank.session import RankSession
 from cereval.questions.replay import drive
 from cereval.questions.session import AskTell
+from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, WhichFail
 from cereval.questions.tasks.session import TaskSession
 
 NAMES = np.array(["sums", "words", "a long name", "d"])

@@ -11,9 +11,9 @@ import pytest
 from tests.golden.golden_cases import CASES
 from tests.golden.lines import certificate_of
 
-from cereval.certificate.audit import book
-from cereval.certificate.audit.book import AimSince, Book, Case, ForecastSince, Seen, Unseen
-from cereval.certificate.base import chained, digest, issue
+import cereval.certificate.audit as book
+from cereval.certificate.audit import AimSince, Book, Case, ForecastSince, Seen, Unseen
+from cereval.certificate.format import chained, digest, issue
 from cereval.certificate.verify import verify
 from cereval.methods.certified import Tuning
 from cereval.plan import Known, Plan, digest_of
@@ -147,7 +147,7 @@ def test_too_little_memory_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
         raise MemoryError
 
     one = certificate(50)
-    monkeypatch.setattr("cereval.questions.mean.kind.EstimateMean.retold", full)
+    monkeypatch.setattr("cereval.questions.mean.EstimateMean.retold", full)
     found = verify(one)
     assert (found.status, found.valid) == ("unchecked", False)
     assert "about 100 items" in found.reasons[0]

@@ -12,7 +12,7 @@ from tests.golden.golden_cases import CASES
 from tests.golden.lines import certificate_of
 
 from cereval import ENGINE
-from cereval.certificate.base import chained, digest, schema
+from cereval.certificate.format import chained, digest, schema
 from cereval.certificate.verify import OPTIONAL, verify
 from cereval.plan import Plan, digest_of
 from cereval.questions import formats, kinds

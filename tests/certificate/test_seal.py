@@ -16,7 +16,7 @@ import pytest
 from benchmarks.seals import repaired
 
 from cereval.arrays import packed
-from cereval.certificate.base import digest, issue, schema
+from cereval.certificate.format import digest, issue, schema
 from cereval.certificate.seal import Seal, commitment, differences, fingerprint, provenance, seal_of
 from cereval.certificate.verify import Verdict, verify
 from cereval.errors import InvalidInput, Misuse
@@ -416,7 +416,7 @@ def test_every_later_choice_is_caught() -> None:
 def test_signatures_hold_for_their_key_and_seal_alone() -> None:
     ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
     kinds = pytest.importorskip("cryptography.hazmat.primitives.serialization")
-    from cereval.certificate.signing import sign, wrong_signature
+    from cereval.certificate.seal import sign, wrong_signature
 
     def pair(private_format: str, public: tuple[str, str], encoding: str = "PEM") -> tuple[bytes, bytes]:
         key = ed25519.Ed25519PrivateKey.generate()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.cli.live import settled
 
-from cereval.certificate.base import schema
+from cereval.certificate.format import schema
 from cereval.cli.main import main
 from cereval.questions.compare.session import Comparison
 

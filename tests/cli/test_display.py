@@ -21,7 +21,7 @@ from cereval.cli.display import (
 )
 from cereval.cli.main import main
 from cereval.cli.output import print_table
-from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.records import Result, Step
 from cereval.runner.progress import Progress, Silent, Subject
 from cereval.text import printable

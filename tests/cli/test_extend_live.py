@@ -15,7 +15,7 @@ from tests.cli.live import process, run, settled, write
 from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.growing.session import replay_growing
 from cereval.runner.prepare import recalled
 from cereval.store.base import open_store

@@ -21,7 +21,7 @@ from tests.certificate.test_audit import forge
 from tests.cli.live import MODELS, answered, asked, content, killed, listed, run, settled, slow_model, write
 
 from cereval import ENGINE
-from cereval.certificate.base import chained, digest
+from cereval.certificate.format import chained, digest
 from cereval.certificate.verify import verify
 from cereval.cli.main import main
 from cereval.plan import digest_of

@@ -9,7 +9,7 @@ from cereval.errors import InvalidInput
 from cereval.forecasts.partition import NearestNeighbourPartition, PartitionPredictor, held_out_error
 from cereval.forecasts.pool import Pool
 from cereval.paper.populations import clusters, hubness
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 
 
 def test_held_out_error_is_leave_one_out() -> None:

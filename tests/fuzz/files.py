@@ -103,7 +103,7 @@ def changed_json(path: Path, rng: random.Random) -> None:
 
 def resealed(value: dict[str, Any]) -> dict[str, Any]:
     """Compute run id, chain and digest anew, as whoever forges a certificate would."""
-    from cereval.certificate.base import chained, digest
+    from cereval.certificate.format import chained, digest
     from cereval.plan import Plan, digest_of
     from cereval.questions import formats
 

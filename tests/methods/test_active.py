@@ -13,7 +13,7 @@ from cereval.forecasts.predictors import Forecast, build_predictor
 from cereval.methods.active import PLAIN, Active
 from cereval.methods.base import Aim, Setting, Target
 from cereval.paper.populations import bernoulli, clusters
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive
 from cereval.records import Draw

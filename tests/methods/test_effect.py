@@ -9,7 +9,7 @@ from tests.paper.tables import alike
 from cereval.forecasts.pool import Pool
 from cereval.methods.active import effect_note, uniform_calls
 from cereval.methods.base import Aim, Setting
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 
 
 def setting_of(size: int) -> Setting:

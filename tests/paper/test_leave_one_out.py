@@ -18,7 +18,7 @@ from cereval.paper.leave_one_out import (
     savings,
     total,
 )
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 
 EPS = 0.06
 

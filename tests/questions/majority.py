@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cereval.arrays import Draws
-from cereval.certificate.audit.base import Audit, Equal
+from cereval.certificate.audit import Audit, Equal
 from cereval.errors import InvalidInput
 from cereval.plan import Known, Plan
 from cereval.questions.base import Earlier, Kind

@@ -23,13 +23,16 @@ from cereval.models import ModelOptions, open_model
 from cereval.models.scripted import ScriptedModel
 from cereval.plan import groups_of
 from cereval.questions import kind_of
+from cereval.questions.compare.goal import Difference
 from cereval.questions.compare.session import CompareSession
-from cereval.questions.goals import Difference, Estimate, Macro, Order
 from cereval.questions.growing.session import Growing
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
+from cereval.questions.rank.goal import Order
 from cereval.questions.rank.session import RankSession
 from cereval.questions.replay import drive
 from cereval.questions.session import AskTell
+from cereval.questions.tasks.goal import Macro
 from cereval.questions.tasks.session import TaskSession
 from cereval.records import Certified, Draw
 from cereval.runner.finding import planned

@@ -10,7 +10,7 @@ from benchmarks.coverage import most_misses
 from benchmarks.pair_scenes import SCENES, Scene, allowed, useful_history, watch
 
 import cereval
-from cereval.certificate.base import issue
+from cereval.certificate.format import issue
 from cereval.certificate.verify import verify
 from cereval.errors import InvalidInput, Misuse
 from cereval.plan import Known

@@ -25,7 +25,7 @@ from tests.questions.questions import ALL, QUESTIONS, Before, Live, Question, gr
 from cereval import ENGINE
 from cereval import questions as kinds
 from cereval.api import resumed
-from cereval.certificate.base import chained, digest, issue, schema
+from cereval.certificate.format import chained, digest, issue, schema
 from cereval.certificate.verify import verify
 from cereval.errors import CallError, CerevalError, StoreError
 from cereval.models.base import EndpointError
@@ -34,7 +34,7 @@ from cereval.questions import kind_of
 from cereval.questions.log import Change
 from cereval.questions.replay import drive
 from cereval.records import Draw
-from cereval.report.page import page_of
+from cereval.report import page_of
 from cereval.runner.run import Outcome
 from cereval.runner.start import evidence
 from cereval.store.sql import SqlStore

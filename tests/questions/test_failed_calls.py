@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import cereval
-from cereval.certificate.base import digest
+from cereval.certificate.format import digest
 from cereval.certificate.verify import verify
-from cereval.questions.goals import AllAtLeast, NotWorse, Sign, Threshold, WhichFail
+from cereval.questions.compare.goal import NotWorse, Sign
+from cereval.questions.mean.goal import Threshold
 from cereval.questions.session import AskTell, tell
+from cereval.questions.tasks.goal import AllAtLeast, WhichFail
 
 SIZE = 10
 PASSING = 4

@@ -17,8 +17,8 @@ import cereval
 from cereval.errors import InvalidInput, Misuse
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.rank.audit import SlowGame
-from cereval.questions.rank.claims import closed, covers
 from cereval.questions.rank.goal import Beats, Order, RankGoal, Top
+from cereval.questions.rank.order import closed, covers
 from cereval.questions.rank.session import RankSession, checkpoints
 from cereval.stats.pairs import PairGames, PairTuning
 

@@ -14,7 +14,7 @@ from cereval import replay
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.paper.populations import clusters
-from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive
 

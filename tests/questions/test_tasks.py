@@ -13,7 +13,7 @@ from benchmarks.task_scenes import GOALS, SCENES, TaskScene, easy, watch
 import cereval
 from cereval.errors import InvalidInput
 from cereval.questions import kind_named
-from cereval.questions.goals import TASKS, goal_from_spec
+from cereval.questions.goals import goal_from_spec
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
 from cereval.questions.tasks.session import TaskSession, TasksResult, replay_tasks
 
@@ -184,7 +184,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "each": (lambda: Macro(0.1, each=0.0), "each"),
     "threshold": (lambda: AllAtLeast(1.0), "threshold"),
     "budget": (lambda: TaskSession(["a"], budget=0), "budget"),
-    "spec": (lambda: kind_named("tasks").goal({"goal": "estimate"}, *TASKS), "goal"),
+    "spec": (lambda: kind_named("tasks").goal({"goal": "estimate"}), "goal"),
     "too many tasks": (lambda: TaskSession([str(i) for i in range(1001)]), "groups"),
 }
 

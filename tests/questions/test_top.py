@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cereval.cli.recorded import ScoredModels
-from cereval.questions.goals import Beats, Order, Top
+from cereval.questions.rank.goal import Beats, Order, Top
 from cereval.questions.rank.order import Diagram
 from cereval.questions.rank.session import ModelInterval, Ranking
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from stories import Reply, pool, told
 
-from cereval.report.page import render
+from cereval.report import render
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")

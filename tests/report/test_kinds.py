@@ -16,11 +16,11 @@ from tests.golden.lines import certificate_of
 from cereval.questions import formats
 from cereval.questions.base import Kind
 from cereval.questions.log import Log
-from cereval.questions.mean.kind import EstimateMean
+from cereval.questions.mean import EstimateMean
 from cereval.questions.session import tell
-from cereval.questions.tasks.kind import Tasks
+from cereval.questions.tasks import Tasks
 from cereval.records import Certified, Step, Table
-from cereval.report.page import page_of, recorded_page
+from cereval.report import page_of, recorded_page
 from cereval.report.story import read_story
 from cereval.store.base import Store, open_store
 

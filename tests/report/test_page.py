@@ -16,7 +16,7 @@ from cereval.certificate.verify import verify
 from cereval.errors import BadFile, CerevalError
 from cereval.questions.mean.page import categories_of
 from cereval.records import Draw
-from cereval.report.page import page_of, render, write_page
+from cereval.report import page_of, render, write_page
 from cereval.report.story import Story, read_story
 from cereval.store.base import open_store
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
-from cereval.cli.outcome import kept_line, run_rows, suggest_resuming
-from cereval.questions.goals import Estimate
+from cereval.cli.outcome import kept_line
+from cereval.cli.outcome import run_rows, suggest_resuming
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.runner import loop
 from cereval.runner.progress import calls_afresh, calls_to_goal, cheaper_afresh

@@ -18,7 +18,9 @@ from tests.runner.runs import data, plan_for, several
 
 from cereval.errors import CallError
 from cereval.plan import Plan
-from cereval.questions.goals import Macro, Order, Sign
+from cereval.questions.compare.goal import Sign
+from cereval.questions.rank.goal import Order
+from cereval.questions.tasks.goal import Macro
 from cereval.records import Draw
 from cereval.runner.limits import Limits
 from cereval.runner.loop import Loop

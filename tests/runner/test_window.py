@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session
 from cereval.runner.loop import Window
 

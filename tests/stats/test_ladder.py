@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cereval.errors import InvalidInput
 from cereval.methods.certified import LADDER
 from cereval.methods.uniform import COUNTING
-from cereval.questions.goals import Estimate, Goal, Threshold
+from cereval.questions.goals import Goal
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session
 from cereval.records import Draw
 from cereval.stats.increments import Tally

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from cereval.forecasts import draw_weights
 from cereval.methods.drawing import draw_without_replacement
-from cereval.questions.rank.audit import SlowRacedGame
-from cereval.questions.rank.audit_race import SlowRace, expected_squares, levels_of
+from cereval.questions.rank.audit import SlowRace, SlowRacedGame, expected_squares, levels_of
 from cereval.stats.means import RacedMeanGames
 from cereval.stats.pairs import PairTuning, RacedPairGames
 from cereval.stats.race import Race

@@ -12,8 +12,8 @@ from importlib import import_module
 from math import ceil, floor, isclose
 from typing import Any, Literal
 
-from cereval.certificate.audit.base import Audit
-from cereval.certificate.base import chained, digest, ordered
+from cereval.certificate.audit import Audit
+from cereval.certificate.format import chained, digest, ordered
 from cereval.certificate.seal import Seal, certificate_departures, known_of, provenance
 from cereval.errors import CerevalError, LogMismatch, shown
 from cereval.methods.drawing import TOLERANCE
@@ -300,7 +300,7 @@ class _Checks:
         self.audit.tell(session, draw, scores)
 
     def _audit(self, session: AskTell) -> Audit:
-        module, _, name = (self.kind.audit or "cereval.certificate.audit.base:Audit").partition(":")
+        module, _, name = (self.kind.audit or "cereval.certificate.audit:Audit").partition(":")
         found: Audit = getattr(import_module(module), name)(self.kind, session)
         return found
 

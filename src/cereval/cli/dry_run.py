@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from cereval.cli.output import print_json, print_table
-from cereval.questions.goals import Estimate, in_words
+from cereval.questions.goals import in_words
+from cereval.questions.mean.goal import Estimate
 from cereval.runner.forecast import forecast
 from cereval.runner.samples import Samples
 from cereval.text import percent

@@ -180,8 +180,8 @@ def _drive(session: Growing, scores: Any, budget: int | None) -> None:
 
 
 def _opened(first: int, flags: dict[str, Any]) -> Growing:
-    from cereval.questions.goals import Estimate
     from cereval.questions.growing.session import Growing
+    from cereval.questions.mean.goal import Estimate
 
     goal = Estimate() if flags["eps"] is None else Estimate(flags["eps"])
     given = {name: value if flags[name] is None else flags[name] for name, value in DEFAULTS.items()}

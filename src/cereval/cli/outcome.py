@@ -51,7 +51,7 @@ def print_outcome(outcome: Outcome, path: Path, store: Store, *, changed: bool, 
 def print_page(path: str | None, store: Store, run_id: str) -> None:
     """Write the page of a run, where one is wanted."""
     if path is not None:
-        from cereval.report.page import page_of, write_page
+        from cereval.report import page_of, write_page
 
         write_page(Path(path), page_of(store, run_id).html)
 

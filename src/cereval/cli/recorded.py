@@ -24,7 +24,7 @@ from cereval.files import read_json, write_whole
 from cereval.integrations.logs.table import is_log, scores_of
 from cereval.questions.growing.session import Growing, GrowingResult, checked_sizes
 from cereval.questions.rank.session import Ranking
-from cereval.questions.tasks.kind import UNNAMED
+from cereval.questions.tasks import UNNAMED
 from cereval.questions.tasks.session import TasksResult
 from cereval.runner.items import items_of
 from cereval.runner.past import teachers
@@ -682,14 +682,14 @@ def _write(
     steps: list[Step],
     plan: Plan | None,
 ) -> None:
-    from cereval.certificate.base import issue
+    from cereval.certificate.format import issue
     from cereval.questions import kind_named
 
     certificate = issue(kind_named(kind), session, result, known, about=about, plan=plan)
     if flags["certificate"]:
         write_certificate(Path(flags["certificate"]), certificate)
     if flags["report"]:
-        from cereval.report.page import recorded_page, write_page
+        from cereval.report import recorded_page, write_page
 
         page = recorded_page(kind_named(kind), result, certificate, steps, about)
         write_page(Path(flags["report"]), page)

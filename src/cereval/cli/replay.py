@@ -251,7 +251,7 @@ def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
 
 def _goal(eps: float | None, threshold: float | None) -> Goal:
     from cereval.errors import InvalidInput
-    from cereval.questions.goals import Estimate, Threshold
+    from cereval.questions.mean.goal import Estimate, Threshold
 
     if eps is not None and threshold is not None:
         raise InvalidInput("--eps", "left out when --threshold is given", eps)
@@ -354,7 +354,7 @@ def check_flags(context: click.Context, *, all_models: bool) -> None:
 def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
     """Replay every model, with all the others as history; print the table or one JSON object."""
     from cereval.paper.leave_one_out import total
-    from cereval.questions.mean.goal import checked_confidence
+    from cereval.questions.goals import checked_confidence
     from cereval.questions.session import whole
 
     if set(flags["history"]) - {"others"}:
@@ -376,7 +376,7 @@ def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
 
 def _savings(scores: Path, flags: Mapping[str, Any], quiet: bool) -> list[Saving]:
     from cereval.paper.leave_one_out import LeaveOneOut, leave_one_out
-    from cereval.questions.goals import Estimate
+    from cereval.questions.mean.goal import Estimate
 
     eps = Estimate().eps if flags["eps"] is None else Estimate(flags["eps"]).eps
     seeds = tuple(range(flags["seed"], flags["seed"] + flags["seeds"]))

@@ -23,7 +23,7 @@ def report(run: str, store: str | None, output: str | None, as_json: bool) -> in
     """
     from cereval.cli.output import print_json
     from cereval.plan import as_file_name
-    from cereval.report.page import page_of, write_page
+    from cereval.report import page_of, write_page
     from cereval.store.base import opened_store
 
     with opened_store(store) as opened:

@@ -127,7 +127,7 @@ def scaling(data: Path, out: Path, replications: int, **_: Any) -> Figure:
 def team(data: Path, eps: float, models: int | None, replications: int, **_: Any) -> Figure:
     """Plot calls per model for models one after the other, each with what the runs before it observed."""
     from cereval.paper.team import Team
-    from cereval.questions.goals import Estimate
+    from cereval.questions.mean.goal import Estimate
 
     return Team(data, Estimate(eps).eps, replications, models)
 

@@ -29,7 +29,7 @@ def resume(run_id: str, store: str | None, eps: float | None, **flags: Any) -> i
     Exit codes as for the command that began the run.
     """
     from cereval.cli.asking import finish
-    from cereval.questions.goals import Estimate
+    from cereval.questions.mean.goal import Estimate
     from cereval.runner.conduct import reuse_in
     from cereval.runner.recall import recall_with_change
     from cereval.settings import check_options

@@ -14,8 +14,8 @@ from cereval.errors import BadFile, InvalidInput
 from cereval.files import is_file, read_yaml
 from cereval.fleet.limits import ServerLimits
 from cereval.models import prefix_of
-from cereval.questions.goals import COMPARE, GOALS, KINDS, MEAN, RANK, goal_from_spec
-from cereval.questions.mean.goal import checked_confidence
+from cereval.questions import kind_for
+from cereval.questions.goals import checked_confidence, goal_from_spec
 from cereval.runner.candidates import OUTSIDE, name_candidates
 from cereval.runner.task_file import named_by_candidate, named_by_options
 from cereval.runner.trust import Named, remember, require
@@ -85,7 +85,7 @@ class Entry:
     @property
     def is_mean(self) -> bool:
         """Tell whether one mean of one model is asked for."""
-        return self.goal["goal"] in {goal.name for goal in MEAN}
+        return kind_for(str(self.goal["goal"])).name == "estimate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +241,14 @@ class _Goal:
 def _goal(value: Any, source: str) -> _Goal:
     own = _named(value) if isinstance(value, Mapping) else {"goal": value}
     word = own.pop("goal", None)
-    if word not in WORDS and word not in GOALS:
-        names = [*WORDS, *GOALS]
+    if word not in WORDS and word not in all_goals():
+        names = [*WORDS, *all_goals()]
         raise InvalidInput(
             f"goal in {source}", f"one of {', '.join(names)} ({did_you_mean(str(word), names)})", word
         )
     models, data = (own.pop(name, None) for name in ("models", "data"))
-    kind = GOALS[WORDS.get(word, word)]
-    baseline = own.pop("baseline", None) if kind in COMPARE or word == "beats" else None
+    kind = kind_for(WORDS.get(word, word))
+    baseline = own.pop("baseline", None) if kind.asks == "two" or word == "beats" else None
     return _Goal(
         word,
         own,
@@ -293,7 +293,7 @@ def _entry(number: int, goal: _Goal, asked: Sequence[int], place: int, spread: _
     try:
         _check(names, settings)
         spec = _spec(goal, names, aims)
-        check_options(settings, ACCEPTED[KINDS[spec["goal"]]], "a run of this kind")
+        check_options(settings, ACCEPTED[kind_for(spec["goal"]).name], "a run of this kind")
         return Entry(number, tuple(candidates), data, spec, settings, total)
     except InvalidInput as error:
         raise _placed(error, goal, f"{spread.source} ({goal.word}: {', '.join(names)} on {data})") from None
@@ -337,10 +337,10 @@ def _spec(goal: _Goal, names: Sequence[str], aims: Mapping[str, Any]) -> dict[st
 def _asked(goal: _Goal, spread: _Spread, source: str) -> list[tuple[int, ...]]:
     """Return the models of each run of a goal: one, two, or all of them."""
     chosen = _places(goal.models, spread.models, "models", source)
-    kind = GOALS[WORDS.get(goal.word, goal.word)]
-    if kind in RANK:
+    kind = kind_for(WORDS.get(goal.word, goal.word))
+    if kind.asks == "all":
         return [tuple(chosen)]
-    if kind not in COMPARE:
+    if kind.asks == "one":
         return [(one,) for one in chosen]
     if goal.baseline is not None:
         base = _places((goal.baseline,), spread.models, "baseline", source)[0]

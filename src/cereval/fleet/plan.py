@@ -19,7 +19,7 @@ from cereval.fleet.file import Entry, Fleet
 from cereval.models.base import Settings
 from cereval.models.gate import LETTERS_PER_TOKEN, USUAL_ANSWER
 from cereval.models.prices import Price, list_price
-from cereval.questions.goals import COMPARE
+from cereval.questions import kind_for
 from cereval.runner.samples import Samples
 from cereval.stats.planning import Scenario, plan_estimate, plan_threshold
 
@@ -148,7 +148,7 @@ def most_calls(entry: Entry, outlook: Outlook) -> int:
 def own_budget(entry: Entry) -> int | None:
     """Return the calls that a run may make by its own settings; those of a comparison count items, put to both."""
     budget = entry.settings.get("max_calls")
-    each = len(entry.models) if entry.goal["goal"] in {goal.name for goal in COMPARE} else 1
+    each = len(entry.models) if kind_for(str(entry.goal["goal"])).asks == "two" else 1
     return None if budget is None else int(budget) * each
 
 

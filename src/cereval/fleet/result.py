@@ -70,8 +70,7 @@ class FleetResult:
 
     def report(self, path: str | Path) -> Path:
         """Write a page about the fleet."""
-        from cereval.report.fleet import fleet_page
-        from cereval.report.page import write_page
+        from cereval.report import fleet_page, write_page
 
         write_page(Path(path), fleet_page(self.runs, self.headline(), self.table()))
         return Path(path)

@@ -18,7 +18,8 @@ from cereval.fleet.file import Entry
 from cereval.fleet.limits import Door, Visitor
 from cereval.models.gate import GATE
 from cereval.plan import Plan
-from cereval.questions.goals import KINDS, goal_from_spec, in_words
+from cereval.questions import kind_for
+from cereval.questions.goals import goal_from_spec, in_words
 from cereval.runner.conduct import Bounds, conduct
 from cereval.runner.limits import Allowance
 from cereval.runner.listing import failure_of, listed
@@ -130,7 +131,7 @@ def _run(job: Job, watcher: Labelled) -> Outcome:
     if minutes:
         settings["max_minutes"] = min(minutes)
     goal = goal_from_spec(entry.goal)
-    whole = settings_of(KINDS[entry.goal["goal"]], entry.data, entry.asked, settings, goal)
+    whole = settings_of(kind_for(entry.goal["goal"]).name, entry.data, entry.asked, settings, goal)
     bounds = Bounds(
         job.lessons, since=job.began if anew else None, allowance=job.allowance, reading=job.reading
     )

@@ -61,7 +61,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         from cereval.errors import InvalidInput
-        from cereval.questions.mean.goal import checked_confidence, in_open_unit_interval
+        from cereval.questions.goals import checked_confidence, in_open_unit_interval
         from cereval.questions.session import whole
 
         in_open_unit_interval("min", self.min)
@@ -204,7 +204,7 @@ class Gate(pytest.Item):
         return pool
 
     def _session(self, pool: Sequence[pytest.Item]) -> Session:
-        from cereval.questions.goals import Threshold
+        from cereval.questions.mean.goal import Threshold
         from cereval.questions.mean.session import Session
 
         # Without parameters there is nothing to draw from: the one test there is runs again and again.
@@ -352,7 +352,7 @@ def certify(request: pytest.FixtureRequest) -> Callable[..., Result]:
         target: str = "benchmark",
     ) -> Result:
         from cereval.questions.evaluate import evaluate_scores
-        from cereval.questions.goals import Threshold
+        from cereval.questions.mean.goal import Threshold
 
         __tracebackhide__ = True
         rule = Rule(min, confidence, budget, undecided)

@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.certificate.base import issue
+from cereval.certificate.format import issue
 from cereval.certificate.seal import provenance
 from cereval.errors import InvalidInput, Misuse
 from cereval.plan import DRAWN, Known, Plan, candidate_spec, digest_of
-from cereval.questions import kind_of
+from cereval.questions import kind_for, kind_of
 from cereval.questions.base import Kind
-from cereval.questions.goals import KINDS, AllAtLeast, EachWithin, Estimate, Macro, Threshold, WhichFail
+from cereval.questions.goals import checked_confidence
 from cereval.questions.log import Log
-from cereval.questions.mean.goal import checked_confidence
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.session import AskTell, fresh_seed, unit_score, whole
+from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, WhichFail
 from cereval.questions.tasks.session import TasksResult, named_groups
 from cereval.records import Certified, Draw
 
@@ -159,10 +160,9 @@ def question(wish: Wish, subject: Subject, seed: int | None = None) -> Question:
     names, codes = ((), None) if subject.labels is None else named_groups(list(subject.labels))
     known = Known(codes, subject.history)
     drawn = fresh_seed() if seed is None else seed
-    goal = wish.goal.spec()
     plan = Plan(
-        kind=KINDS[goal["goal"]],
-        goal=goal,
+        kind=kind_for(wish.goal).name,
+        goal=wish.goal.spec(),
         data_hash=subject.data_hash,
         n_items=len(subject.contents),
         candidates=(candidate_spec(subject.model),),

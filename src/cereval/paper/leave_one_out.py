@@ -21,8 +21,8 @@ from cereval.errors import BadFile
 from cereval.paper.figures import Rows, Task, grouped, run_tasks
 from cereval.paper.recorded import fingerprint
 from cereval.paper.runs import misses
-from cereval.questions.goals import Estimate
-from cereval.questions.replay import replay
+from cereval.questions.mean.goal import Estimate
+from cereval.questions.replay import replay_mean as replay
 
 
 @dataclass(frozen=True, slots=True)

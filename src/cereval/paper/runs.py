@@ -124,8 +124,8 @@ def certified_reaches(
     **side: Any,
 ) -> list[Reached]:
     """Run `cereval.replay` once for each eps: certified methods bet towards their eps."""
-    from cereval.questions.goals import Estimate
-    from cereval.questions.replay import replay
+    from cereval.questions.mean.goal import Estimate
+    from cereval.questions.replay import replay_mean as replay
 
     options = {} if training_fraction is None else {"training_fraction": training_fraction}
     plan = {"confidence": 1 - delta, "method": name, "seed": seed, "options": options, **side}

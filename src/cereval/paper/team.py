@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cereval.paper.figures import Row, Rows, Task, grouped, markdown, note, panels, where
 from cereval.paper.recorded import Benchmark, folders, identity, load
 from cereval.paper.runs import misses
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 
 Floats = NDArray[np.float64]

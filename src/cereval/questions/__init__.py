@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from cereval.questions.base import Kind
 
 _KINDS = {
+    "estimate": "cereval.questions.mean:EstimateMean",
     "part": "cereval.questions.parts:Part",
-    "compare": "cereval.questions.compare.kind:Compare",
-    "rank": "cereval.questions.rank.kind:Rank",
-    "tasks": "cereval.questions.tasks.kind:Tasks",
-    "growing": "cereval.questions.growing.kind:GrowingData",
-    "estimate": "cereval.questions.mean.kind:EstimateMean",
+    "compare": "cereval.questions.compare:Compare",
+    "rank": "cereval.questions.rank:Rank",
+    "tasks": "cereval.questions.tasks:Tasks",
+    "growing": "cereval.questions.growing:GrowingData",
 }
-"""Name -> where its class lives, imported when used. The first that claims a plan has it, `estimate` the rest."""
+"""Name -> where its class lives, imported when used."""
 
 _made: dict[str, Kind] = {}
 
@@ -51,6 +51,20 @@ def kind_of(plan: Plan | Mapping[str, Any]) -> Kind:
 def kinds() -> Iterator[Kind]:
     """Yield every kind."""
     return (kind_named(name) for name in tuple(_KINDS))
+
+
+def all_goals() -> dict[str, Any]:
+    """Return every goal by the name in its spec."""
+    return {goal.name: goal for kind in kinds() for goal in kind.goals}
+
+
+def kind_for(goal: Any) -> Kind:
+    """Return the kind that a goal, or the name of one, belongs to."""
+    name = goal if isinstance(goal, str) else getattr(goal, "name", None)
+    for kind in kinds():
+        if any(one.name == name for one in kind.goals):
+            return kind
+    raise InvalidInput("goal", "one of " + ", ".join(all_goals()), goal)
 
 
 def formats() -> dict[str, Kind]:

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.errors import InvalidInput
 from cereval.plan import Known, Plan, groups_of, tell_apart
 from cereval.questions.goals import goal_from_spec, in_words
 from cereval.questions.log import Log, Teller, replayed
@@ -56,6 +55,17 @@ class Kind(ABC):
     learns: ClassVar[bool] = True
     """Whether categories and earlier runs may steer the draws."""
     goal_may_change: ClassVar[bool] = False
+    goals: ClassVar[tuple[Any, ...]] = ()
+    """The classes of what may be asked."""
+    asks: ClassVar[str] = "one"
+    """How many models a run asks: `one`, `two` or `all` that there are."""
+    least: ClassVar[float] = 0.0
+    """The smallest value that an answer may have: -1 for a difference."""
+
+    @property
+    def is_part(self) -> bool:
+        """Tell whether a run only keeps one model's answers for another run, and certifies nothing."""
+        return not self.format
 
     @abstractmethod
     def session(self, plan: Plan, known: Known, earlier: Earlier) -> AskTell:
@@ -159,10 +169,6 @@ class Kind(ABC):
     def check_plan(self, certificate: Mapping[str, Any], equal: Callable[..., None]) -> None:  # noqa: B027
         """Hold a run's plan against its settings; `equal(name, stated, found)` objects."""
 
-    def goal(self, spec: Mapping[str, Any], *allowed: type) -> Any:
+    def goal(self, spec: Mapping[str, Any]) -> Any:
         """Return the goal that a spec names, if it is one of this kind."""
-        found = goal_from_spec(spec)
-        if not isinstance(found, allowed):
-            names = ", ".join(one.name for one in allowed)  # type: ignore[attr-defined]
-            raise InvalidInput("goal", f"one of {names}", spec.get("goal"))
-        return found
+        return goal_from_spec(spec, self.goals)

@@ -76,7 +76,7 @@ def evaluate_scores(
     which holds the result so far. Works inside a running event loop too (a notebook); there `await
     evaluate_scores_async(...)` shares the loop.
 
-    >>> from cereval.questions.goals import Estimate
+    >>> from cereval.questions.mean.goal import Estimate
     >>> result = evaluate_scores(range(1000), lambda question: question % 4 > 0, goal=Estimate(0.1), seed=1)
     >>> result.stopped, result.lower <= 0.75 <= result.upper
     ('goal', True)

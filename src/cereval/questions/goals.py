@@ -1,66 +1,60 @@
-"""List what a user may want to know. A new goal is one class and one line here."""
+"""State the contract of a goal: what to work towards, and whether it has been reached; read goals from their specs.
+
+Each kind of question lists its own goals (`Kind.goals`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, Protocol
 
 from cereval.errors import InvalidInput
-from cereval.questions.compare.goal import Difference, NotWorse, Sign
-from cereval.questions.goal_base import Goal
-from cereval.questions.mean.goal import Estimate
-from cereval.questions.mean.threshold import Threshold
-from cereval.questions.rank.goal import Beats, Order, Top
-from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, WhichFail
+from cereval.methods.base import Aim, Method
+from cereval.questions import all_goals, kind_for
 from cereval.text import did_you_mean
 
-MEAN = (Estimate, Threshold)
-COMPARE = (Sign, Difference, NotWorse)
-TASKS = (Macro, EachWithin, AllAtLeast, WhichFail)
-RANK = (Order, Top, Beats)
+LEAST_CONFIDENCE = 1e-12
+"""What is smaller leaves a chance to miss that rounds to 1, which no bet can be planned for."""
 
-GOALS: Mapping[str, Any] = {goal.name: goal for goal in (*MEAN, *COMPARE, *TASKS, *RANK)}
-"""Every goal by the name in its spec."""
+SMALLEST = 1e-100
+"""What is smaller is no half-width, and its square is 0."""
 
-KINDS: Mapping[str, str] = {
-    goal.name: kind
-    for kind, goals in (("estimate", MEAN), ("compare", COMPARE), ("tasks", TASKS), ("rank", RANK))
-    for goal in goals
-}
-"""The kind of question that each goal asks, by the goal's name."""
-
-__all__ = [
-    "GOALS",
-    "KINDS",
-    "AllAtLeast",
-    "Beats",
-    "Difference",
-    "EachWithin",
-    "Estimate",
-    "Goal",
-    "Macro",
-    "NotWorse",
-    "Order",
-    "Sign",
-    "Threshold",
-    "Top",
-    "WhichFail",
-    "goal_from_spec",
-    "in_words",
-    "of_one_model",
-]
+ROUNDING = 1e-12
+"""Means of all items nearer than this to one another are equal. It need not grow with their number: once all items are
+in, their sum is correctly rounded (`math.fsum`), and each score's own rounding is at most 2^-53."""
 
 
-def goal_from_spec(spec: Mapping[str, Any]) -> Any:
-    """Rebuild a goal from its spec.
+class Goal(Protocol):
+    """Say what a run works towards. Goals are frozen, validated in their constructors, and rebuilt from their spec."""
+
+    def aim(self, budget: int | None) -> Aim:
+        """Return what the method's bets and draws should work towards."""
+
+    def reached(self, method: Method) -> bool:
+        """Tell whether the results consumed so far certify the goal."""
+
+    def decision(self, method: Method) -> str | None:
+        """Return the answer to a yes/no goal, if it has one yet."""
+
+    @property
+    def words(self) -> str:
+        """Return what is asked, in a few words."""
+
+    def spec(self) -> dict[str, Any]:
+        """Return name and parameters as JSON."""
+
+
+def goal_from_spec(spec: Mapping[str, Any], allowed: Iterable[Any] = ()) -> Any:
+    """Rebuild a goal from its spec; one of those allowed, where some are named.
 
     >>> goal_from_spec({"goal": "estimate", "eps": 0.1}), goal_from_spec({"goal": "which-fail", "value": 0.5})
     (Estimate(eps=0.1), WhichFail(value=0.5))
     """
-    kind = GOALS.get(str(spec.get("goal")))
+    goals = {goal.name: goal for goal in allowed} or all_goals()
+    kind = goals.get(str(spec.get("goal")))
     if kind is None:
-        raise InvalidInput("goal", "one of " + ", ".join(GOALS), spec.get("goal"))
+        raise InvalidInput("goal", "one of " + ", ".join(goals), spec.get("goal"))
     given = {key: value for key, value in spec.items() if key != "goal"}
     _check_names(kind, given)
     try:
@@ -83,10 +77,9 @@ def _check_names(kind: Any, given: Mapping[str, Any]) -> None:
 
 def of_one_model(goal: Goal | None) -> Goal | None:
     """Give a goal back that asks about one model; a comparison would take its score for a difference of two."""
-    if isinstance(goal, COMPARE):
-        raise InvalidInput(
-            "goal", "about one model, as Estimate and Threshold are (see `cereval.compare`)", goal
-        )
+    if goal is not None and kind_for(goal).asks != "one":
+        wanted = "about one model, as Estimate and Threshold are (see `cereval.compare`)"
+        raise InvalidInput("goal", wanted, goal)
     return goal
 
 
@@ -100,6 +93,29 @@ def in_words(spec: Mapping[str, Any]) -> str:
     """
     return (
         str(goal_from_spec(spec).words)
-        if spec.get("goal") in GOALS
+        if spec.get("goal") in all_goals()
         else str(spec.get("words", "part of a run"))
     )
+
+
+def in_open_unit_interval(field: str, value: object) -> float:
+    """Return the value as a float, if it is a number strictly between 0 and 1."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if isinstance(value, bool) or not SMALLEST < number < 1.0:
+        raise InvalidInput(field, "a number in (0, 1)", value)
+    return number
+
+
+def checked_confidence(value: object) -> float:
+    """Return the value as a float, if it is a confidence.
+
+    >>> checked_confidence("0.95")
+    0.95
+    """
+    number = in_open_unit_interval("confidence", value)
+    if number < LEAST_CONFIDENCE:
+        raise InvalidInput("confidence", f"a number in (0, 1), at least {LEAST_CONFIDENCE:g}", value)
+    return number

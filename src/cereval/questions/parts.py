@@ -77,7 +77,6 @@ class Part(Kind):
 
     name: ClassVar[str] = "part"
     format: ClassVar[str] = ""
-    page: ClassVar[str] = "cereval.questions.parts_page:part_page"
     learns: ClassVar[bool] = False
 
     def session(self, plan: Plan, known: Known, earlier: Earlier) -> PartSession:  # noqa: ARG002

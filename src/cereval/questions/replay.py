@@ -41,7 +41,7 @@ def replay_mean(
 
     `batch` draws are in flight at a time; the result does not depend on it.
 
-    >>> from cereval.questions.goals import Estimate
+    >>> from cereval.questions.mean.goal import Estimate
     >>> result = replay_mean([1, 0, 1, 1] * 500, goal=Estimate(0.05), seed=3)
     >>> result.stopped, abs(result.estimate - 0.75) <= 0.05, result.n_evaluated < 500
     ('goal', True, True)

@@ -1,0 +1,483 @@
+"""Render a run as one self-contained HTML page, without scripts and outside resources: `page_of`.
+
+The frame shows what all kinds have: the answer, its interval, how it narrowed, its parts, samples, what it took, the
+certificate, the settings. A kind may name a function (`Kind.page`) that makes `Additions` from the `Story`.
+
+Everything that a model or a data file wrote goes through the filter `text`, or `said`: made printable, cut, escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from cereval.errors import BadFile, shown
+from cereval.questions.base import Kind
+from cereval.records import Certified, Interval, Rows, Step, Table
+from cereval.report import svg
+from cereval.report.story import Asked, Story, read_story, recorded_story
+from cereval.store.base import Store
+from cereval.store.status import GOING
+from cereval.text import (
+    Bounded,
+    duration,
+    interval,
+    money,
+    outwards,
+    percent,
+    printable,
+    rounded,
+    shortened,
+    signed_interval,
+)
+
+WIDE, NARROW = 720, 340
+SAME = 1e-9
+SAMPLES = {"wrong": 6, "right": 4, "failed": 3}
+LARGEST_CERTIFICATE = 4 * 2**20
+"""Bytes of a certificate that is attached to the page; a larger one is only named."""
+LONG_ANSWER = 24
+"""Letters of an answer that is still shown in the largest type."""
+ENDED = {
+    "budget": "The run spent its budget.",
+    "running": "The run has not reached its goal yet.",
+    "exhausted": "Nothing is left to ask, and the goal is not reached.",
+}
+"""What is said of a run that ended otherwise than with its goal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Hold a run as a page, and the JSON form of the result that it shows."""
+
+    run_id: str
+    html: str
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Describe a part of a page: sentences, pictures by their CSS class, a table with a bar for each row, a caption.
+
+    Pictures and bars are drawings of our own. optional: columns that are left out on a phone. scale: the ends of the
+    bars. pairs: answers of several models to one item, side by side.
+    """
+
+    title: str
+    says: Sequence[Markup] = ()
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    table: Table | None = None
+    bars: Sequence[str] = ()
+    scale: tuple[str, str] = ("0%", "100%")
+    pairs: Sequence[Sequence[Asked]] = ()
+    optional: tuple[int, ...] = ()
+    caption: str = ""
+
+    @property
+    def columns(self) -> list[tuple[int, str, str]]:
+        """Return the number, the name and the CSS classes of each column of the table; drawn bars replace written
+        ones."""
+        table = self.table or Table((), ())
+        found = []
+        for number, name in enumerate(table.header):
+            if not (self.bars and number == table.extra):
+                marks = ["n" if number in table.numbers else "wide"]
+                marks += ["optional"] if number in self.optional else []
+                marks += ["strong"] if name == "estimate" else []
+                found.append((number, name, " ".join(marks)))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """Hold what a kind adds to the frame.
+
+    says: what is certified, in sentences. mean: what the bar and the chart show; None: the result, if it has limits.
+    least: the smallest value there is; -1 for differences. scope: what the answers and the chart are of, where that is
+    less than the result.
+    """
+
+    says: Sequence[Markup] = ()
+    sections: Sequence[Section] = ()
+    mean: Bounded | None = None
+    least: float = 0.0
+    scope: str = ""
+
+
+def page_of(store: Store, run_id: str) -> Page:
+    """Render the page of a run, by its id or the beginning of it."""
+    story = read_story(store, run_id)
+    assert story.run is not None
+    return Page(story.run.run_id, render(story), story.result.as_dict())
+
+
+def recorded_page(
+    kind: Kind,
+    result: Certified,
+    certificate: Mapping[str, Any],
+    steps: Sequence[Step] = (),
+    about: Mapping[str, Any] | None = None,
+) -> str:
+    """Render the page of a recorded evaluation. about: names of the models and the data."""
+    return render(recorded_story(kind, result, certificate, steps, about or {}))
+
+
+def write_page(path: Path, html: str) -> None:
+    """Write a page; lone surrogates, which UTF-8 has no form for, cannot stop it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(html, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise BadFile(f"the page cannot be written to {path} ({error.strerror}); name another file") from None
+
+
+def render(story: Story) -> str:
+    """Render a story as a page by itself."""
+    page = environment().get_template("page.html").render(style=Markup(_file("page.css")), **contents(story))
+    return f"{page.strip()}\n"
+
+
+def contents(story: Story) -> dict[str, Any]:
+    """Gather everything that the templates show of a story."""
+    result, added = story.result, additions(story)
+    sure = f"{percent(result.confidence)} confidence"
+    return {
+        "story": story,
+        "result": result,
+        "title": title_of(story),
+        "long": len(result.answer()) > LONG_ANSWER,
+        "lead": result.headline().removeprefix(f"{result.answer()}, "),
+        "bar": _bar(added, result),
+        "says": [*_belongs(story), *added.says, *_guarantee(story, sure)]
+        if result.stopped != "contradiction"
+        else [],
+        "warnings": _warnings(story),
+        "sections": [*_chart(story, added), *added.sections],
+        "samples": {kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
+        "totals": totals(story),
+        "scope": added.scope,
+        "differing": differing(story),
+        "attachment": attachment(story.certificate),
+        "settings": settings(story),
+    }
+
+
+def styled(template: str, **values: Any) -> str:
+    """Render a template of a page of its own, in the style of all."""
+    page = environment().get_template(template).render(style=Markup(_file("page.css")), **values)
+    return f"{page.strip()}\n"
+
+
+def said(sentence: str, *values: object, limit: int = 120) -> Markup:
+    """Return a sentence of our own, its marks kept, with values that are made printable, cut and escaped.
+
+    >>> said("<b>{}</b> is better", "<a>")
+    Markup('<b>&lt;a&gt;</b> is better')
+    """
+    return Markup(sentence).format(*(printable(str(value), limit) for value in values))
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "call"), counted(2000, "call")
+    ('1 call', '2,000 calls')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+# -- what the frame makes of a story ----------------------------------------------------------------------------------
+
+
+def additions(story: Story) -> Additions:
+    """Return what the kind adds; for a kind without a page of its own, the parts of the answer as a table."""
+    module, _, name = story.kind.page.partition(":")
+    if name:
+        found: Additions = getattr(import_module(module), name)(story)
+        return found
+    table = story.result.table()
+    least = min((step.lower for step in story.steps), default=0.0)
+    return Additions(
+        sections=() if table is None else (Section("In detail", table=table),),
+        least=-1.0 if min(least, getattr(story.result, "lower", 0.0)) < 0 else 0.0,
+    )
+
+
+def title_of(story: Story) -> str:
+    """Name the models of a story, or their number."""
+    models = story.result.models
+    if not models:
+        return ""
+    return " against ".join(models) if len(models) <= 2 else f"{len(models)} models"
+
+
+def _mean(added: Additions, result: Any) -> Bounded | None:
+    if added.mean is not None or not all(hasattr(result, name) for name in ("estimate", "lower", "upper")):
+        return added.mean
+    mean: Bounded = result
+    return mean
+
+
+def _bar(added: Additions, result: Certified) -> dict[str, Any] | None:
+    mean = _mean(added, result)
+    if mean is None:
+        return None
+    scale = ("0%", "50%", "100%") if added.least == 0 else ("-100%", "0", "+100%")
+    return {"drawing": svg.interval_bar(mean.estimate, mean, added.least), "scale": scale}
+
+
+def _chart(story: Story, added: Additions) -> list[Section]:
+    if len(story.steps) < 2:
+        return []
+    last = story.steps[-1]
+    ends = (signed_interval if added.least < 0 else interval)(last.lower, last.upper)
+    caption = (
+        "Shaded: the certified interval after each result. Line: the estimate. Dashed: the ends at the last result, "
+        f"{ends}. Across: results used{added.scope}, in the order of the draws."
+    )
+    charts = {
+        name: svg.narrowing(story.steps, width, least=added.least)
+        for name, width in (("wide", WIDE), ("narrow", NARROW))
+    }
+    return [Section("How the interval narrowed", pictures=charts, caption=caption)]
+
+
+def _belongs(story: Story) -> list[Markup]:
+    """Say of one model's answers what they are a part of."""
+    if not story.kind.is_part:
+        return []
+    whole = story.result.goal.get("of")
+    where = said(" The run <code>{}</code> has it.", whole) if whole else ""
+    says = said(
+        "These are one model's answers in a larger question, which decided what was asked. By themselves they "
+        "<b>certify nothing</b>; the certificate is that of the whole."
+    )
+    return [says + where]
+
+
+def _guarantee(story: Story, sure: str) -> list[Markup]:
+    if story.result.guarantee == "anytime":
+        when = "no matter when the run was stopped or how often it was looked at"
+    elif story.result.guarantee == "fixed-n":
+        when = "if the number of calls was fixed in advance"
+    else:
+        return []
+    return [said("This holds with {} {}.", sure, when)]
+
+
+def _warnings(story: Story) -> list[Markup]:
+    result = story.result
+    if story.kind.is_part:
+        return []
+    found = []
+    if result.guarantee == "heuristic":
+        found.append(
+            said(
+                "<b>No guarantee.</b> The method <code>{}</code> has no proof behind its interval; run with "
+                "<code>--method auto</code> for a certified one.",
+                result.method,
+            )
+        )
+    if result.stopped == "contradiction":
+        found += [said("<b>{}.</b>", note, limit=400) for note in result.notes[:1]]
+    elif result.stopped in ENDED:
+        left = story.run if result.stopped == "running" else None
+        resumes = left is not None and left.status not in GOING
+        resume = said(" Go on with <code>cereval resume {}</code>.", left.run_id) if left and resumes else ""
+        found.append(said("{} What is shown is what is certified so far.", ENDED[result.stopped]) + resume)
+    if result.failures:
+        found.append(
+            said(
+                "{} failed. What is not known counts as 0 from below and as 1 from above, which can only hold claims "
+                "back.",
+                counted(result.failures, "call"),
+            )
+        )
+    return found
+
+
+def samples(story: Story, kind: str, most: int) -> list[Asked]:
+    """Return the first drawn of a kind, one for each model and category before any has two."""
+    seen: dict[object, int] = {}
+    rounds = []
+    for one in story.asked:
+        if outcome(one) == kind:
+            number = seen[one.model, one.item.category] = seen.get((one.model, one.item.category), 0) + 1
+            rounds.append((number, one.draw.index, one))
+    return [one for _, _, one in sorted(rounds, key=lambda entry: entry[:2])[:most]]
+
+
+def outcome(one: Asked) -> str:
+    """Tell whether an answer is right, wrong, failed or open."""
+    if one.answer is None:
+        return "open"
+    if one.answer.score is None:
+        return "failed"
+    return "right" if one.answer.score >= 0.5 else "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sum up what the answers of a model took; times overlap where many were in flight."""
+
+    model: str
+    answers: int
+    failures: int
+    input_tokens: int
+    output_tokens: int
+    retries: int
+    median_s: float
+    cost_usd: float | None
+
+
+def totals(story: Story) -> list[Totals]:
+    """Return what all answers took, then what those of each model took where there are several."""
+    models = tuple(dict.fromkeys(one.model for one in story.asked))
+    groups = [("all", story.asked)]
+    if len(models) > 1:
+        groups += [(name, tuple(one for one in story.asked if one.model == name)) for name in models]
+    return [_total(name, asked) for name, asked in groups]
+
+
+def _total(model: str, asked: Sequence[Asked]) -> Totals:
+    answers = [one.answer for one in asked if one.answer is not None]
+    costs = [answer.cost_usd for answer in answers]
+    return Totals(
+        model=model,
+        answers=len(answers),
+        failures=sum(answer.failure is not None for answer in answers),
+        input_tokens=sum(answer.input_tokens for answer in answers),
+        output_tokens=sum(answer.output_tokens for answer in answers),
+        retries=sum(answer.attempts - 1 for answer in answers),
+        median_s=median(answer.latency_s for answer in answers) if answers else 0.0,
+        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+    )
+
+
+def differing(story: Story) -> str:
+    """Return what the certificate says, where that is not what the page says."""
+    there = (story.certificate or {}).get("result", {})
+    if not isinstance(there, Mapping):
+        return f"result {shown(there)}"
+    return ", ".join(
+        f"{name} {_short(there[name])}"
+        for name, here in story.result.as_dict().items()
+        if isinstance(here, int | float) and name in there and not _is_same(here, there[name])
+    )
+
+
+def _is_same(here: float, there: Any) -> bool:
+    return isinstance(there, int | float) and here - SAME <= there <= here + SAME
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else shown(value)
+
+
+def settings(story: Story) -> Rows:
+    """Return what the result says of itself, what it depends on, and its notes, one row each."""
+    rows = {name.capitalize(): value for name, value in story.result.rows()} | dict(story.settings)
+    return [*rows.items(), *(("Note", note) for note in story.result.notes)]
+
+
+def attachment(certificate: Any) -> Markup:
+    """Return the certificate as a `data:` address, so that the page alone is enough to verify it."""
+    content = b"" if certificate is None else json.dumps(certificate, indent=1).encode()
+    if not content or len(content) > LARGEST_CERTIFICATE:
+        return Markup("")
+    return Markup("data:application/json;base64," + base64.b64encode(content).decode())
+
+
+# -- templates --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def environment(folder: str = "") -> jinja2.Environment:
+    """Make the environment of the templates here, and of those in a folder of another room, which come first."""
+    own = jinja2.FunctionLoader(_file)
+    environment = jinja2.Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(folder), own]) if folder else own,
+    )
+    filters: dict[str, Callable[..., Any]] = {
+        "drawing": Markup,
+        "percent": rounded,
+        "outwards": lambda ends: outwards(*ends),
+        "money": money,
+        "duration": duration,
+        "number": "{:,}".format,
+        "short": lambda value, limit: printable(shortened(str(value), limit), limit),
+        "text": lambda value, limit=400: printable(str(value), limit, lines=True),
+    }
+    environment.filters |= filters
+    return environment
+
+
+def _file(name: str) -> str:
+    assert __package__
+    return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+# -- fleets -----------------------------------------------------------------------------------------------------------
+
+SHOWN = ("model", "goal", "answer", "calls", "cost", "run")
+
+
+def fleet_page(rows: Sequence[Mapping[str, Any]], headline: str, table: Table) -> str:
+    """Render a page from the rows of a fleet and their cells in `table`."""
+    names = list(dict.fromkeys(cells[1] for cells in table.rows))
+    sections = [_fleet_section(name, rows, table) for name in names]
+    return styled(
+        "fleet.html",
+        headline=headline,
+        says=_fleet_says(rows),
+        sections=sections,
+    )
+
+
+def _fleet_says(rows: Sequence[Mapping[str, Any]]) -> list[Markup]:
+    sure = sorted({float(row["confidence"]) for row in rows if row.get("confidence")})
+    if not sure:
+        return []
+    return [
+        said(
+            "Each answer holds with its own confidence of {}; among {} of them one in {} may be wrong.",
+            percent(sure[0]),
+            len(rows),
+            round(1 / (1 - sure[0])),
+        )
+    ]
+
+
+def _fleet_section(name: str, rows: Sequence[Mapping[str, Any]], table: Table) -> Section:
+    """Return the runs on one data set; bars only where every run has a mean."""
+    columns = [table.header.index(column) for column in SHOWN]
+    here = [(row, cells) for row, cells in zip(rows, table.rows, strict=True) if cells[1] == name]
+    cells = [tuple(cell[column] for column in columns) for _, cell in here]
+    bars = [_fleet_bar(row) for row, _ in here]
+    return Section(
+        name,
+        table=Table(SHOWN, cells, numbers=(3, 4)),
+        bars=bars if all(bars) else (),
+        optional=(1, 4),
+    )
+
+
+def _fleet_bar(row: Mapping[str, Any]) -> str:
+    if row.get("lower") is None or not 0 <= row["lower"] <= row["upper"] <= 1 or row.get("estimate") is None:
+        return ""
+    return svg.interval_bar(row["estimate"], Interval(row["lower"], row["upper"]), 0.0)

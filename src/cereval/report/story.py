@@ -99,7 +99,7 @@ def told_story(
         run=run,
         plan=plan,
         asked=asked,
-        counted=begun.session.calls if begun.kind.format else None,
+        counted=None if begun.kind.is_part else begun.session.calls,
         categories=watch.categories,
         uneven=frozenset(watch.uneven),
     )

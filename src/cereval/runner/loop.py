@@ -22,8 +22,8 @@ from math import sqrt
 from typing import Literal, NamedTuple
 
 from cereval.errors import CallError, Misuse
-from cereval.questions.goals import Estimate
 from cereval.questions.log import Change
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import AskTell, tell
 from cereval.records import Draw
 from cereval.runner.executor import EndOfAnswers, Executor

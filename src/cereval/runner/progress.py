@@ -8,7 +8,7 @@ from math import log
 from typing import Protocol
 
 from cereval.methods.certified import CertifiedMethod
-from cereval.questions.goals import Estimate, Threshold
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.session import AskTell, MethodSession
 from cereval.records import Certified, Step
 from cereval.stats.planning import ANYTIME_PRICE

@@ -54,14 +54,14 @@ def read_seal(path: Path) -> Seal:
 
 
 def _signed(seal: Seal, key: Path) -> Seal:
-    from cereval.certificate.signing import sign
+    from cereval.certificate.seal import sign
 
     return sign(seal, read_bytes(key, KEY_LIMIT))
 
 
 def wrongly_signed(seal: Seal, key: Path) -> str | None:
     """Say why a seal is not signed by the owner of the public key in a file; None: it is."""
-    from cereval.certificate.signing import wrong_signature
+    from cereval.certificate.seal import wrong_signature
 
     return wrong_signature(seal, read_bytes(key, KEY_LIMIT))
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cereval.certificate.base import issue
+from cereval.certificate.format import issue
 from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item

@@ -15,7 +15,7 @@ import threading
 from sqlalchemy import make_url
 
 from cereval.errors import InvalidInput, Misuse
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.store.base import Run
 from cereval.store.sql import SqlStore
 from cereval.store.status import GOING, STOPPING

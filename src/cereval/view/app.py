@@ -25,7 +25,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from cereval.errors import CerevalError, InvalidInput, Misuse, StoreError
-from cereval.report.page import environment, page_of
+from cereval.report import environment, page_of
 from cereval.runner.listing import is_of_one_model, trend_facts
 from cereval.store.browsing import Browser
 from cereval.store.sql import SqlStore

@@ -13,7 +13,7 @@ from cereval.errors import CerevalError, InvalidInput
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.questions.base import Kind
-from cereval.report.page import contents
+from cereval.report import contents
 from cereval.runner.answers import as_text
 from cereval.runner.candidates import prompt_of
 from cereval.runner.items import item_from

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from cereval.errors import CerevalError
+from cereval.questions import kind_named
 from cereval.report.svg import interval_bar
 from cereval.runner.listing import listed
 from cereval.store import schema
@@ -94,7 +95,7 @@ class RunList:
 
 def is_part(facts: Mapping[str, Any]) -> bool:
     """Tell whether a run only keeps one model's answers for another run."""
-    return bool(facts["kind"] == "part")
+    return kind_named(facts["kind"]).is_part
 
 
 def fits(facts: Mapping[str, Any], text: str) -> bool:
@@ -111,15 +112,14 @@ def _share(facts: Mapping[str, Any]) -> float:
 def _ends(row: Mapping[str, Any]) -> str:
     if row["lower"] is None or row["upper"] is None:
         return ""
-    signed = row["kind"] == "compare"
-    return (signed_interval if signed else interval)(row["lower"], row["upper"])
+    return (signed_interval if kind_named(row["kind"]).least < 0 else interval)(row["lower"], row["upper"])
 
 
 def _bar(row: Mapping[str, Any]) -> str:
     if row["lower"] is None or row["upper"] is None:
         return ""
-    least = -1.0 if row["kind"] == "compare" else 0.0
-    return interval_bar(row["estimate"], SimpleNamespace(lower=row["lower"], upper=row["upper"]), least)
+    limits = SimpleNamespace(lower=row["lower"], upper=row["upper"])
+    return interval_bar(row["estimate"], limits, kind_named(row["kind"]).least)
 
 
 def progress_bar(share: float) -> str:

@@ -1,0 +1,396 @@
+"""State the contract of an audit: a second computation of a result, which shares nothing with the first but
+constants.
+
+`verify` tells a session its log once more through the audit, which notes what it needs on the way (forecasts, draw
+weights); `check` then recomputes the numbers and says what it recomputed, or that it recomputed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cereval.methods.certified import CertifiedMethod, Tuning
+from cereval.questions.base import Kind
+from cereval.questions.session import AskTell, tell
+from cereval.records import Draw, Interval, Scored
+from cereval.stats.increments import STALE, Outlook
+from cereval.stats.information import (
+    LARGEST_SQUARE,
+    LEVEL_WEIGHT,
+    MISLED,
+    MISLED_AFTER,
+    PRIOR_WEIGHT,
+    SURPRISE,
+)
+from cereval.stats.rounding import mean_of, range_slack, sum_slack
+
+Equal = Callable[[str, Any, Any], None]
+"""Objects where what is stated (second) is not what was recomputed (third)."""
+
+
+class Audit:
+    """Recompute nothing: for kinds that have no audit."""
+
+    def __init__(self, kind: Kind, session: AskTell) -> None:
+        self.kind = kind
+        self.begin(session)
+
+    def begin(self, session: AskTell) -> None:
+        """Look at the session before its first result."""
+
+    def tell(self, session: AskTell, draw: Draw, scores: Scored) -> None:
+        """Tell a result, and note what the audit needs of it."""
+        tell(session, draw, scores)
+
+    def check(self, certificate: Mapping[str, Any], session: AskTell, equal: Equal) -> str:  # noqa: ARG002
+        """Recompute the result; return what was recomputed, in words."""
+        return "nothing recomputed by an audit"
+
+
+class Watched:
+    """Tell a game its results again, and note each forecast that it turns to, and the results."""
+
+    def __init__(self, method: CertifiedMethod) -> None:
+        self.method = method
+        self.seen: list[Seen] = []
+        self.forecasts: list[ForecastSince] = []
+        self._last: object = None
+        self._turn(0)
+
+    def note(self, item: int, low: float, high: float) -> None:
+        """Call after the result was told: the outlook is the one that it was booked under."""
+        self._turn(len(self.seen))
+        self.seen.append(Seen(item, low, high))
+
+    def _turn(self, number: int) -> None:
+        outlook = self.method.tally.outlook
+        if outlook is not self._last:
+            self._last = outlook
+            self.forecasts = [one for one in self.forecasts if one.since < number]
+            self.forecasts.append(ForecastSince.of(outlook, number))
+
+    def case(self, aims: list[AimSince], **differing: Any) -> Case:
+        """Return all that the audit of this game needs; `differing` from the usual: equal, replacement, given_up."""
+        setting = self.method.setting
+        usual = {"equal": setting.pool.weights is None, "replacement": False, "given_up": False}
+        return Case(
+            shares=self.method.tally.shares,
+            delta=setting.delta,
+            aims=aims,
+            seen=self.seen,
+            forecasts=self.forecasts,
+            tuning=self.method.tuning,
+            **{**usual, **differing},
+        )
+
+
+def bounds(score: float | None) -> tuple[float, float]:
+    """Return where a score lies: anywhere in [0, 1] when its call failed."""
+    return (0.0, 1.0) if score is None else (score, score)
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class AimSince:
+    """Say what the bets on draw number `since` and later work towards."""
+
+    since: int
+    eps: float | None
+    threshold: float | None
+    budget: int | None
+    marks: tuple[float, ...] = ()
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Record one result in draw order: the score lies in [low, high] (a failed call: in [0, 1])."""
+
+    item: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForecastSince:
+    """Hold g, the spread of z - g, and the draw weights w, for the results from number `since` on.
+
+    level: the variance expected of an increment, in units of the one stated; 0: none is.
+    """
+
+    since: int
+    mean: Floats
+    spread: Floats
+    weights: Floats
+    level: float = 0.0
+
+    @classmethod
+    def of(cls, outlook: Outlook, since: int) -> ForecastSince:
+        return cls(since, outlook.mean, outlook.spread, outlook.weights, outlook.level)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """Hold all that the interval depends on."""
+
+    shares: Floats
+    equal: bool
+    replacement: bool
+    delta: float
+    aims: Sequence[AimSince]
+    seen: Sequence[Seen]
+    forecasts: Sequence[ForecastSince]
+    given_up: bool
+    tuning: Tuning
+
+
+@dataclass(slots=True)
+class SlowClock:
+    """Keep plain sums, where `stats.information` updates a mean (Welford).
+
+    `squares` sums products of the deviations before and after each value, as in Welford's recursion: they
+    are what the bets look at, so that the audit has to look at them too.
+
+    >>> clock = SlowClock()
+    >>> for x in (0.0, 1.0, 1.0, 0.0):
+    ...     clock.add(x, 1.0)
+    >>> clock.mean, clock.total
+    (0.5, 4.0)
+    """
+
+    count: int = 0
+    total: float = 0.0
+    weighted: float = 0.0
+    squares: float = 0.0
+    fourths: float = 0.0
+    largest_square: float = LARGEST_SQUARE
+    level: float = 0.0
+    counts: bool = False
+
+    def add(
+        self,
+        value: float,
+        relative_variance: float,
+        largest_square: float = LARGEST_SQUARE,
+        level: float = 0.0,
+    ) -> None:
+        weight, before = 1.0 / relative_variance, value - self.mean if self.count else 0.0
+        self.count += 1
+        self.total += weight
+        self.weighted += weight * value
+        square = weight * before * (value - self.mean)
+        self.squares += square
+        self.fourths += square**2
+        self.largest_square = largest_square
+        self.level = level
+
+    @property
+    def mean(self) -> float:
+        return self.weighted / self.total if self.count else 0.5
+
+    @property
+    def variance(self) -> float:
+        """Return sigma^2, shrunk towards the level expected and the largest variance the range allows."""
+        priors = ((PRIOR_WEIGHT, self.largest_square / 4), (LEVEL_WEIGHT if self.level else 0.0, self.level))
+        weight = self.count + sum(weight for weight, _ in priors)
+        shrunk = (self.squares + sum(weight * value for weight, value in priors)) / weight
+        own = MISLED * self.squares / (self.count + MISLED_AFTER)
+        return max(shrunk, own) if self.level else shrunk
+
+    def cautious_variance(self, caution: float) -> float:
+        """Return sigma^2 plus `caution` standard errors, plus an allowance for rare values not yet seen."""
+        mean, fourth = self.squares / max(self.count, 1), self.fourths / max(self.count, 1)
+        error = sqrt(max(fourth - mean**2, 0.0) / (self.count + 1))
+        if self.level:
+            error *= self.count / (self.count + LEVEL_WEIGHT)
+        return (
+            self.variance + caution * error + SURPRISE * caution**2 / (self.count + 1) * self.largest_square
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeResult:
+    """Hold what is known just before a result: the sums over S and U, the range of X, its stated variance."""
+
+    seen_low: float
+    seen_high: float
+    unseen: float
+    expected: float
+    race: float
+    floor: float
+    ceiling: float
+    variance: float
+    level: float
+
+    @property
+    def largest_square(self) -> float:
+        """Return the squared length of the range in units of the stated variance."""
+        return (self.ceiling - self.floor) ** 2 / self.variance
+
+
+RECOUNT_LEAST = 1000
+RECOUNTS = 100
+"""Sums are counted anew after this many results, or after this part of the items where that is more."""
+
+APART = 1e-9
+"""How far a running sum and the count that follows may differ, as a share of the count before: far above rounding."""
+
+
+class Unseen:
+    """Keep a sum over the unseen items: counted anew, then lessened by each item that is seen.
+
+    What a subtraction rounds off is kept beside it (Neumaier 1974), so that no digits are lost as the sum shrinks.
+
+    >>> unseen = Unseen("weights", 1e16)
+    >>> for term in (1.0, 1e16):
+    ...     unseen.lessen(term)
+    >>> unseen.value
+    -1.0
+    """
+
+    __slots__ = ("_lost", "_sum", "counted", "name")
+
+    def __init__(self, name: str, counted: float) -> None:
+        self.name, self.counted = name, counted
+        self._sum, self._lost = counted, 0.0
+
+    def lessen(self, term: float) -> None:
+        left = self._sum - term
+        larger, smaller = (self._sum, -term) if abs(self._sum) >= abs(term) else (-term, self._sum)
+        self._lost += (larger - left) + smaller
+        self._sum = left
+
+    @property
+    def value(self) -> float:
+        return self._sum + self._lost
+
+    def confirmed(self, anew: float) -> Unseen:
+        """Begin again with a sum counted anew, which the running one has to agree with."""
+        if not abs(self.value - anew) <= APART * max(abs(self.counted), abs(anew)):
+            raise ValueError(
+                f"the sum of the {self.name} of the unseen items runs to {self.value!r}, not {anew!r}"
+            )
+        return Unseen(self.name, anew)
+
+
+class Book:
+    """Keep which items are in, and the sums over the others."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.slack, self.widening = sum_slack(len(case.shares)), 1 + range_slack(len(case.shares), STALE)
+        self.left = case.shares > 0
+        self.drawable = int(np.count_nonzero(self.left))
+        self.entered: list[Seen] = []
+        self.sums = (0.0, 0.0)
+        self.coming = sorted(case.forecasts, key=lambda one: one.since)
+        self.recount_after = max(RECOUNT_LEAST, self.drawable // RECOUNTS)
+        self._turn(self.coming.pop(0))
+
+    # -- sums over the unseen items -----------------------------------------------------------------------------
+
+    def _turn(self, forecast: ForecastSince) -> None:
+        """Take a forecast, and count every sum and maximum over the unseen items anew."""
+        self.forecast = forecast
+        self._take(forecast)
+        self.unseen = [Unseen(name, self._count(name)) for name in self.terms]
+        self.counted_at = len(self.entered)
+        # Stated with the largest terms at this moment: U only shrinks, so they bound the later ones.
+        self.fresh = self.unseen[2].value
+        self.down, self.up = (float(np.max(reach[self._open()], initial=0.0)) for reach in self.reach)
+
+    def _take(self, forecast: ForecastSince) -> None:
+        """Take the terms that every item has in the sums, and how far its increment may reach down and up."""
+        share, weight = self.case.shares, np.where(forecast.weights > 0, forecast.weights, np.inf)
+        self.terms = {
+            "shares": share,
+            "forecasts": share * forecast.mean,
+            "weights": forecast.weights,
+            "variances": share * share / weight * forecast.spread**2,
+        }
+        self.reach = share / weight * forecast.mean, share / weight * (1 - forecast.mean)
+
+    def _open(self) -> NDArray[np.bool_]:
+        return np.asarray(self.left & (self.forecast.weights > 0))
+
+    def _count(self, name: str) -> float:
+        return fsum(self.terms[name][self._open()].tolist())
+
+    def _term(self, name: str, item: int) -> float:
+        return float(self.terms[name][item])
+
+    def _recount(self) -> None:
+        self.unseen = [one.confirmed(self._count(one.name)) for one in self.unseen]
+        self.counted_at = len(self.entered)
+
+    def position(self, number: int) -> BeforeResult:
+        """Return what is known before result `number`, which is the next."""
+        latest = self.forecast
+        while self.coming and self.coming[0].since <= number:
+            latest = self.coming.pop(0)
+        if latest is not self.forecast:
+            self._recount()
+            self._turn(latest)
+        elif self.unseen[2].value < STALE * self.fresh:
+            self._recount()
+            self._turn(self.forecast)
+        elif len(self.entered) - self.counted_at >= self.recount_after:
+            self._recount()
+        unseen, expected, race, energy = (one.value for one in self.unseen)
+        seen_low, seen_high = self.sums
+        return BeforeResult(
+            seen_low=seen_low,
+            seen_high=seen_high,
+            unseen=max(unseen, 1e-300),
+            expected=expected,
+            race=race,
+            floor=seen_low + expected - race * self.down * self.widening - self.slack,
+            ceiling=seen_high + expected + race * self.up * self.widening + self.slack,
+            variance=max(race * energy, 1e-300),
+            level=self.forecast.level,
+        )
+
+    # -- results ------------------------------------------------------------------------------------------------
+
+    def increment(self, position: BeforeResult, result: Seen) -> tuple[float, float, float]:
+        """Return the chance of the draw, and X with failed calls at 0 and at 1."""
+        item = result.item
+        chance = float(self.forecast.weights[item]) / position.race
+        share, mean = float(self.case.shares[item]), float(self.forecast.mean[item])
+        low = position.seen_low + position.expected + (result.low - mean) * share / chance
+        high = position.seen_high + position.expected + (result.high - mean) * share / chance
+        return chance, low, high
+
+    def enter(self, result: Seen) -> None:
+        self.entered.append(result)
+        if not self.case.replacement:
+            self.left[result.item] = False
+            if self._term("weights", result.item) > 0:
+                for sum_left in self.unseen:
+                    sum_left.lessen(self._term(sum_left.name, result.item))
+            share = float(self.case.shares[result.item])
+            self.sums = (self.sums[0] + share * result.low, self.sums[1] + share * result.high)
+
+    @property
+    def complete(self) -> bool:
+        return not self.case.replacement and len(self.entered) == self.drawable
+
+    def logical(self) -> Interval:
+        """Return what the seen scores prove by themselves: the unseen are somewhere between all 0 and all 1."""
+        if self.case.replacement:
+            return Interval(0.0, 1.0)
+        if self.complete and self.case.equal:
+            return Interval(
+                mean_of([one.low for one in self.entered]), mean_of([one.high for one in self.entered])
+            )
+        unseen = float(np.sum(self.case.shares[self.left]))
+        slack = 0.0 if self.complete else self.slack
+        return Interval(max(self.sums[0] - slack, 0.0), min(self.sums[1] + unseen + slack, 1.0))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from cereval.certificate.audit.book import BeforeResult, Book, Case, Floats, SlowClock
+from cereval.certificate.audit import BeforeResult, Book, Case, Floats, SlowClock
 from cereval.methods.certified import (
     ALIKE,
     BESIDE_SHARE,

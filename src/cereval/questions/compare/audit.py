@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cereval.certificate.audit.base import Audit, Equal, Watched, bounds
+from cereval.certificate.audit import Audit, Equal, Watched, bounds
 from cereval.certificate.audit.interval import Audited, audit
-from cereval.questions.compare.goal import EQUAL, ROUNDING
+from cereval.questions.compare.goal import EQUAL
 from cereval.questions.compare.session import CompareSession
+from cereval.questions.goals import ROUNDING
 from cereval.questions.mean.audit import aim_of
 from cereval.questions.session import AskTell, tell
 from cereval.records import Draw, Scored

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from cereval.errors import InvalidInput
 from cereval.methods.base import Aim, Method
-from cereval.questions.mean.goal import in_open_unit_interval
+from cereval.questions.goals import in_open_unit_interval
 from cereval.stats.rounding import within
 from cereval.text import percent
 

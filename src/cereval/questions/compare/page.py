@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cereval.questions.compare.session import Comparison
-from cereval.report.page import Additions, Section, counted, said
+from cereval.report import Additions, Section, counted, said
 from cereval.report.story import Asked, Story
 from cereval.text import signed_interval
 

@@ -18,7 +18,7 @@ from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Uniform
 from cereval.pictures import Part
 from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Sign
-from cereval.questions.mean.goal import checked_confidence
+from cereval.questions.goals import checked_confidence
 from cereval.questions.mean.session import embedded
 from cereval.questions.replay import check_same_order, checked_scores, drive, kept_rows, kept_texts
 from cereval.questions.session import MethodSession, rejection, unit_score, whole

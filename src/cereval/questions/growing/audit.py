@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from cereval.certificate.audit.base import Audit, Equal, bounds
-from cereval.certificate.audit.book import (
+from cereval.certificate.audit import (
     AimSince,
+    Audit,
     BeforeResult,
     Book,
     Case,
+    Equal,
     Floats,
     ForecastSince,
     Seen,
     SlowClock,
+    bounds,
 )
 from cereval.certificate.audit.interval import audit, null_variance
 from cereval.methods.growing import CAUTION, EXPECTED, Stream

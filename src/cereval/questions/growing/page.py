@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cereval.questions.growing.session import GrowingResult
-from cereval.report.page import Additions, Section, said
+from cereval.report import Additions, Section, said
 from cereval.report.story import Story
 from cereval.report.svg import interval_bar
 

@@ -17,8 +17,8 @@ from cereval.errors import InvalidInput, Misuse
 from cereval.methods.base import Method
 from cereval.methods.growing import Grown, Sampled, Standing, Stream, Terms
 from cereval.pictures import Part
-from cereval.questions.goals import Estimate
-from cereval.questions.mean.goal import checked_confidence
+from cereval.questions.goals import checked_confidence
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import checked_scores, drive
 from cereval.questions.session import MethodSession, check_engine, fresh_seed, rejection, tell, whole
 from cereval.records import Certified, Draw, Interval, Rows, Scored, Stopped, Table

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cereval.certificate.audit.base import Audit, Equal, Watched, bounds
-from cereval.certificate.audit.book import AimSince
+from cereval.certificate.audit import AimSince, Audit, Equal, Watched, bounds
 from cereval.certificate.audit.interval import audit
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Hedged

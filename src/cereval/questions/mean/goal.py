@@ -1,12 +1,12 @@
-"""Estimate the mean score within eps: `Estimate(eps)`."""
+"""State the goals of one mean: `Estimate(eps)`, and on which side of a threshold it lies, `Threshold(value)`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cereval.errors import InvalidInput
 from cereval.methods.base import Aim, Method
+from cereval.questions.goals import ROUNDING, in_open_unit_interval
 from cereval.stats.rounding import within
 from cereval.text import percent
 
@@ -42,31 +42,42 @@ class Estimate:
         return {"goal": self.name, "eps": self.eps}
 
 
-LEAST_CONFIDENCE = 1e-12
-"""What is smaller leaves a chance to miss that rounds to 1, which no bet can be planned for."""
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Stop as soon as it is certified on which side of `value` the mean lies. A mean equal to it passes.
 
-SMALLEST = 1e-100
-"""What is smaller is no half-width, and its square is 0."""
-
-
-def in_open_unit_interval(field: str, value: object) -> float:
-    """Return the value as a float, if it is a number strictly between 0 and 1."""
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        number = float("nan")
-    if isinstance(value, bool) or not SMALLEST < number < 1.0:
-        raise InvalidInput(field, "a number in (0, 1)", value)
-    return number
-
-
-def checked_confidence(value: object) -> float:
-    """Return the value as a float, if it is a confidence.
-
-    >>> checked_confidence("0.95")
-    0.95
+    >>> Threshold(0.8).spec()
+    {'goal': 'threshold', 'value': 0.8}
     """
-    number = in_open_unit_interval("confidence", value)
-    if number < LEAST_CONFIDENCE:
-        raise InvalidInput("confidence", f"a number in (0, 1), at least {LEAST_CONFIDENCE:g}", value)
-    return number
+
+    name: ClassVar[str] = "threshold"
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", in_open_unit_interval("threshold", self.value))
+
+    def aim(self, budget: int | None) -> Aim:
+        return Aim(threshold=self.value, budget=budget)
+
+    def reached(self, method: Method) -> bool:
+        return self.decision(method) is not None
+
+    def decision(self, method: Method) -> str | None:
+        """Return "above" or "below" once the interval no longer straddles the threshold.
+
+        The bets exclude an end that they set, so that one equal to the threshold decides. The scores of all items
+        exclude only what lies beyond their ends: where a call failed the mean may equal the upper one, and a mean
+        equal to the threshold passes, so that nothing is decided.
+        """
+        interval = method.interval
+        beyond = ROUNDING if method.complete else 0.0
+        if interval.lower >= self.value - beyond:
+            return "above"
+        return "below" if interval.upper <= self.value - beyond else None
+
+    @property
+    def words(self) -> str:
+        return f"at least {percent(self.value)}?"
+
+    def spec(self) -> dict[str, Any]:
+        return {"goal": self.name, "value": self.value}

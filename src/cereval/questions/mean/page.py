@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from cereval.questions.goals import Estimate
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.records import Interval, Result, Table
-from cereval.report.page import Additions, Section, said
+from cereval.report import Additions, Section, said
 from cereval.report.story import NO_CATEGORY, SAME, Asked, Story
 from cereval.report.svg import interval_bar
 from cereval.text import outwards, percent, rounded

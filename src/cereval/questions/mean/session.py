@@ -12,8 +12,8 @@ from cereval.errors import InvalidInput, LogMismatch, Misuse
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import Setting, Target
 from cereval.methods.registry import MOST_FORECAST, build_method
-from cereval.questions.goals import Estimate, Goal, Threshold, goal_from_spec
-from cereval.questions.mean.goal import checked_confidence
+from cereval.questions.goals import Goal, checked_confidence, goal_from_spec
+from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.session import MethodSession, check_engine, rejection, unit_score, whole
 from cereval.records import Draw, Result
 from cereval.stats.rounding import within

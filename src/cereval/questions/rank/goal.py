@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
-from cereval.questions.mean.goal import in_open_unit_interval
+from cereval.questions.goals import in_open_unit_interval
 from cereval.stats.rounding import upper_quantile
 from cereval.text import percent
 
@@ -25,7 +25,7 @@ SMALLEST_FLOOR = 0.005
 
 
 class Claims(Protocol):
-    """Describe what a goal may look at; see `cereval.questions.rank.claims.PairClaims`."""
+    """Describe what a goal may look at; see `cereval.questions.rank.order.PairClaims`."""
 
     @property
     def above(self) -> Bools: ...

@@ -9,7 +9,7 @@ from html import escape
 from cereval.questions.rank.order import Diagram
 from cereval.questions.rank.session import Ranking
 from cereval.records import Table
-from cereval.report.page import NARROW, WIDE, Additions, Section, counted, said
+from cereval.report import NARROW, WIDE, Additions, Section, counted, said
 from cereval.report.story import Story
 from cereval.report.svg import fitted, interval_bar, ticks
 from cereval.text import percent, printable, rounded, shortened

@@ -33,10 +33,9 @@ from cereval.forecasts.draw_weights import NOISE, expected_squares, race_weights
 from cereval.forecasts.pool import Pool
 from cereval.methods.drawing import draw_order, draw_without_replacement
 from cereval.pictures import Part
-from cereval.questions.mean.goal import checked_confidence
-from cereval.questions.rank.claims import Bools, PairClaims, Pairs, read
+from cereval.questions.goals import checked_confidence
 from cereval.questions.rank.goal import Order, RankGoal
-from cereval.questions.rank.order import Diagram
+from cereval.questions.rank.order import Bools, Diagram, PairClaims, Pairs, read
 from cereval.questions.replay import check_same_order, drive
 from cereval.questions.session import AskTell, first_of, whole
 from cereval.randomness import generator
@@ -527,7 +526,7 @@ def replay_ranking(
 
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.uniform(size=(500, 4)) < [0.8, 0.5, 0.5, 0.2]
-    >>> from cereval.questions.goals import Top
+    >>> from cereval.questions.rank.goal import Top
     >>> ranking = replay_ranking(scores, goal=Top(1, within=0.02), models=["a", "b", "c", "d"])
     >>> ranking.winners, ranking.stopped, ranking.calls < 500
     (('a',), 'goal', True)

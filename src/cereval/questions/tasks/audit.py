@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cereval.certificate.audit.base import Audit, Equal, Watched, bounds
-from cereval.certificate.audit.book import AimSince, Book, SlowClock
+from cereval.certificate.audit import AimSince, Audit, Book, Equal, SlowClock, Watched, bounds
 from cereval.certificate.audit.interval import Audited, Test, audit
 from cereval.methods.certified import LOGICAL_SLACK
 from cereval.methods.tasks import Follower

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
 from cereval.methods.tasks import ManyTasks, TaskAims
-from cereval.questions.mean.goal import in_open_unit_interval
+from cereval.questions.goals import in_open_unit_interval
 from cereval.stats.rounding import within
 from cereval.text import percent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cereval.questions.tasks.session import TasksResult
-from cereval.report.page import Additions, Section, said
+from cereval.report import Additions, Section, said
 from cereval.report.story import Story
 from cereval.report.svg import interval_bar
 from cereval.text import outwards
