@@ -33,10 +33,10 @@ def test_every_kind_has_parts_a_frame_and_a_picture() -> None:
     scores = [float(number % 4 > 0) for number in range(400)]
     results = [
         cereval.replay(scores, goal=cereval.Estimate(0.1), seed=0),
-        replay_comparison(scores, scores[::-1], goal=cereval.Difference(0.1), seed=0),
-        replay_ranking([[score, 0.0] for score in scores], seed=0),
-        cereval.tasks(scores, ["law", "art"] * 200, goal=cereval.Macro(0.1), seed=0),
-        cereval.growing(scores, [300, 400], goal=cereval.Estimate(0.1), seed=0),
+        cereval.replay({"a": scores, "b": scores[::-1]}, goal=cereval.Difference(0.1), seed=0),
+        cereval.replay([[score, 0.0] for score in scores], goal=cereval.Order(), seed=0),
+        cereval.replay(scores, groups=["law", "art"] * 200, goal=cereval.Macro(0.1), seed=0),
+        cereval.replay(scores, versions=[300, 400], goal=cereval.Estimate(0.1), seed=0),
     ]
     for result in results:
         parts = result.parts()

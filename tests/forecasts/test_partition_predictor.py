@@ -10,6 +10,7 @@ from cereval.forecasts.partition import NearestNeighbourPartition, PartitionPred
 from cereval.forecasts.pool import Pool
 from cereval.paper.populations import clusters, hubness
 from cereval.questions.mean.goal import Estimate
+from cereval.questions.replay import replay_mean
 
 
 def test_held_out_error_is_leave_one_out() -> None:
@@ -57,7 +58,7 @@ def test_the_method_partition_covers_on_hubness() -> None:
     misses = 0
     for seed in range(20):
         population = hubness(np.random.default_rng([seed, 0]), size=1500)
-        result = replay(
+        result = replay_mean(
             population.scores,
             goal=Estimate(0.1),
             method="partition",

@@ -15,7 +15,7 @@ from cereval.methods.base import Aim, Setting, Target
 from cereval.paper.populations import bernoulli, clusters
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
-from cereval.questions.replay import drive
+from cereval.questions.replay import drive, replay_mean
 from cereval.records import Draw
 
 Floats = NDArray[np.float64]
@@ -193,7 +193,7 @@ def test_runs_with_one_seed_that_build_on_each_other_cover() -> None:
         earlier = _asked(Session(600, goal=Estimate(0.05), groups=groups, seed=seed), scores, 80)
         history = np.full((600, 1), np.nan)
         history[earlier, 0] = np.where(rng.random(len(earlier)) < 0.03, 1 - scores[earlier], scores[earlier])
-        result = replay(
+        result = replay_mean(
             scores, goal=Estimate(0.05), groups=groups, history=history, seed=seed, confidence=0.8
         )
         misses += not result.lower <= scores.mean() <= result.upper

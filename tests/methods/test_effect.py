@@ -10,6 +10,7 @@ from cereval.forecasts.pool import Pool
 from cereval.methods.active import effect_note, uniform_calls
 from cereval.methods.base import Aim, Setting
 from cereval.questions.mean.goal import Estimate
+from cereval.questions.replay import replay_mean
 
 
 def setting_of(size: int) -> Setting:
@@ -21,7 +22,7 @@ def test_the_estimate_of_uniform_calls_is_near_what_uniform_takes() -> None:
         scores = (np.random.default_rng(3).uniform(size=3000) < mean).astype(float)
         taken = np.mean(
             [
-                replay(scores, goal=Estimate(0.04), method="uniform", seed=seed).n_evaluated
+                replay_mean(scores, goal=Estimate(0.04), method="uniform", seed=seed).n_evaluated
                 for seed in range(8)
             ]
         )
@@ -40,7 +41,7 @@ def test_importance_undoes_unequal_draws() -> None:
 
 def test_notes_say_what_helped_and_by_how_much() -> None:
     table = alike(1500, 6)
-    notes = replay(table[:, 0], goal=Estimate(0.04), history=table[:, 1:]).notes
+    notes = replay_mean(table[:, 0], goal=Estimate(0.04), history=table[:, 1:]).notes
     assert "explain" in notes[0]
     assert "one step ahead" in notes[0]
     assert "uniform draws would have taken about" in notes[1]
@@ -51,7 +52,7 @@ def test_notes_say_that_nothing_helped_and_never_a_negative_share() -> None:
     scores = (rng.uniform(size=800) < 0.6).astype(float)
     for seed in range(4):
         history = rng.integers(2, size=(800, 3)).astype(float)
-        notes = replay(scores, goal=Estimate(0.06), history=history, seed=seed).notes
+        notes = replay_mean(scores, goal=Estimate(0.06), history=history, seed=seed).notes
         assert not any("-" in note and "%" in note for note in notes)
         assert "nothing known beforehand helped" in notes[0] or "explain" in notes[0]
 

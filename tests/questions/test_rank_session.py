@@ -19,7 +19,7 @@ from cereval.questions.goals import goal_from_spec
 from cereval.questions.rank.audit import SlowGame
 from cereval.questions.rank.goal import Beats, Order, RankGoal, Top
 from cereval.questions.rank.order import closed, covers
-from cereval.questions.rank.session import RankSession, checkpoints
+from cereval.questions.rank.session import RankSession, checkpoints, replay_ranking
 from cereval.stats.pairs import PairGames, PairTuning
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ import pytest
 from cereval.cli.recorded import ScoredModels
 from cereval.questions.rank.goal import Beats, Order, Top
 from cereval.questions.rank.order import Diagram
-from cereval.questions.rank.session import ModelInterval, Ranking
+from cereval.questions.rank.session import ModelInterval, Ranking, replay_ranking
 
 NAMES = tuple("abcdefgh")
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
-from cereval.cli.outcome import kept_line
-from cereval.cli.outcome import run_rows, suggest_resuming
+from cereval.cli.outcome import kept_line, run_rows, suggest_resuming
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.runner import loop

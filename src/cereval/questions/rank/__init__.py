@@ -59,7 +59,9 @@ class Rank(Kind):
         Neither the other models nor the goal are part of it: a ranking with another goal or one more model asks nothing
         again that was paid for. The engine is.
         """
-        alone = replace(plan, kind="part", goal={"goal": "ranked"}, confidence=0.95, max_calls=None, weights={})
+        alone = replace(
+            plan, kind="part", goal={"goal": "ranked"}, confidence=0.95, max_calls=None, weights={}
+        )
         return tuple(replace(alone, candidates=(candidate,)) for candidate in plan.candidates)
 
     def complete_plan(self, plan: Plan, categories: Sequence[str | None]) -> Plan:  # noqa: ARG002
