@@ -14,7 +14,7 @@ from cereval.errors import BadFile, InvalidInput
 from cereval.files import is_file, read_yaml
 from cereval.fleet.limits import ServerLimits
 from cereval.models import prefix_of
-from cereval.questions import kind_for
+from cereval.questions import all_goals, kind_for
 from cereval.questions.goals import checked_confidence, goal_from_spec
 from cereval.runner.candidates import OUTSIDE, name_candidates
 from cereval.runner.task_file import named_by_candidate, named_by_options
