@@ -63,14 +63,15 @@ _HOMES = {
     "errors": "CerevalError",
     "fleet.result": "FleetResult",
     "fleet.run": "run_fleet",
+    "questions.compare.goal": "Difference NotWorse Sign",
     "questions.compare.session": "CompareSession Comparison",
     "questions.evaluate": "evaluate_scores evaluate_scores_async",
-    "questions.goals": (
-        "AllAtLeast Beats Difference EachWithin Estimate Macro NotWorse Order Sign Threshold Top WhichFail"
-    ),
     "questions.growing.session": "Growing GrowingResult",
+    "questions.mean.goal": "Estimate Threshold",
     "questions.mean.session": "Session",
+    "questions.rank.goal": "Beats Order Top",
     "questions.rank.session": "Ranking RankSession",
+    "questions.tasks.goal": "AllAtLeast EachWithin Macro WhichFail",
     "questions.tasks.session": "TaskSession TasksResult",
     "records": "Draw Interval Result",
     "settings": "Candidate",

@@ -306,10 +306,10 @@ async def _ask(
 ) -> Run:
     with _on_disk(data) as path:
         settings = settings_for(kind, path, models, goal, options)
-        on_disk = isinstance(data, str | Path)
+        work = prepare(settings, on_disk=isinstance(data, str | Path))
         fixed = None if seal is None else Path(seal)
         with opened_store(settings["store"], create=seal is None) as store:
-            outcome = await conduct(settings, store, observer, bounds=bounds, seal=fixed, on_disk=on_disk)
+            outcome = await conduct(work, settings, store, observer, bounds=bounds, seal=fixed)
             return _kept(outcome, store, functions_of(settings.candidates))
 
 

@@ -26,6 +26,7 @@ import msgspec
 from msgspec import Meta
 
 from cereval.errors import InvalidInput
+from cereval.questions import kind_named
 from cereval.questions.compare.goal import Difference, NotWorse, Sign
 from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.rank.goal import Beats, Order, Top
@@ -571,6 +572,10 @@ def check_options(
             raise InvalidInput(f"option{where}", f"one that is taken here ({hint})", key)
         if value is None and name != "temperature":
             continue
+        if name in found:
+            raise InvalidInput(
+                f"{key}{f' in {source}' if source else ''}", f"left out where {name} is given", value
+            )
         found[name] = checked_value(known[name], value, f"{name} in {source}" if source else name)
     return found
 
@@ -634,6 +639,9 @@ def settings_of(
     names = [name for name in _GOAL_NAMES[kind] if options.get(name) is not None]
     if goal is not None and names:
         raise InvalidInput(names[0], "left out where `goal` is given", options[names[0]])
+    allowed = kind_named(kind).goals
+    if goal is not None and not isinstance(goal, allowed):
+        raise InvalidInput("goal", "one of " + ", ".join(one.__name__ for one in allowed), goal)
     wanted = options.get("history")
     if wanted is not None:
         for name in set(wanted) - {FROM_STORE, "none"}:

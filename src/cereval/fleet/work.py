@@ -23,6 +23,7 @@ from cereval.questions.goals import goal_from_spec, in_words
 from cereval.runner.conduct import Bounds, conduct
 from cereval.runner.limits import Allowance
 from cereval.runner.listing import failure_of, listed
+from cereval.runner.prepare import prepare
 from cereval.runner.progress import Silent, Subject
 from cereval.runner.run import Outcome
 from cereval.runner.taken import lessons_of, paid_since
@@ -138,7 +139,7 @@ def _run(job: Job, watcher: Labelled) -> Outcome:
     gate = GATE.set(None if job.door is None else Visitor(job.door))
     try:
         with opened_store(job.store, create=True) as store:
-            return asyncio.run(conduct(whole, store, watcher, bounds=bounds))
+            return asyncio.run(conduct(prepare(whole), whole, store, watcher, bounds=bounds))
     finally:
         GATE.reset(gate)
 

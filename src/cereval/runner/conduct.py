@@ -21,7 +21,7 @@ from cereval.runner.items import stored_items
 from cereval.runner.limits import Allowance
 from cereval.runner.notebook import watcher
 from cereval.runner.people import judged, judged_before, with_people
-from cereval.runner.prepare import Prepared, open_plan, prepare
+from cereval.runner.prepare import Prepared, open_plan
 from cereval.runner.progress import Observer
 from cereval.runner.recall import circumstances_in
 from cereval.runner.run import Outcome, read_back
@@ -51,16 +51,16 @@ class Bounds:
 
 
 async def conduct(
+    work: Prepared,
     settings: Settings,
     store: Store,
     observer: Observer | None = None,
     *,
     bounds: Bounds | None = None,
     seal: Path | None = None,
-    on_disk: bool = True,
 ) -> Outcome:
     """Ask what settings ask, through the store: what is in it is not asked again, an unfinished run goes on."""
-    bounds, work = bounds or Bounds(), prepare(settings, on_disk=on_disk)
+    bounds = bounds or Bounds()
     if bounds.since is not None:
         work = replace(work, circumstances={**work.circumstances, "since": bounds.since})
     plan = await choose_plan(work, settings, store, observer, bounds=bounds, seal=seal)
