@@ -383,7 +383,7 @@ ONLY_ASKED = frozenset(
             "max_minutes",
             "trust",
         ),
-        *("name", "tags", "seal", "candidates_file", "display"),
+        *("name", "tags", "seal", "candidates_file", "config", "dry_run"),
     }
 )
 """Options that only make sense where somebody is asked."""
