@@ -45,7 +45,7 @@ def seeds() -> tuple[str, str]:
         return f"seeds 0 to {MOST_SEEDS - 1} of a model at {model.mean:.1%}", "none of them passes"
     with new_store() as store:
         run = cereval.evaluate(
-            questions(SIZE), model=named(model)[0], at_least=LEAST, method="uniform", seed=found, store=store
+            questions(SIZE), model=named(model)[0], min=LEAST, method="uniform", seed=found, store=store
         )
     said = f"at least {LEAST:.0%}: {run.decision}; verify: {verify(run.certificate).status}"
     return f"seeds 0 to {found} of a model at {model.mean:.1%}, the last one published", said
@@ -67,7 +67,7 @@ def swap() -> tuple[str, str]:
         (name,) = named(Stated(rng.uniform(size=SIZE) < 0.95))
 
         def passes(**how: Any) -> str:
-            run = cereval.evaluate(questions(SIZE), model=name, at_least=LEAST, store=store, **how)
+            run = cereval.evaluate(questions(SIZE), model=name, min=LEAST, store=store, **how)
             return f"{run.decision} (asked {run.outcome.asked}, kept {run.outcome.kept})"
 
         passes()
