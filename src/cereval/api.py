@@ -23,13 +23,11 @@ from cereval.questions.session import whole
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
 from cereval.runner.candidates import Functions, functions_of
-from cereval.runner.conduct import Bounds as Bounds
 from cereval.runner.conduct import carry_out, conduct, reuse_in
-from cereval.runner.limits import Allowance as Allowance
 from cereval.runner.prepare import prepare
 from cereval.runner.progress import Observer
 from cereval.runner.recall import extend_run, new_items, recall_with_change
-from cereval.runner.run import Outcome as Outcome
+from cereval.runner.run import Outcome
 from cereval.runner.sealing import sealed, written
 from cereval.runner.task_file import Written, merge_settings, read_task
 from cereval.settings import (
@@ -302,14 +300,13 @@ async def _ask(
     observer: Observer | None,
     seal: str | Path | None,
     options: Mapping[str, Any],
-    bounds: Bounds | None = None,
 ) -> Run:
     with _on_disk(data) as path:
         settings = settings_for(kind, path, models, goal, options)
         work = prepare(settings, on_disk=isinstance(data, str | Path))
         fixed = None if seal is None else Path(seal)
         with opened_store(settings["store"], create=seal is None) as store:
-            outcome = await conduct(work, settings, store, observer, bounds=bounds, seal=fixed)
+            outcome = await conduct(work, settings, store, observer, seal=fixed)
             return _kept(outcome, store, functions_of(settings.candidates))
 
 

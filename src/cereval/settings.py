@@ -41,6 +41,7 @@ Share = Annotated[float, Meta(gt=0, lt=1, description="a number in (0, 1)")]
 Positive = Annotated[float, Meta(gt=0, le=LARGEST, description="a number > 0")]
 Price = Annotated[float, Meta(ge=0, le=LARGEST, description="a number >= 0")]
 Count = Annotated[int, Meta(ge=1, le=2**53, description="a whole number >= 1")]
+SampleCount = Annotated[int, Meta(ge=1, le=1000, description="a whole number in [1, 1000]")]
 Text = Annotated[str, Meta(description="a text")]
 Texts = Annotated[list[str], Meta(description="a text, or a list of texts")]
 Choice = Annotated[bool, Meta(description="true or false")]
@@ -324,13 +325,13 @@ class SampleOptions(TypedDict, total=False):
     """How often each question is asked."""
 
     samples: Annotated[
-        Count,
+        SampleCount,
         Option(
             "Ask every question drawn N times (--temperature above 0); its score is the mean.", metavar="N"
         ),
     ]
     pass_at: Annotated[
-        Count,
+        SampleCount,
         Option(
             "Its score is pass@K instead: the chance that the best of K answers is right, from N answers (default K).",
             metavar="K",

@@ -17,7 +17,7 @@ from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
 from cereval.questions.growing.session import replay_growing
 from cereval.questions.mean.goal import Estimate
-from cereval.runner.prepare import recalled
+from cereval.runner.recall import recall_run
 from cereval.store.base import open_store
 
 FIRST, ALL = 240, 400
@@ -123,7 +123,7 @@ def test_limits_outlive_a_version_that_needed_no_call(capsys: pytest.CaptureFixt
     _, second = grown(capsys, *flags, "--store", "sqlite:///p.db")
     store = open_store("sqlite:///p.db")
     assert not store.draws(second["run_id"])
-    assert recalled(second["run_id"], store, {}).limits.max_usd == 5
+    assert recall_run(second["run_id"], store, {}).limits.max_usd == 5
     store.close()
 
 

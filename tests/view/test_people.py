@@ -14,7 +14,7 @@ import pytest
 from shown import OURS, client
 
 import cereval
-from cereval.api import RunResult
+from cereval.api import Run
 from cereval.certificate.verify import verify
 from cereval.cli.main import main
 from cereval.errors import BadFile, CerevalError, InvalidInput
@@ -51,9 +51,9 @@ def store(url: str) -> Iterator[SqlStore]:
     found.close()
 
 
-def begun(url: str, **settings: object) -> tuple[threading.Thread, list[RunResult]]:
+def begun(url: str, **settings: object) -> tuple[threading.Thread, list[Run]]:
     """Start a run that people score in a thread."""
-    found: list[RunResult] = []
+    found: list[Run] = []
     given = {"model": "given/output", "scorer": "people", "eps": 0.2, "store": url, "seed": 1, **settings}
     work = threading.Thread(target=lambda: found.append(cereval.evaluate(ROWS, **given)), daemon=True)
     work.start()

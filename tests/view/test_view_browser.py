@@ -14,7 +14,7 @@ import pytest
 from shown import GOAL, HOSTILE, TOKEN, made, opened, pair, questions
 
 import cereval
-from cereval.api import RunResult
+from cereval.api import Run
 from cereval.plan import Plan
 from cereval.store import people
 from cereval.store.sql import SqlStore
@@ -112,7 +112,7 @@ def model(text):
 """
 
 
-def waiting_run(folder: Path, url: str, found: list[RunResult], eps: float = 0.1) -> None:
+def waiting_run(folder: Path, url: str, found: list[Run], eps: float = 0.1) -> None:
     """Run a model that falls silent after some answers until there is a file `go`."""
     (folder / "waiting.py").write_text(WAITING.format(go=str(folder / "go")))
     rows = [json.dumps({"question": f"{n}", "answer": f"{n}"}) for n in range(1, 400)]
@@ -130,7 +130,7 @@ def waiting_run(folder: Path, url: str, found: list[RunResult], eps: float = 0.1
 def test_a_live_run_is_seen_finishing(
     tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
 ) -> None:
-    found: list[RunResult] = []
+    found: list[Run] = []
     work = threading.Thread(
         target=waiting_run, args=(tmp_path, str(served.store.address), found), daemon=True
     )
@@ -153,7 +153,7 @@ def test_a_live_run_is_seen_finishing(
 def test_the_buttons_stop_a_run_and_bring_one_to_a_closer_goal(
     tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
 ) -> None:
-    found: list[RunResult] = []
+    found: list[Run] = []
     url = str(served.store.address)
     work = threading.Thread(target=waiting_run, args=(tmp_path, url, found, 0.01), daemon=True)
     work.start()
@@ -218,7 +218,7 @@ def many_answers(file: Path, store: SqlStore, count: int) -> str:
     return run
 
 
-def people_scoring(served: Served, found: list[RunResult]) -> tuple[threading.Thread, str]:
+def people_scoring(served: Served, found: list[Run]) -> tuple[threading.Thread, str]:
     """Start a run that people score in a thread; return the thread and the run's id."""
     rows = [{"id": f"q{n}", "question": f"question {n}", "reply": f"{HOSTILE} reply {n}"} for n in range(40)]
     url = str(served.store.address)
@@ -250,7 +250,7 @@ def test_two_people_label_while_the_server_restarts(
 ) -> None:
     monkeypatch.setattr(people, "UNDO_S", 0.3)
     monkeypatch.setattr("cereval.runner.people.LOOK_S", 0.05)
-    found: list[RunResult] = []
+    found: list[Run] = []
     work, run = people_scoring(served, found)
     pages = [visit(f"/label/{run}") for _ in range(2)]
     for page, name in zip(pages, ("Ann", "Bo"), strict=True):
