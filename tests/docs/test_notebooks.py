@@ -49,7 +49,7 @@ def test_every_kind_has_parts_a_frame_and_a_picture() -> None:
 def test_a_session_and_a_plan_show_themselves() -> None:
     session = cereval.Session(n_items=50, goal=cereval.Estimate(0.2), seed=0)
     assert "50 questions asked" in session._repr_html_()
-    from cereval.plan import Plan
+    from cereval.plan import Plan, candidate_spec
 
-    plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "<b>"})
+    plan = Plan("estimate", {"goal": "estimate", "eps": 0.05}, "sha256:00", 10, (candidate_spec("<b>"),))
     assert "&lt;b&gt;" in plan._repr_html_()

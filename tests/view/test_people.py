@@ -254,7 +254,7 @@ def test_labels_given_elsewhere(
     ("settings", "message"),
     [
         ({"scorer": "people:stars"}, "people:scale"),
-        ({"raters": 0}, "--raters"),
+        ({"raters": 0}, "raters"),
         ({"scorer": "exact", "raters": 2}, "given with --scorer people"),
         ({"target": "expected"}, "where people score"),
         ({"model": "given/outputs"}, "output"),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from shown import GOAL, HOSTILE, TOKEN, made, opened, pair, questions
+from tests.view.shown import named
 
 import cereval
 from cereval.api import Run
@@ -197,10 +198,11 @@ def many_answers(file: Path, store: SqlStore, count: int) -> str:
     """Write a run with so many answers straight into the database."""
     data = questions(3)
     plan = Plan(
+        "estimate",
         GOAL,
         data.content_hash,
         n_items=3,
-        model={"name": "made-up"},
+        candidates=named("made-up"),
         data_name="many.jsonl",
         target="expected",
     )
