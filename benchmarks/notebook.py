@@ -27,6 +27,7 @@ from sqlalchemy import Connection, insert
 from benchmarks.tables import markdown, publish
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Plan, candidate_spec
+from cereval.store import tables
 from cereval.store.base import Answer, open_store
 from cereval.store.sql import SqlStore, answer_row
 
