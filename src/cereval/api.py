@@ -397,7 +397,7 @@ def replay(
     data frame or a dict of lists). groups: the task of each item, for goals of `tasks`. versions: of data that grew,
     how many of the items each version had. options: those of the kind's session: confidence, history, seed, budget, ...
 
-    >>> from cereval.questions.goals import Sign
+    >>> from cereval import Sign
     >>> result = replay([1, 0, 1, 1] * 500, goal=Estimate(0.05), seed=3)
     >>> result.stopped, result.n_evaluated < 500
     ('goal', True)

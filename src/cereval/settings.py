@@ -560,9 +560,9 @@ def check_options(
 
     >>> check_options({"max-calls": 10}, RunOptions)
     {'max_calls': 10}
-    >>> check_options({"max_cals": 10}, RunOptions)
+    >>> check_options({"sede": 10}, RunOptions)
     Traceback (most recent call last):
-    cereval.errors.InvalidInput: option must be one that is taken here (did you mean 'max_calls'?), got 'max_cals'
+    cereval.errors.InvalidInput: option must be one that is taken here (did you mean 'seed'?), got 'sede'
     """
     known, found = declared(accepted), dict[str, Any]()
     for key, value in values.items():

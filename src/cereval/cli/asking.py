@@ -22,8 +22,7 @@ from cereval.runner.finding import left_behind
 from cereval.runner.prepare import prepare
 from cereval.runner.task_file import CANDIDATES_FILE, Written, merge_settings, read_candidates, read_task
 from cereval.settings import ACCEPTED
-from cereval.store.base import opened_store, store_flag
-from cereval.store.status import ENDED
+from cereval.store.base import ENDED, opened_store, store_flag
 
 if TYPE_CHECKING:
     from cereval.plan import Plan

@@ -28,8 +28,7 @@ from cereval.runner.progress import Silent, Subject
 from cereval.runner.run import Outcome
 from cereval.runner.taken import lessons_of, paid_since
 from cereval.settings import settings_of
-from cereval.store.base import opened_store
-from cereval.store.schema import moment
+from cereval.store.base import moment, opened_store
 
 PATIENCE_S = 180.0
 """How long a worker waits for a store that is restarted, or for the end of whoever worked on its run before."""

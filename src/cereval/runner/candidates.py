@@ -13,7 +13,7 @@ from cereval.datasets.large import OnDisk
 from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.files import read_json, read_text
-from cereval.imports import code_digest
+from cereval.imports import code_digest, name_of
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model, Settings
 from cereval.models.given import GIVEN
@@ -36,7 +36,7 @@ OF_A_CALL = ("price_in", "price_out", "timeout")
 """Options of a candidate that decide nothing about its answers: no part of a plan."""
 
 Functions = Mapping[str, Callable[..., Any]]
-"""Callables that were given in Python, by the name of their model in the plan."""
+"""Callables that were given in Python, by the digest of their code in the plan."""
 
 
 # -- describing -------------------------------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ def _describe(
         spec["prompt"]["choose"] = BY_LOGPROBS
     if "revision" in options:
         spec["revision"] = options["revision"]
-    if spec["model"].startswith("python:"):
-        spec["code"] = code_digest(spec["model"].removeprefix("python:"))
+    if callable(candidate.model) or spec["model"].startswith("python:"):
+        spec["code"] = _code_of(candidate)
     return spec
 
 
@@ -95,14 +95,18 @@ def model_in_plan(candidate: Candidate) -> str:
     """Return the model as a plan names it: a callable by the place of its code."""
     if isinstance(candidate.model, str):
         return candidate.model
-    function = candidate.model
-    module = getattr(function, "__module__", None) or type(function).__module__
-    return f"python:{module}:{getattr(function, '__qualname__', type(function).__qualname__)}"
+    return f"python:{name_of(candidate.model)}"
+
+
+def _code_of(candidate: Candidate) -> str:
+    """Return a digest of a callable's code: edited code is another candidate."""
+    model = candidate.model
+    return code_digest(model if callable(model) else model.removeprefix("python:"))
 
 
 def functions_of(candidates: Sequence[Candidate]) -> Functions:
     """Return the callables among the candidates."""
-    return {model_in_plan(one): one.model for one in candidates if callable(one.model)}
+    return {_code_of(one): one.model for one in candidates if callable(one.model)}
 
 
 def _choose(choose: str | None, scorer: str, items: Sequence[Item]) -> bool:
@@ -239,9 +243,9 @@ def open_candidate(
 ) -> Model:
     """Open the model of a candidate: the one with this number among a plan's."""
     own = call_options(circumstances, number)
-    function = functions.get(spec["model"])
+    function = functions.get(spec.get("code", ""))
     if function is not None:
-        return open_python(function, timeout_s=own["timeout"], name=spec["model"])
+        return open_python(function, timeout_s=own["timeout"], settings=Settings(**spec["settings"]))
     try:
         settings = Settings(**spec["settings"])
     except TypeError:

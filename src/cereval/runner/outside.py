@@ -19,8 +19,7 @@ from cereval.records import Draw
 from cereval.runner.book import as_told
 from cereval.runner.candidates import prompt_of
 from cereval.runner.start import Start, Voice, check_stored, scores_of
-from cereval.store.base import Answer, KeptAnswer, Store
-from cereval.store.status import LEASED
+from cereval.store.base import LEASED, Answer, KeptAnswer, Store
 
 
 def hand_out(

@@ -265,7 +265,7 @@ def named_by_plan(
 ) -> tuple[Named, ...]:
     """Return what opening the candidates and the scorer of a plan would run or call, but for given functions."""
     moved = circumstances.get("base_url")
-    asked = [spec for spec in plan.candidates if spec["model"] not in (functions or {})]
+    asked = [spec for spec in plan.candidates if spec.get("code", "") not in (functions or {})]
     named = (one for spec in asked for one in named_by_candidate(spec, moved))
     return (*named, *named_by_scoring(plan, circumstances))
 

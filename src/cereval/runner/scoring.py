@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cereval.datasets.base import Item
+from cereval.datasets.fields import list_names
 from cereval.datasets.large import first_of
 from cereval.errors import BadFile, CallError, InvalidInput
 from cereval.imports import code_digest, optional
@@ -21,7 +22,7 @@ from cereval.scorers import JUDGES, build_scorer
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.people import People
 from cereval.scorers.python_scorer import PythonScorer
-from cereval.settings import Settings
+from cereval.settings import Candidate, Settings
 
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
 """Scorers that need the right answer."""
@@ -45,12 +46,17 @@ def samples_of(settings: Settings) -> Samples:
     """Return how often every question is asked; more than once only where answers differ."""
     samples = Samples.wanted(settings["samples"], settings["pass_at"])
     flag = "pass_at" if settings["samples"] is None else "samples"
-    if samples.count > 1 and any(one.options.get("temperature", 0.0) == 0 for one in settings.candidates):
+    if samples.count > 1 and any(map(_is_certain_to_repeat, settings.candidates)):
         wanted = "given with a --temperature above 0: at 0 all answers are alike"
         raise InvalidInput(flag, wanted, samples.count)
     if samples.count > 1 and any(one.model_name.startswith("external/") for one in settings.candidates):
         raise InvalidInput(flag, "left out where answers come from outside", samples.count)
     return samples
+
+
+def _is_certain_to_repeat(candidate: Candidate) -> bool:
+    """Tell whether a candidate is asked at temperature 0; nobody knows how a function answers."""
+    return candidate.options.get("temperature", 0.0) == 0 and not candidate.model_name.startswith("python:")
 
 
 def rescoring_spec(scorer: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,6 +172,6 @@ def need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
     name = scorer_name(plan.scorer["spec"])
     if name in COMPARING and items and not any(item.answers for item in first_of(items)):
         raise BadFile(
-            f"{source} has no field that looks like the right answer, which the scorer `{name}` needs; "
-            "name it with --answer"
+            f"{source} has no field that looks like the right answer, which the scorer `{name}` needs; name it with "
+            f"--answer (it has {list_names(dict.fromkeys(key for item in first_of(items) for key in item.metadata))})"
         )
