@@ -132,12 +132,8 @@ ATTACKS: dict[str, Callable[[str], str]] = {
     "an address that moved": lambda url: planted(asked(), moved=url),
     "a judge's address": lambda url: planted(EXACT, scorer=judged("openai/j", url)),
     "the judge at the model's": lambda url: planted(asked(url), scorer=judged("openai/j")),
-    "the second of two": lambda url: planted(
-        EXACT, asked(url), kind="compare", method="auto"
-    ),
-    "one of many": lambda _: planted(
-        EXACT, "python:evil_trust:answer", kind="rank"
-    ),
+    "the second of two": lambda url: planted(EXACT, asked(url), kind="compare", method="auto"),
+    "one of many": lambda _: planted(EXACT, "python:evil_trust:answer", kind="rank"),
     "growing data": lambda _: planted("python:evil_trust:answer", **GROWTH),
     "letters for a terminal": lambda _: planted("python:evil_trust\x1b[31m\n:answer"),
 }
@@ -198,7 +194,9 @@ def test_a_plan_that_was_changed_is_another(
     assert receiver.keys == []
 
 
-@pytest.mark.parametrize("part", [{}, {"model": 3}, {"model": ["python:x:y"]}, {"prompt": 1}, {"settings": 2}])
+@pytest.mark.parametrize(
+    "part", [{}, {"model": 3}, {"model": ["python:x:y"]}, {"prompt": 1}, {"settings": 2}]
+)
 @pytest.mark.usefixtures("marker")
 def test_a_plan_that_makes_no_sense_ends_in_one_line(
     part: dict[str, Any], capsys: pytest.CaptureFixture[str]
