@@ -185,9 +185,9 @@ def test_a_file_reads_and_writes_elsewhere_only_where_it_is_trusted(tmp_path: Pa
         file.write_text(f"models: scripted/0.6\ndata: d.jsonl\n{line}\n")
         with pytest.raises(Untrusted, match=says):
             read_fleet(file)
-        if line.startswith("store"):
-            assert read_fleet(file, typed_store=True).entries, "another store was typed"
-        assert read_fleet(file, trust=True).entries
+    assert read_fleet(file, typed_store=True).entries, "another store was typed"
+    assert read_fleet(file, trust=True).store == "postgresql://me:secret@host/db"
+    assert read_fleet(file).entries, "it is remembered"
 
 
 def test_a_file_is_not_trusted_as_typed(tmp_path: Path) -> None:
