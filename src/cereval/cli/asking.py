@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,12 +86,11 @@ def read_settings(
         place = Path(file or CANDIDATES_FILE)
         if file is not None or is_file(place):
             named = read_candidates(place)
-            written = Written(
-                written.options,
-                {**written.candidates, **named.candidates},
-                written.data,
-                (*written.names, *named.names),
-                written.source or named.source,
+            written = replace(
+                written,
+                candidates={**written.candidates, **named.candidates},
+                names=(*written.names, *named.names),
+                source=written.source or named.source,
             )
     chosen += [model for model in models if model in written.candidates]
     models = [model for model in models if model not in written.candidates]
