@@ -68,7 +68,9 @@ def read_task(path: Path, kind: str) -> Written:
     data, model = values.pop("data", None), values.pop("model", None)
     entries = values.pop("candidates", {})
     if "trust" in values:
-        raise InvalidInput(f"trust in {path}", "left out: only who runs the file can trust it", values["trust"])
+        raise InvalidInput(
+            f"trust in {path}", "left out: only who runs the file can trust it", values["trust"]
+        )
     if data is not None and not isinstance(data, str):
         raise InvalidInput(f"data in {path}", "the name of a file", data)
     if data and is_file(path.parent / data):
