@@ -412,8 +412,8 @@ def replay(
     if kind == "compare":
         from cereval.questions.compare.session import replay_comparison
 
-        first, second = _columns(scores)
-        return replay_comparison(first, second, goal=goal, **options)
+        (first, second), names = _two_columns(scores)
+        return replay_comparison(first, second, goal=goal, models=names, **options)
     if kind == "rank":
         from cereval.questions.rank.session import replay_ranking
 
@@ -425,15 +425,16 @@ def replay(
     return replay_mean(scores, goal=goal, **options)
 
 
-def _columns(scores: Any) -> tuple[Any, Any]:
-    """Return the two columns of a table."""
-    columns = [scores[name] for name in scores] if hasattr(scores, "keys") else None
-    if columns is None:
+def _two_columns(scores: Any) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the columns of a table of two, and their names where it has any."""
+    names = list(scores) if hasattr(scores, "keys") else []
+    columns = [scores[name] for name in names]
+    if not names:
         table = np.asarray(scores)
         columns = list(table.T) if table.ndim == 2 else [scores]
     if len(columns) != 2:
         raise InvalidInput("scores", "two columns, one for each candidate", f"{len(columns)}")
-    return columns[0], columns[1]
+    return columns, tuple(map(str, names))
 
 
 # -- places -----------------------------------------------------------------------------------------------------------

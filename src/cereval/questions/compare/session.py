@@ -256,6 +256,7 @@ def replay_comparison(
     batch: int = 1,
     budget: int | None = None,
     seed: int | None = None,
+    models: tuple[str, ...] = (),
 ) -> Comparison:
     """Compare two models on recorded scores of the same items; an item that either lacks (NaN) is left out.
 
@@ -285,6 +286,7 @@ def replay_comparison(
         texts=kept_texts(texts, len(first), kept, scores_a),
         budget=budget,
         seed=seed,
+        models=models,
         **rows,
     )
     comparison: Comparison = drive(session, np.column_stack((first[kept], second[kept])), batch)
