@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shown import OURS, TOKEN, begin, client, go_on, made, opened, pair, questions
+from shown import OURS, TOKEN, begin, client, go_on, made, named, opened, pair, questions
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
