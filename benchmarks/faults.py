@@ -112,7 +112,7 @@ async def one_run(
     )
     store = open_store(f"sqlite:///{folder / str(seed)}.db")
     begun = start(planned(plan, data.items, store, history=False), data.items, store)
-    callers = Callers(data.items, [Prompt()], [model], build_scorer("exact"))
+    callers = Callers(data.items, [Prompt()], [model], [build_scorer("exact")])
     outcome = await run(begun, store, callers, Limits(CONNECTIONS))
     await model.close()
     stored = store.run(outcome.run_id)

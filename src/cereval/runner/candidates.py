@@ -49,6 +49,7 @@ def describe_candidates(
 
     examples: worked examples, of which each candidate shows as many as it asks for.
     """
+    _refuse_useless_address(candidates)
     specs = [_describe(one, examples, items, scorer) for one in candidates]
     digests = [candidate_digest(spec) for spec in specs]
     for number, digest in enumerate(digests):
@@ -139,6 +140,14 @@ def own_address(candidate: Candidate) -> str | None:
         return given
     address = given or os.environ.get("OPENAI_BASE_URL") or None
     return None if address is None else checked_url(address)
+
+
+def _refuse_useless_address(candidates: Sequence[Candidate]) -> None:
+    """Refuse an address that no candidate is asked at."""
+    given = [one for one in candidates if one.options.get("base_url")]
+    if given and all(provider_of(one.model_name) for one in given):
+        wanted = f"left out: {given[0].model_name} is asked at its provider's own address"
+        raise InvalidInput("base_url", wanted, given[0].options["base_url"])
 
 
 def text_of(value: str | None) -> str | None:

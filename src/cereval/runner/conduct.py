@@ -121,7 +121,9 @@ async def carry_out(
         with held(plan, store):
             begun = _apply_change(start(plan, work.items, store), store, change)
             watching = observer or watcher()
-            book = WithBook(work.executor, work.items, work.scorer, books_for(plan, work.items, store, reuse))
+            book = WithBook(
+                work.executor, work.items, work.scorers, books_for(plan, work.items, store, reuse)
+            )
             executor = with_people(book, plan, [voice.run_id for voice in begun.voices], store)
             limits = work.limits
             if allowance is not None:

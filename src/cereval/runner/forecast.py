@@ -12,7 +12,7 @@ from cereval.models.prices import Price
 from cereval.runner.executor import Callers, Sampled
 from cereval.runner.prepare import Prepared
 from cereval.scorers.base import Scorer
-from cereval.scorers.judge import GRADE, Grade, Prefer
+from cereval.scorers.judge import GRADE, Grade, Panel, Prefer
 from cereval.text import money
 
 LETTERS_PER_TOKEN = 4
@@ -50,11 +50,11 @@ def forecast(work: Prepared, calls: int | None) -> SpendingForecast:
     source = str(work.circumstances.get("priced_by") or "") or None
     if calls is None or not isinstance(callers, Callers):
         return SpendingForecast(None, None, source)
-    judged, prompt = judge_calls(work.scorer), _prompt_tokens(work)
+    judged, prompt = judge_calls(work.scorers[0]), _prompt_tokens(work)
     answer = work.plan.candidates[0]["settings"].get("max_tokens") or ANSWER_TOKENS
     costs = [_cost(callers.models, prompt, answer)]
     if callers.judge is not None:
-        said = ANSWER_TOKENS if isinstance(work.scorer, Grade) else 1
+        said = ANSWER_TOKENS if isinstance(work.scorers[0], Grade) else 1
         asked = prompt + answer + len(GRADE) // LETTERS_PER_TOKEN
         costs.append(_cost([callers.judge], asked, said, judged))
     known = [cost for cost in costs if cost is not None]
@@ -63,6 +63,8 @@ def forecast(work: Prepared, calls: int | None) -> SpendingForecast:
 
 def judge_calls(scorer: Scorer) -> int:
     """Return how often a judge is asked about one answer."""
+    if isinstance(scorer, Panel):
+        return sum(map(judge_calls, scorer.members))
     if isinstance(scorer, Prefer):
         return 2 if scorer.both_orders else 1
     return int(isinstance(scorer, Grade))

@@ -67,6 +67,10 @@ def read_task(path: Path, kind: str) -> Written:
     values = {str(key).replace("-", "_"): value for key, value in values.items()}
     data, model = values.pop("data", None), values.pop("model", None)
     entries = values.pop("candidates", {})
+    if "trust" in values:
+        raise InvalidInput(
+            f"trust in {path}", "left out: only who runs the file can trust it", values["trust"]
+        )
     if data is not None and not isinstance(data, str):
         raise InvalidInput(f"data in {path}", "the name of a file", data)
     if data and is_file(path.parent / data):
