@@ -12,7 +12,7 @@ from typing import Any
 from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields, list_names
-from cereval.datasets.large import HEAD, FileItems, OnDisk, categories_of, first_of, hash_of
+from cereval.datasets.large import HEAD, FileItems, answer_key_of, categories_of, first_of, hash_of
 from cereval.datasets.prompts import Prompt, split_examples, split_large
 from cereval.datasets.read import grown_by, joined, named, read_dataset
 from cereval.datasets.weights import (
@@ -421,7 +421,7 @@ def _options(items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOp
         price=_price(circumstances),
         timeout_s=circumstances["timeout"],
         connections=circumstances["connections"],
-        answer_key=_answer_key(items),
+        answer_key=answer_key_of(items),
     )
 
 
@@ -429,12 +429,6 @@ def priced_by(*models: Model) -> str:
     """Say which tables or flags the prices of models were taken from; empty where none was needed."""
     prices = [getattr(model, "price", None) for model in models]
     return ", ".join(dict.fromkeys(price.source for price in prices if price is not None and price.source))
-
-
-def _answer_key(items: Sequence[Item]) -> Mapping[str, str]:
-    if isinstance(items, OnDisk):
-        return items.answer_key
-    return {item.text: item.answer for item in items if item.answer is not None}
 
 
 def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) -> None:
