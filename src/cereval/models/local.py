@@ -70,7 +70,8 @@ def open_gguf(
     context: int = 4096,
 ) -> OpenAIModel:
     """Load a .gguf file; `context` tokens are shared by `slots` parallel calls."""
-    path = checked_gguf(Path(path))
+    path = Path(path)
+    _check_gguf(path)
     xllamacpp = optional("xllamacpp", "local")
     try:
         server = xllamacpp.Server(_parameters(xllamacpp, path, slots, context))
@@ -81,15 +82,13 @@ def open_gguf(
     return OpenAIModel(name, name, settings or Settings(), FREE, once, timeout_s, client)
 
 
-def checked_gguf(path: Path) -> Path:
+def _check_gguf(path: Path) -> None:
     """Check that a file at least begins like a model: llama.cpp's own complaints are hard to read."""
     if not is_file(path):
         raise BadFile(f"{path} does not exist; name a .gguf file")
     with path.open("rb") as file:
-        magic = file.read(4)
-    if magic != b"GGUF":
-        raise BadFile(f"{path} is not a GGUF file; download one that llama.cpp can read")
-    return path
+        if file.read(4) != b"GGUF":
+            raise BadFile(f"{path} is not a GGUF file; download one that llama.cpp can read")
 
 
 def _parameters(xllamacpp: Any, path: Path, slots: int, context: int) -> Any:
@@ -98,17 +97,10 @@ def _parameters(xllamacpp: Any, path: Path, slots: int, context: int) -> Any:
     parameters.n_ctx, parameters.n_parallel = context * slots, slots
     parameters.warmup, parameters.verbosity = False, -1
     for cpu in (parameters.cpuparams, parameters.cpuparams_batch):
-        cpu.n_threads = threads_to_use()
+        # All cores but one: llama.cpp's threads wait for one another by spinning, so that where other work holds a
+        # core, each token waits (measured: ten times slower with 2 threads on 2 busy cores).
+        cpu.n_threads = max(1, (os.cpu_count() or 1) - 1)
     return parameters
-
-
-def threads_to_use() -> int:
-    """Count all cores but one.
-
-    llama.cpp's threads wait for one another by spinning: where other work holds a core, each token waits
-    (measured: ten times slower with 2 threads on 2 busy cores).
-    """
-    return max(1, (os.cpu_count() or 1) - 1)
 
 
 def local_gguf(name: str) -> Path:
