@@ -60,7 +60,6 @@ class Wanted:
     show: str = "all"
     worst_first: bool = False
     text: str = ""
-    category: str = ""
     after: tuple[float, ...] = ()
     limit: int = 25
 
@@ -126,7 +125,7 @@ class Browser:
         self, sql: str, key: Sequence[str], wanted: Wanted, texts: Sequence[str], values: dict[str, Any]
     ) -> Found:
         """Read one page; a search goes on piece by piece until it has one, or has taken long enough."""
-        matches, named = _search(wanted, texts)
+        matches, named = _search(wanted.text, texts)
         order = f"ORDER BY {', '.join(key)}"
         until, after, rows = time.monotonic() + LONGEST_SEARCH_S, wanted.after, list[Mapping[str, Any]]()
         with self.store.reading() as connection:
@@ -165,23 +164,13 @@ def _numbered(name: str, key: Sequence[float]) -> dict[str, float]:
     return {f"{name}{number}": value for number, value in enumerate(key)}
 
 
-def _search(wanted: Wanted, texts: Sequence[str]) -> tuple[str, dict[str, str]]:
+def _search(text: str, columns: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Return a condition and its values. Items are kept as JSON in ASCII: what is looked for is written alike."""
-    parts, values = list[str](), dict[str, str]()
-    if wanted.text:
-        values |= {"text": _pattern(wanted.text), "written": _pattern(json.dumps(wanted.text)[1:-1])}
-        columns = (("items.content", "written"), *((text, "text") for text in texts))
-        parts.append(
-            " OR ".join(f"lower({column}) LIKE lower(:{name}) ESCAPE '/'" for column, name in columns)
-        )
-    if wanted.category:
-        values["category"] = _pattern(f'"category":{json.dumps(wanted.category)}')
-        parts.append("items.content LIKE :category ESCAPE '/'")
-    return "".join(f" AND ({part})" for part in parts), values
-
-
-def _pattern(text: str) -> str:
-    """Return what finds a text anywhere."""
-    for sign in "/%_":
-        text = text.replace(sign, f"/{sign}")
-    return f"%{text}%"
+    values = {"text": text, "written": json.dumps(text)[1:-1]}
+    for name, found in values.items():
+        for sign in "/%_":
+            found = found.replace(sign, f"/{sign}")
+        values[name] = f"%{found}%"
+    parts = [("items.content", "written"), *((column, "text") for column in columns)]
+    likes = (f"lower({column}) LIKE lower(:{name}) ESCAPE '/'" for column, name in parts)
+    return (f" AND ({' OR '.join(likes)})", values) if text else ("", {})

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 
-from cereval.errors import StoreError
+from cereval.errors import NoSuchRun, StoreError
 from cereval.files import is_file
 from cereval.forecasts.pool import content_keys
 from cereval.records import Draw
@@ -154,7 +154,7 @@ class SqlStore:
         found = [run_id] if run_id in ids else [one for one in ids if one.startswith(run_id)]
         if len(found) != 1 or not run_id:
             hint = did_you_mean(run_id, found or ids)
-            raise StoreError(f"{self.name} has no single run {run_id!r}; {hint}")
+            raise NoSuchRun(f"{self.name} has no single run {run_id!r}; {hint}")
         known = self._runs(f"{RUNS} WHERE runs.run_id = :run", run=found[0])
         if not known:
             raise StoreError(f"{self.name} is damaged: run {found[0]} has no events")
