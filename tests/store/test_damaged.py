@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cereval.cli.main import main
-from cereval.cli.running import _minute
+from cereval.cli.outcome import _minute
 from cereval.errors import StoreError
 from cereval.runner.samples import unpacked
 from cereval.store.base import Answer, opened_store

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -326,7 +327,9 @@ class SqlStore:
         self, run_id: str, *, texts: bool = True, only: Sequence[int] | None = None
     ) -> tuple[Answer, ...]:
         """Return the answers in draw order. texts: with their texts. only: to these draws; None: to all."""
-        names = ", ".join(name for name in ANSWER_COLUMNS if texts or name != "text")
+        names = (
+            ", ".join(ANSWER_COLUMNS) if texts else ", ".join(ANSWER_COLUMNS).replace("text", "'' AS text", 1)
+        )
         sql = f"SELECT {names} FROM answers WHERE run_id = :run"
         if only is None:
             return tuple(map(answer_from, self.read(f"{sql} ORDER BY draw", run=run_id)))
@@ -357,7 +360,7 @@ class SqlStore:
             WHERE run_id = :run ORDER BY draw"""
         with self.reading() as connection:
             found = execute(connection.execution_options(yield_per=1000), sql, run=run_id).mappings()
-            for rows in found.partitions():
+            for rows in found.partitions(1000):
                 for row in checked(rows, self.name):
                     yield Draw(row["draw"], row["item"], row["probability"]), answer_from(row), row["at"]
 
@@ -495,6 +498,7 @@ def in_pieces(values: Sequence[T], most: int = MOST_NAMED) -> Iterator[list[T]]:
 
 UNSTORABLE = re.compile("[\ud800-\udfff\0]")
 ANSWER_COLUMNS = tuple(one.name for one in fields(Answer) if one.name != "asked_at")
+answer_values = itemgetter(*ANSWER_COLUMNS)
 
 
 def storable(text: str) -> str:
@@ -514,7 +518,7 @@ def answer_row(run_id: str, answer: Answer, at: float) -> dict[str, Any]:
 
 
 def answer_from(row: Mapping[Any, Any]) -> Answer:
-    return Answer(**{name: row[name] for name in ANSWER_COLUMNS if name in row})
+    return Answer(*answer_values(row))
 
 
 def _json(value: Any) -> str:
