@@ -31,12 +31,10 @@ if TYPE_CHECKING:
     from cereval.questions.compare.goal import Sign as Sign
     from cereval.questions.compare.session import CompareSession as CompareSession
     from cereval.questions.compare.session import Comparison as Comparison
-    from cereval.questions.compare.session import compare as compare
     from cereval.questions.evaluate import evaluate as evaluate
     from cereval.questions.evaluate import evaluate_async as evaluate_async
     from cereval.questions.growing.session import Growing as Growing
     from cereval.questions.growing.session import GrowingResult as GrowingResult
-    from cereval.questions.growing.session import growing as growing
     from cereval.questions.mean.goal import Estimate as Estimate
     from cereval.questions.mean.goal import Threshold as Threshold
     from cereval.questions.mean.session import Session as Session
@@ -45,15 +43,17 @@ if TYPE_CHECKING:
     from cereval.questions.rank.goal import Top as Top
     from cereval.questions.rank.session import Ranking as Ranking
     from cereval.questions.rank.session import RankSession as RankSession
-    from cereval.questions.rank.session import rank as rank
+    from cereval.questions.replay import compare as compare
+    from cereval.questions.replay import growing as growing
+    from cereval.questions.replay import rank as rank
     from cereval.questions.replay import replay as replay
+    from cereval.questions.replay import tasks as tasks
     from cereval.questions.tasks.goal import AllAtLeast as AllAtLeast
     from cereval.questions.tasks.goal import EachWithin as EachWithin
     from cereval.questions.tasks.goal import Macro as Macro
     from cereval.questions.tasks.goal import WhichFail as WhichFail
     from cereval.questions.tasks.session import TaskSession as TaskSession
     from cereval.questions.tasks.session import TasksResult as TasksResult
-    from cereval.questions.tasks.session import tasks as tasks
     from cereval.records import Draw as Draw
     from cereval.records import Interval as Interval
     from cereval.records import Result as Result
@@ -69,12 +69,12 @@ _HOMES = {
     "fleet.run": "run_fleet",
     "api": "RunResult run run_async run_compare run_growing run_rank run_tasks seal",
     "questions.evaluate": "evaluate evaluate_async",
-    "questions.growing.session": "Growing GrowingResult growing",
+    "questions.growing.session": "Growing GrowingResult",
     "questions.mean.session": "Session",
-    "questions.compare.session": "CompareSession Comparison compare",
-    "questions.rank.session": "RankSession Ranking rank",
-    "questions.replay": "replay",
-    "questions.tasks.session": "TaskSession TasksResult tasks",
+    "questions.compare.session": "CompareSession Comparison",
+    "questions.rank.session": "RankSession Ranking",
+    "questions.replay": "compare growing rank replay tasks",
+    "questions.tasks.session": "TaskSession TasksResult",
 }
 _MODULES = {name: f"cereval.{home}" for home, names in _HOMES.items() for name in names.split()}
 

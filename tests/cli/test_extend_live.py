@@ -15,8 +15,8 @@ from tests.cli.live import process, run, settled, write
 from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
-from cereval.questions.growing.session import growing
 from cereval.questions.mean.goal import Estimate
+from cereval.questions.replay import growing
 from cereval.runner.prepare import recalled
 from cereval.store.base import open_store
 

@@ -15,8 +15,8 @@ from tests.cli.live import content, run, write
 from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
+from cereval.questions.replay import tasks
 from cereval.questions.tasks.goal import Macro
-from cereval.questions.tasks.session import tasks
 
 SIZE = 300
 MODEL = ("--model", "scripted/0.7")

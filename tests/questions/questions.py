@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.questions.majority import MajoritySession, MoreThanHalf
+from tests.questions.majority.goal import MoreThanHalf
+from tests.questions.majority.session import MajoritySession
 
 from cereval.api import carry_out
 from cereval.datasets.fields import Fields

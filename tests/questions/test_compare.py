@@ -16,9 +16,9 @@ from cereval.errors import InvalidInput, Misuse
 from cereval.plan import Known
 from cereval.questions import kind_named
 from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Sign
-from cereval.questions.compare.session import CompareSession, Comparison, compare
+from cereval.questions.compare.session import CompareSession, Comparison
 from cereval.questions.goals import goal_from_spec
-from cereval.questions.replay import drive
+from cereval.questions.replay import compare, drive
 
 RUNS = 5
 CONFIDENCE = 0.8

@@ -13,9 +13,9 @@ from benchmarks.growing_scenes import ENEMIES, bernoulli, run_grown
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
-from cereval.questions.growing.session import Growing, checked_sizes, growing
+from cereval.questions.growing.session import Growing
 from cereval.questions.mean.goal import Estimate, Threshold
-from cereval.questions.replay import drive
+from cereval.questions.replay import checked_sizes, drive, growing
 
 RUNS = 12
 CONFIDENCE = 0.8

@@ -262,7 +262,8 @@ def test_a_top_k_with_close_rivals_ends_at_its_goal() -> None:
 
 def test_a_goal_of_another_question_is_refused() -> None:
     with pytest.raises(
-        InvalidInput, match=r"goal must be that of a ranking: Order, Top or Beats, got Estimate"
+        InvalidInput,
+        match=r"goal must be one of Order\(tie, doubt, proven\), Top\(k, within\), .*got Estimate",
     ):
         cereval.rank(np.eye(3), goal=cereval.Estimate(0.05))  # type: ignore[arg-type]
 

@@ -14,8 +14,9 @@ import cereval
 from cereval.errors import InvalidInput
 from cereval.questions import kind_named
 from cereval.questions.goals import goal_from_spec
+from cereval.questions.replay import tasks
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
-from cereval.questions.tasks.session import TaskSession, TasksResult, tasks
+from cereval.questions.tasks.session import TaskSession, TasksResult
 
 RUNS = 7
 CONFIDENCE = 0.8

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.questions.base import Kind
+from cereval.questions.goals import goal_from_spec
+from cereval.questions.log import Change
 from cereval.questions.session import AskTell, tell
 from cereval.records import Draw, Interval, Scored
 from cereval.stats.increments import STALE, Outlook
@@ -394,3 +396,22 @@ class Book:
         unseen = float(np.sum(self.case.shares[self.left]))
         slack = 0.0 if self.complete else self.slack
         return Interval(max(self.sums[0] - slack, 0.0), min(self.sums[1] + unseen + slack, 1.0))
+
+
+def budgets_of(budget: int | None, changes: Sequence[Change]) -> list[tuple[int, int | None]]:
+    """Return each budget with the number of draws that were decided before it.
+
+    What money and time were expected to buy counts where it ends sooner; a horizon of 0 is none.
+    """
+    later = [(one.drawn, [end for end in (one.max_calls, one.horizon) if end]) for one in changes]
+    return [(0, budget), *((drawn, min(ends, default=None)) for drawn, ends in later)]
+
+
+def aims_of(goal: Mapping[str, Any], budget: int | None, changes: Sequence[Change]) -> list[AimSince]:
+    """Return what the goals have the bets work towards, each from a draw on."""
+    specs = [goal, *(change.goal for change in changes)]
+    aims = []
+    for spec, (since, soonest) in zip(specs, budgets_of(budget, changes), strict=True):
+        aim = goal_from_spec(spec).aim(soonest)
+        aims.append(AimSince(since, aim.eps, aim.threshold, aim.budget, aim.marks, aim.strict))
+    return aims
