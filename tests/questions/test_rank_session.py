@@ -276,7 +276,7 @@ def test_columns_of_a_data_frame_name_the_models() -> None:
 def test_a_dict_names_its_models_and_ragged_ones_are_refused() -> None:
     scores = {"owl": [1.0] * 60, "wren": [0.0] * 60}
     assert cereval.rank(scores, seed=0).order == (("owl", "wren"),)
-    with pytest.raises(InvalidInput, match="scores must be a table of numbers"):
+    with pytest.raises(InvalidInput, match="wren must be scores of the same 60 items as owl"):
         cereval.rank({"owl": [1.0] * 60, "wren": [0.0] * 59})
     series = pd.Series([1.0, 0.0], index=["a", "b"])
     with pytest.raises(InvalidInput, match=r"wren must be in the order of the others"):
