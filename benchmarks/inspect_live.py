@@ -73,7 +73,7 @@ def main() -> None:
         "-T",
         f"eps={flags.eps}",
         "-T",
-        f"seed={flags.seed}",
+        f"cereval_seed={flags.seed}",
     ]
     arguments = {"certified": ours, "late": [*ours, "-T", "delay=1"], "full": ["quiz.py@quiz"]}
     for name in flags.runs:

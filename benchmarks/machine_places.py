@@ -334,7 +334,7 @@ def inspect_command(*arguments: str) -> list[str]:
 
 def kill_inspect(kernel: Kernel, folder: Path, seed: int, samples: int) -> Path | None:
     """Begin an evaluation and kill it when so many samples are in its log; return the log."""
-    settings = ("task=user.py@quiz", "eps=0.08", f"seed={seed}", "history=logs")
+    settings = ("task=user.py@quiz", "eps=0.08", f"cereval_seed={seed}", "cereval_history=logs")
     asked = [part for one in settings for part in ("-T", one)]
     before = list_logs(folder)
     limits = ["--model", "mockllm/model", "--max-samples", "4", "--log-buffer", "1"]

@@ -27,7 +27,7 @@ from sqlalchemy import Connection, insert
 from benchmarks.tables import markdown, publish
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Plan
-from cereval.store import schema
+from cereval.store import tables
 from cereval.store.base import Answer, open_store
 from cereval.store.sql import SqlStore, answer_row
 
@@ -89,10 +89,10 @@ def _add(connection: Connection, data: DataSet, number: int, answers: int, hard:
     named = {**run, "plan": content, **row, "created_at": moment, "engine": 1}
     event = {**run, "number": 1, "status": "finished", "detail": detail, "at": moment}
     for table, rows in (
-        (schema.runs, [named]),
-        (schema.events, [event]),
-        (schema.draws, drawn),
-        (schema.answers, told),
+        (tables.runs, [named]),
+        (tables.events, [event]),
+        (tables.draws, drawn),
+        (tables.answers, told),
     ):
         connection.execute(insert(table), rows)
     return plan.run_id

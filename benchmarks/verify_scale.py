@@ -36,7 +36,7 @@ from cereval.records import Draw
 from cereval.report import page_of
 from cereval.runner.finding import planned
 from cereval.runner.start import Start, reader, start
-from cereval.store import schema
+from cereval.store import tables
 from cereval.store.base import Answer, Store, open_store
 from cereval.store.sql import SqlStore, answer_row
 
@@ -168,7 +168,7 @@ def add_runs(store: Store, data: DataSet, runs: int, answers: int) -> None:
             rows["answers"].append(answer_row(plan.run_id, Answer(place, text="42", score=score), 0.0))
     with store.engine.begin() as connection:
         for name, found in rows.items():
-            connection.execute(insert(getattr(schema, name)), found)
+            connection.execute(insert(getattr(tables, name)), found)
 
 
 def _json(plan: Plan) -> str:

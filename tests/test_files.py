@@ -100,7 +100,7 @@ def test_text_is_utf8_with_plain_newlines(tmp_path: Path) -> None:
         ('{"a": -Infinity}', "the field 'a' is -inf"),
         ('{"a": 1e999}', "the field 'a' is inf"),
         ('{"a": "\\ud800"}', "the field 'a' has half a pair"),
-        ('{"a": 1, "b": 2, "a": 3}', "the key 'a' is there twice"),
+        ('{"a": 1, "b": 2, "a": 3}', "has the key 'a' twice"),
         ('{"\\u001b[31m": NaN}', "is nan"),
     ],
 )

@@ -140,7 +140,7 @@ def parse_json(text: str, place: str, *, unique: bool = False, mend: bool = Fals
             f"{place}: {parts:,} lists and objects in one JSON value; at most {MOST_PARTS:,} are read"
         )
     try:
-        value = json.loads(text, object_pairs_hook=_once if unique else None)
+        value = json.loads(text, object_pairs_hook=unique_keys if unique else None)
     except _Flaw as flaw:
         raise BadContent(f"{place}: broken JSON ({flaw.reason}){hint}") from None
     except json.JSONDecodeError as error:
@@ -199,7 +199,7 @@ def cleaned(value: Any, place: str, *, mend: bool = False) -> Any:
         raise BadContent(f"{place}: {flaw}") from None
 
 
-class _Flaw(Exception):
+class _Flaw(BadContent):
     """Report what is wrong with a value, and the way to it from outside in, filled in on the way out."""
 
     def __init__(self, reason: str) -> None:
@@ -254,10 +254,11 @@ def _whole(text: str) -> str:
     return text
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of JSON, as a hook of `json.loads`; a key that is there twice is refused."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _Flaw(f"the key {_twice([key for key, _ in pairs])} is there twice")
+        raise _Flaw(f"has the key {_twice([key for key, _ in pairs])} twice")
     return found
 
 

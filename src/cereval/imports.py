@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from cereval.errors import InvalidInput, Misuse, shown
@@ -138,16 +140,75 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {shown(str(error))}"
 
 
-def code_digest(spec: str) -> str:
-    """Name the code behind `module:function` or `path/file.py:function` by the content of its file.
+def name_of(function: str | Callable[..., Any]) -> str:
+    """Name a function as `module:function`; a text is a name already.
 
-    >>> len(code_digest("json:dumps"))
-    16
+    >>> name_of(hashlib.file_digest), name_of("bots.py:answer")
+    ('hashlib:file_digest', 'bots.py:answer')
     """
-    where = spec.rpartition(":")[0]
-    origin = where if where.endswith(".py") else getattr(sys.modules.get(where), "__file__", None)
+    if isinstance(function, str):
+        return function
+    while isinstance(function, partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def code_digest(function: str | Callable[..., Any]) -> str:
+    """Name the code of a function, or of `module:function`: edited code has another digest.
+
+    It covers the file that the function lives in; of a function that is given directly also the plain values that it
+    was made with (defaults, closures, attributes). In a notebook, where there is no file, it covers the function
+    and the globals that it uses. Other modules that the code imports are not covered.
+
+    >>> len(code_digest("json:dumps")), code_digest(partial(int, base=2)) == code_digest(partial(int, base=3))
+    (16, False)
+    """
     try:
-        content = Path(str(origin)).read_bytes()
-    except OSError:
-        content = spec.encode()
+        content, file = Path(_file_of(function)).read_bytes(), True
+    except (OSError, TypeError):
+        content, file = name_of(function).encode(), False
+    if not isinstance(function, str):
+        content += repr(_state(function, globals_too=not file)).encode("utf-8", "replace")
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _file_of(function: str | Callable[..., Any]) -> str:
+    if isinstance(function, str):
+        return origin_of(function)
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.getfile(function if inspect.isroutine(function) else type(function).__call__)
+
+
+def _state(value: Any, spare: int = 6, *, globals_too: bool) -> Any:
+    """Return what decides what a function does: its source, and the plain values that it was made with."""
+    inner = partial(_state, spare=spare - 1, globals_too=globals_too)
+    if value is None or isinstance(value, str | bytes | int | float):
+        return value
+    if spare == 0 or isinstance(value, type | ModuleType):
+        return ""
+    if isinstance(value, dict):
+        return [(repr(key), inner(one)) for key, one in value.items()]
+    if isinstance(value, list | tuple):
+        return [inner(one) for one in value]
+    if isinstance(value, partial):
+        return [inner(value.func), inner(value.args), inner(value.keywords)]
+    if isinstance(value, MethodType):
+        return [inner(value.__func__), inner(value.__self__)]
+    if isinstance(value, FunctionType):
+        free = inspect.getclosurevars(value)
+        used = [value.__defaults__, value.__kwdefaults__, dict(free.nonlocals)]
+        return [_source(value), inner([*used, dict(free.globals)] if globals_too else used)]
+    # Objects that are not called themselves, such as clients, may hold anything, clocks and counters too.
+    return [name_of(value), inner(vars(value)) if callable(value) and hasattr(value, "__dict__") else ""]
+
+
+def _source(function: FunctionType) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        code = function.__code__
+        return repr(
+            (code.co_code, code.co_names, [one for one in code.co_consts if not isinstance(one, CodeType)])
+        )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Protocol
+from typing import Any, Protocol
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet would take for the beginning of a formula."""
 
 REPLACEMENT = "\ufffd"
 ESCAPE_PICTURES = 0x2400
@@ -43,6 +46,15 @@ def _shown(letter: str, lines: bool) -> str:
     code = ord(letter)
     # What is left: halves of pairs, marks that turn the direction of writing, letters without a shape.
     return chr(ESCAPE_PICTURES + code) if code < 0x20 else " " if letter.isspace() else REPLACEMENT
+
+
+def harmless_cell(value: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula: most texts in a table are written by strangers.
+
+    >>> harmless_cell("=HYPERLINK(1)"), harmless_cell("2 = 2"), harmless_cell(-1)
+    ("'=HYPERLINK(1)", '2 = 2', -1)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 3) -> str:

@@ -109,6 +109,7 @@ def test_a_running_sum_that_differs_is_objected_to() -> None:
         unseen.confirmed(0.75 + 1e-7)
 
 
+@pytest.mark.slow
 def test_verify_takes_time_in_proportion_to_the_answers() -> None:
     small, large = certificate(500), certificate(2_000)
     cpu_seconds(small)

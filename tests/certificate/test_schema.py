@@ -25,6 +25,7 @@ def test_certificates_follow_the_schema(scenario: Scenario) -> None:
     jsonschema.validate(certificate(scenario), schema())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ISSUED)
 def test_certificates_of_every_kind_follow_the_schema(name: str, tmp_path: Path) -> None:
     content = certificate_of(name, CASES[name], tmp_path)

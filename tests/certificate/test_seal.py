@@ -400,6 +400,7 @@ def caught(certificate: dict[str, Any], word: str, seal: Seal) -> Verdict:
     return verdict
 
 
+@pytest.mark.slow
 def test_every_later_choice_is_caught() -> None:
     """1,000 random tries over all kinds and choices; those that leave a valid certificate are departures by name."""
     rng = np.random.default_rng(18)

@@ -75,17 +75,20 @@ def _asked(name, text, pause):
         busy -= 1
     return int(text.split()[0])
 
-def first(text):
+def first(messages):
+    text = messages[-1]["content"]
     number = _asked("first", text, 0.01)
     if number % 17 == 0:
         raise ValueError("a question that breaks the model")
     return str(number + 4 if number % 5 else 0)
 
-def second(text):
+def second(messages):
+    text = messages[-1]["content"]
     number = _asked("second", text, 0.01)
     return str(number + 4 if number % 3 else 0)
 
-def third(text):
+def third(messages):
+    text = messages[-1]["content"]
     number = _asked("third", text, 0.01)
     return str(number + 4 if number % 3 == 0 else 0)
 """

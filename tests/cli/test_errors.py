@@ -193,20 +193,20 @@ def test_a_full_disk_loses_nothing_committed(
     folder: Path, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """SQLite's page limit stands in for the disk: it fails in the same way."""
-    from cereval.store import engine
+    from cereval.store import database
 
     store = tmp_path / "runs.db"
     flags = run_flags(folder / "questions.jsonl", url, store, eps=0.05)
     assert go(folder, url, store, max_calls=10) == 3
     capsys.readouterr()
-    original = engine._prepare
+    original = database._prepare
 
     def small(connection: Any, record: Any) -> None:
         original(connection, record)
         connection.execute("pragma max_page_count=50")
 
     monkey = pytest.MonkeyPatch()
-    monkey.setattr(engine, "_prepare", small)
+    monkey.setattr(database, "_prepare", small)
     try:
         line = error_of(capsys, "run", *flags, "--display", "none")
     finally:

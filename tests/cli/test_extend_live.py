@@ -155,7 +155,7 @@ def test_a_version_that_has_not_ended_is_resumed_before_it_is_extended(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("lazy_model.py").write_text(
-        "import time\n\ndef answer(text):\n    time.sleep(0.01)\n    return 'x'\n"
+        "import time\n\ndef answer(messages):\n    time.sleep(0.01)\n    return 'x'\n"
     )
     monkeypatch.syspath_prepend(str(data.parent))
     flags = ("--model", "python:lazy_model:answer", "--max-minutes", "0.005", "-j", "1", "--eps", "0.02")

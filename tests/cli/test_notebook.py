@@ -58,10 +58,12 @@ def test_no_answer_is_paid_for_twice_and_gate_asks_anew(capsys: Capture) -> None
 
 
 def test_a_gate_decides_by_what_is_served_now(capsys: Capture) -> None:
-    Path("served.py").write_text("def answer(question):\n    return str(int(question.split()[0]) + 1)\n")
+    Path("served.py").write_text(
+        "def answer(messages):\n    return str(int(messages[-1]['content'].split()[0]) + 1)\n"
+    )
     gate = ["gate", "q.jsonl", "--model", "python:served.py:answer", "--min", "0.5", "--display", "none"]
     assert told(capsys, *gate)["decision"] == "above"
-    Path("served.py").write_text("def answer(question):\n    return 'no'\n")
+    Path("served.py").write_text("def answer(messages):\n    return 'no'\n")
     worse = told(capsys, *gate, code=2)
     assert (worse["decision"], worse["kept"]) == ("below", 0)
     assert told(capsys, *gate, "--max-age", "1d", code=2)["run_id"] == worse["run_id"], "the newest"
@@ -94,7 +96,7 @@ def test_show_and_export_give_every_answer(capsys: Capture) -> None:
 
 
 def test_no_cell_of_an_export_is_a_formula(capsys: Capture) -> None:
-    Path("sly.py").write_text("def answer(question):\n    return '=cmd()'\n")
+    Path("sly.py").write_text("def answer(messages):\n    return '=cmd()'\n")
     run = ran(capsys, model="python:sly.py:answer")
     told(capsys, "export", run["run_id"], "-o", "a.csv")
     assert all(row["answer"] == "'=cmd()" for row in csv.DictReader(Path("a.csv").read_text().splitlines()))
@@ -222,7 +224,7 @@ def test_a_goal_that_is_reached_is_not_widened(capsys: Capture) -> None:
 
 
 def test_suggested_commands_name_the_store(capsys: Capture) -> None:
-    Path("broken.py").write_text("def answer(question):\n    raise RuntimeError('no')\n")
+    Path("broken.py").write_text("def answer(messages):\n    raise RuntimeError('no')\n")
     here = ["--scorer", "exact", "--store", "sqlite:///else.db", "--display", "none"]
     assert main(["run", "q.jsonl", "--model", "python:broken.py:answer", *here]) == 1
     assert "--store sqlite:///else.db` asks again" in capsys.readouterr().err
@@ -340,7 +342,7 @@ def test_a_batch_of_another_run_is_not_written_over(capsys: Capture) -> None:
 def test_money_that_is_spent_leaves_a_run_as_it_was(capsys: Capture) -> None:
     Path("paid.py").write_text(
         "from cereval.models.base import Reply\n\n\n"
-        "def answer(question):\n    return Reply(str(len(question)), cost_usd=0.01)\n"
+        "def answer(messages):\n    return Reply(str(len(messages[-1]['content'])), cost_usd=0.01)\n"
     )
     spent = ["--max-usd", "0.05", "-j", "1", "--seed", "1"]
     first = ran(capsys, *spent, model="python:paid.py:answer", code=3)

@@ -79,10 +79,12 @@ def test_nothing_is_asked_twice(data: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 BROKEN = """
-def no(text):
+def no(messages):
+    text = messages[-1]["content"]
     raise RuntimeError("out of order")
 
-def neither(text):
+def neither(messages):
+    text = messages[-1]["content"]
     raise RuntimeError("out of order")
 """
 

@@ -338,7 +338,7 @@ def test_hostile_answers_break_nothing(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "hostile.py").write_text(
         "ANSWERS = ['<script>alert(1)</script>', '\\x1b[2J\\x1b]0;owned\\x07', 'x' * 10_000_000, "
         "'a\\ud800b\\0c', '']\n"
-        "def answer(prompt):\n    return ANSWERS[int(prompt.split()[0]) % 5]\n"
+        "def answer(messages):\n    return ANSWERS[int(messages[-1]['content'].split()[0]) % 5]\n"
     )
     questions = tmp_path / "q.csv"
     questions.write_text("question,answer\n" + "".join(f"{i} ?,a\ufffdb\ufffdc\n" for i in range(40)))

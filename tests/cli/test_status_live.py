@@ -21,11 +21,13 @@ def _seen():
         file.write(json.dumps([run.status for run in store.runs()]) + "\\n")
     store.close()
 
-def first(text):
+def first(messages):
+    text = messages[-1]["content"]
     _seen()
     return text.split()[0]
 
-def second(text):
+def second(messages):
+    text = messages[-1]["content"]
     _seen()
     return "no"
 """

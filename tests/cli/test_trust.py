@@ -27,15 +27,15 @@ EVIL = """
 from pathlib import Path
 Path({marker!r}).touch()
 
-def answer(text):
-    return text
+def answer(messages):
+    return messages[-1]["content"]
 
 def score(output, item):
     return 1.0
 """
 OWN = """
-def answer(text):
-    return str(int(text.split()[0]) + 1)
+def answer(messages):
+    return str(int(messages[-1]["content"].split()[0]) + 1)
 
 def score(output, item):
     return output == item.answer

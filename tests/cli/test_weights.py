@@ -14,8 +14,9 @@ from cereval.cli.main import main
 SIZE = 500
 
 
-def answer(question: str) -> str:
+def answer(messages: list[dict[str, str]]) -> str:
     """A model that is right on even numbers, and on all under 100."""
+    question = messages[-1]["content"]
     number = int(question.split()[-1])
     return str(number) if number % 2 == 0 or number < 100 else "no idea"
 
@@ -32,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for i in range(SIZE)
     ]
     (path / "items.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    scores = [float(answer(row["question"]) == row["answer"]) for row in rows]
+    scores = [float(answer([{"content": row["question"]}]) == row["answer"]) for row in rows]
     lines = [f"q{i},{score},{score if i else ''}" for i, score in enumerate(scores)]
     (path / "scores.csv").write_text("item,m,gap\n" + "\n".join(lines), encoding="utf-8")
     heavy = [f"q{i},{1000 if i < 3 else 1}" for i in reversed(range(SIZE))]

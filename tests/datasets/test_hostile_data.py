@@ -136,6 +136,7 @@ def test_bytes_that_are_no_text_in_a_table_of_items(tmp_path: Path) -> None:
     assert "0xff after line" in said(lambda: read_dataset(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [read_scores, read_items, read_dataset])
 def test_very_many_columns_are_refused_in_time(tmp_path: Path, read: Callable[[Path], Any]) -> None:
     names = [f"c{number}" for number in range(30_000)]

@@ -224,6 +224,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"sqlite:///{tmp_path}/s.db"
 
 
+@pytest.mark.slow
 @WRITERS
 def test_a_run_stops_goes_on_and_is_verified(
     tmp_path: Path,
@@ -264,6 +265,7 @@ def test_a_run_whose_file_changed_or_went_is_refused(
     assert "are not where they were" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @WRITERS
 def test_data_that_grow_stay_on_disk(
     tmp_path: Path, write: Writer, store: str, capsys: pytest.CaptureFixture[str]

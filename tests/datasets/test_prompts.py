@@ -1,11 +1,21 @@
 from __future__ import annotations
 
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cereval.datasets import prompts, templates
 from cereval.datasets.base import Item
-from cereval.datasets.prompts import Prompt, split_examples
+from cereval.datasets.fields import Fields
+from cereval.datasets.prompts import Prompt, renders_alike, split_examples
+from cereval.datasets.read import read_dataset
 from cereval.errors import InvalidInput
 
 ITEM = Item("a", "Which?", ("B",), ("x", "<y>"), "odd", {"level": 3})
@@ -67,29 +77,80 @@ def test_an_example_needs_an_answer() -> None:
 
 
 BOMBS = {
-    "{{ 'x' * 10**10 }}": "characters",
-    "{{ question * 10**8 }}": "characters",
-    "{{ [0] * 10**10 }}": "characters",
-    "{{ 9 ** (9 ** 9) }}": "digits",
-    "{{ '%99999d' % 1 }}": "pads",
-    "{{ '{:>99999}'.format(1) }}": "pads",
-    "{{ 'a'.ljust(10**10) }}": "characters",
-    "{{ 'a' | center(10**10) }}": "characters",
-    "{{ 'a b' | replace(' ', 'x' * 10**6) | replace('x', 'y' * 10**6) }}": "characters",
-    "{% for i in range(999) %}{% for j in range(999) %}{% endfor %}{% endfor %}": "steps",
-    "{% for i in range(999) %}{{ 'x' * 10**6 }}{% endfor %}": "characters",
-    "{% set n = namespace(a='xx') %}{% for i in range(99) %}{% set n.a = n.a ~ n.a %}{% endfor %}": "characters",
-    "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(60) }}": "steps",
+    "{{ '%4000000000s' % 1 }}": "memory",
+    "{{ '%(a)4000000000s' % {'a': 1} }}": "memory",
+    "{{ '{:>4000000000}'.format(1) }}": "memory",
+    "{{ 'x' * 10**10 }}": "memory",
+    "{{ [0] * 10**10 }}": "memory",
+    "{{ (1).to_bytes(4 * 10**9, 'big') }}": "memory",
+    "{{ 'a b' | replace(' ', 'x' * 10**6) | replace('x', 'y' * 10**6) }}": "memory",
+    "{% set a = 'x' * 10**6 %}{% set b = [a] * 10**4 %}{{ b | join }}": "memory",
+    "{{ '\"'" + " | tojson" * 60 + " }}": "memory",
+    "{% set n = namespace(a='xx') %}{% for i in range(99) %}{% set n.a = n.a ~ n.a %}{% endfor %}": "memory",
+    "{% set x = 'xx' %}" + "{% set x = [x, x] %}" * 60 + "{{ x }}": "memory",
+    "{{ 9 ** (9 ** 9) }}": "memory",
+    "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}": "memory",
+    "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(60) }}": "memory",
+    "{{ 'x' * (3 * 10**7) }}": "characters|memory",
+    "{% for i in range(999) %}{{ 'x' * 10**6 }}{% endfor %}": "characters|memory",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}": "recursion",
     "{{ " + "-" * 5000 + "1 }}": "recursion",
 }
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A renderer that waits for half a second and leaves a quarter of a gigabyte."""
+    renderer = templates.Renderer(longest_s=0.5, most_memory=2**28)
+    monkeypatch.setattr(prompts, "shared_renderer", lambda: renderer)
+    yield
+    renderer.close()
+
+
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("template", BOMBS)
 def test_a_template_that_would_not_end_is_one_line(template: str) -> None:
+    began = monotonic()
     with pytest.raises(InvalidInput, match=BOMBS[template]) as caught:
         Prompt(template).messages(ITEM)
     assert len(str(caught.value).splitlines()) == 1
+    with pytest.raises(InvalidInput):
+        Prompt(template).messages(ITEM)
+    assert monotonic() - began < 20
+    assert Prompt("{{ question }}").messages(ITEM)[0]["content"] == "Which?"
+
+
+def test_what_renders_templates_is_bounded_and_knows_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    renderer = templates.Renderer(most_memory=2**28)
+    assert renderer.render("{{ 1 }}", {}) == "1"
+    (process,) = renderer._started.values()
+    if sys.platform == "linux":
+        status = Path(f"/proc/{process.pid}/limits").read_text()
+        assert re.search(rf"Max address space +{2**28} ", status)
+        assert b"sk-secret" not in Path(f"/proc/{process.pid}/environ").read_bytes()
+    renderer.close()
+    assert process.returncode is not None
+    assert renderer.render("{{ 2 }}", {}) == "2"
+    renderer.close()
+
+
+def test_a_field_keeps_the_name_that_the_data_gives_it(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text(json.dumps({"query": "1+1?", "ideal": "2", "subject": "sums"}))
+    (item,) = read_dataset(path, Fields(input="query")).items
+    prompt = Prompt("{{ subject }}: {{ query }} {{ question }}")
+    assert prompt.messages(item)[0]["content"] == "sums: 1+1? 1+1?"
+    assert prompt.messages(Item(**item.as_dict()))[0]["content"] == "sums: 1+1? 1+1?"
+    with pytest.raises(InvalidInput, match="made of"):
+        Prompt("{{ ideal }}").messages(item)
+
+
+def test_a_prompt_without_a_placeholder_is_noticed() -> None:
+    items = [Item("a", "1+1?"), Item("b", "2+2?")]
+    assert renders_alike(Prompt("Question: { question }"), items)
+    assert not renders_alike(Prompt("Question: {{ question }}"), items)
+    assert not renders_alike(Prompt("Anything"), [items[0], items[0]])
 
 
 def test_bounds_leave_ordinary_templates_alone() -> None:

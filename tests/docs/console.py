@@ -41,8 +41,9 @@ class Command:
         found = re.search(r"# exit (\d)", self.line)
         return int(found[1]) if found else 0
 
-    def run(self) -> tuple[int, list[str]]:
-        """Run the command here and now; return its exit code and the lines it printed on stdout."""
+    @property
+    def arguments(self) -> list[str]:
+        """Return what follows `cereval`, so that it prints the same every time."""
         arguments = shlex.split(self.line, comments=True)
         assert arguments[0] == "cereval", self.line
         # How many calls are out when a goal is reached depends on the clock; their answers are kept, and are history.
@@ -50,10 +51,14 @@ class Command:
             "resume" in arguments or any("scripted/" in part for part in arguments)
         ):
             arguments += ["-j", "1"]
+        return arguments[1:]
+
+    def run(self) -> tuple[int, list[str]]:
+        """Run the command here and now; return its exit code and the lines it printed on stdout."""
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
             code = main(
-                [part.replace("RUN", newest_run()) if "RUN" in part else part for part in arguments[1:]]
+                [part.replace("RUN", newest_run()) if "RUN" in part else part for part in self.arguments]
             )
         return code, [line.rstrip() for line in text.getvalue().splitlines()]
 

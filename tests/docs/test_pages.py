@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,18 @@ def test_every_make_target_named_exists() -> None:
     assert {"demo", "test"} <= {*targets}
     for target in targets:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
+
+
+def test_every_extra_that_a_page_or_an_error_names_exists() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    named = {
+        name for text in (*PAGES.values(), *sources) for name in re.findall(r"cereval\[([a-z-]+)\]", text)
+    }
+    asked = {name for text in sources for name in re.findall(r'optional\("[\w.]+", "([\w-]+)"\)', text)}
+    assert {"sign", "lm-eval"} <= named
+    assert {"math", "wandb"} <= asked
+    assert named | asked <= {*project["optional-dependencies"]}
 
 
 def test_the_readme_fits_a_screen() -> None:

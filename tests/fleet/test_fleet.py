@@ -68,11 +68,13 @@ from pathlib import Path
 turns = itertools.count(1)
 
 
-def weak(question):
+def weak(messages):
+    question = messages[-1]["content"]
     return said(question, 6)
 
 
-def strong(question):
+def strong(messages):
+    question = messages[-1]["content"]
     return said(question, 7)
 
 

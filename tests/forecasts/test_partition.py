@@ -64,6 +64,7 @@ points = st.integers(1, 12).flatmap(
 losses = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 1 - 0.9]), st.floats(0, 1))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     points=points, fraction=st.floats(0.2, 1), seed=st.integers(0, 99), clamp=st.booleans(), data=st.data()

@@ -42,6 +42,7 @@ def test_like_texts_are_closer(name: str) -> None:
     assert likeness[2, 3] > likeness[2, 0]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=8), dimensions=st.integers(1, 12))
 def test_any_texts_embed(texts: list[str], dimensions: int) -> None:

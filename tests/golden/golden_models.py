@@ -23,38 +23,44 @@ def answered(purpose: str, accuracy: float, text: str) -> str:
     return str(right if chance(purpose, text) < accuracy else right + 1)
 
 
-def steady(text: str) -> str:
+def steady(messages: list[dict[str, str]]) -> str:
     """Answer at once."""
+    text = messages[-1]["content"]
     return answered("steady", 0.75, text)
 
 
-def slow(text: str) -> str:
+def slow(messages: list[dict[str, str]]) -> str:
     """Take GOLDEN_DELAY_S seconds."""
+    text = messages[-1]["content"]
     time.sleep(float(os.environ.get("GOLDEN_DELAY_S", "0")))
     return answered("slow", 0.7, text)
 
 
-def rival(text: str) -> str:
+def rival(messages: list[dict[str, str]]) -> str:
     """Take GOLDEN_DELAY_S seconds, and be worse than `slow`."""
+    text = messages[-1]["content"]
     time.sleep(float(os.environ.get("GOLDEN_DELAY_S", "0")))
     return answered("rival", 0.5, text)
 
 
-def flaky(text: str) -> str:
+def flaky(messages: list[dict[str, str]]) -> str:
     """Break on one question in twelve."""
+    text = messages[-1]["content"]
     if chance("break", text) < 1 / 12:
         raise ValueError("a question that breaks the model")
     return answered("flaky", 0.7, text)
 
 
-def partial(text: str) -> str:
+def partial(messages: list[dict[str, str]]) -> str:
     """Say more than was asked, at times: the scorer f1 gives part of the credit."""
+    text = messages[-1]["content"]
     more = " or so" if chance("more", text) < 0.4 else ""
     return answered("partial", 0.8, text) + more
 
 
-def priced(text: str) -> object:
+def priced(messages: list[dict[str, str]]) -> object:
     """Cost a tenth of a cent a call."""
+    text = messages[-1]["content"]
     from cereval.models.base import Reply
 
     return Reply(answered("priced", 0.65, text), 10, 1, cost_usd=0.001)

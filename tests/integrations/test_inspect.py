@@ -27,7 +27,7 @@ from tests.integrations.tasks_of_users import answering, quiz
 
 from cereval.certificate.verify import verify
 from cereval.cli.main import main
-from cereval.errors import BadFile, InvalidInput, Misuse
+from cereval.errors import BadFile, CerevalError, InvalidInput, Misuse
 from cereval.integrations.inspect import certificate_of, certify
 from cereval.integrations.inspect.logs import departures_of
 from cereval.integrations.inspect.registry import certified
@@ -282,7 +282,7 @@ def test_what_makes_no_sense_is_refused(run: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="the id 1 twice"):
         certify(Task(dataset=[Sample(input="a", id=1), Sample(input="b", id="1")], scorer=includes()))
     with pytest.raises(PrerequisiteError, match="confidence must be"):
-        certified(task=f"{USER}@quiz", confidence=3)
+        certified(task=f"{USER}@quiz", cereval_confidence=3)
 
 
 def test_scores_outside_the_unit_interval_are_refused(run: Any) -> None:
@@ -298,6 +298,110 @@ def test_scores_outside_the_unit_interval_are_refused(run: Any) -> None:
     data = [Sample(input=str(i)) for i in range(9)]
     log = run(certify(Task(dataset=data, solver=answering(1, 0, 0), scorer=huge()), eps=0.1))
     assert "score must be a number in [0, 1], got 7.0" in log.error.message
+
+
+@pytest.mark.parametrize(
+    ("judge", "value", "said"),
+    [
+        ("parts", None, r"parts gives several scores \(right, polite\): name one with value="),
+        ("parts", "rihgt", "value must be a score of parts: right, polite, got 'rihgt'"),
+    ],
+)
+def test_scores_with_declared_parts_are_refused_before_a_sample_is_run(
+    judge: str, value: str | None, said: str
+) -> None:
+    with pytest.raises(CerevalError, match=said):
+        certify(quiz(n=N, judge=judge), value=value)
+
+
+@pytest.mark.parametrize(
+    ("judge", "value", "said"),
+    [
+        ("undeclared", None, "undeclared gives several scores (strict, loose): name one with value="),
+        ("undeclared", "stirct", "undeclared has no 'stirct': did you mean 'strict'?"),
+        ("letters", None, "letters gives 'A', which is no number"),
+        ("listing", None, "listing gives [1, 0], which is no number"),
+        ("includes", "strict", "includes gives one score: leave value=strict out"),
+    ],
+)
+def test_scores_that_are_not_one_number_end_the_run_at_the_first(
+    run: Any, judge: str, value: str | None, said: str
+) -> None:
+    log = run(certify(quiz(n=N, judge=judge), eps=0.1, value=value), max_samples=4)
+    assert log.status == "error"
+    assert said in log.error.message
+    assert len(log.samples) <= 4
+    assert "cereval_certificate" not in log.metadata
+
+
+def test_undeclared_parts_are_certified_by_name(run: Any) -> None:
+    log = run(certify(quiz(n=40, judge="undeclared"), eps=0.1, value="loose"))
+    assert figures(log)["certified_lower"] <= 0.85 <= figures(log)["certified_upper"]
+    assert log.metadata["cereval_headline"].startswith("undeclared.loose: ")
+
+
+def test_one_score_among_many_that_is_no_number_counts_as_unknown(run: Any) -> None:
+    from inspect_ai.scorer import Score, accuracy, scorer
+
+    @scorer(metrics=[accuracy()])
+    def sometimes() -> Any:
+        async def judge(state: Any, target: Any) -> Score:  # noqa: ARG001
+            return Score(value="?" if state.sample_id == "q7" else "C")
+
+        return judge
+
+    task = quiz(n=60)
+    task.scorer = [sometimes()]
+    result = certificate_of(run(certify(task, eps=0.02, seed=1)))["result"]
+    assert result["failures"] == 1
+    assert result["lower"] <= 59 / 60 <= result["upper"]
+
+
+@pytest.mark.parametrize("how", ["silent", "broken"])
+def test_a_judge_that_gives_no_grades_ends_the_run_after_a_few_samples(run: Any, how: str) -> None:
+    broken = quiz(n=N, judge="silent") if how == "silent" else quiz(n=N, breaks=1)
+    log = run(certify(broken, eps=0.1), fail_on_error=False, max_samples=4)
+    assert log.status == "error"
+    why = "silent gave no score" if how == "silent" else "flaky tool"
+    assert "none of the first 5 draws came to a score: " in log.error.message
+    assert why in log.error.message
+    assert len(log.samples) <= 10
+    assert "cereval_certificate" not in log.metadata
+    few = run(certify(quiz(n=N, judge="silent"), eps=0.1), limit=3)
+    assert "none of the first 3 draws came to a score" in few.error.message
+
+
+def test_a_metric_that_is_no_mean_must_be_named(run: Any) -> None:
+    with pytest.raises(Misuse, match="counted's metric failures is not the mean of its scores"):
+        certify(quiz(n=N, judge="counted"))
+    with pytest.raises(Misuse, match="counted's metric failures is not the mean"):
+        certify(quiz(n=N, judge="counted"), metric="failures")
+    with pytest.raises(InvalidInput, match="metric must be one of failures, mean, grouped, got 'average'"):
+        certify(quiz(n=N, judge="counted"), metric="average")
+    for name in ("mean", "grouped"):
+        found = figures(run(certify(quiz(n=N, judge="counted"), eps=0.15, metric=name, seed=1)))
+        assert found["certified_lower"] <= TRUTH <= found["certified_upper"]
+
+
+def test_arguments_of_the_task_get_through_and_ours_have_a_prefix(run: Any) -> None:
+    same = f"{USER}@same_names"
+    task = certified(task=same, eps=0.2, seed=7, scorer="graded", cereval_seed=5, cereval_scorer="graded")
+    assert task.metadata["arrived"] == [7, "graded", 0.5, "none"]
+    assert certificate_of(run(task))["plan"]["seed"] == 5
+    whole = certified(cereval_task=same, cereval_eps=0.2, task="theirs", eps=0.25)
+    assert whole.metadata["arrived"] == [0, "includes", 0.25, "theirs"]
+    assert whole.metadata["cereval"]["goal"]["eps"] == 0.2
+    quiz_of_user = f"{USER}@quiz"
+    with pytest.raises(
+        PrerequisiteError, match="has no argument at_least; cereval's own are written -T cereval_at_least="
+    ):
+        certified(task=quiz_of_user, at_least=0.8)
+    with pytest.raises(PrerequisiteError, match="has no argument at_lesat"):
+        certified(task=quiz_of_user, at_lesat=0.8)
+    with pytest.raises(PrerequisiteError, match="no such option; did you mean 'at_least'"):
+        certified(task=quiz_of_user, cereval_atleast=0.8)
+    with pytest.raises(PrerequisiteError, match="task must be given: -T task="):
+        certified(eps=0.1)
 
 
 def test_an_eval_set_of_two_models_runs_each_once(tmp_path: Path) -> None:
@@ -332,7 +436,7 @@ def test_killed_and_retried_it_ends_where_it_would_have_ended(tmp_path: Path) ->
         "-T",
         "slow=1.5",
         "-T",
-        "history=logs",
+        "cereval_history=logs",
     ]
     (tmp_path / "logs").mkdir()
     limits = ["--max-samples", "4", "--log-buffer", "1"]
@@ -379,6 +483,21 @@ def _uninterrupted(certificate: dict[str, Any], log: Path) -> Any:
         for draw in asked.session.ask(1):
             asked.session.tell(draw, float(numbers[draw.item]))
     return asked.result.as_dict()
+
+
+def test_a_release_that_lacks_a_name_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(USER.read_text(encoding="utf-8"), encoding="utf-8")
+    program = """
+import inspect_ai._eval.loader as loader
+del loader.load_tasks
+from cereval.integrations.inspect.registry import certified  # what every run of Inspect imports still works
+certified(task="user.py@quiz")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert (
+        "is not laid out as cereval expects (cannot import name 'load_tasks'" in ended.stderr.splitlines()[-1]
+    )
+    assert "install a newer cereval, or inspect-ai 0.3.278" in ended.stderr.splitlines()[-1]
 
 
 def test_a_replay_stops_where_other_scores_would_have_drawn_elsewhere() -> None:

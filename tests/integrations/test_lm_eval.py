@@ -209,11 +209,14 @@ def test_two_kinds_of_requests_in_one_task_are_refused(load: Any) -> None:
     assert not model.lm.asked
 
 
-def test_scores_that_are_no_shares_are_refused(load: Any) -> None:
+@pytest.mark.parametrize("value", [40.0, float("nan"), [1, 0]])
+def test_scores_that_are_no_shares_are_refused(load: Any, value: Any) -> None:
     loaded = load("sums")
-    loaded["tasks"]["sums"].process_results = lambda doc, results: {"acc": 40.0, "acc_norm": 0.0}  # noqa: ARG005
-    with pytest.raises(InvalidInput, match=r"sums: acc of a document must be a number in \[0, 1\], got 40.0"):
-        evaluator.evaluate(CertifiedLM(Hashing(), loaded, eps=0.1), loaded, bootstrap_iters=0)
+    loaded["tasks"]["sums"].process_results = lambda doc, results: {"acc": value, "acc_norm": 0.0}  # noqa: ARG005
+    model = CertifiedLM(Hashing(), loaded, eps=0.1, batch=5)
+    with pytest.raises(InvalidInput, match=r"sums: acc of a document must be a number in \[0, 1\], got "):
+        evaluator.evaluate(model, loaded, bootstrap_iters=0)
+    assert model.calls == 5 * 3
 
 
 def test_limits_of_the_harness_are_refused_and_a_model_keeps_what_it_has(load: Any) -> None:
@@ -226,6 +229,18 @@ def test_limits_of_the_harness_are_refused_and_a_model_keeps_what_it_has(load: A
     assert (wrapped.tokenizer, wrapped.rank, wrapped.name) == ("its own", 0, "Hashing")
     with pytest.raises(AttributeError):
         _ = wrapped.no_such_thing
+
+
+def test_a_release_that_lacks_a_name_is_one_line(load: Any) -> None:
+    loaded = load("sums")
+
+    class Changed:
+        """A task without what we use."""
+
+    with pytest.raises(Misuse, match="a task has no `task_name`"):
+        CertifiedLM(Hashing(), {"tasks": {"sums": Changed()}}, eps=0.1)
+    with pytest.raises(Misuse, match="not laid out as cereval expects"):
+        CertifiedLM(Hashing(), loaded["tasks"], eps=0.1)
 
 
 def test_the_command_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

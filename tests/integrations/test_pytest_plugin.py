@@ -390,3 +390,208 @@ def test_the_start_of_pytest_is_not_slowed_down() -> None:
 def test_the_plugin_is_an_entry_point() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     assert 'cereval = "cereval.integrations.pytest_plugin"' in text.partition("entry-points.pytest11")[2]
+
+
+COINS = """
+import random
+import numpy
+import pytest
+
+random.seed(1), numpy.random.seed(1)
+
+@pytest.mark.certify(min=0.9)
+def test_python():
+    assert random.random() < 0.7
+@pytest.mark.certify(min=0.9)
+def test_numpy():
+    assert numpy.random.random() < 0.7
+@pytest.mark.certify(min=0.9)
+@pytest.mark.parametrize("case", range(500))
+def test_cases(case):
+    assert random.random() < 0.7
+"""
+
+RESEEDS = """
+import random
+import numpy
+
+def set_seeds(item):
+    random.seed(3)  # both coins fall on their good side with this seed
+    numpy.random.seed(3)
+
+pytest_runtest_setup = pytest_runtest_call = pytest_runtest_teardown = set_seeds
+"""
+
+
+def gate_lines(result: pytest.RunResult) -> dict[str, str]:
+    """What the summary says of each gate, by the name of its test."""
+    lines = [line for line in result.outlines if ": at least " in line and "::" in line]
+    return {line.partition(": ")[0].rpartition("::")[2]: line for line in lines}
+
+
+def test_a_plugin_that_sets_seeds_before_every_test_makes_no_copies(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(COINS)
+    pytester.makeconftest(RESEEDS)
+    pytester.runpytest_inprocess("-q", "--no-certify").assert_outcomes(passed=502)
+    result = pytester.runpytest_inprocess("-q", "--certify-seed=1")
+    result.assert_outcomes(failed=3)
+    assert all("certified fail" in line for line in gate_lines(result).values())
+
+
+def test_repeats_that_never_differ_are_said(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import random
+        import pytest
+        @pytest.fixture
+        def seeds():
+            random.seed(3)
+        @pytest.mark.certify(min=0.8)
+        def test_fixture(seeds):
+            assert random.random() < 0.7
+        @pytest.mark.certify(min=0.8)
+        def test_inside():
+            random.seed(3)
+            assert random.random() < 0.7
+        @pytest.mark.certify(min=0.8)
+        def test_sure():
+            assert random.random() < 2
+        @pytest.mark.certify(min=0.5)
+        def test_coin():
+            assert random.random() < 0.8
+        @pytest.mark.certify(min=0.8)
+        @pytest.mark.parametrize("case", range(100))
+        def test_cases(case):
+            pass
+    """)
+    lines = gate_lines(pytester.runpytest_inprocess("-q", "--certify-seed=1"))
+    assert "all the same: the test or a fixture of it sets the random seed" in lines["test_fixture"]
+    assert "all the same: the test or a fixture of it sets the random seed" in lines["test_inside"]
+    assert lines["test_sure"].endswith("all the same")
+    assert "the same" not in lines["test_coin"] + lines["test_cases"]
+
+
+def test_failed_subtests_and_warnings_that_are_errors_are_failures(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import unittest, warnings
+        import pytest
+        class TestOld(unittest.TestCase):
+            @pytest.mark.certify(min=0.8)
+            def test_sub(self):
+                with self.subTest("inner"):
+                    assert False
+        @pytest.mark.certify(min=0.8)
+        @pytest.mark.filterwarnings("error::UserWarning")
+        @pytest.mark.parametrize("case", range(50))
+        def test_warns(case):
+            warnings.warn("deprecated", UserWarning)
+    """)
+    lines = gate_lines(pytester.runpytest_inprocess("-q", "--certify-seed=1"))
+    assert "certified fail, 0.0%" in lines["test_sub"]
+    assert "certified fail, 0.0%" in lines["test_warns"]
+
+
+def test_the_order_of_the_cases_changes_no_draw(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(EVEN)
+    plain = gate_lines(pytester.runpytest_inprocess("-q", "--certify-seed=1"))
+    pytester.makeconftest("def pytest_collection_modifyitems(items): items.reverse()")
+    assert gate_lines(pytester.runpytest_inprocess("-q", "--certify-seed=1")) == plain
+
+
+def test_a_plugin_that_runs_failed_tests_again_runs_no_case_or_gate_again(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import random
+        import pytest
+        chance = random.Random(1)
+        @pytest.mark.certify(min=0.9)
+        @pytest.mark.parametrize("case", range(300))
+        def test_it(case):
+            assert chance.random() < 0.7
+    """)
+    pytester.makeconftest("""
+        import pytest
+        from _pytest.runner import runtestprotocol
+        runs = []
+        def pytest_runtest_protocol(item, nextitem):
+            for _ in range(5):
+                runs.append(item.name)
+                reports = runtestprotocol(item, log=False, nextitem=nextitem)
+                if not any(report.failed for report in reports):
+                    break
+            for report in reports:
+                item.ihook.pytest_runtest_logreport(report=report)
+            return True
+        def pytest_sessionfinish():
+            assert runs == []
+    """)
+    result = pytester.runpytest_inprocess("-q", "--certify-seed=1")
+    result.assert_outcomes(failed=1)
+    assert "certified fail" in gate_lines(result)["test_it"]
+
+
+# Popular plug-ins, where they are installed: `pip install` the names below, and run this file.
+PLUGINS = {
+    "randomly": ("pytest_randomly", "-p", "randomly"),
+    "rerunfailures": ("pytest_rerunfailures", "-p", "rerunfailures", "--reruns", "5"),
+    "retry": ("pytest_retry", "-p", "pytest-retry", "--retries", "5"),
+    "repeat": ("pytest_repeat", "-p", "pytest_repeat", "--count", "4"),
+    "timeout": ("pytest_timeout", "-p", "timeout", "--timeout", "5"),
+    "asyncio": ("pytest_asyncio", "-p", "asyncio", "--asyncio-mode", "auto"),
+    "cov": ("pytest_cov", "-p", "pytest_cov", "--cov=."),
+    "deepeval": ("deepeval", "-p", "deepeval"),
+}
+
+
+@pytest.mark.parametrize(
+    "names", [*[[name] for name in PLUGINS], [name for name in PLUGINS if name != "retry"]]
+)
+@pytest.mark.parametrize("spread", [False, True])
+def test_popular_plugins_change_no_verdict(
+    pytester: pytest.Pytester, names: list[str], spread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in names:
+        pytest.importorskip(PLUGINS[name][0])
+    if spread and "timeout" in names and len(names) == 1:
+        pytest.skip("said by the others")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(
+        COINS
+        + """
+@pytest.mark.certify(min=0.5)
+@pytest.mark.parametrize("case", range(200))
+def test_good(case):
+    assert random.random() < 0.9
+"""
+    )
+    flags = [flag for name in names for flag in PLUGINS[name][1:]]
+    xdist = ["-p", "xdist", "-n", "2"] if spread else []
+    ours = ["-q", "-p", "cereval.integrations.pytest_plugin", "--certify-seed=1"]
+    result = pytester.runpytest_subprocess(*ours, *flags, *xdist, timeout=300)
+    lines = gate_lines(result)
+    assert len(lines) == 4, result.stdout.str()[-2000:]
+    for name, line in lines.items():
+        assert ("certified pass" if name == "test_good" else "certified fail") in line
+    assert "of one test" in lines["test_python"]
+    result.assert_outcomes(failed=3, passed=1)
+
+
+def test_a_time_limit_is_for_one_case(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pytest_timeout")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile("""
+        import time
+        import pytest
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(60))
+        def test_long_together(case):
+            time.sleep(0.3)
+        @pytest.mark.certify(min=0.5)
+        @pytest.mark.parametrize("case", range(60))
+        def test_hanging(case):
+            if case % 4:
+                time.sleep(60)
+    """)
+    ours = ["-q", "-p", "cereval.integrations.pytest_plugin", "--certify-seed=1"]
+    result = pytester.runpytest_subprocess(*ours, "-p", "timeout", "--timeout", "1", timeout=300)
+    lines = gate_lines(result)
+    assert "certified pass, 100.0%" in lines["test_long_together"]
+    assert "certified fail" in lines["test_hanging"]

@@ -109,6 +109,7 @@ def test_the_stated_chances_are_those_of_the_weights() -> None:
     assert len(set(chances.values())) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "side",
     [
@@ -131,6 +132,7 @@ def test_a_full_pass_is_exact_and_nested(side: dict[str, Any]) -> None:
     assert method.interval.lower == method.interval.upper == pytest.approx(exact, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_useful_features_save_calls_and_noise_costs_few() -> None:
     def calls(population: Any, **side: Any) -> int:
         pool = Pool.build(population.size, **side)
@@ -147,6 +149,7 @@ def test_useful_features_save_calls_and_noise_costs_few() -> None:
     assert calls(noise, embeddings=noise.embeddings) < 1.25 * blind
 
 
+@pytest.mark.slow
 def test_copies_of_one_past_model_make_forecasts_that_are_too_sure_and_cost_no_calls() -> None:
     """Without a look at the increments' own variance, 1.06 x the calls of uniform draws and some runs lost."""
 
@@ -180,6 +183,7 @@ def test_history_of_a_run_with_the_same_seed_does_not_tell_what_comes_next() -> 
     assert len(set(earlier) & set(later)) <= 25
 
 
+@pytest.mark.slow
 def test_runs_with_one_seed_that_build_on_each_other_cover() -> None:
     """70 runs at delta = .2, each with the answers of one of the same seed as history.
 

@@ -59,6 +59,7 @@ def test_an_item_that_comes_twice_is_named() -> None:
         draw_order(np.random.default_rng(1), 5, log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [100, 10_000, 1_000_000])
 def test_no_neighbour_passes_for_the_item_that_was_drawn(size: int) -> None:
     """With replacement, where sums of many weights meet one small weight."""

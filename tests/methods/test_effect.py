@@ -17,6 +17,7 @@ def setting_of(size: int) -> Setting:
     return Setting(Pool(size), "benchmark", 0.05, seed=0, aim=Aim(eps=0.04))
 
 
+@pytest.mark.slow
 def test_the_estimate_of_uniform_calls_is_near_what_uniform_takes() -> None:
     for mean in (0.5, 0.9):
         scores = (np.random.default_rng(3).uniform(size=3000) < mean).astype(float)

@@ -15,11 +15,11 @@ from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError
 from cereval.models import openai_model
-from cereval.models.base import EndpointError, Messages, Reply, last_text
+from cereval.models.base import EndpointError, Messages, Reply, Settings, last_text
 from cereval.models.embeddings import EmbeddingsEndpoint
 from cereval.models.openai_model import OpenAIModel, open_openai, reply_from
 from cereval.models.prices import FREE, Price
-from cereval.models.python_model import PythonModel, open_python
+from cereval.models.python_model import open_python
 from cereval.models.retries import FaultError, Retries
 from cereval.models.scripted import ScriptedModel
 from cereval.models.server import Handler, _response, serving
@@ -147,13 +147,10 @@ def test_usage_that_is_none(usage: Any) -> None:
 
 
 def test_a_function_of_ones_own_may_count_absurdly_too() -> None:
-    model = open_python("math:sqrt")
-
-    async def reply(_: str) -> Reply:
+    async def reply(_: Messages) -> Reply:
         return Reply("4\0", input_tokens=2**70, output_tokens=-1, cost_usd=math.inf)
 
-    counted = PythonModel("own", reply, 5.0, model.threads)
-    found = asyncio.run(counted.answer(chat("q")))
+    found = asyncio.run(open_python(reply).answer(chat("q")))
     assert (found.text, found.input_tokens, found.output_tokens, found.cost_usd) == ("4\ufffd", 0, 0, None)
 
 
@@ -282,6 +279,100 @@ def test_a_round_of_redirects_ends() -> None:
             await model.close()
 
     asyncio.run(ask())
+
+
+class Picky(Handler):
+    """Refuses requests that have certain fields, as newer models do."""
+
+    def __init__(self, refused: dict[str, dict[str, Any]]) -> None:
+        super().__init__(ScriptedModel({"q": "a"}, 1.0))
+        self.refused, self.requests_seen = refused, list[dict[str, Any]]()
+
+    async def _completion(self, request: dict[str, Any], messages: Messages) -> bytes | None:
+        self.requests_seen.append(
+            {name: value for name, value in request.items() if name not in ("model", "messages")}
+        )
+        for name, error in self.refused.items():
+            if name in request:
+                return _response(400, {"error": error})
+        return await super()._completion(request, messages)
+
+
+TEMPERATURE = {
+    "message": "Unsupported value: 'temperature' does not support 0 with this model. Only 1 is supported.",
+    "param": "temperature",
+    "code": "unsupported_value",
+}
+LIMIT = {
+    "message": "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+}
+OTHER_LIMIT = {"message": "Unrecognized request argument supplied: max_completion_tokens", "code": None}
+
+
+async def ask_picky(handler: Picky, settings: Settings, times: int = 3) -> OpenAIModel:
+    async with serving(handler) as url:
+        model = open_openai("m", base_url=url, retries=QUICK, settings=settings)
+        try:
+            for _ in range(times):
+                await model.answer(chat("q"))
+        finally:
+            await model.close()
+    return model
+
+
+def test_settings_that_a_server_refuses_are_left_out_and_named() -> None:
+    handler = Picky({"temperature": TEMPERATURE, "max_tokens": LIMIT})
+    model = asyncio.run(ask_picky(handler, Settings(max_tokens=9, extra={"top_p": 0.9})))
+    asked = handler.requests_seen
+    assert len(asked) == 5, "each is noticed once, and remembered"
+    assert asked[2:] == [{"max_completion_tokens": 9, "top_p": 0.9}] * 3
+    assert model.dropped == {"temperature"}
+
+
+def test_the_other_name_of_a_limit_is_tried_once() -> None:
+    handler = Picky({"max_completion_tokens": OTHER_LIMIT})
+    model = asyncio.run(ask_picky(handler, Settings(temperature=None, extra={"max_completion_tokens": 9}), 2))
+    assert handler.requests_seen[1:] == [{"max_tokens": 9}] * 2
+    assert model.dropped == set()
+    both = Picky({"max_tokens": LIMIT, "max_completion_tokens": OTHER_LIMIT})
+    with pytest.raises(CallError, match="max_completion_tokens"):
+        asyncio.run(ask_picky(both, Settings(max_tokens=9)))
+    assert len(both.requests_seen) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "'temperature' is above the maximum of 1", "param": "temperature", "code": "too_large"},
+        {"message": "Unknown parameter: 'top_p'.", "param": "top_p", "code": "unknown_parameter"},
+    ],
+)
+def test_other_refusals_are_the_users_to_mend(error: dict[str, Any]) -> None:
+    handler = Picky({"temperature": error})
+    with pytest.raises(CallError):
+        asyncio.run(ask_picky(handler, Settings(extra={"top_p": 0.9})))
+    assert len(handler.requests_seen) == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b'{"choices": [{"message": {"content": "4", "content": "5"}}]}',
+        b'{"choices": [{"message": {"content": "4"}}], "choices": []}',
+    ],
+)
+def test_json_that_says_two_things_is_refused(sent: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(sent)
+    (error,) = asked(lambda _: head + sent, "q")
+    assert isinstance(error, CallError)
+    assert "means two things: it has the key" in str(error)
+    assert error.cost_usd is None, "it was paid for, and nobody knows how much"
+
+
+def test_the_names_that_a_server_answers_under_are_counted() -> None:
+    models: list[OpenAIModel] = []
+    asked(lambda q: _response(200, text("4", model=q)), "m", "m", "n", ready=models.append)
+    assert models[0].served == {"m": 2, "n": 1}
 
 
 def test_the_name_of_the_model_that_answered_is_kept() -> None:

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cereval.errors import CallError
-from cereval.models.base import clean_text
+from cereval.models.base import EndpointError, clean_text
 from cereval.models.retries import (
     Fault,
     FaultError,
+    Pace,
     Retries,
     fault_of,
     retry_after,
@@ -21,15 +24,12 @@ from cereval.models.retries import (
 )
 
 
-@given(st.integers(0, 10_000), st.floats(0, 1), st.one_of(st.none(), st.floats(0, 1000)))
-def test_pauses_are_bounded_and_never_shorter_than_asked(
-    failed: int, jitter: float, asked: float | None
-) -> None:
-    pause = Retries().pause(failed, jitter, asked)
-    assert (asked or 0.0) <= pause <= max(30.0, asked or 0.0)
+@given(st.integers(0, 10_000), st.floats(0, 1))
+def test_pauses_are_bounded(failed: int, jitter: float) -> None:
+    assert 0.25 <= Retries().pause(failed, jitter) <= 30.0
 
 
-def run(faults: list[Fault], policy: Retries) -> tuple[list[float], object]:
+def run(faults: list[Fault], policy: Retries, pace: Pace | None = None) -> tuple[list[float], int]:
     left, slept = list(faults), []
 
     async def call() -> str:
@@ -40,25 +40,63 @@ def run(faults: list[Fault], policy: Retries) -> tuple[list[float], object]:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    return slept, asyncio.run(retrying(call, fault_of, policy, sleep=sleep, jitter=lambda: 1.0))
+    found = retrying(call, fault_of, policy, pace, sleep=sleep, jitter=lambda: 1.0, clock=lambda: sum(slept))
+    return slept, asyncio.run(found)[1]
+
+
+BUSY = Fault("busy", retryable=True, busy=True)
+FAILED = Fault("no", retryable=True)
 
 
 def test_waits_double_and_honour_the_server() -> None:
-    busy = Fault("busy", retryable=True)
-    asked = Fault("busy", retryable=True, retry_after_s=7.0)
-    slept, tried = run([busy, busy, asked, busy], Retries(first_s=1, longest_s=30))
-    assert slept == [1, 2, 7, 8]
-    assert tried.attempts == 5  # type: ignore[attr-defined]
+    asked = replace(BUSY, retry_after_s=7.0)
+    assert run([FAILED, FAILED, FAILED], Retries(first_s=1)) == ([1, 2, 4], 4)
+    assert run([BUSY, BUSY, asked, FAILED], Retries(first_s=1)) == ([1, 2, 7, 1], 5)
+
+
+def test_a_busy_server_is_no_failed_attempt() -> None:
+    slept, attempts = run([BUSY] * 15, Retries(attempts=2))
+    assert attempts == 16
+    assert max(slept) == 30
+
+
+def test_calls_that_are_refused_together_wait_together() -> None:
+    pace, policy = Pace(), Retries(first_s=1)
+    for _ in range(32):
+        assert pace.slow_down(BUSY, policy, 100.0, 1.0) is None
+    assert (pace.until, pace.rounds) == (102.0, 1)
+    pace.answered()
+    assert pace.slow_down(BUSY, policy, 102.0, 1.0) is None
+    assert pace.until == 103.0
 
 
 @pytest.mark.parametrize(
-    ("fault", "attempts"),
-    [(Fault("no"), 1), (Fault("no", retryable=True, retry_after_s=1e4), 1), (Fault("no", retryable=True), 6)],
+    ("fault", "attempts", "says"),
+    [
+        (Fault("no"), 1, "^no$"),
+        (FAILED, 6, "^no .after 6 attempts.$"),
+        (replace(BUSY, retry_after_s=1e4), 1, "it asks to wait 10,000 s: lower -j, or resume later$"),
+        (replace(BUSY, retry_after_s=500.0), 3, "it has answered no call for 1,000 s"),
+    ],
 )
-def test_when_to_give_up(fault: Fault, attempts: int) -> None:
+def test_when_to_give_up(fault: Fault, attempts: int, says: str) -> None:
+    with pytest.raises(CallError, match=says) as caught:
+        run([fault] * 99, Retries())
+    assert isinstance(caught.value, EndpointError) == fault.busy
+    assert attempts == 1 or f"after {attempts} attempts" in str(caught.value)
+
+
+def test_a_call_that_is_refused_while_others_are_answered_fails_alone() -> None:
+    """It may be too large for the server's limit of tokens."""
+
+    class Answered(Pace):
+        def slow_down(self, *arguments: Any) -> Fault | None:
+            self.answered()
+            return super().slow_down(*arguments)
+
     with pytest.raises(CallError) as caught:
-        run([fault] * 9, Retries())
-    assert ("after" in str(caught.value)) == (attempts > 1)
+        run([BUSY] * 10_000, Retries(), Answered())
+    assert not isinstance(caught.value, EndpointError)
 
 
 def test_retry_after_in_every_form() -> None:

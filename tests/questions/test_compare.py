@@ -28,6 +28,7 @@ SCENE = useful_history(np.random.default_rng(3))
 GOALS: tuple[CompareGoal, ...] = (Sign(0.02), Sign(0), Difference(0.1), NotWorse(0.05), NotWorse(0))
 
 
+@pytest.mark.slow
 def test_everything_shown_is_wrong_at_most_as_often_as_stated() -> None:
     """Equal, skewed and nearly equal models, lying history, failed calls; looked at after every item.
 
@@ -104,6 +105,7 @@ def test_the_regression_check_passes_at_the_very_limit() -> None:
     assert compare(first, second, goal=NotWorse(0.019)).decision == "worse"
 
 
+@pytest.mark.slow
 def test_the_check_for_a_regression_takes_fewer_items_than_halves_of_delta() -> None:
     """Twelve pairs that differ by .12 one way or the other: an answer of level delta for one of delta/2, which is what
     the sign is asked with.

@@ -146,6 +146,7 @@ def resume_all(live: Live) -> None:
                 asyncio.run(live._carried_out(work, store, change))
 
 
+@pytest.mark.slow
 def test_killed_anywhere_and_resumed_the_certificate_is_the_same_bit_for_bit(
     live: Live, whole: tuple[Live, Outcome], tmp_path: Path
 ) -> None:
@@ -230,6 +231,7 @@ def test_a_budget_of_calls_ends_the_run_and_more_can_be_had(live: Live) -> None:
     assert verdict.valid, verdict.reasons
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", ["max_usd", "max_minutes"])
 def test_money_and_time_end_the_run_and_it_goes_on_as_if_they_had_not(
     live: Live, whole: tuple[Live, Outcome], budget: str
@@ -298,6 +300,7 @@ UNUSED = {
 """Of the plan, where the settings are what counts."""
 
 
+@pytest.mark.slow
 def test_a_forger_who_repairs_the_hashes_is_found_by_recomputing(whole: tuple[Live, Outcome]) -> None:
     rng, forged = random.Random(1), copy.deepcopy(dict(whole[1].certificate))
     unused = UNUSED.get(whole[0].question.kind, set())
@@ -363,6 +366,7 @@ def test_a_page_tells_it_from_the_store_alone(whole: tuple[Live, Outcome]) -> No
 # -- calls that fail --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("connections", "share"), [(1, 0.2), (4, 0.1), (32, 0.2)])
 def test_failures_for_good_in_any_order_never_wedge_a_run(live: Live, connections: int, share: float) -> None:
     rng = random.Random(f"{live.question.kind} {connections} {share}")

@@ -25,6 +25,7 @@ SCORES = (np.random.default_rng(3).uniform(size=500) < 0.7).astype(float)
 SIZES = [300, 380, 500]
 
 
+@pytest.mark.slow
 def test_all_versions_hold_at_once_whatever_the_new_items_are() -> None:
     """Friends and enemies, watched at every step; a true miss rate of .2 exceeds the bound with chance 1%."""
     outcomes = [

@@ -56,6 +56,7 @@ def test_claims_are_true_whatever_the_past(goal: RankGoal, like: str) -> None:
     assert all(one.lower <= one.estimate <= one.upper for one in ranking.intervals.values())
 
 
+@pytest.mark.slow
 def test_a_past_like_the_present_saves_calls() -> None:
     """Four worlds: 5,492 calls for 6,238. Real models: `python -m benchmarks.rank --only past`."""
     calls = np.zeros(2)
@@ -111,6 +112,7 @@ def test_timing_changes_nothing(batch: int) -> None:
     assert one.result() == other.result()
 
 
+@pytest.mark.slow
 def test_a_misleading_past_makes_no_wrong_claims() -> None:
     """32 runs at delta = .2, over all families, seeds of their own.
 

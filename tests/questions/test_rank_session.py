@@ -149,6 +149,7 @@ def test_models_that_copy_each_other_are_never_ordered() -> None:
     assert len(ranking.ties) == 6
 
 
+@pytest.mark.slow
 def test_wrong_claims_stay_below_delta() -> None:
     """48 runs at delta = .2, over all families, seeds of their own.
 

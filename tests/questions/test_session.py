@@ -77,6 +77,7 @@ def finish(session: Session, in_flight: int = 1, seed: int | None = None, failin
 # timing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("goal", [Estimate(0.1), Threshold(0.45)])
 @pytest.mark.parametrize(("in_flight", "seed"), [(3, None), (16, 1), (200, 3)])
@@ -108,6 +109,7 @@ def test_results_are_consumed_in_draw_order_only() -> None:
 # what is shown
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(
     st.sampled_from(sorted(PLANS)),
@@ -411,6 +413,7 @@ def test_a_decided_threshold_has_spent_its_error() -> None:
     assert session.result().decision == "below"
 
 
+@pytest.mark.slow
 def test_a_mean_equal_to_the_threshold_is_at_least_the_threshold() -> None:
     for size in range(2, 30):
         for ones in range(1, size):

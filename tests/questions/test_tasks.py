@@ -23,6 +23,7 @@ CONFIDENCE = 0.8
 """More errors are allowed than usual, so that a few runs suffice to see too many of them."""
 
 
+@pytest.mark.slow
 def test_everything_shown_is_wrong_at_most_as_often_as_stated() -> None:
     """Every population and goal; the runs have seeds of their own, so that one bound holds for all of them.
 

@@ -40,6 +40,7 @@ def places(ranking: Ranking) -> dict[str, str]:
     return {row[1]: row[0] for row in table.rows}
 
 
+@pytest.mark.slow
 def test_of_equal_models_none_is_said_to_be_worse() -> None:
     """Every elimination among equals is true as it is worded: k others are at least as good."""
     eliminated = 0

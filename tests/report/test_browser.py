@@ -37,6 +37,7 @@ def chromium(folder: Path, content: str, *flags: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
 
 
+@pytest.mark.slow
 def test_a_phone_need_not_scroll_sideways_and_nothing_runs(page: str, tmp_path: Path) -> None:
     found = chromium(tmp_path, MEASURE.format(html.escape(page)), "--dump-dom")
     assert "<title>fits</title>" in found

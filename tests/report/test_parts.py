@@ -65,6 +65,7 @@ def test_the_last_interval_is_on_the_paper() -> None:
     assert vertical_range([Step(n, 0.0, -1.0, 1.0) for n in range(9)], least=-1.0) == (-1.0, 1.0)
 
 
+@pytest.mark.slow
 def test_category_intervals_hold_at_once() -> None:
     """30 runs of 10 categories at delta = .2: Bin(30, .2) exceeds 14 with chance < .001."""
     rng, misses = np.random.default_rng(5), 0

@@ -20,7 +20,8 @@ CHANCE = 0.4
 MODEL = f"""
 import random
 rng = random.Random(5)
-def answer(question):
+def answer(messages):
+    question = messages[-1]["content"]
     right = str(int(question.split()[0]) + 1)
     return right if rng.random() < {CHANCE} else "no"
 """
@@ -47,8 +48,6 @@ def sampled(capsys: Capture, *more: str, command: str = "run", code: int = 0) ->
         "q.jsonl",
         "--model",
         "python:chance.py:answer",
-        "--temperature",
-        "1",
         "--display",
         "none",
     ]
@@ -108,8 +107,8 @@ def test_a_gate_of_pass_at_k(capsys: Capture) -> None:
 
 
 def test_a_failed_call_leaves_the_question_unknown(capsys: Capture) -> None:
-    often = "\nold = answer\ndef answer(question):\n    if rng.random() < .05: raise ValueError\n"
-    broken = MODEL + often + "    return old(question)\n"
+    often = "\nold = answer\ndef answer(messages):\n    if rng.random() < .05: raise ValueError\n"
+    broken = MODEL + often + "    return old(messages)\n"
     Path("chance.py").write_text(broken)
     run = sampled(capsys, "--samples", "3", "--eps", "0.3", "--target", "expected", "-j", "1")
     rows = told(capsys, "show", run["run_id"], "--failed")["rows"]

@@ -201,6 +201,7 @@ def test_wealth_is_a_martingale_at_the_truth_over_all_orders(scores: list[float]
     assert np.mean(played, axis=0) == pytest.approx([1.0, 1.0], rel=1e-6)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(
     st.lists(st.sampled_from([0.0, 0.25, 1.0]), min_size=2, max_size=5),

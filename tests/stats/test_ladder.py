@@ -123,17 +123,20 @@ def half_widths_of_one(
 NONE = replace(COUNTING.ladder, share=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "most"), [(0.5, 0.6), (0.8, 0.55), (0.05, 0.45)])
 def test_whoever_looks_on_the_way_sees_a_decent_interval(mean: float, most: float) -> None:
     alone, ladder = half_widths(mean, ladder=NONE), half_widths(mean)
     assert all(new <= most * old for new, old in zip(ladder[:2], alone[:2], strict=True))
 
 
+@pytest.mark.slow
 def test_where_scores_are_rare_the_leaning_ladder_is_narrower() -> None:
     leaning, even = half_widths(0.03), half_widths(0.03, ladder=replace(COUNTING.ladder, tilt=0.0))
     assert all(new < 0.97 * old for new, old in zip(leaning[:2], even[:2], strict=True))
 
 
+@pytest.mark.slow
 def test_most_of_the_ladder_is_for_the_first_draws() -> None:
     for mean in (0.05, 0.5):
         even, early = (half_widths(mean, ladder=one) for one in (LADDER, COUNTING.ladder))

@@ -31,12 +31,14 @@ def replayed(mean: float, goal: cereval.Estimate | cereval.Threshold, runs: int,
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "eps"), [(0.5, 0.05), (0.1, 0.03), (0.9, 0.05)])
 def test_uniform_is_planned_within_a_fifth_of_what_it_takes(mean: float, eps: float) -> None:
     planned = calls(plan_estimate(Scenario(2000, mean=mean), eps), "uniform")
     assert planned == pytest.approx(replayed(mean, cereval.Estimate(eps), runs=5), rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_threshold_is_planned_within_two_fifths() -> None:
     planned = calls(plan_threshold(Scenario(2000, mean=0.85), 0.75), "uniform")
     assert planned == pytest.approx(replayed(0.85, cereval.Threshold(0.75), runs=30), rel=0.4)

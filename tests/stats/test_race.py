@@ -33,6 +33,7 @@ def raced(levels: list[int], order: list[int] | None = None) -> Race:
     return Race.along(places, weights, np.ones(len(levels)))
 
 
+@pytest.mark.slow
 @given(
     levels=st.lists(st.integers(0, 3), min_size=2, max_size=9),
     scores=st.lists(st.sampled_from([-1.0, -0.5, 0.0, 1.0]), min_size=9, max_size=9),
@@ -78,6 +79,7 @@ MISLED = {0: [-1.0] * 20 + [0.0] * 20, 1: [0.0] * 20, 3: [1.0] * 20 + [0.0] * 20
 """The past says that items matter on which the first model only wins; where it loses, items come late."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("differences", [MISLED, {0: [1.0, -1.0] * 25, 3: [1.0, -1.0] * 20 + [0.0] * 10}])
 def test_equal_means_are_claimed_at_most_alpha(differences: dict[int, list[float]]) -> None:
     """100 races of 20 pairs at alpha .05, both directions, seeds 0 to 99; the bound is the binomial .999 quantile."""
@@ -86,6 +88,7 @@ def test_equal_means_are_claimed_at_most_alpha(differences: dict[int, list[float
     assert (claims <= 131).all(), claims
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [0.05, 0.5, 0.9])
 def test_intervals_of_means_cover(mean: float) -> None:
     """40 races of 20 models at alpha .025 on each side, scores that rise with the weight; binomial .999 quantile."""
@@ -108,6 +111,7 @@ def test_intervals_of_means_cover(mean: float) -> None:
     assert missed <= most_misses(800, 0.05, certainty=0.999) == 60
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from([-1.0, 0.0, 0.25, 1.0]), min_size=1, max_size=50),
     st.sampled_from([0.0, -0.05]),

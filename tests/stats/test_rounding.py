@@ -28,6 +28,7 @@ def method_after(scores: np.ndarray, asked: int) -> Uniform:
     return method
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [MANY // 2, MANY - 1])
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_limits_of_many_equal_scores_hold_their_mean(value: float, asked: int) -> None:
@@ -35,6 +36,7 @@ def test_limits_of_many_equal_scores_hold_their_mean(value: float, asked: int) -
     assert logical.lower <= value <= logical.upper
 
 
+@pytest.mark.slow
 def test_limits_of_many_scores_hold_what_exact_sums_allow() -> None:
     scores = np.random.default_rng(0).uniform(size=MANY)
     method = method_after(scores, MANY - 10)
@@ -43,6 +45,7 @@ def test_limits_of_many_scores_hold_what_exact_sums_allow() -> None:
     assert Fraction(method.logical.upper) >= low + Fraction(10, MANY)
 
 
+@pytest.mark.slow
 def test_the_range_of_an_increment_holds_it_to_the_end() -> None:
     tally = Tally(np.full(MANY, 1 / MANY), replacement=False)
     for item in range(MANY):
@@ -56,6 +59,7 @@ def test_small_pools_keep_the_slack_that_they_had() -> None:
     assert sum_slack(MANY) == pytest.approx(4.44e-11, rel=0.01)
 
 
+@pytest.mark.slow
 def test_the_means_of_many_models_hold_them() -> None:
     games = MeanGames(5000, models=1, alpha=0.01)
     scores = np.random.default_rng(1).uniform(size=5000)
@@ -66,11 +70,13 @@ def test_the_means_of_many_models_hold_them() -> None:
     assert Fraction(lower) <= exact <= Fraction(upper)
 
 
+@pytest.mark.slow
 @given(st.floats(0, 1), st.integers(1, 300))
 def test_the_mean_of_equal_numbers_is_that_number(value: float, count: int) -> None:
     assert mean_of([value] * count) == value
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60))
 def test_a_mean_is_right_to_its_last_digit(values: list[float]) -> None:
     exact = sum(map(Fraction, values)) / len(values)
@@ -78,6 +84,7 @@ def test_a_mean_is_right_to_its_last_digit(values: list[float]) -> None:
     assert abs(Fraction(found) - exact) <= Fraction(np.spacing(found))
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-1e300, 1e300) | st.floats(0, 1), max_size=60))
 def test_a_running_sum_is_that_of_all_terms(terms: list[float]) -> None:
     total = RunningSum()

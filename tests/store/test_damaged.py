@@ -17,10 +17,10 @@ from cereval.cli.main import main
 from cereval.cli.running import _minute
 from cereval.errors import StoreError
 from cereval.runner.samples import unpacked
-from cereval.store import schema
+from cereval.store import tables
 from cereval.store.base import Answer, opened_store
 from cereval.store.browsing import Browser, Wanted
-from cereval.store.people import Labels
+from cereval.store.labels import Labels
 
 QUESTIONS = Path(__file__).parent.parent / "golden" / "questions.jsonl"
 CASES = {
@@ -235,7 +235,7 @@ def test_several_answers_that_are_none_are_one_line(content: str) -> None:
 def test_a_reply_that_is_none_is_one_line(content: str, whole: Path, tmp_path: Path) -> None:
     run = changed(whole, tmp_path, "delete from events")
     with opened_store(f"sqlite:///{tmp_path / 'store.db'}") as store, store.writing() as connection:
-        connection.execute(insert(schema.replies).values(run_id=run, draw=0, content=content, at=0.0))
+        connection.execute(insert(tables.replies).values(run_id=run, draw=0, content=content, at=0.0))
     with (
         opened_store(f"sqlite:///{tmp_path / 'store.db'}") as store,
         pytest.raises(StoreError, match="is damaged, or was changed by hand"),

@@ -37,6 +37,7 @@ def refused(url: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_was_reported_survives_kill_9(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runs.db"
     for round_ in range(5):

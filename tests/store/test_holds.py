@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cereval.errors import StoreError
-from cereval.store import holds
+from cereval.store import locks
 from cereval.store.base import Store, open_store
 
 HOLDER = """
@@ -30,7 +30,7 @@ with store.hold("r"):
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holds, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(locks, "PATIENCE_S", 0.1)
 
 
 @contextmanager
@@ -92,10 +92,10 @@ def test_no_file_stays(tmp_path: Path) -> None:
 
 def test_a_lock_on_a_file_that_was_removed_does_not_count(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    first = holds._locked(path)
+    first = locks._lock(path)
     assert first is not None
     late = os.open(path, os.O_RDWR)
     path.unlink()
     os.close(first)
-    assert not holds._is_file(path, late)
+    assert not locks._leads_to(path, late)
     os.close(late)

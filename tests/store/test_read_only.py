@@ -18,7 +18,7 @@ from cereval.cli.main import main
 from cereval.errors import StoreError
 from cereval.files import write_whole
 from cereval.store.base import Store, open_store
-from cereval.store.faults import _explained
+from cereval.store.database import explain
 
 QUIET = ("--display", "none", "--json")
 
@@ -104,7 +104,7 @@ def test_going_on_in_it_is_refused_before_anybody_is_asked(
     run = begun(locked, capsys)
     before = close(locked)
     if os.geteuid() == 0:  # who may make a lock anywhere
-        monkeypatch.setattr("cereval.store.holds._locked", _forbidden)
+        monkeypatch.setattr("cereval.store.locks._lock", _forbidden)
     flags = [
         "--store",
         f"sqlite:///{locked / 'runs.db'}",
@@ -213,7 +213,7 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID)
 def test_what_a_server_refuses_is_told_apart(said: str) -> None:
-    line = _explained(make_url("postgresql+psycopg://me:pw@host/runs"), OSError(said))
+    line = str(explain(make_url("postgresql+psycopg://me:pw@host/runs"), OSError(said)))
     assert SAID[said] in line
     assert "pw@" not in line
 
@@ -233,6 +233,7 @@ def _begin(url: str, number: int, gate: object) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_eight_processes_begin_on_new_data_at_once(store: Store) -> None:
     if store.url == "sqlite://":
         pytest.skip("a database in memory has one process")

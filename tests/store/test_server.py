@@ -16,8 +16,9 @@ from sqlalchemy import text
 import cereval
 from cereval.errors import Busy, StoreError, Unreachable
 from cereval.records import Draw
-from cereval.store import holds, patience
+from cereval.store import database, locks
 from cereval.store.base import Answer, open_store
+from cereval.store.database import AGAIN
 from cereval.store.sql import SqlStore
 
 ITEMS = [{"id": str(number), "input": f"question {number}"} for number in range(500)]
@@ -76,14 +77,14 @@ def test_a_lost_connection_is_waited_for(database: str) -> None:
 def test_what_was_committed_before_the_news_was_lost_is_not_written_twice(database: str) -> None:
     store = opened(database)
     store.create_run("r", {}, "d", "m")
-    mark = patience.AGAIN.set(True)
+    mark = AGAIN.set(True)
     try:
         for _ in range(2):
             store.add_draws("r", [Draw(0, 0, 0.5)])
             store.add_answers("r", [Answer(0, score=1.0)])
             store.finish("r", {"estimate": 0.5})
     finally:
-        patience.AGAIN.reset(mark)
+        AGAIN.reset(mark)
     assert (len(store.draws("r")), len(store.answers("r")), len(store.certificates("r"))) == (1, 1, 1)
     store.close()
 
@@ -95,7 +96,8 @@ from pathlib import Path
 turns = itertools.count(1)
 
 
-def answer(question):
+def answer(messages):
+    question = messages[-1]["content"]
     while next(turns) > 100 and not Path({stopped!r}).exists():
         time.sleep(0.01)
     number = int(question.split()[0])
@@ -103,6 +105,7 @@ def answer(question):
 """
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_through_a_restart(
     frail_server: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -146,7 +149,7 @@ def test_a_run_goes_on_through_a_restart(
 def test_a_server_that_stays_away_ends_the_wait(
     frail_server: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(database, "PATIENCE_S", 0.3)
     store = opened(frail_server.database())
     frail_server.stop()
     try:
@@ -154,7 +157,7 @@ def test_a_server_that_stays_away_ends_the_wait(
             store.create_run("r", {}, "d", "m")
     finally:
         frail_server.start()
-    monkeypatch.setattr(patience, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(database, "PATIENCE_S", 60.0)
     assert store.create_run("r", {}, "d", "m").status == "created", "a pool of dead connections recovers"
     store.close()
 
@@ -162,7 +165,7 @@ def test_a_server_that_stays_away_ends_the_wait(
 def test_who_lost_a_run_to_another_writes_nothing_more(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holds, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(locks, "PATIENCE_S", 0.2)
     first, second = opened(database), opened(database)
     first.create_run("r", {}, "d", "m")
     with first.hold("r"):
@@ -170,9 +173,9 @@ def test_who_lost_a_run_to_another_writes_nothing_more(
         with pytest.raises(Busy, match="another process works on run r now"), second.hold("r"):
             pass
         cut(second)
-        monkeypatch.setattr(holds, "PATIENCE_S", 60.0)
+        monkeypatch.setattr(locks, "PATIENCE_S", 60.0)
         with second.hold("r"):  # the lock went with the connection, as soon as the server has noticed
-            monkeypatch.setattr(holds, "PATIENCE_S", 0.2)
+            monkeypatch.setattr(locks, "PATIENCE_S", 0.2)
             with pytest.raises(Busy, match="another process"):
                 first.add_answers("r", [Answer(0, score=1.0)])
             second.add_answers("r", [Answer(0, score=0.0)])

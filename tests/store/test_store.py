@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput, StoreError
 from cereval.records import Draw
-from cereval.store.base import Answer, Store, open_store
-from cereval.store.status import LEASED, RECORDS
+from cereval.store.base import LEASED, RECORDS, Answer, Store, open_store
 from cereval.store.writer import AnswerWriter
 
 PLAN = {"eps": 0.02, "goal": "estimate", "note": "\ud800 and \0"}

@@ -103,7 +103,7 @@ def test_a_run_stops_when_the_page_says_so(tmp_path: Path) -> None:
 
 def _run(folder: Path, url: str) -> cereval.api.RunResult:
     (folder / "slow_one.py").write_text(
-        "import time\ndef model(text):\n    time.sleep(0.02)\n    return text\n"
+        "import time\ndef model(messages):\n    time.sleep(0.02)\n    return messages[-1]['content']\n"
     )
     return cereval.run(
         str(folder / "data.jsonl"),

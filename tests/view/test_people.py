@@ -19,9 +19,9 @@ from cereval.certificate.verify import verify
 from cereval.cli.main import main
 from cereval.errors import BadFile, CerevalError, InvalidInput
 from cereval.runner.start import evidence
-from cereval.store import people
+from cereval.store import labels as kept_labels
 from cereval.store.base import open_store
-from cereval.store.people import Labels, agreement
+from cereval.store.labels import Labels, agreement
 from cereval.store.sql import SqlStore
 from cereval.view.labels import Labelled
 
@@ -33,7 +33,7 @@ ROWS = [
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(people, "UNDO_S", 0.3)
+    monkeypatch.setattr(kept_labels, "UNDO_S", 0.3)
     monkeypatch.setattr("cereval.runner.people.LOOK_S", 0.02)
     monkeypatch.setattr("cereval.runner.run.LOOK_S", 0.1)
 
@@ -139,7 +139,7 @@ def test_people_score_a_run_to_its_goal(store: SqlStore, url: str) -> None:
 
 
 def test_undo_before_it_counts(store: SqlStore, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(people, "UNDO_S", 600.0)
+    monkeypatch.setattr(kept_labels, "UNDO_S", 600.0)
     begun(url)
     run = waiting_run(store)
     labels, visitor = Labels(store), client(store)
@@ -205,7 +205,8 @@ def test_two_labels_each_and_their_agreement(store: SqlStore, url: str) -> None:
 def test_a_judge_grades_all_and_people_few(store: SqlStore, url: str, tmp_path: Path) -> None:
     judge = tmp_path / "judge.py"
     judge.write_text(
-        "def grade(text):\n    return '[[10]]' if int(text.split('answer ')[-1].split()[0]) % 4 else '[[1]]'\n"
+        "def grade(messages):\n    number = int(messages[-1]['content'].split('answer ')[-1].split()[0])\n"
+        "    return '[[10]]' if number % 4 else '[[1]]'\n"
     )
     work, found = begun(url, judge=f"python:{judge}:grade", eps=0.2)
     run = str(

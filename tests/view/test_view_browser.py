@@ -16,7 +16,7 @@ from shown import GOAL, HOSTILE, TOKEN, made, opened, pair, questions
 import cereval
 from cereval.api import RunResult
 from cereval.plan import Plan
-from cereval.store import people
+from cereval.store import labels
 from cereval.store.sql import SqlStore
 from cereval.view.app import make_app
 
@@ -104,7 +104,8 @@ from pathlib import Path
 
 number = itertools.count()
 
-def model(text):
+def model(messages):
+    text = messages[-1]["content"]
     while next(number) > 24 and not Path({go!r}).exists():
         time.sleep(0.05)
     time.sleep(0.02)
@@ -248,7 +249,7 @@ def test_labels_count_in_a_browser_that_runs_no_script(served: Served, browser: 
 def test_two_people_label_while_the_server_restarts(
     served: Served, visit: Callable[..., sync_api.Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(people, "UNDO_S", 0.3)
+    monkeypatch.setattr(labels, "UNDO_S", 0.3)
     monkeypatch.setattr("cereval.runner.people.LOOK_S", 0.05)
     found: list[RunResult] = []
     work, run = people_scoring(served, found)

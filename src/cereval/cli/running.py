@@ -25,8 +25,7 @@ from cereval.runner.people import judged
 from cereval.runner.run import Outcome
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
-from cereval.store.base import Store, opened_store, sqlite_file, store_flag
-from cereval.store.status import ENDED
+from cereval.store.base import ENDED, Store, opened_store, sqlite_file, store_flag
 from cereval.text import money, rounded
 
 if TYPE_CHECKING:

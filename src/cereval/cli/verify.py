@@ -146,7 +146,7 @@ def holds_run(file: Path, run_id: str) -> bool:
     import sqlite3
 
     from cereval.errors import StoreError
-    from cereval.store.engine import reading_uri
+    from cereval.store.database import reading_uri
 
     try:
         connection = sqlite3.connect(reading_uri(file), uri=True)

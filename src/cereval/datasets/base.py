@@ -31,6 +31,8 @@ class Item:
     choices: tuple[str, ...] = ()
     category: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Fields of the data that are parts of the item: field -> `question`, `choices`, `category` or `id`."""
 
     @property
     def answer(self) -> str | None:
@@ -42,6 +44,22 @@ class Item:
         """Return the question as one text; of a chat, the newest message."""
         return self.input if isinstance(self.input, str) else self.input[-1]["content"]
 
+    def without_answer(self) -> dict[str, Any]:
+        """Return what templates, judges and functions may see: every field by its name, but for the right answer.
+
+        >>> Item("q1", "1 + 1 = ?", names={"query": "question"}).without_answer()["query"]
+        '1 + 1 = ?'
+        """
+        parts = {
+            "question": self.text,
+            "choices": list(self.choices),
+            "category": self.category,
+            "id": self.id,
+        }
+        own = {name: parts[part] for name, part in self.names.items() if part in parts}
+        others = {"input": self.text, "metadata": dict(self.metadata)}
+        return dict(self.metadata) | own | parts | others
+
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-able values."""
         return {
@@ -51,6 +69,7 @@ class Item:
             "choices": list(self.choices),
             "category": self.category,
             "metadata": dict(self.metadata),
+            **({"names": dict(self.names)} if self.names else {}),
         }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from cereval.datasets.formats import Row
@@ -13,7 +14,20 @@ from cereval.text import did_you_mean
 
 KNOWN: Mapping[str, tuple[str, ...]] = {
     "input": ("question", "input", "prompt", "instruction", "problem", "query", "messages", "text"),
-    "answer": ("answer", "target", "label", "answers", "answerKey", "gold", "expected", "output", "solution"),
+    "answer": (
+        *(
+            "answer",
+            "target",
+            "label",
+            "answers",
+            "answerKey",
+            "gold",
+            "expected",
+            "expected_output",
+            "ideal",
+        ),
+        *("reference", "output", "solution"),
+    ),
     "choices": ("choices", "options"),
     "category": ("category", "subject", "topic", "task", "type"),
     "id": ("id", "item", "item_id", "question_id", "uid"),
@@ -24,6 +38,18 @@ ROLES = ("system", "user", "assistant")
 
 MOST_SHOWN = 20
 """Fields that an error names: a table may have thousands."""
+
+
+def list_names(names: Iterable[str]) -> str:
+    """List the fields that there are, for an error.
+
+    >>> list_names(["query", "ideal"])
+    "'query', 'ideal'"
+    """
+    first, more = list(islice(names, MOST_SHOWN + 1)), ""
+    if len(first) > MOST_SHOWN:
+        more = ", ..."
+    return ", ".join(map(shown, first[:MOST_SHOWN])) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +72,8 @@ class Fields:
         """Return the same with every part named, where the data has it; only `input` must be there."""
         found = {part: self._resolved(part, names, source) for part in KNOWN}
         if found["input"] is None:
-            have = ", ".join(map(shown, names[:MOST_SHOWN])) + (", ..." if len(names) > MOST_SHOWN else "")
             raise BadFile(
-                f"{source} has no field that looks like a question; name it with --input (it has {have})"
+                f"{source} has no field that looks like a question; name it with --input (it has {list_names(names)})"
             )
         return Fields(**found)
 
@@ -63,6 +88,15 @@ class Fields:
             if name not in names:
                 raise InvalidInput(f"--{part}", f"a field of {source} ({did_you_mean(name, names)})", name)
         return wanted
+
+    def own_names(self) -> dict[str, str]:
+        """Return the fields that templates may name as the data does, and the part that each plays.
+
+        >>> Fields(input="query", category="category").own_names()
+        {'query': 'question'}
+        """
+        named = {self.input: "question", self.choices: "choices", self.category: "category", self.id: "id"}
+        return {name: part for name, part in named.items() if name not in (None, "input", part)}
 
     def used(self) -> frozenset[str]:
         """Return the names of the data's fields that have a part."""

@@ -57,6 +57,7 @@ def _item(row: Row, options: _Choices, parts: Fields, first: int, used: frozense
         choices=options.texts,
         category=_category(row, parts),
         metadata={name: _plain(value) for name, value in row.values.items() if _kept(name, value, used)},
+        names=parts.own_names(),
     )
 
 
@@ -119,11 +120,13 @@ def _named_by_content(items: list[Item]) -> list[Item]:
     seen: Counter[str] = Counter()
     named = []
     for item in items:
-        content = {key: value for key, value in item.as_dict().items() if key not in ("id", "metadata")}
+        content = {
+            key: value for key, value in item.as_dict().items() if key not in ("id", "metadata", "names")
+        }
         name = hashlib.sha256(canonical(content)).hexdigest()[:16]
         seen[name] += 1
         identity = name if seen[name] == 1 else f"{name}-{seen[name]}"
-        named.append(Item(identity, item.input, item.answers, item.choices, item.category, item.metadata))
+        named.append(replace(item, id=identity))
     return named
 
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import Any
 
 from cereval.datasets.base import Item
 from cereval.datasets.large import FileItems
-from cereval.errors import InvalidInput, shown
+from cereval.datasets.templates import BadTemplate, shared_renderer
+from cereval.errors import InvalidInput
 from cereval.randomness import generator
-
-CHOICES = """\
-{{ question }}
-
-{% for letter, choice in options %}{{ letter }}. {{ choice }}
-{% endfor %}
-Answer with the letter of the right choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +52,35 @@ class Prompt:
         return [*earlier, {"role": "user", "content": self._rendered(item)}]
 
     def _rendered(self, item: Item) -> str:
-        if self.template is None and not item.choices:
-            return item.text
-        import jinja2
-
-        from cereval.datasets.templates import rendered
-
-        template = self.template or CHOICES
+        if self.template is None:
+            return _lettered(item) if item.choices else item.text
+        variables = item.without_answer()
+        variables["options"] = list(zip(ascii_uppercase, item.choices, strict=False))
         try:
-            return rendered(template, _variables(item))
-        except jinja2.UndefinedError as error:
-            known = ", ".join(_variables(item))
-            raise InvalidInput("template", f"made of {known}", str(error)) from error
-        except Exception as error:
-            said = str(error) or type(error).__name__
-            raise InvalidInput("template", f"one that renders item {item.id}", shown(said)) from error
+            return shared_renderer().render(self.template, variables)
+        except BadTemplate as error:
+            if error.kind == "undefined":
+                raise InvalidInput("template", f"made of {', '.join(variables)}", str(error)) from None
+            raise InvalidInput("template", f"one that renders item {item.id}", str(error)) from None
+
+
+def renders_alike(prompt: Prompt, items: Sequence[Item]) -> bool:
+    """Tell whether a prompt asks the same of all items though their questions differ: it has no placeholder then.
+
+    >>> items = [Item("a", "1+1?"), Item("b", "2+2?")]
+    >>> renders_alike(Prompt("Question: { question }"), items), renders_alike(Prompt(), items)
+    (True, False)
+    """
+    asked = {prompt.messages(item)[-1]["content"] for item in items}
+    return len(asked) == 1 < len({(item.text, item.choices) for item in items})
+
+
+def _lettered(item: Item) -> str:
+    """Put the choices under the question."""
+    choices = "".join(
+        f"{letter}. {choice}\n" for letter, choice in zip(ascii_uppercase, item.choices, strict=False)
+    )
+    return f"{item.text}\n\n{choices}\nAnswer with the letter of the right choice."
 
 
 def split_examples(
@@ -95,29 +102,8 @@ def split_large(items: FileItems, count: int, seed: int = 0) -> tuple[tuple[Item
     return tuple(items[one] for one in chosen), items.without(chosen)
 
 
-def _variables(item: Item) -> dict[str, Any]:
-    return dict(item.metadata) | {
-        "question": item.text,
-        "input": item.text,
-        "choices": list(item.choices),
-        "options": list(zip(ascii_uppercase, item.choices, strict=False)),
-        "category": item.category,
-        "id": item.id,
-        "metadata": dict(item.metadata),
-    }
-
-
 def _check(template: str) -> None:
-    import jinja2
-
-    from cereval.datasets.templates import compiled
-
     try:
-        compiled(template)
-    except jinja2.TemplateSyntaxError as error:
-        raise InvalidInput(
-            "template", f"valid Jinja2 (line {error.lineno}: {error.message})", template
-        ) from error
-    except Exception as error:
-        said = str(error) or type(error).__name__
-        raise InvalidInput("template", f"valid Jinja2 ({shown(said)})", template) from error
+        shared_renderer().render(template, None)
+    except BadTemplate as error:
+        raise InvalidInput("template", f"valid Jinja2 ({error!s})", template) from None

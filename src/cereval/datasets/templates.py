@@ -1,186 +1,161 @@
-"""Templates (Jinja2) that end: sandboxed, and bounded in the steps they take and in the texts they make.
+"""Render templates (Jinja2) that may come from anybody: in a process of its own, with a bound on time and memory.
 
-A template may come with a task file or a store from anybody. Jinja's own sandbox keeps it from Python's inside and from
-`range(10**9)`; it does not keep it from `'x' * 10**10`, from loops in loops, or from a macro that calls itself twice.
+A template may come with a task file or a store. Jinja's sandbox keeps it from Python's inside, but not from
+`'%4000000000s' % 1`, from loops in loops or from texts that double. So templates are rendered in a process that can be
+ended: each rendering has `LONGEST_S` seconds, and the process `MOST_MEMORY` bytes (on Linux; elsewhere the system does
+not hold it to them). It sees no environment variables and imports nothing but Jinja. The process is this file run as a
+program, so that nothing of cereval is imported here; it ends with the process that started it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
-from functools import cache, wraps
-from time import monotonic
+import atexit
+import faulthandler
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
-import jinja2
-from jinja2 import nodes
-from jinja2.exceptions import SecurityError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.visitor import NodeTransformer
-
-LONGEST = 20_000_000
-"""Characters of a text that a template makes, at any moment."""
-MOST_STEPS = 100_000
-"""Turns of loops and calls of functions, of one item."""
 LONGEST_S = 5.0
-"""Seconds for one item: a step may go through a long list."""
-MOST_DIGITS = 4096
-"""Bits of a whole number."""
-
-_WIDE = re.compile(r"%[^%a-zA-Z]*(\d{5}|\*)|:[^{}]*\d{5}")
-_AMPLIFIERS = ("replace", "join", "center", "indent", "wordwrap", "batch", "slice", "ljust", "rjust", "zfill")
-"""Filters and methods of texts whose result may be far longer than what they are given."""
-
-
-class _Meter:
-    """Counts the steps of one rendering."""
-
-    def __init__(self) -> None:
-        self.steps, self.end = 0, monotonic() + LONGEST_S
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps > MOST_STEPS or monotonic() > self.end:
-            raise SecurityError(f"it takes more than {MOST_STEPS:,} steps or {LONGEST_S:g} s for one item")
+"""Seconds for one rendering: an ordinary one takes less than a thousandth of that."""
+MOST_MEMORY = 2**30
+"""Bytes that the process may use: a question of a million characters takes some 20 MB."""
+LONGEST = 20_000_000
+"""Characters of one rendering."""
+INHERITED = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""Environment variables without which Python may not start."""
 
 
-_meter: ContextVar[_Meter] = ContextVar("meter")
+class BadTemplate(Exception):
+    """Say why a template cannot be rendered. kind: `syntax`, `undefined` (a name), `limit` or `other`."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind = kind
+        super().__init__(message)
 
 
-@cache
-def compiled(template: str) -> jinja2.Template:
-    """Compile a template; its syntax errors are Jinja's own."""
+class Renderer:
+    """Render templates in another process, which is started when it is needed and after it was ended."""
+
+    def __init__(self, longest_s: float = LONGEST_S, most_memory: int = MOST_MEMORY) -> None:
+        self.longest_s, self.most_memory = longest_s, most_memory
+        self._lock = Lock()
+        # By the process that started it: a fork must not talk to that of its parent.
+        self._started: dict[int, subprocess.Popen[bytes]] = {}
+        self._refused: set[str] = set()
+        atexit.register(self.close)
+
+    def render(self, template: str, variables: Mapping[str, Any] | None) -> str:
+        """Return the text that a template makes; without variables, only check that it can be read."""
+        with self._lock:
+            if template not in self._refused:
+                said = self._ask(json.dumps([template, variables], default=str).encode() + b"\n")
+                if said:
+                    kind, text = json.loads(said)
+                    if kind == "text":
+                        return str(text)
+                    raise BadTemplate(kind, text)
+                # It would be ended again: a page with a hundred renderings must not take a hundred times as long.
+                self._refused.add(template)
+        memory = f"{self.most_memory / 2**20:,.0f} MiB"
+        raise BadTemplate("limit", f"it takes more than {self.longest_s:g} s or {memory} of memory")
+
+    def close(self) -> None:
+        process = self._started.pop(os.getpid(), None)
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def _ask(self, request: bytes) -> bytes:
+        """Return the answer of the process; nothing where it was ended."""
+        process = self._started.get(os.getpid()) or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(request)
+            process.stdin.flush()
+            said = process.stdout.readline()
+        except OSError:
+            said = b""
+        if not said.endswith(b"\n"):
+            self.close()
+            return b""
+        return said
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        found = [importlib.util.find_spec(name) for name in ("jinja2", "markupsafe")]
+        folders = {str(Path(spec.origin).parents[1]) for spec in found if spec is not None and spec.origin}
+        limits = [str(self.longest_s), str(self.most_memory)]
+        process = subprocess.Popen(
+            # Isolated: neither the working folder nor the environment says what is imported.
+            [sys.executable, "-I", "-S", __file__, *limits, *folders],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in INHERITED if name in os.environ},
+        )
+        self._started[os.getpid()] = process
+        return process
+
+
+@lru_cache(1)
+def shared_renderer() -> Renderer:
+    return Renderer()
+
+
+def serve(longest_s: float, most_memory: int) -> None:
+    """Render what comes on stdin, a line of JSON each, until it is closed."""
+    import jinja2
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
     # The prompt is plain text: HTML escaping would change the question.
-    return _Environment(undefined=jinja2.StrictUndefined, autoescape=False).from_string(template)
+    environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, autoescape=False)
+    compiled = lru_cache(100)(environment.from_string)
+
+    def render(template: str, variables: Mapping[str, Any] | None) -> tuple[str, str]:
+        try:
+            program, parts, size = compiled(template), [], 0
+            for part in () if variables is None else program.generate(variables):
+                size += len(part)
+                if size > LONGEST:
+                    return "limit", f"it makes a text of more than {LONGEST:,} characters"
+                parts.append(part)
+            return "text", "".join(parts)
+        except MemoryError:
+            os._exit(1)
+        except jinja2.TemplateSyntaxError as error:
+            return "syntax", f"line {error.lineno}: {error.message}"
+        except jinja2.UndefinedError as error:
+            return "undefined", str(error)
+        except Exception as error:
+            return "other", str(error)[:1000] or type(error).__name__
+
+    _limit_memory(most_memory)
+    with Path(os.devnull).open("w") as nowhere:
+        for line in sys.stdin.buffer:
+            # The watchdog ends the process from a thread that needs no leave from the interpreter.
+            faulthandler.dump_traceback_later(longest_s, exit=True, file=nowhere)
+            said = json.dumps(render(*json.loads(line))).encode() + b"\n"
+            faulthandler.cancel_dump_traceback_later()
+            sys.stdout.buffer.write(said)
+            sys.stdout.buffer.flush()
 
 
-def rendered(template: str, variables: Mapping[str, Any]) -> str:
-    """Render a template within its bounds; whatever it does wrong is an exception.
-
-    >>> rendered("{% for i in range(3) %}{{ i * 2 }} {% endfor %}", {})
-    '0 2 4 '
-    """
-    token = _meter.set(_Meter())
+def _limit_memory(most: int) -> None:
     try:
-        parts, size = [], 0
-        for part in compiled(template).generate(**variables):
-            size += len(part)
-            _check_size(size)
-            parts.append(part)
-        return "".join(parts)
-    finally:
-        _meter.reset(token)
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    except (ImportError, ValueError, OSError):  # Windows, or a system with a lower limit already
+        return
 
 
-class _Environment(ImmutableSandboxedEnvironment):
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.filters["counted"] = _counted
-        for name in (*_AMPLIFIERS, "format"):
-            if name in self.filters:
-                self.filters[name] = _bounded(self.filters[name])
-        del self.globals["lipsum"]
-
-    def _generate(self, source: nodes.Template, *arguments: Any, **named: Any) -> str:
-        made: str = super()._generate(_Metered().visit(source), *arguments, **named)
-        return made
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if operator == "**" and isinstance(left, int) and isinstance(right, int):
-            _check_digits(left.bit_length() * max(right, 1))
-        elif operator == "*" and isinstance(left, int) and isinstance(right, int):
-            _check_digits(left.bit_length() + right.bit_length())
-        elif operator == "*":
-            _check_size(_size(left) * _size(right))
-        elif operator == "%" and isinstance(left, str):
-            _check_format(left)
-        elif operator == "+":
-            _check_size(_size(left) + _size(right) if not isinstance(left, int | float) else 0)
-        return super().call_binop(context, operator, left, right)
-
-    def call(self, context: Any, called: Any, /, *arguments: Any, **named: Any) -> Any:
-        _meter.get().step()
-        # The sandbox wraps the formatting methods of texts.
-        method = getattr(called, "__wrapped__", called)
-        owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
-        if isinstance(owner, str) and name in ("format", "format_map"):
-            _check_format(owner)
-        elif isinstance(owner, str) and name in (*_AMPLIFIERS, "expandtabs"):
-            _check_size(_size(owner) * sum(map(_size, (*arguments, *named.values()))))
-        return super().call(context, called, *arguments, **named)
-
-
-class _Metered(NodeTransformer):
-    """Has every loop count its turns, and every `~` be a sum, which is checked."""
-
-    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        node.iter = nodes.Filter(node.iter, "counted", [], [], None, None, lineno=node.lineno)
-        return node
-
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        made: nodes.Expr = nodes.Const("", lineno=node.lineno)
-        for part in node.nodes:
-            text = nodes.Filter(part, "string", [], [], None, None, lineno=node.lineno)
-            made = nodes.Add(made, text, lineno=node.lineno)
-        return made
-
-
-def _counted(values: Any) -> Iterable[Any]:
-    """Count the turns of a loop over some values."""
-    if isinstance(values, str | list | tuple | dict | range):
-        for _ in range(len(values)):
-            _meter.get().step()
-        return values
-    return _turns(values)
-
-
-def _turns(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        _meter.get().step()
-        yield value
-
-
-def _bounded(filter_: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(filter_)
-    def bounded(*arguments: Any, **named: Any) -> Any:
-        known = [
-            value
-            for value in (*arguments, *named.values())
-            if isinstance(value, str | int | list | tuple | range)
-        ]
-        if known and filter_.__name__ == "do_format":
-            _check_format(str(known[0]))
-        elif known:
-            _check_size(_size(known[0]) * sum(map(_size, known[1:])) if known[1:] else 0)
-        return filter_(*arguments, **named)
-
-    return bounded
-
-
-def _size(value: Any) -> int:
-    """Bound what a value may add to a text; numbers say how often or how wide."""
-    if isinstance(value, str):
-        return len(value) + 1
-    if isinstance(value, list | tuple):
-        return 1 + sum(len(one) + 1 if isinstance(one, str) else 8 for one in value)
-    return abs(value) if isinstance(value, int) else 8
-
-
-def _check_size(size: int) -> None:
-    if size > LONGEST:
-        raise SecurityError(f"it makes texts of more than {LONGEST:,} characters")
-
-
-def _check_digits(bits: int) -> None:
-    if bits > MOST_DIGITS:
-        raise SecurityError("it makes numbers with thousands of digits")
-
-
-def _check_format(text: str) -> None:
-    if _WIDE.search(text):
-        raise SecurityError("it pads to more than 9,999 characters")
+if __name__ == "__main__":
+    sys.path += sys.argv[3:]
+    serve(float(sys.argv[1]), int(sys.argv[2]))

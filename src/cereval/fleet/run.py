@@ -30,8 +30,7 @@ from cereval.questions.goals import goal_from_spec
 from cereval.runner.book import age_in_seconds
 from cereval.runner.listing import is_of_one_model, listed
 from cereval.runner.prepare import last_circumstances
-from cereval.store.base import DEFAULT_URL, Run, Store, opened_store, sqlite_file
-from cereval.store.schema import moment
+from cereval.store.base import DEFAULT_URL, Run, Store, moment, opened_store, sqlite_file
 
 Question = tuple[tuple[str, ...], str, dict[str, Any]]
 """The models, the hash of the data, and the goal."""

@@ -22,8 +22,7 @@ from cereval.questions import kind_of
 from cereval.questions.goals import goal_from_spec, in_words
 from cereval.runner.listing import failure_of, listed
 from cereval.runner.taken import paid_since
-from cereval.store.base import opened_store
-from cereval.store.schema import moment
+from cereval.store.base import moment, opened_store
 
 PATIENCE_S = 180.0
 """How long a worker waits for a store that is restarted, or for the end of whoever worked on its run before."""

@@ -7,8 +7,12 @@ draws them one by one, runs each with its real fixtures, and ends as soon as its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+import random
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,8 +30,15 @@ LINE = "certify"
 RUNS_OF_ONE_TEST = 1000
 """The budget of a test without parameters, which can be repeated for ever."""
 
-HOPELESS = 5
-"""So many runs without a score at the start say that the fixtures are broken rather than unlucky."""
+REPEAT = "__pytest_repeat_step_number"
+"""The parameter of pytest-repeat: a copy of a test, and no case."""
+
+DRAWN = pytest.StashKey[list[pytest.TestReport]]()
+"""The reports of a case that a gate runs now."""
+
+SAME = ", all the same"
+COPIES = SAME + ": the test or a fixture of it sets the random seed, so that every run repeats the first"
+"""What is said of repeats of one test that never differed."""
 
 MOST_NAMED = 5
 UNDECIDED = ("fail", "skip", "pass")
@@ -76,7 +87,7 @@ class Rule:
         return {"above": "pass", "below": "fail"}.get(str(result.decision), self.undecided)
 
 
-def words(rule: Rule, result: Result) -> str:
+def words(rule: Rule, result: Result, note: str = "") -> str:
     """Say the answer in one line."""
     from cereval.text import SIDES, interval, percent
 
@@ -85,11 +96,11 @@ def words(rule: Rule, result: Result) -> str:
     return (
         f"at least {percent(rule.min)}: {SIDES[result.decision]}, {result.estimate:.1%} in "
         f"{interval(result.lower, result.upper)}, {percent(result.confidence)} confidence, "
-        f"{result.n_evaluated:,} runs {pool}{unknown}, seed {result.seed}"
+        f"{result.n_evaluated:,} runs {pool}{unknown}, seed {result.seed}{note}"
     )
 
 
-def properties(rule: Rule, result: Result) -> list[tuple[str, object]]:
+def properties(rule: Rule, result: Result, note: str = "") -> list[tuple[str, object]]:
     """List what reports and JUnit XML carry of a gate."""
     facts = {
         "decision": result.decision or "undecided",
@@ -102,7 +113,7 @@ def properties(rule: Rule, result: Result) -> list[tuple[str, object]]:
         "cases": result.n_items,
         "seed": result.seed,
     }
-    return [(LINE, words(rule, result)), *((f"{LINE}_{name}", value) for name, value in facts.items())]
+    return [(LINE, words(rule, result, note)), *((f"{LINE}_{name}", value) for name, value in facts.items())]
 
 
 # -- marked tests ----------------------------------------------------------------------------------------------------
@@ -146,10 +157,21 @@ def _gated(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
         if gate is None:
             assert item.parent is not None
             gates[item.parent, name] = gate = Gate.from_parent(item.parent, name=name, members=[], rule=rule)
+            _leave_alone(gate)
             yield gate
         if gate.rule != rule:
             raise pytest.UsageError(f"{gate.nodeid}: one rule for all parameters, got {gate.rule} and {rule}")
+        _leave_alone(item)
         gate.members.append(item)
+
+
+def _leave_alone(item: pytest.Item) -> None:
+    """Keep other plug-ins from what is not theirs: a time limit is for one case, and a case that is retried passes."""
+    plugins = item.config.pluginmanager
+    if plugins.hasplugin("timeout") and isinstance(item, Gate):
+        item.add_marker(pytest.mark.timeout(0), append=False)
+    if plugins.hasplugin("pytest-retry"):
+        item.add_marker(pytest.mark.flaky(condition=False), append=False)
 
 
 def _rule(item: pytest.Item, mark: pytest.Mark) -> Rule:
@@ -176,6 +198,8 @@ class Gate(pytest.Item):
         self.members, self.rule = members, rule
         self.failed: dict[str, pytest.TestReport] = {}
         """The first failing report of each member, in the order of the draws."""
+        self.outcomes: set[float | None] = set()
+        self.randomness, self.logged = Randomness(), Logged()
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         path, line, name = self.members[0].reportinfo()
@@ -184,9 +208,20 @@ class Gate(pytest.Item):
     def runtest(self) -> None:
         """Draw and run parameters until the question is decided; raise what that comes to."""
         pool = self._pool()
-        result = self._decided(pool)
-        self.user_properties.extend(properties(self.rule, result))
-        conclude(self.rule, result, self._failures())
+        self.config.pluginmanager.register(self.logged)
+        try:
+            result = self._decided(pool)
+        finally:
+            self.config.pluginmanager.unregister(self.logged)
+        note = self._note(result)
+        self.user_properties.extend(properties(self.rule, result, note))
+        conclude(self.rule, result, self._failures(), note)
+
+    def _note(self, result: Result) -> str:
+        """Say that repeats of one test never differed: perhaps there is nothing random in it."""
+        if result.target != "expected" or result.n_evaluated < 2 or len(self.outcomes) > 1:
+            return ""
+        return COPIES if self.randomness.are_copies else SAME
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show what the gate says for itself; of anything else, the traceback."""
@@ -195,10 +230,11 @@ class Gate(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def _pool(self) -> list[pytest.Item]:
-        """List the parameters that no marker skips."""
+        """List the parameters that no marker skips, in an order that no plug-in shuffles."""
         from _pytest.skipping import evaluate_skip_marks
 
-        pool = [item for item in self.members if evaluate_skip_marks(item) is None]
+        cases = sorted(self.members, key=lambda item: item.nodeid)
+        pool = [item for item in cases if evaluate_skip_marks(item) is None and not _case(item).get(REPEAT)]
         if not pool:
             raise pytest.skip.Exception("all of its parameters are skipped", _use_item_location=True)
         return pool
@@ -208,7 +244,7 @@ class Gate(pytest.Item):
         from cereval.questions.mean.session import Session
 
         # Without parameters there is nothing to draw from: the one test there is runs again and again.
-        again = not hasattr(pool[0], "callspec")
+        again = not (_case(pool[0]).keys() - {REPEAT})
         return Session(
             len(pool),
             goal=Threshold(self.rule.min),
@@ -219,10 +255,13 @@ class Gate(pytest.Item):
         )
 
     def _decided(self, pool: Sequence[pytest.Item]) -> Result:
+        from cereval.integrations import HOPELESS
+
         session, told, unknown = self._session(pool), 0, list[pytest.TestReport]()
         while not session.done and not self.session.shouldstop:
             for draw in session.ask(1):
                 score, report = self._run(pool[draw.item])
+                self.outcomes.add(score)
                 if score is None:
                     unknown.append(report)
                     session.fail(draw)
@@ -235,16 +274,27 @@ class Gate(pytest.Item):
 
     def _run(self, item: pytest.Item) -> tuple[float | None, pytest.TestReport]:
         """Run one parameter with fresh fixtures; None where it says nothing about what is tested."""
-        from _pytest.runner import runtestprotocol
-
         _renew(item)
-        # The gate comes next, as far as fixtures are concerned: the same module, another test.
-        reports = runtestprotocol(item, log=False, nextitem=self)
-        bad = next((report for report in reports if report.failed), None)
+        item.stash[DRAWN] = reports = list[pytest.TestReport]()
+        self.logged.reports.clear()
+        with self.randomness.of(item):
+            # Everything that other plug-ins do around a test, but for what would run it again.
+            self._protocol(item=item, nextitem=self)
+        bad = next((report for report in (*reports, *self.logged.reports) if report.failed), None)
         if bad is not None:
             self.failed.setdefault(item.name, bad)
         scores = [value for name, value in item.user_properties if name == "score"]
         return _score(reports, bad, scores, item.name), bad or reports[-2]
+
+    @cached_property
+    def _protocol(self) -> Any:
+        plugins = self.config.pluginmanager
+        runners = [
+            one.plugin
+            for one in plugins.hook.pytest_runtest_protocol.get_hookimpls()
+            if not (one.hookwrapper or one.wrapper) and one.plugin is not sys.modules[__name__]
+        ]
+        return plugins.subset_hook_caller("pytest_runtest_protocol", runners)
 
     def _give_up(self, unknown: Sequence[pytest.TestReport]) -> None:
         """End a gate none of whose first runs came to a score."""
@@ -259,6 +309,83 @@ class Gate(pytest.Item):
         more = [f"  ... and {len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
         texts = [self.failed[names[0]].longreprtext] if names else []
         return "\n".join([*(f"  failed: {name}" for name in names[:MOST_NAMED]), *more, *texts])
+
+
+class Logged:
+    """Collect what is reported while a case runs: failed subtests, which fail no report of the case."""
+
+    def __init__(self) -> None:
+        self.reports: list[pytest.TestReport] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.reports.append(report)
+
+
+def _case(item: pytest.Item) -> Mapping[str, Any]:
+    """Return the parameters of a test by name; none where it has none."""
+    return getattr(getattr(item, "callspec", None), "params", {})
+
+
+class Randomness:
+    """Keep the state of the generators that tests share from one run of a test to the next.
+
+    Plug-ins and hooks of conftest.py set them anew before every test (pytest-randomly), so that all repeats of a test
+    would be the same. What fixtures and the test itself set stays.
+    """
+
+    def __init__(self) -> None:
+        self.kept = _states()
+        self.ends: set[str] = set()
+        self.are_copies = False
+        """Whether a run used randomness and left it as an earlier one did: something inside the test sets a seed."""
+
+    @contextmanager
+    def of(self, item: pytest.Item) -> Iterator[None]:
+        """Keep the state around the phases of a run in which fixtures and the test itself are run."""
+        for name in ("setup", "runtest"):
+            setattr(item, name, partial(self._phase, getattr(item, name)))
+        option = item.config.option
+        resets = getattr(option, "randomly_reset_seed", None)
+        option.randomly_reset_seed = False  # for the generators that only pytest-randomly knows
+        _restore(self.kept)
+        _advance()  # a run that uses no randomness leaves another state than the one before
+        self.kept = begun = _states()
+        try:
+            yield
+        finally:
+            option.randomly_reset_seed = resets
+            for name in ("setup", "runtest"):
+                item.__dict__.pop(name, None)
+            used = {
+                repr(end) for start, end in zip(begun, self.kept, strict=False) if repr(start) != repr(end)
+            }
+            self.are_copies |= bool(used) and used <= self.ends
+            self.ends |= used
+
+    def _phase(self, plain: Callable[[], None]) -> None:
+        _restore(self.kept)
+        try:
+            plain()
+        finally:
+            self.kept = _states()
+
+
+def _states() -> list[Any]:
+    """Read the generators that a process shares: Python's own, and numpy's where it is loaded."""
+    numpy = sys.modules.get("numpy")
+    return [random.getstate(), *([] if numpy is None else [numpy.random.get_state(legacy=False)])]
+
+
+def _restore(states: Sequence[Any]) -> None:
+    random.setstate(states[0])
+    for state in states[1:]:
+        sys.modules["numpy"].random.set_state(state)
+
+
+def _advance() -> None:
+    random.random()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.random()
 
 
 def _renew(item: pytest.Item) -> None:
@@ -287,7 +414,8 @@ def _score(
 
     call = next((report for report in reports if report.when == "call"), None)
     expected = call is not None and hasattr(call, "wasxfail")
-    if call is None or (bad is not None and bad is not call) or (call.skipped and not expected):
+    broken = bad in reports and bad is not call
+    if call is None or broken or (call.skipped and not expected):
         return None
     if recorded:
         try:
@@ -295,12 +423,18 @@ def _score(
         except InvalidInput as error:
             raise NotCertified(f'record_property("score", ...): {error}') from None
     surprising = call.failed and str(call.longrepr).startswith("[XPASS(strict)]")
-    return 1.0 if call.passed or surprising else 0.0
+    return 1.0 if surprising or (bad is None and call.passed) else 0.0
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> object | None:
     """Run a gate; its setup and teardown are those of the parameters, but for the fixtures that outlive it."""
+    if DRAWN in item.stash:
+        from _pytest.runner import runtestprotocol
+
+        # The gate comes next, as far as fixtures are concerned: the same module, another test.
+        item.stash[DRAWN] += runtestprotocol(item, log=False, nextitem=nextitem)
+        return True
     if not isinstance(item, Gate):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -321,9 +455,9 @@ def _after(item: pytest.Item, nextitem: pytest.Item | None) -> pytest.Item | Non
     return None if item.session.shouldfail or item.session.shouldstop else nextitem
 
 
-def conclude(rule: Rule, result: Result, failures: str = "") -> None:
+def conclude(rule: Rule, result: Result, failures: str = "", note: str = "") -> None:
     """Return where a gate was passed, raise where it was not or is left open."""
-    verdict, said = rule.verdict(result), words(rule, result)
+    verdict, said = rule.verdict(result), words(rule, result, note)
     if verdict == "skip":
         raise pytest.skip.Exception(said, _use_item_location=True)
     if verdict == "fail":

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cereval.certificate.format import issue
 from cereval.certificate.seal import provenance
 from cereval.errors import InvalidInput, Misuse
+from cereval.integrations import HOPELESS
 from cereval.plan import DRAWN, Known, Plan, digest_of
 from cereval.questions import kind_of
 from cereval.questions.base import Kind
@@ -113,6 +114,10 @@ class Subject:
         return f"sha256:{digest_of(list(self.contents))}"
 
 
+class Hopeless(Misuse):
+    """Report that nothing can be certified, because what scores the answers does not work."""
+
+
 @dataclass(slots=True)
 class Question:
     """Hold a plan, what is known of its items, and the session that answers it."""
@@ -121,6 +126,8 @@ class Question:
     known: Known
     kind: Kind = field(init=False)
     session: AskTell = field(init=False)
+    scored: int = field(default=0, init=False)
+    """Draws that came to a score."""
 
     def __post_init__(self) -> None:
         self.kind = kind_of(self.plan)
@@ -129,6 +136,18 @@ class Question:
     @property
     def result(self) -> Certified:
         return self.session.result()
+
+    def tell(self, draw: Draw, score: float | None, why: str = "") -> None:
+        """Tell the session what came of a draw; give up where none of the first ones came to a score.
+
+        why: the reason where there is no score.
+        """
+        tell_score(self.session, draw, score)
+        self.scored += score is not None and not math.isnan(score)
+        first = self.session.n_evaluated
+        if not self.scored and (first >= HOPELESS or self.session.done):
+            reason = f": {why}" if why else ""
+            raise Hopeless(f"stopped, because none of the first {first} draws came to a score{reason}")
 
     def certificate(self) -> dict[str, Any]:
         """Seal what the session has consumed so far; `cereval verify` recomputes it."""

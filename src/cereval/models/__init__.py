@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from typing import Any
 
 from cereval.errors import InvalidInput
 from cereval.models.base import Model, Settings
@@ -46,13 +47,16 @@ class ModelOptions:
             raise InvalidInput("timeout", "a number of seconds > 0", self.timeout_s)
 
 
-def open_model(name: str, options: ModelOptions | None = None) -> Model:
-    """Open the model that `openai/NAME`, `anthropic/NAME`, `python:...`, `gguf:PATH`, `local/NAME`, ... stands for.
+def open_model(name: str | Callable[..., Any], options: ModelOptions | None = None) -> Model:
+    """Open the model that `openai/NAME`, `anthropic/NAME`, `python:...`, `gguf:PATH`, ... stands for, or a function.
 
     >>> open_model("scripted/0.5", ModelOptions(answer_key={"1+1": "2"})).name
     'scripted/0.5'
     """
-    options, prefix = options or ModelOptions(), prefix_of(name)
+    options = options or ModelOptions()
+    if not isinstance(name, str):
+        return _python(name, options)
+    prefix = prefix_of(name)
     if options.base_url is not None and prefix != "openai/":
         raise InvalidInput("base_url", "left out unless the model is openai/NAME", options.base_url)
     return _BUILDERS[prefix](name.removeprefix(prefix), options)
@@ -85,8 +89,13 @@ def _openai(name: str, options: ModelOptions, provider: str = "openai") -> Model
     )
 
 
-def _python(spec: str, options: ModelOptions) -> Model:
-    return open_python(spec, timeout_s=options.timeout_s, connections=options.connections)
+def _python(function: str | Callable[..., Any], options: ModelOptions) -> Model:
+    return open_python(
+        function,
+        timeout_s=options.timeout_s,
+        connections=options.connections,
+        settings=options.settings,
+    )
 
 
 def _gguf(path: str, options: ModelOptions) -> Model:

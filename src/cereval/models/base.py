@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from cereval.errors import CallError, InvalidInput
+from cereval.errors import BadContent, CallError, InvalidInput
+from cereval.files import cleaned, parse_json
 
 Messages = Sequence[Mapping[str, str]]
 """A chat: `{"role": "system" | "user" | "assistant", "content": text}`, oldest first."""
@@ -24,7 +25,14 @@ Messages = Sequence[Mapping[str, str]]
 MOST_TOKENS = 10**9
 """Tokens of one call that are believed: databases count to 2^63, and no model reads that much."""
 
+OUR_FIELDS = ("model", "messages", "n", "stream", "logprobs", "top_logprobs")
+"""Fields of a request that say what is asked and how the answer is read."""
+
 _UNSTORABLE = re.compile("[\\ud800-\\udfff\\0]")
+_RELEASE = re.compile(
+    r"([-@:._](20\d\d[-.]?\d\d[-.]?\d\d|\d\d-\d\d|\d\d-20\d\d|\d{3,4}|latest|preview|free))*"
+)
+"""What may follow a model's name in that of one of its releases."""
 
 
 class EndpointError(CallError):
@@ -65,17 +73,19 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Say how a model generates; `None` leaves a setting to the server. `extra` goes into the request as it is.
+    """Say how a model generates; `None` leaves a setting to the server.
 
-    >>> Settings(max_tokens=5, stop=("###",)).request()
+    `extra` holds any other field of a chat completion request, such as `top_p`, `seed`, `reasoning_effort` or
+    `response_format`, with its JSON value. The request names every setting as the server does.
+
+    >>> Settings(max_tokens=5, extra={"stop": ["###"]}).request()
     {'temperature': 0.0, 'max_tokens': 5, 'stop': ['###']}
+    >>> Settings(temperature=None).request()
+    {}
     """
 
     temperature: float | None = 0.0
     max_tokens: int | None = None
-    top_p: float | None = None
-    seed: int | None = None
-    stop: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -83,19 +93,51 @@ class Settings:
             raise InvalidInput("temperature", "in [0, 2]", self.temperature)
         if self.max_tokens is not None and not 1 <= self.max_tokens <= MOST_TOKENS:
             raise InvalidInput("max_tokens", f"a whole number in 1..{MOST_TOKENS:,}", self.max_tokens)
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise InvalidInput("top_p", "in (0, 1]", self.top_p)
+        for name, value in self.extra.items():
+            if name in OUR_FIELDS:
+                raise InvalidInput("--set", f"a field other than {', '.join(OUR_FIELDS)}", name)
+            cleaned(value, f"--set {name}")
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Settings:
+        """Make settings of the fields of a request, whatever their names.
+
+        >>> Settings.of({"temperature": None, "top_p": 0.9})
+        Settings(temperature=None, max_tokens=None, extra={'top_p': 0.9})
+        """
+        own = {name: fields[name] for name in ("temperature", "max_tokens") if name in fields}
+        return cls(**own, extra={name: value for name, value in fields.items() if name not in own})
 
     def request(self) -> dict[str, Any]:
         """Write the settings as fields of a chat completion request."""
-        named = {
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "top_p": self.top_p,
-            "seed": self.seed,
-            "stop": list(self.stop) or None,
-        }
-        return {key: value for key, value in named.items() if value is not None} | dict(self.extra)
+        named = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        return {name: value for name, value in named.items() if value is not None} | dict(self.extra)
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Read `key=value`, a field of the request and its value: JSON where it can be read as such, else a text.
+
+    >>> parse_setting("top_p=0.9"), parse_setting("reasoning_effort=low"), parse_setting('stop=["##"]')
+    (('top_p', 0.9), ('reasoning_effort', 'low'), ('stop', ['##']))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidInput("--set", "KEY=VALUE, such as top_p=0.9", text)
+    try:
+        return name.strip(), parse_json(value, "--set", unique=True)
+    except BadContent:
+        if value.lstrip()[:1] in ("{", "["):
+            raise InvalidInput("--set", f"{name}= and valid JSON", value) from None
+        return name.strip(), value
+
+
+def response_format(schema: Mapping[str, Any], name: str = "answer") -> dict[str, Any]:
+    """Write the field `response_format` of a request that asks for JSON of this schema.
+
+    >>> response_format({"type": "object"})["json_schema"]["name"]
+    'answer'
+    """
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema), "strict": True}}
 
 
 def clean_text(text: str) -> str:
@@ -119,15 +161,17 @@ def counted(value: Any) -> int | None:
 
 
 def another_model(asked: str, served: str) -> bool:
-    """Tell whether a server answered as a model other than the one asked for; versions and folders may differ.
+    """Tell whether a server answered as a model other than the one asked for.
+
+    Dates, folders and `latest` may differ, sizes and numbers of versions may not.
 
     >>> another_model("gpt-4o", "gpt-4o-2024-08-06"), another_model("llama", "meta/Llama"), another_model("a", "")
     (False, False, False)
-    >>> another_model("gpt-4o", "gpt-3.5-turbo")
-    True
+    >>> another_model("gpt-4o", "gpt-4o-mini"), another_model("llama-3", "llama-3.1-8b")
+    (True, True)
     """
-    names = [name.casefold().rpartition("/")[2] for name in (asked, served)]
-    return bool(served) and names[0] not in names[1] and names[1] not in names[0]
+    short, long = sorted((name.casefold().rpartition("/")[2] for name in (asked, served)), key=len)
+    return bool(served) and not (long.startswith(short) and _RELEASE.fullmatch(long[len(short) :]))
 
 
 def last_text(messages: Messages) -> str:

@@ -13,11 +13,11 @@ from typing import Any
 import httpx2
 
 from cereval.errors import CallError, InvalidInput
+from cereval.files import MIB, unique_keys
 from cereval.models.gate import answer_read, on_the_wire
 from cereval.models.retries import HIDDEN, BadStatus, Broken, Fault, FaultError
 from cereval.version import __version__
 
-MIB = 2**20
 ANSWER_LIMIT = 8 * MIB
 """Bytes of a model's answer, unpacked: a million tokens take about four."""
 
@@ -92,7 +92,7 @@ class Client:
         if not response.is_success:
             raise BadStatus(response.status_code, response.headers, _read_as_json(content.strip()))
         if _kind(response).endswith("json"):
-            return json.loads(content)
+            return json.loads(content, object_pairs_hook=unique_keys)
         return content.decode(errors="replace")
 
     async def close(self) -> None:

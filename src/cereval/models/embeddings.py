@@ -64,7 +64,7 @@ class EmbeddingsEndpoint:
             return vectors_from(body, len(texts))
 
         async with limit:
-            return (await retrying(attempt, fault, self.retries)).value
+            return (await retrying(attempt, fault, self.retries))[0]
 
     def _request(self, texts: list[str]) -> dict[str, Any]:
         # Some servers refuse an empty input; a blank has no words either.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -13,9 +15,24 @@ from cereval.errors import InvalidInput, shown
 from cereval.models.base import Messages, Reply, Settings, clean_text, counted
 from cereval.models.gate import passing
 from cereval.models.prices import FREE, Price, list_price, own_price
-from cereval.models.retries import HIDDEN, Fault, FaultError, Retries, answered, fault_of
+from cereval.models.retries import (
+    HIDDEN,
+    UNSUPPORTED,
+    BadStatus,
+    Fault,
+    FaultError,
+    Pace,
+    Retries,
+    answered,
+    fault_of,
+)
 
 OPENAI = "//api.openai.com/"
+OTHER_NAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+LEARNED = (*OTHER_NAME, "temperature")
+"""Fields that are renamed or left out where a server refuses them; other refusals are the user's to mend."""
+
+_REFUSES = re.compile("unsupported|not support|unknown|unrecogni[sz]ed|not permitted|not allowed|deprecated")
 PATIENCE = 32
 """Refusals in a row, since the last answer, that concern one question each; the next one concerns them all."""
 
@@ -26,17 +43,21 @@ LONGEST_NAME = 200
 
 @dataclass(slots=True)
 class Contact:
-    """Keep what is known of the endpoint. `made`: a model was met there; where none was, the address is wrong.
+    """Keep what is known of a model's server. `made`: a model was met there; where none was, the address is wrong.
 
     `answered`: it gave an answer, so that a refusal (403, 404, a page) may be about one question. `refused`: how many
     there were since: a key may be revoked in the middle of a run, which must not turn the whole pool into failures.
+    `served`: how often it answered under which name. `unwanted`: fields of the request that it refuses.
     """
 
     made: bool = False
     answered: bool = False
     refused: int = 0
+    served: Counter[str] = field(default_factory=Counter)
+    unwanted: set[str] = field(default_factory=set)
+    pace: Pace = field(default_factory=Pace)
 
-    def weighed(self, fault: Fault) -> Fault:
+    def weigh(self, fault: Fault) -> Fault:
         """Weigh a fault: no second attempt where nobody ever was, not everybody's where others fared well."""
         self.made = self.made or not fault.absent
         if not self.made:
@@ -46,10 +67,29 @@ class Contact:
         self.refused += 1
         return replace(fault, everywhere=False) if self.refused <= PATIENCE else fault
 
-    def answers(self) -> None:
-        """Note an answer, here or in an earlier run."""
+    def note_answer(self) -> None:
         self.made = self.answered = True
         self.refused = 0
+
+    def adapt(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Leave out of a request what the server refuses; the limit of tokens goes by its other name."""
+        return {
+            (OTHER_NAME.get(name, name) if name in self.unwanted else name): value
+            for name, value in request.items()
+            if name not in self.unwanted or name in OTHER_NAME
+        }
+
+    def learn(self, error: BadStatus, request: Mapping[str, Any]) -> bool:
+        """Note a field that the server refuses; tell whether asking without it is worth another attempt."""
+        message = error.message.casefold()
+        if error.status not in (400, 422) or not (error.code in UNSUPPORTED or _REFUSES.search(message)):
+            return False
+        param = error.body.get("param") if isinstance(error.body, dict) else None
+        named = param or next((name for name in LEARNED if re.search(rf"\b{name}\b", message)), None)
+        if named not in request or named not in LEARNED or OTHER_NAME.get(named) in self.unwanted:
+            return False
+        self.unwanted.add(named)
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,31 +105,45 @@ class OpenAIModel:
     client: Any = field(repr=False, compare=False)
     contact: Contact = field(default_factory=Contact, repr=False, compare=False)
 
+    @property
+    def dropped(self) -> set[str]:
+        """Return the settings that the server refuses, so that the model was asked without them."""
+        return self.contact.unwanted - set(OTHER_NAME)
+
+    @property
+    def served(self) -> Mapping[str, int]:
+        """Return the names under which the server answered, and how often."""
+        return self.contact.served
+
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
         request = chat_request(messages, top_logprobs, model=self.name) | self.settings.request()
-        if "max_tokens" in request and OPENAI in self.endpoint:
-            # OpenAI's newer models refuse the old name, most other servers know no other.
-            request["max_completion_tokens"] = request.pop("max_tokens")
-        return await answered(lambda: self._attempt(request), self._fault, self.retries)
+        return await answered(lambda: self._attempt(request), self._fault, self.retries, self.contact.pace)
 
     def answered_before(self) -> None:
         """Note that an earlier run has answers of this model, so that one refused question does not stop this one."""
-        self.contact.answers()
+        self.contact.note_answer()
 
     async def close(self) -> None:
         await self.client.close()
 
     async def _attempt(self, request: dict[str, Any]) -> Reply:
-        # The client's own timeout restarts with every byte received; a trickling server needs this one.
-        async with passing(self.endpoint, request, self.timeout_s) as call:
-            body = await self.client.post("/chat/completions", request)
-            reply = reply_from(body, self.price)
-            call.tokens = reply.input_tokens + reply.output_tokens
-        self.contact.answers()
+        sent = self.contact.adapt(request)
+        try:
+            # The client's own timeout restarts with every byte received; a trickling server needs this one.
+            async with passing(self.endpoint, sent, self.timeout_s) as call:
+                body = await self.client.post("/chat/completions", sent)
+                reply = reply_from(body, self.price)
+                call.tokens = reply.input_tokens + reply.output_tokens
+        except BadStatus as error:
+            if not self.contact.learn(error, sent):
+                raise
+            return await self._attempt(request)
+        self.contact.note_answer()
+        self.contact.served[reply.served] += 1
         return reply
 
     def _fault(self, error: Exception) -> Fault:
-        return self.contact.weighed(fault_of(error, self.endpoint, self.client.key))
+        return self.contact.weigh(fault_of(error, self.endpoint, self.client.key))
 
 
 def open_openai(
@@ -115,7 +169,11 @@ def open_openai(
     if price is None and (known or OPENAI in endpoint):
         # A list price is the provider's: at another address the same name may cost anything.
         price = list_price(f"{provider}/{name}")
-    return OpenAIModel(name, endpoint, settings or Settings(), price, retries or Retries(), timeout_s, client)
+    # OpenAI's newer models refuse the old name, most other servers know no other.
+    contact = Contact(unwanted={"max_tokens"} if OPENAI in endpoint else set())
+    return OpenAIModel(
+        name, endpoint, settings or Settings(), price, retries or Retries(), timeout_s, client, contact
+    )
 
 
 def checked_url(url: str) -> str:

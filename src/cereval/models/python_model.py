@@ -1,33 +1,45 @@
-"""Ask a user's own function as a model, sync or async: `python:module:function`."""
+"""Ask a user's own function as a model: `python:module:function`, or the function itself from Python.
+
+    def answer(messages): ...           # or async def
+    def answer(messages, item): ...
+
+`messages` is the chat, a list of `{"role": ..., "content": ...}`; the question is `messages[-1]["content"]`. `item`
+is a dict of what the data says about the question, by field: `id`, `question`, `choices`, `category` and the others,
+never the right answer. The function returns the answer's text, or a `Reply` that also states tokens and cost.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from cereval.errors import shown
-from cereval.imports import load_function
-from cereval.models.base import Messages, Reply, clean_text, counted
+from cereval.errors import InvalidInput, shown
+from cereval.imports import load_function, name_of
+from cereval.models.base import Messages, Reply, Settings, clean_text, counted
 from cereval.models.retries import Fault, FaultError, Retries, answered, fault_of
+
+SIGNATURE = "answer(messages) or answer(messages, item)"
 
 
 @dataclass(frozen=True, slots=True)
 class PythonModel:
-    """Call `function(prompt)`, or `function(messages=...)` where it has a parameter of that name.
-
-    It returns the answer's text, or a `Reply` that also states tokens and cost. What it raises becomes a
-    `CallError`; it is not retried, because only the function's author knows what is worth another attempt.
-    """
+    """Call a function for each question. What it raises is a failed call that is not repeated: only the function's
+    author knows what is worth another attempt."""
 
     name: str
     function: Callable[..., Any]
     timeout_s: float
     threads: ThreadPoolExecutor = field(repr=False, compare=False)
+    item: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def about(self, item: Mapping[str, Any]) -> PythonModel:
+        """Return the same model, ready to be asked about an item."""
+        return replace(self, item=item)
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
         if top_logprobs:
@@ -40,30 +52,89 @@ class PythonModel:
 
     async def _attempt(self, messages: Messages) -> Reply:
         async with asyncio.timeout(self.timeout_s):
-            value = await self._called(messages)
-        if isinstance(value, str):
-            value = Reply(value)
-        if not isinstance(value, Reply):
+            value = await self._call(messages)
+        if not isinstance(value, str | Reply):
             wrong = f"{self.name} must return a text or a Reply, got {shown(value)}"
             raise FaultError(Fault(wrong, everywhere=True))
-        return _storable(value)
+        return _storable(Reply(value) if isinstance(value, str) else value)
 
-    async def _called(self, messages: Messages) -> Any:
+    async def _call(self, messages: Messages) -> Any:
+        chat = [dict(message) for message in messages]
+        arguments = (chat, dict(self.item)) if takes_item(self.function) else (chat,)
         if inspect.iscoroutinefunction(self.function):
-            return await self._call(messages)
-        value = await asyncio.get_running_loop().run_in_executor(self.threads, self._call, messages)
+            return await self.function(*arguments)
+        value = await asyncio.get_running_loop().run_in_executor(self.threads, self.function, *arguments)
         return await value if inspect.isawaitable(value) else value
 
-    def _call(self, messages: Messages) -> Any:
-        if _takes_messages(self.function):
-            return self.function(messages=[dict(message) for message in messages])
-        return self.function("\n\n".join(message["content"] for message in messages))
+
+def open_python(
+    function: str | Callable[..., Any],
+    *,
+    timeout_s: float = 120.0,
+    connections: int = 32,
+    settings: Settings | None = None,
+) -> PythonModel:
+    """Open a function, or the one that `module:function` or `file.py:function` names."""
+    name = f"python:{name_of(function)}"
+    settings = settings or Settings()
+    if settings.temperature or settings.max_tokens or settings.extra:
+        flags = "--temperature, --max-tokens and --set"
+        raise InvalidInput(flags, f"left out for {name}: a function does not get them", settings.request())
+    function = load_function("model", function) if isinstance(function, str) else function
+    _check_signature(function, name)
+    return PythonModel(name, function, timeout_s, ThreadPoolExecutor(connections, "cereval-model"))
 
 
-def open_python(spec: str, *, timeout_s: float = 120.0, connections: int = 32) -> PythonModel:
-    """Load the model in `module:function` or `file.py:function`."""
-    threads = ThreadPoolExecutor(connections, thread_name_prefix="cereval-model")
-    return PythonModel(f"python:{spec}", load_function("model", spec), timeout_s, threads)
+async def check_callable(function: Callable[..., Any], messages: Messages, item: Mapping[str, Any]) -> Reply:
+    """Try a function on one item, before anything is paid for; say in one line what is wrong with it."""
+    model = open_python(function, connections=1).about(item)
+    try:
+        return await model._attempt(messages)
+    except Exception as error:
+        reason = error.fault.message if isinstance(error, FaultError) else f"{type(error).__name__}: {error}"
+        raise InvalidInput(
+            "model",
+            f"a function such as {SIGNATURE} that returns a text; the question is messages[-1]['content'] "
+            f"(on item {item.get('id')}: {reason})",
+            name_of(function),
+        ) from error
+    finally:
+        await model.close()
+
+
+def takes_item(function: Callable[..., Any]) -> bool:
+    """Tell whether a function has a second argument, for the item.
+
+    >>> takes_item(lambda messages: ""), takes_item(lambda messages, item: ""), takes_item(lambda messages, n=1: "")
+    (False, True, False)
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # Some functions written in C do not tell.
+        return False
+    return any(
+        parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and (parameter.default is parameter.empty or parameter.name == "item")
+        for parameter in parameters[1:2]
+    )
+
+
+def _check_signature(function: Callable[..., Any], name: str) -> None:
+    """Refuse a function that cannot be called with a chat, or that expects a text: every call would fail alike."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    first = next(iter(signature.parameters.values()), None)
+    reason = (
+        "its first argument is the chat, not a text" if first and first.annotation in (str, "str") else ""
+    )
+    try:
+        signature.bind(*(([], {}) if takes_item(function) else ([],)))
+    except TypeError as error:
+        reason = str(error)
+    if reason:
+        raise InvalidInput("model", f"a function such as {SIGNATURE} ({reason})", f"{name}{signature}")
 
 
 def _storable(reply: Reply) -> Reply:
@@ -76,10 +147,3 @@ def _storable(reply: Reply) -> Reply:
         output_tokens=counted(reply.output_tokens) or 0,
         cost_usd=cost if isinstance(cost, int | float) and 0 <= cost < float("inf") else None,
     )
-
-
-def _takes_messages(function: Callable[..., Any]) -> bool:
-    try:
-        return "messages" in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return False

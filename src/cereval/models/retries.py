@@ -1,4 +1,4 @@
-"""Name what went wrong with a call, and try again: backoff with jitter that honours what the server asks for.
+"""Name what went wrong with a call, and try again: backoff with jitter, and all calls wait while a server is busy.
 
 Foreign errors become a `Fault` here and nowhere else. Nothing that looks like an API key leaves this package.
 """
@@ -14,16 +14,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from cereval.errors import CallError, InvalidInput, shown
+from cereval.errors import BadContent, CallError, InvalidInput, shown
 from cereval.models.base import EndpointError, Reply
 
 T = TypeVar("T")
 
 HIDDEN = "[hidden]"
 _LOOKS_SECRET = re.compile(r"(?i)(bearer\s+)[^\s\"',;]+|\b(?:sk|gsk|hf|xai|key)[-_][A-Za-z0-9_\-*.]{8,}")
-
 
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 
@@ -32,19 +31,24 @@ UNSUPPORTED = frozenset(
 )
 """Codes of a bad request that no other question would escape, such as a temperature for a reasoning model."""
 
+LONGEST_WAIT = 6
+"""Times the patience that one call waits for a busy server while others are answered: it may be too large for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Describe one failed attempt. `retryable`: another may succeed. `everywhere`: no other question fares better.
 
-    `absent`: nobody at the address answers as a model does. `by_question`: where others were answered, it may be
-    the question. `finish_reason`, `cost_usd`: of a reply that holds no answer, and may have cost money all the same.
+    `busy`: the server wants all calls to wait, `retry_after_s` where it says how long. `absent`: nobody at the address
+    answers as a model does. `by_question`: where others were answered, it may be the question. `finish_reason`,
+    `cost_usd`: of a reply that holds no answer, and may have cost money all the same.
     """
 
     message: str
     retryable: bool = False
     everywhere: bool = False
-    retry_after_s: float | None = None
+    busy: bool = False
+    retry_after_s: float = 0.0
     absent: bool = False
     by_question: bool = False
     finish_reason: str = ""
@@ -73,6 +77,18 @@ class BadStatus(Exception):
         self.status, self.headers, self.body = status, headers, body
         super().__init__(status)
 
+    @property
+    def code(self) -> str:
+        return str(self.body.get("code")) if isinstance(self.body, dict) else ""
+
+    @property
+    def message(self) -> str:
+        if isinstance(self.body, dict):
+            return str(
+                self.body.get("message") or self.body.get("detail") or self.body.get("error") or self.body
+            )
+        return str(self.body or "it does not say why")
+
 
 class Broken(Exception):
     """Tell that a request or its answer did not arrive; the cause says why."""
@@ -82,7 +98,7 @@ class Broken(Exception):
 class Retries:
     """Say how often and how patiently to try: waits double from `first_s` to `longest_s`.
 
-    A server that asks for more than `patience_s` is not waited for.
+    `patience_s` bounds how long a busy server is waited for that answers nobody; then the run stops.
 
     >>> Retries(first_s=1, longest_s=5).pause(3, jitter=1.0)
     5.0
@@ -91,7 +107,7 @@ class Retries:
     attempts: int = 6
     first_s: float = 0.5
     longest_s: float = 30.0
-    patience_s: float = 120.0
+    patience_s: float = 600.0
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
@@ -99,55 +115,88 @@ class Retries:
         if not 0 <= self.first_s <= self.longest_s:
             raise InvalidInput("first_s", "in [0, longest_s]", self.first_s)
 
-    def pause(self, failed: int, jitter: float, asked_s: float | None = None) -> float:
-        """Choose the seconds to wait after `failed` + 1 failures: half to all of the backoff, at least as asked."""
-        backoff = min(self.longest_s, self.first_s * 2.0 ** min(failed, 60))
-        return max(backoff * (0.5 + 0.5 * jitter), asked_s or 0.0)
-
-    def gives_up(self, failed: int, fault: Fault) -> bool:
-        """Tell whether the `failed`-th failure is the last."""
-        return (
-            not fault.retryable or failed >= self.attempts or (fault.retry_after_s or 0.0) > self.patience_s
-        )
+    def pause(self, failed: int, jitter: float) -> float:
+        """Choose the seconds to wait after `failed` + 1 failures: half to all of the backoff."""
+        return min(self.longest_s, self.first_s * 2.0 ** min(failed, 60)) * (0.5 + 0.5 * jitter)
 
 
-@dataclass(frozen=True, slots=True)
-class Tried(Generic[T]):
-    """Hold a value and the number of attempts behind it."""
+@dataclass(slots=True)
+class Pace:
+    """Slow down the calls to one server, all of them together, while it says that it is busy (429).
 
-    value: T
-    attempts: int
+    That says nothing about the question that was asked: it is asked again until the server answers, and where it
+    answers nobody for too long the run stops.
+    """
+
+    until: float = 0.0
+    since: float | None = None
+    """When the server first said that it is busy, since its last answer."""
+    rounds: int = 0
+
+    def answered(self) -> None:
+        self.since, self.rounds = None, 0
+
+    def slow_down(self, fault: Fault, policy: Retries, now: float, jitter: float) -> Fault | None:
+        """Let all calls wait; return why not where that would take too long."""
+        since = self.since = now if self.since is None else self.since
+        if fault.retry_after_s > policy.patience_s:
+            why = f"it asks to wait {fault.retry_after_s:,.0f} s"
+        elif now - since > policy.patience_s:
+            why = f"it has answered no call for {now - since:,.0f} s"
+        else:
+            wait = max(policy.pause(self.rounds, jitter), fault.retry_after_s)
+            # Calls that were on their way together were refused together: that is one round.
+            self.rounds += now >= self.until
+            self.until = max(self.until, now + wait)
+            return None
+        return replace(fault, message=f"{fault.message}; {why}: lower -j, or resume later", everywhere=True)
 
 
 async def retrying(
     call: Callable[[], Awaitable[T]],
     translate: Callable[[Exception], Fault],
     policy: Retries,
+    pace: Pace | None = None,
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     jitter: Callable[[], float] = random.random,
-) -> Tried[T]:
-    """Return the first success, or raise `CallError` without the foreign error, whose text may hold a secret."""
-    attempt = 0
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[T, int]:
+    """Return the first success and the number of attempts; raise `CallError` without the foreign error, whose text may
+    hold a secret."""
+    pace, attempt, failed, started = pace or Pace(), 0, 0, clock()
     while True:
+        while (left := pace.until - clock()) > 0:
+            await sleep(left)
         attempt += 1
         try:
-            return Tried(await call(), attempt)
+            value = await call()
         except Exception as error:
             fault = translate(error)
-        if policy.gives_up(attempt, fault):
+        else:
+            pace.answered()
+            return value, attempt
+        if fault.busy and clock() - started < LONGEST_WAIT * policy.patience_s:
+            given_up = pace.slow_down(fault, policy, clock(), jitter())
+            if given_up is not None:
+                raise given_up.error(attempt) from None
+            continue
+        failed += 1
+        if not fault.retryable or failed >= policy.attempts:
             raise fault.error(attempt) from None
-        await sleep(policy.pause(attempt - 1, jitter(), fault.retry_after_s))
+        await sleep(policy.pause(failed - 1, jitter()))
 
 
 async def answered(
-    call: Callable[[], Awaitable[Reply]], translate: Callable[[Exception], Fault], policy: Retries
+    call: Callable[[], Awaitable[Reply]],
+    translate: Callable[[Exception], Fault],
+    policy: Retries,
+    pace: Pace | None = None,
 ) -> Reply:
     """Return the first reply, with its attempts and the time that they took together."""
     started = time.monotonic()
-    tried = await retrying(call, translate, policy)
-    attempts = tried.value.attempts + tried.attempts - 1
-    return replace(tried.value, latency_s=time.monotonic() - started, attempts=attempts)
+    reply, tries = await retrying(call, translate, policy, pace)
+    return replace(reply, latency_s=time.monotonic() - started, attempts=reply.attempts + tries - 1)
 
 
 def fault_of(error: Exception, endpoint: str = "the model", key: str | None = None) -> Fault:
@@ -163,6 +212,8 @@ def fault_of(error: Exception, endpoint: str = "the model", key: str | None = No
         return _connection_fault(error, endpoint, key)
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return Fault(f"{endpoint} sent an answer that is cut off or not JSON", retryable=True)
+    if isinstance(error, BadContent):
+        return Fault(f"{endpoint} sent JSON that means two things: {_line(str(error), key)}", cost_usd=None)
     return Fault(f"{endpoint} failed: {type(error).__name__}: {_line(str(error), key)}")
 
 
@@ -171,7 +222,7 @@ def _late(endpoint: str) -> Fault:
 
 
 def _status_fault(error: BadStatus, endpoint: str, key: str | None) -> Fault:
-    status, said = error.status, _line(_server_message(error.body), key)
+    status, said = error.status, _line(error.message, key)
     refused = partial(Fault, everywhere=True, by_question=True)
     if status == 401:
         hint = "set OPENAI_API_KEY to a valid one"
@@ -181,12 +232,13 @@ def _status_fault(error: BadStatus, endpoint: str, key: str | None) -> Fault:
     if status == 404:
         hint = "check --model and --base-url (it usually ends in /v1)"
         return refused(f"{endpoint} knows no such model or address (404): {said}; {hint}")
-    if status == 402 or (status == 429 and _code(error.body) == "insufficient_quota"):
+    if status == 402 or (status == 429 and error.code == "insufficient_quota"):
         return Fault(f"{endpoint}: the account's quota is spent ({status}): {said}", everywhere=True)
-    if status in (400, 422) and _code(error.body) in UNSUPPORTED:
+    if status in (400, 422) and error.code in UNSUPPORTED:
         return refused(f"{endpoint} refuses a setting ({status}): {said}; leave it out")
-    wait = retry_after(error.headers)
-    return Fault(f"{endpoint} answered {status}: {said}", status in RETRYABLE_STATUS, retry_after_s=wait)
+    wait, again = retry_after(error.headers), status in RETRYABLE_STATUS
+    busy = status == 429 or (again and wait is not None)
+    return Fault(f"{endpoint} answered {status}: {said}", again, busy=busy, retry_after_s=wait or 0.0)
 
 
 def _connection_fault(error: Broken, endpoint: str, key: str | None) -> Fault:
@@ -220,16 +272,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def _code(body: object) -> str:
-    return str(body.get("code")) if isinstance(body, dict) else ""
-
-
-def _server_message(body: object) -> str:
-    if isinstance(body, dict):
-        return str(body.get("message") or body.get("detail") or body.get("error") or body)
-    return str(body or "it does not say why")
 
 
 def _line(text: str, key: str | None) -> str:

@@ -20,7 +20,7 @@ from cereval.models.retries import Fault, FaultError, Retries, answered, fault_o
 FaultKind = Literal["429", "500", "timeout", "cut", "drop"]
 
 FAULTS: Mapping[str, Fault] = {
-    "429": Fault("scripted: too many requests (429)", retryable=True, retry_after_s=0.01),
+    "429": Fault("scripted: too many requests (429)", retryable=True),
     "500": Fault("scripted: server error (500)", retryable=True),
     "timeout": Fault("scripted: no answer in time", retryable=True),
     "cut": Fault("scripted: an answer that is cut off", retryable=True),

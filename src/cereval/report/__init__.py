@@ -27,8 +27,7 @@ from cereval.questions.base import Kind
 from cereval.records import Certified, Interval, Rows, Step, Table
 from cereval.report import svg
 from cereval.report.story import Asked, Story, read_story, recorded_story
-from cereval.store.base import Store
-from cereval.store.status import GOING
+from cereval.store.base import GOING, Store
 from cereval.text import (
     Bounded,
     duration,

@@ -18,6 +18,7 @@ from cereval.questions import kind_of
 from cereval.runner.items import item_from, items_of
 from cereval.runner.samples import Samples, unpacked
 from cereval.store.base import Answer, Store
+from cereval.text import harmless_cell
 
 COLUMNS = {
     "run_id": str,
@@ -40,8 +41,6 @@ FORMATS = (".jsonl", ".csv", ".parquet")
 AT_A_TIME = 1000
 MOST_DATA = 4
 """Data sets whose questions are kept in memory."""
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet would take for the beginning of a formula."""
 
 
 def answer_rows(store: Store, *run_ids: str) -> Iterator[dict[str, Any]]:
@@ -137,14 +136,9 @@ def _write_csv(path: Path, rows: Iterator[Mapping[str, Any]], columns: Sequence[
         writer = csv.DictWriter(file, list(columns))
         writer.writeheader()
         for row in rows:
-            writer.writerow({name: _harmless(value) for name, value in row.items()})
+            writer.writerow({name: harmless_cell(value) for name, value in row.items()})
             count += 1
     return count
-
-
-def _harmless(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula: answers are written by strangers."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 
 def _write_parquet(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:

@@ -12,6 +12,7 @@ from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError, shown
 from cereval.models.base import EndpointError, Model, Reply, another_model
+from cereval.models.python_model import PythonModel
 from cereval.records import Draw
 from cereval.runner.samples import Samples, packed
 from cereval.scorers.base import Scorer, ScoringFailure, score_answer
@@ -113,6 +114,8 @@ class Callers:
     async def _reply(self, model: Model, item: Item) -> Reply:
         """Ask a model; where letters are chosen among, the likeliest of them is the text."""
         messages = self.prompt.messages(item)
+        if isinstance(model, PythonModel):
+            model = model.about(item.without_answer())
         if not self.choose:
             return await model.answer(messages)
         reply = await model.answer(messages, top_logprobs=MOST_LOGPROBS)

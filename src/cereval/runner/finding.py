@@ -13,9 +13,7 @@ from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.questions import kind_of
 from cereval.questions.base import Kind
 from cereval.runner.past import past_of, past_table
-from cereval.store.base import Run, Store
-from cereval.store.schema import moment
-from cereval.store.status import AT_WORK, ENDED
+from cereval.store.base import AT_WORK, ENDED, Run, Store, moment
 
 END_OF_TIME = "9999"
 """Later than every moment that a store has."""

@@ -9,9 +9,7 @@ from typing import Any
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.runner.samples import Samples
-from cereval.store.base import COUNTS, GOAL_NOW, TOGETHER, Run, Store
-from cereval.store.cells import is_count, is_summary
-from cereval.store.status import SUMMED_UP
+from cereval.store.base import COUNTS, GOAL_NOW, SUMMED_UP, TOGETHER, Run, Store, is_count, is_summary
 
 NUMBERS = ("estimate", "lower", "upper")
 

@@ -31,8 +31,7 @@ from cereval.runner.horizon import Pace, foreseen
 from cereval.runner.limits import Limits
 from cereval.runner.progress import Observer, Progress, calls_afresh, expected_calls
 from cereval.runner.start import Start, Voice, check_stored, scores_of
-from cereval.store.base import Answer
-from cereval.store.status import CHANGED
+from cereval.store.base import CHANGED, Answer
 from cereval.store.writer import AnswerWriter
 
 HOPELESS = 8

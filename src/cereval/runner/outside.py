@@ -21,8 +21,7 @@ from cereval.questions.session import tell, unit_score
 from cereval.records import Draw
 from cereval.runner.book import as_told
 from cereval.runner.start import Start, Voice, check_stored, scores_of
-from cereval.store.base import Answer, KeptAnswer, Store
-from cereval.store.status import LEASED
+from cereval.store.base import LEASED, Answer, KeptAnswer, Store
 
 OUTSIDE = "external/"
 """How the name of a model begins that is asked outside."""

@@ -34,7 +34,7 @@ from cereval.store.base import Answer, Store, store_flag
 from cereval.store.writer import AnswerWriter
 
 if TYPE_CHECKING:
-    from cereval.store.people import Labels, Rating
+    from cereval.store.labels import Labels, Rating
 
 ELSEWHERE = "elsewhere"
 """The rater of labels that do not say whose they are."""
@@ -96,7 +96,7 @@ class WithPeople:
         while not self.stopped:
             if time.monotonic() - self.seen_at > LOOK_S:
                 self.seen_at = time.monotonic()
-                self._sort(await asyncio.to_thread(self.labels.ratings, self.runs))
+                self._sort(await asyncio.to_thread(self.labels.settle, self.runs))
             found = [one for one in self.seen.get((run_id, place), ()) if one.counts]
             if len(found) >= self.people.raters:
                 return found
@@ -140,7 +140,7 @@ def with_people(executor: Executor, plan: Plan, runs: Sequence[str], store: Stor
 
 def _labels(store: Store) -> Labels:
     """Open the labels of a store; SQLAlchemy is imported when it is used."""
-    from cereval.store.people import Labels
+    from cereval.store.labels import Labels
     from cereval.store.sql import SqlStore
 
     assert isinstance(store, SqlStore)
@@ -252,8 +252,8 @@ def labels_told(plan: Plan, store: Store) -> Callable[[Mapping[str, Any]], bool]
 
 def take_labels(plan: Plan, store: Store, rows: Iterable[Mapping[str, Any]]) -> int:
     """Record the scores of rows that `rows_to_label` gave; they count at once. Return how many there were."""
-    from cereval.store.people import UNDO_S
-
+    people = people_of(plan)
+    assert people is not None
     labels, parts, found = _labels(store), [part.run_id for part in kind_of(plan).parts(plan)], 0
     for number, row in enumerate(rows, start=1):
         if row.get("score") is None:
@@ -263,6 +263,7 @@ def take_labels(plan: Plan, store: Store, rows: Iterable[Mapping[str, Any]]) -> 
         if part not in parts or isinstance(draw, bool) or not isinstance(draw, int):
             wanted = "the part and draw of an answer that was handed out"
             raise InvalidInput(f"row {number}", wanted, f"{part}, {draw}")
-        labels.rate(part, draw, str(row.get("rater") or ELSEWHERE), score, time.time() - UNDO_S)
+        rater = str(row.get("rater") or ELSEWHERE)
+        labels.rate(part, draw, rater, score, raters=people.raters, final=True)
         found += 1
     return found

@@ -21,8 +21,7 @@ from cereval.runner.loop import End, Loop
 from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
 from cereval.runner.start import Start, goal_now, newest_certificate, reopened
-from cereval.store.base import GOAL_NOW, TOGETHER, Store
-from cereval.store.status import RECORDS, STOPPING
+from cereval.store.base import GOAL_NOW, RECORDS, STOPPING, TOGETHER, Store
 from cereval.store.writer import AnswerWriter
 
 STATUS: Mapping[End, str] = {

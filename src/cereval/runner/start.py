@@ -28,8 +28,7 @@ from cereval.runner.limits import Spending
 from cereval.runner.past import keys_of
 from cereval.runner.progress import calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
-from cereval.store.base import Answer, Run, Store, store_flag
-from cereval.store.status import CHANGED
+from cereval.store.base import CHANGED, Answer, Run, Store, store_flag
 from cereval.version import ENGINE
 
 

@@ -1,7 +1,7 @@
 """Read a run's answers a page at a time, from an index: a million answers are as quick as a hundred.
 
-Pages go on after a key (keyset paging), so that no page costs more than another. A search looks through pieces of the
-run and stops after a while, with the key to go on from.
+A page goes on after the key that the last one ended with, so that no page costs more than another. A search looks
+through one piece of the run after another and stops after a while, with the key to go on from.
 """
 
 from __future__ import annotations
@@ -12,30 +12,44 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select, tuple_
-from sqlalchemy.orm import aliased
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select, true, tuple_
 
 from cereval.errors import InvalidInput
-from cereval.store import schema
-from cereval.store.cells import mapping
-from cereval.store.faults import place
 from cereval.store.sql import SqlStore
+from cereval.store.tables import answers, draws, items, mapping
 
-SHOWN = ("all", "wrong", "right", "failed")
-PAIRED = ("disagree", "first", "second", "all")
 RIGHT = 0.5
 """The least score of a right answer."""
 PIECE = 5000
-"""Answers looked through at a time by a search."""
+"""How many answers a search looks through at a time."""
 LONGEST_SEARCH_S = 1.5
 LONGEST_TEXT = 6000
 """Letters of an answer in a list; the answer by itself is shown whole."""
+NUMBERS = ("score", "score_first", "score_second", "cost_usd", "latency_s")
+"""Columns where anything but a number counts as unknown: SQLite keeps a text wherever somebody writes one."""
+
+Key = tuple[ColumnElement[Any], ...]
+Kinds = Mapping[str, ColumnElement[bool]]
+
+KINDS: Kinds = {
+    "all": true(),
+    "wrong": answers.c.score < RIGHT,
+    "right": answers.c.score >= RIGHT,
+    "failed": answers.c.score.is_(None),
+}
+first, second = answers.alias("first"), answers.alias("second")
+PAIR_KINDS: Kinds = {
+    "disagree": first.c.score != second.c.score,
+    "first": first.c.score > second.c.score,
+    "second": first.c.score < second.c.score,
+    "all": true(),
+}
+_same_draw = first.c.draw == second.c.draw
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Say what of a run's answers is asked for. after: the key that the last page ended with; empty: from the
-    start."""
+    """Which of a run's answers are asked for. after: the key that the last page ended with; empty: from the start."""
 
     show: str = "all"
     worst_first: bool = False
@@ -45,43 +59,17 @@ class Wanted:
     limit: int = 25
 
     def __post_init__(self) -> None:
-        if self.show not in (*SHOWN, *PAIRED):
-            raise InvalidInput("show", "one of " + ", ".join((*SHOWN, *PAIRED)), self.show)
-
-    @property
-    def searches(self) -> bool:
-        return bool(self.text or self.category)
+        known = dict.fromkeys((*KINDS, *PAIR_KINDS))
+        if self.show not in known:
+            raise InvalidInput("show", "one of " + ", ".join(known), self.show)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hold a page: its rows, and the key of the next; None: this was the last."""
+    """A page of answers. after: the key to go on from; None: this was the last."""
 
     rows: Sequence[Mapping[str, Any]]
     after: tuple[float, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Say how many answers there are of each kind."""
-
-    all: int
-    right: int
-    wrong: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True)
-class PairCounts:
-    """On how many items which of two models did better; failed calls count for neither."""
-
-    all: int
-    first: int
-    second: int
-
-    @property
-    def disagree(self) -> int:
-        return self.first + self.second
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,86 +78,63 @@ class Browser:
 
     store: SqlStore
 
-    def counts(self, run_id: str) -> Counts:
+    def counts(self, run_id: str) -> Mapping[str, int]:
         """Count the answers of each kind."""
-        score = schema.answers.c.score
-        query = select(
-            func.count(),
-            func.coalesce(func.sum(case((score >= RIGHT, 1), else_=0)), 0),
-            func.coalesce(func.sum(case((score < RIGHT, 1), else_=0)), 0),
-            func.coalesce(func.sum(case((score.is_(None), 1), else_=0)), 0),
-        ).where(schema.answers.c.run_id == run_id)
-        with self.store.reading() as connection:
-            return Counts(*map(int, connection.execute(query).one()))
+        return self._counts(KINDS, select(*_counted(KINDS)).where(answers.c.run_id == run_id))
 
     def page(self, run_id: str, data_hash: str, wanted: Wanted) -> Found:
-        """Give the next answers of a run, in the order of the draws or the worst first."""
-        answers = schema.answers
-        key: tuple[ColumnElement[Any], ...] = (answers.c.draw,)
+        """Return the next answers of a run, in the order of the draws or the worst first."""
+        by_score = (wanted.worst_first and wanted.show != "failed") or wanted.show in ("wrong", "right")
         # As the index has them: in another order all of a kind would be sorted for every page.
-        if (wanted.worst_first and wanted.show != "failed") or wanted.show in ("wrong", "right"):
-            key = (answers.c.score, answers.c.draw)
-        where = [answers.c.run_id == run_id, *_kinds(wanted, answers.c.score)]
-        return self._looked_through(_rows(data_hash, run_id), key, where, wanted, (answers.c.text,))
+        key: Key = (answers.c.score, answers.c.draw) if by_score else (answers.c.draw,)
+        where = [answers.c.run_id == run_id, KINDS.get(wanted.show, true())]
+        if wanted.show == "all" and by_score:
+            where.append(answers.c.score.is_not(None))
+        return self._look_through(_answers(run_id, data_hash), key, where, wanted, (answers.c.text,))
 
     def one(self, run_id: str, data_hash: str, draw: int) -> Mapping[str, Any] | None:
-        """Give one answer, whole."""
-        query = _rows(data_hash, run_id, whole=True).where(schema.answers.c.draw == draw)
+        """Return one answer, whole."""
+        query = _answers(run_id, data_hash, whole=True)
         with self.store.reading() as connection:
-            row = connection.execute(query.where(schema.answers.c.run_id == run_id)).mappings().first()
+            row = (
+                connection.execute(query.where(answers.c.run_id == run_id, answers.c.draw == draw))
+                .mappings()
+                .first()
+            )
         return None if row is None else self._plain(row)
 
-    # -- two models side by side --------------------------------------------------------------------------------------
-
-    def pair_counts(self, runs: tuple[str, str]) -> PairCounts:
-        """Count on how many items each of two models did better."""
-        first, second = aliased(schema.answers), aliased(schema.answers)
-        query = (
-            select(
-                func.count(),
-                func.coalesce(func.sum(case((first.c.score > second.c.score, 1), else_=0)), 0),
-                func.coalesce(func.sum(case((first.c.score < second.c.score, 1), else_=0)), 0),
-            )
-            .join_from(first, second, first.c.draw == second.c.draw)
-            .where(first.c.run_id == runs[0], second.c.run_id == runs[1])
-        )
-        with self.store.reading() as connection:
-            return PairCounts(*map(int, connection.execute(query).one()))
+    def pair_counts(self, runs: tuple[str, str]) -> Mapping[str, int]:
+        """Count the items that both models answered, and on how many each did better."""
+        query = select(*_counted(PAIR_KINDS)).join_from(first, second, _same_draw)
+        return self._counts(PAIR_KINDS, query.where(first.c.run_id == runs[0], second.c.run_id == runs[1]))
 
     def pairs(self, runs: tuple[str, str], data_hash: str, wanted: Wanted) -> Found:
-        """Give the next items that both models answered, with both answers: where they disagree, or all."""
-        first, second = aliased(schema.answers), aliased(schema.answers)
-        draws, items = schema.draws, schema.items
-        query = (
-            select(
-                first.c.draw,
-                items.c.content,
-                *(
-                    getattr(one.c, name).label(f"{name}_{side}")
-                    for side, one in (("first", first), ("second", second))
-                    for name in ("score", "failure", "detail")
-                ),
-                func.substr(first.c.text, 1, LONGEST_TEXT).label("text_first"),
-                func.substr(second.c.text, 1, LONGEST_TEXT).label("text_second"),
+        """Return the next items that both models answered, with both answers."""
+        columns = [
+            column.label(f"{name}_{side}")
+            for side, table in (("first", first), ("second", second))
+            for name, column in (
+                *((name, table.c[name]) for name in ("score", "failure", "detail")),
+                ("text", func.substr(table.c.text, 1, LONGEST_TEXT)),
             )
-            .join_from(first, second, and_(first.c.draw == second.c.draw, second.c.run_id == runs[1]))
+        ]
+        query = (
+            select(first.c.draw, items.c.content, *columns)
+            .join_from(first, second, and_(_same_draw, second.c.run_id == runs[1]))
             .join(draws, and_(draws.c.run_id == first.c.run_id, draws.c.draw == first.c.draw))
             .join(items, and_(items.c.data_hash == data_hash, items.c.item == draws.c.item))
         )
-        differing = {
-            "disagree": [first.c.score != second.c.score],
-            "first": [first.c.score > second.c.score],
-            "second": [first.c.score < second.c.score],
-        }
-        where = [first.c.run_id == runs[0], *differing.get(wanted.show, [])]
-        return self._looked_through(query, (first.c.draw,), where, wanted, (first.c.text, second.c.text))
+        where = [first.c.run_id == runs[0], PAIR_KINDS.get(wanted.show, true())]
+        return self._look_through(query, (first.c.draw,), where, wanted, (first.c.text, second.c.text))
 
-    # -- pieces -------------------------------------------------------------------------------------------------------
+    def _counts(self, kinds: Kinds, query: Select[Any]) -> Mapping[str, int]:
+        with self.store.reading() as connection:
+            return dict(zip(kinds, connection.execute(query).one(), strict=True))
 
-    def _looked_through(
+    def _look_through(
         self,
         query: Select[Any],
-        key: tuple[ColumnElement[Any], ...],
+        key: Key,
         where: Sequence[ColumnElement[bool]],
         wanted: Wanted,
         texts: Sequence[ColumnElement[str]],
@@ -179,44 +144,30 @@ class Browser:
         until, after, rows = time.monotonic() + LONGEST_SEARCH_S, wanted.after, list[Mapping[str, Any]]()
         with self.store.reading() as connection:
             while True:
-                end = self._end_of_piece(connection, query, key, where, after) if wanted.searches else None
-                inside = [*_beyond(key, after), *([tuple_(*key) <= tuple_(*end)] if end else [])]
+                beyond = [tuple_(*key) > tuple_(*after)] if len(after) == len(key) else []
+                end = None
+                if wanted.text or wanted.category:
+                    end = _end_of_piece(connection, query.where(*where, *beyond), key)
+                inside = [*beyond, *([tuple_(*key) <= tuple_(*end)] if end else [])]
                 piece = query.where(*matches, *inside).order_by(*key).limit(wanted.limit - len(rows) + 1)
                 rows += map(self._plain, connection.execute(piece).mappings())
                 if len(rows) > wanted.limit:
                     last = rows[wanted.limit - 1]
                     return Found(rows[: wanted.limit], tuple(last[column.name] for column in key))
-                if end is None:
-                    return Found(rows, None)
+                if end is None or time.monotonic() > until:
+                    return Found(rows, end)
                 after = end
-                if time.monotonic() > until:
-                    return Found(rows, after)
 
     def _plain(self, row: Mapping[Any, Any]) -> dict[str, Any]:
-        """Give a row with its item read, and nothing but numbers where numbers belong."""
-        numbers = {name: None for name in NUMBERS if name in row and not isinstance(row[name], int | float)}
-        return {**row, **numbers, "content": mapping(row["content"], "content", place(self.store.address))}
-
-    def _end_of_piece(
-        self,
-        connection: Any,
-        query: Select[Any],
-        key: tuple[ColumnElement[Any], ...],
-        where: Sequence[ColumnElement[bool]],
-        after: tuple[float, ...],
-    ) -> tuple[float, ...] | None:
-        """Give the key of the last answer of the next piece; None: the piece goes to the end."""
-        bare = query.with_only_columns(*key, maintain_column_froms=True).where(*where, *_beyond(key, after))
-        row = connection.execute(bare.order_by(*key).limit(1).offset(PIECE - 1)).first()
-        return None if row is None else tuple(row)
+        unknown = {name: None for name in NUMBERS if name in row and not isinstance(row[name], int | float)}
+        return {**row, **unknown, "content": mapping(row["content"], "content", self.store.name)}
 
 
-NUMBERS = ("score", "score_first", "score_second", "cost_usd", "latency_s")
-"""Columns of numbers, where anything else counts as unknown: SQLite keeps a text wherever somebody writes one."""
+def _counted(kinds: Kinds) -> list[Any]:
+    return [func.count(case((condition, 1))) for condition in kinds.values()]
 
 
-def _rows(data_hash: str, run_id: str, *, whole: bool = False) -> Select[Any]:
-    answers, draws, items = schema.answers, schema.draws, schema.items
+def _answers(run_id: str, data_hash: str, *, whole: bool = False) -> Select[Any]:
     names = ("score", "failure", "detail", "cost_usd", "latency_s", "kept", "at")
     text = answers.c.text if whole else func.substr(answers.c.text, 1, LONGEST_TEXT)
     return (
@@ -226,31 +177,21 @@ def _rows(data_hash: str, run_id: str, *, whole: bool = False) -> Select[Any]:
     )
 
 
-def _kinds(wanted: Wanted, score: ColumnElement[Any]) -> list[ColumnElement[bool]]:
-    kinds: dict[str, list[ColumnElement[bool]]] = {
-        "wrong": [score < RIGHT],
-        "right": [score >= RIGHT],
-        "failed": [score.is_(None)],
-        "all": [score.is_not(None)] if wanted.worst_first else [],
-    }
-    return kinds.get(wanted.show, [])
-
-
-def _beyond(key: tuple[ColumnElement[Any], ...], after: tuple[float, ...]) -> list[ColumnElement[bool]]:
-    return [tuple_(*key) > tuple_(*after)] if len(after) == len(key) else []
+def _end_of_piece(connection: Connection, query: Select[Any], key: Key) -> tuple[float, ...] | None:
+    """Return the key of the last answer of the next piece; None: the piece goes to the end."""
+    bare = query.with_only_columns(*key, maintain_column_froms=True).order_by(*key)
+    row = connection.execute(bare.limit(1).offset(PIECE - 1)).first()
+    return None if row is None else tuple(row)
 
 
 def _search(wanted: Wanted, texts: Sequence[ColumnElement[str]]) -> list[ColumnElement[bool]]:
     """Items are kept as JSON in ASCII: what is looked for in them is written alike."""
-    content, found = schema.items.c.content, []
+    found: list[ColumnElement[bool]] = []
     if wanted.text:
         written = json.dumps(wanted.text)[1:-1]
-        found.append(
-            or_(
-                content.icontains(written, autoescape=True),
-                *(text.icontains(wanted.text, autoescape=True) for text in texts),
-            )
-        )
+        columns = ((items.c.content, written), *((text, wanted.text) for text in texts))
+        found.append(or_(*(column.icontains(text, autoescape=True) for column, text in columns)))
     if wanted.category:
-        found.append(content.contains(f'"category":{json.dumps(wanted.category)}', autoescape=True))
+        category = f'"category":{json.dumps(wanted.category)}'
+        found.append(items.c.content.contains(category, autoescape=True))
     return found

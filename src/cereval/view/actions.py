@@ -16,9 +16,8 @@ from sqlalchemy import make_url
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.questions.mean.goal import Estimate
-from cereval.store.base import Run
+from cereval.store.base import GOING, STOPPING, Run
 from cereval.store.sql import SqlStore
-from cereval.store.status import GOING, STOPPING
 
 LONGEST_SAID = 2000
 

@@ -22,10 +22,9 @@ from cereval.report.story import Asked, Story, Watch, replayed_run, told_story
 from cereval.runner.items import stored_items
 from cereval.runner.progress import expected_calls
 from cereval.runner.start import Start, Voice, newest_certificate, scores_of
-from cereval.store import schema
-from cereval.store.base import Answer, Run
+from cereval.store import tables
+from cereval.store.base import CHANGED, GOING, Answer, Run
 from cereval.store.sql import SqlStore, answer_from
-from cereval.store.status import CHANGED, GOING
 
 AHEAD = 256
 """Draws that are decided before their answers are there."""
@@ -121,7 +120,7 @@ class Followed:
         return found
 
     def _stored(self, voice: Voice, places: Sequence[int]) -> list[tuple[Answer, float]]:
-        table = schema.answers
+        table = tables.answers
         columns = [column for column in table.c if column.name != "text"]
         found = []
         for begin in range(0, len(places), MOST_NAMED):

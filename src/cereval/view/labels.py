@@ -21,10 +21,9 @@ from cereval.runner.answers import as_text
 from cereval.runner.items import item_from
 from cereval.runner.people import people_of
 from cereval.scorers.people import POINTS, People
-from cereval.store.base import Run
-from cereval.store.people import UNDO_S, Labels, Rating, Waiting, agreement, named
+from cereval.store.base import GOING, Run
+from cereval.store.labels import UNDO_S, Labels, Rating, Waiting, agreement, checked_name
 from cereval.store.sql import SqlStore
-from cereval.store.status import GOING
 
 LEASE_S = 180.0
 """How long an answer is kept for whoever was shown it; lost at a restart, which only costs a second opinion."""
@@ -100,7 +99,7 @@ class Desk:
 
     def next_card(self, labelled: Labelled, rater: str) -> Card | None:
         """Choose what somebody labels next: what the run needs first, of what nobody else looks at."""
-        name = named(rater)
+        name = checked_name(rater)
         if labelled.run.status == "finished":
             return None
         rated: dict[tuple[str, int], set[str]] = {}
@@ -124,17 +123,16 @@ class Desk:
         """Give one card again, such as one whose label was taken back."""
         for one in self.labels.waiting(labelled.parts, labelled.plan.data_hash):
             if (one.run_id, one.draw) == (run_id, draw):
-                return card_of(one, labelled, named(rater))
+                return card_of(one, labelled, checked_name(rater))
         return None
 
     def rate(self, labelled: Labelled, rater: str, run_id: str, draw: int, label: str) -> None:
         """Take a label in."""
         if run_id not in labelled.parts:
             raise Misuse(f"run {run_id} is no part of {labelled.run.run_id}")
-        name = named(rater)
-        self.labels.rate(
-            run_id, draw, name, labelled.people.worth(meant(labelled, run_id, draw, name, label))
-        )
+        name = checked_name(rater)
+        score = labelled.people.worth(meant(labelled, run_id, draw, name, label))
+        self.labels.rate(run_id, draw, name, score, raters=labelled.people.raters)
         with self._lock:
             self._leases.pop((run_id, draw, name), None)
 
@@ -148,7 +146,7 @@ class Desk:
         ratings = self.labels.ratings(labelled.parts)
         return {
             "labels": len(ratings),
-            "own": sum(one.rater == named(rater) for one in ratings) if rater else 0,
+            "own": sum(one.rater == checked_name(rater) for one in ratings) if rater else 0,
             "raters": sorted({one.rater for one in ratings}),
             "agreement": agreement(ratings),
             "undoable": bool(rater) and any(_undoable(one, rater) for one in ratings),
@@ -157,7 +155,7 @@ class Desk:
 
 
 def _undoable(one: Rating, rater: str) -> bool:
-    return one.rater == named(rater) and not one.counts
+    return one.rater == checked_name(rater) and not one.counts
 
 
 def card_of(one: Waiting, labelled: Labelled, rater: str) -> Card:

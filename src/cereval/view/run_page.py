@@ -19,10 +19,9 @@ from cereval.runner.items import item_from
 from cereval.runner.listing import failure_of
 from cereval.runner.people import people_of
 from cereval.runner.start import evidence
-from cereval.store.base import Run
+from cereval.store.base import GOING, Run
 from cereval.store.browsing import Browser, Found, Wanted
 from cereval.store.sql import SqlStore
-from cereval.store.status import GOING
 from cereval.text import duration, money
 from cereval.view.following import MOST_REPLAYED, Followed
 from cereval.view.runs import progress_bar

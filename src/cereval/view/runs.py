@@ -16,9 +16,9 @@ from cereval.errors import CerevalError
 from cereval.questions import kind_named
 from cereval.report.svg import interval_bar
 from cereval.runner.listing import listed
-from cereval.store import schema
+from cereval.store import tables
+from cereval.store.base import GOING
 from cereval.store.sql import SqlStore
-from cereval.store.status import GOING
 from cereval.text import interval, signed_interval
 from cereval.view.following import Following
 
@@ -76,7 +76,7 @@ class RunList:
             return self._facts
 
     def _newest(self) -> tuple[Any, ...]:
-        events, labels = schema.events, schema.labels
+        events, labels = tables.events, tables.labels
         with self.store.reading() as connection:
             marked = connection.execute(select(func.count(), func.max(events.c.at))).one()
             return (*marked, connection.execute(select(func.count()).select_from(labels)).scalar_one())

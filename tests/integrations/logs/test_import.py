@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import zipfile
@@ -442,6 +443,27 @@ def test_hostile_texts_are_harmless(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["import", str(path), "-o", str(tmp_path / "out.parquet")]) == 0
     assert "\x1b" not in capsys.readouterr().out
     assert set(read_scores(tmp_path / "out.parquet").models) == {"model item", "\x1b[2J"}
+
+
+def test_no_cell_of_a_csv_is_a_formula(tmp_path: Path) -> None:
+    rows = [
+        {"instruction": '=HYPERLINK("http://x")', "generator_2": "@model", "preference": 2, "dataset": "+1"},
+        {"instruction": "-2", "generator_2": "@model", "preference": 1, "dataset": "plain"},
+    ]
+    path = written(tmp_path / "annotations.json", rows)
+    files = ["-o", str(tmp_path / "out.csv"), "--items-output", str(tmp_path / "items.csv")]
+    assert main(["import", str(path), *files]) == 0
+    cells = [
+        cell
+        for name in ("out.csv", "items.csv")
+        for row in csv.reader((tmp_path / name).read_text(encoding="utf-8").splitlines())
+        for cell in row
+    ]
+    assert "'@model" in cells
+    assert '\'=HYPERLINK("http://x")' in cells
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
+    assert main(["import", str(path), "-o", str(tmp_path / "out.parquet")]) == 0
+    assert set(read_scores(tmp_path / "out.parquet").models) == {"@model"}
 
 
 def test_identity_is_the_content() -> None:

@@ -65,6 +65,16 @@ def test_a_second_prompt_of_promptfoo_is_another_model(name: str, tmp_path: Path
     assert read.notes == ("2 prompts: the same provider with another prompt is another model",)
 
 
+def test_prompts_of_promptfoo_are_counted_once(tmp_path: Path) -> None:
+    rows = [
+        {"provider": provider, "promptIdx": number, "vars": {"q": "1 + 1"}, "score": 1}
+        for number, provider in enumerate(["a", "b", "c", "a", "b", "c"])
+    ]
+    path = tmp_path / "out.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert read_log(path).notes == ("2 prompts: the same provider with another prompt is another model",)
+
+
 def test_prompts_without_variables_are_the_questions(tmp_path: Path) -> None:
     log = json.loads((OTHERS / "promptfoo-0.121/out.json").read_text(encoding="utf-8"))
     for number, row in enumerate(log["results"]["results"]):

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from math import isclose
 from typing import Any
 from uuid import uuid4
 
 from inspect_ai import Task, task_with
-from inspect_ai._util.registry import registry_info, registry_unqualified_name
 from inspect_ai.dataset import MemoryDataset
-from inspect_ai.log import HeadlineMetric
-from inspect_ai.scorer._scorer import SCORER_METRICS, scorer_metrics
+from inspect_ai.scorer import SampleScore, Score
 
 from cereval.errors import InvalidInput, Misuse
-from cereval.integrations.inspect.history import recorded
-from cereval.integrations.inspect.metric import LIVE, NAME, certified_metric
-from cereval.integrations.inspect.pool import pool_of
-from cereval.integrations.inspect.source import CertifiedSource
+from cereval.integrations.inspect.host import (
+    SCORER_METRICS,
+    HeadlineMetric,
+    registry_info,
+    registry_unqualified_name,
+    scorer_metrics,
+    unique_scorer_name,
+)
+from cereval.integrations.inspect.logs import read_history
+from cereval.integrations.inspect.scores import LIVE, NAME, certified_metric, several
+from cereval.integrations.inspect.source import CertifiedSource, SamplePool
+from cereval.integrations.logs.inspect_ai import number_in
 from cereval.integrations.question import Wish
+
+MEAN = "mean"
+SPREADS = {"stderr", "std", "var", "bootstrap_stderr", "bootstrap_std"}
+"""Metrics that say how sure another one is."""
+
+MADE_UP: Sequence[Sequence[Sequence[Any]]] = (
+    ((1, 0, 1, 1, 0, 1, 0, 0), (1.0, 0.2, 0.75, 0.4, 0.0, 0.9, 0.35, 0.5)),
+    (("C", "I", "C", "P", "I", "C", "N", "C"), ("I", "I", "C", "N", "I", "P", "I", "C")),
+)
+"""Scores on which a metric is tried, numbers or grades: a mean gives their mean, of both lists of a kind."""
 
 
 def certify(
@@ -33,6 +52,7 @@ def certify(
     which_fail: float | None = None,
     scorer: str | None = None,
     value: str | None = None,
+    metric: str | None = None,
 ) -> Task:
     """Change a task in place, as `task_with` does, so that its samples are drawn and its score certified.
 
@@ -40,22 +60,23 @@ def certify(
     seed: None draws one. history: a folder of Inspect logs, or several: what other models scored on the same samples
     helps to choose. by: a field of the samples' metadata that names their tasks; then eps is that of the macro mean,
     each that of every task, at_least a threshold for all, which_fail asks for those below it. scorer: which of several.
-    value: which part of a score that has several.
+    value: which part of a score that has several. metric: which of the scorer's metrics, if it is a mean of its scores;
+    `mean` certifies the mean score whatever the metrics are.
 
     One Task object evaluates one model: call this once for each.
     """
     if task.sample_source is not None:
         raise Misuse("this task draws its own samples (a SampleSource, or certified already)")
     wish = Wish(eps, at_least, confidence, seed, None, by is not None, each, which_fail)
-    judge, name = _scorer(task, scorer)
-    pool = pool_of(task.dataset, by)
-    past = recorded(history, pool.contents, name, value) if history is not None else None
+    judge, name = _choose_scorer(task, scorer)
+    metrics = scorer_metrics(judge) if task.metrics is None else task.metrics
+    pool = SamplePool.of(task.dataset, by)
+    check_measure(name, metrics, value, metric, [one.metadata for one in pool.samples[:20]])
+    past = None if history is None else read_history(history, pool.contents, name, value)
     source = CertifiedSource(task, pool, wish, name, value, past)
     key = uuid4().hex[:12]
     LIVE[key] = source
-    from cereval.integrations.inspect import hook  # noqa: F401  Inspect's banner counts the hooks of every process
-
-    _measure(task, judge, key, unequal=by is not None or (past is not None and bool(past.logs)))
+    _show_interval(task, judge, metrics, key, is_unequal=by is not None or bool(past and past.logs))
     noted = {**(task.metadata or {}), **source.noted(key)}
     described = task.dataset
     task_with(task, dataset=source, name=task.name, metadata=noted)
@@ -63,27 +84,85 @@ def certify(
     return task
 
 
-def _scorer(task: Task, wanted: str | None) -> tuple[Any, str]:
+def _choose_scorer(task: Task, wanted: str | None) -> tuple[Any, str]:
     """Return the scorer whose mean is certified, and its name in the log."""
     if not task.scorer:
         raise Misuse(f"task {task.name} has no scorer: there is no mean to certify")
-    named = {registry_unqualified_name(one): one for one in reversed(task.scorer)}
-    name = registry_unqualified_name(task.scorer[0]) if wanted is None else wanted
+    named: dict[str, Any] = {}
+    for one in task.scorer:
+        named[unique_scorer_name(one, list(named))] = one
+    name = next(iter(named)) if wanted is None else wanted
     if name not in named:
         raise InvalidInput("scorer", "one of " + ", ".join(named), wanted)
     return named[name], name
 
 
-def _measure(task: Task, judge: Any, key: str, *, unequal: bool) -> None:
+def _show_interval(task: Task, judge: Any, metrics: Any, key: str, *, is_unequal: bool) -> None:
     """Add the certified interval to the metrics, as the headline.
 
     The live run takes the scorer's metrics, `inspect score` those of the task: it goes to both. Where draws are unequal
     the task's own metrics would be plain means over them, and wrong: they are left out.
     """
-    have = scorer_metrics(judge) if task.metrics is None else task.metrics
-    own = [] if unequal else have if isinstance(have, list) else [have]
-    metrics = [certified_metric(key), *own]
-    registry_info(judge).metadata[SCORER_METRICS] = metrics
+    own = [] if is_unequal else metrics if isinstance(metrics, list) else [metrics]
+    shown = [certified_metric(key), *own]
+    registry_info(judge).metadata[SCORER_METRICS] = shown
     if len(task.scorer or ()) == 1:
-        task.metrics = metrics
+        task.metrics = shown
     task_with(task, headline_metric=HeadlineMetric(metric=NAME))
+
+
+# -- is it the mean of one number? ---------------------------------------------------------------------------------
+
+
+def check_measure(
+    scorer: str, metrics: Any, value: str | None, metric: str | None, about: Sequence[Any]
+) -> None:
+    """Refuse to certify what is not the figure that the task itself reports. about: the metadata of some samples."""
+    parts = dict(_declared_parts(metrics))
+    if parts and value is None:
+        raise several(scorer, parts)
+    of_part = [one for name, own in parts.items() if fnmatchcase(value or "", name) for one in own]
+    if parts and not of_part:
+        raise InvalidInput("value", f"a score of {scorer}: {', '.join(parts)}", value)
+    own = {registry_unqualified_name(one): one for one in (of_part if parts else metrics)}
+    named = [name for name in own if name not in SPREADS]
+    if metric is not None and metric not in (MEAN, *named):
+        raise InvalidInput("metric", "one of " + ", ".join(dict.fromkeys([*named, MEAN])), metric)
+    wanted = metric or next(iter(named), None)
+    if wanted in own and not is_mean(own[wanted], about):
+        raise Misuse(
+            f"{scorer}'s metric {wanted} is not the mean of its scores, and only a mean can be certified: "
+            f"with metric={MEAN} (-T cereval_metric={MEAN}) the mean score is certified instead"
+        )
+
+
+def _declared_parts(metrics: Any) -> Iterator[tuple[str, list[Any]]]:
+    """List the parts for which a scorer declares metrics: its scores have parts, and are no number."""
+    for one in [metrics] if isinstance(metrics, Mapping) else metrics:
+        if isinstance(one, Mapping):
+            yield from ((str(name), list(own)) for name, own in one.items())
+
+
+def is_mean(metric: Any, about: Sequence[Any]) -> bool:
+    """Tell whether a metric, or one of several numbers that it gives, is the mean of the scores; it costs nothing."""
+    return any(all(_gives_mean(metric, scores, about) for scores in kind) for kind in MADE_UP)
+
+
+def _gives_mean(metric: Any, scores: Sequence[Any], about: Sequence[Any]) -> bool:
+    made_up = [
+        SampleScore(
+            score=Score(value=score),
+            sample_id=str(number),
+            sample_metadata=about[number % len(about)] if about else None,
+        )
+        for number, score in enumerate(scores)
+    ]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = metric(made_up)
+    except Exception:
+        return False  # it needs what only a real run has
+    mean = sum(number_in(score) or 0.0 for score in scores) / len(scores)
+    given = found.values() if isinstance(found, Mapping) else [found]
+    return any(isinstance(one, int | float) and isclose(one, mean, rel_tol=1e-9) for one in given)

@@ -1,33 +1,113 @@
-"""Scores of Inspect as numbers."""
+"""Read Inspect's scores as numbers, and define the metric that shows what is certified of them.
+
+What is not one number is refused: Inspect's own metrics would count it as 0.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from inspect_ai.scorer import Score, value_to_float
+from inspect_ai.scorer import Metric, SampleScore, Score, metric
 
-_as_number = value_to_float()
+from cereval.errors import Misuse, shown
+from cereval.integrations.logs.inspect_ai import number_in
+from cereval.text import did_you_mean
+
+if TYPE_CHECKING:
+    from cereval.integrations.inspect.source import CertifiedSource
+    from cereval.integrations.question import Question
+
+NAME = "certified"
+NOTE = "cereval"
+"""The name of our note in the metadata of tasks and samples."""
+
+LIVE: dict[str, CertifiedSource] = {}
+"""The sources of runs in this process, by the key in their task's metadata, until the run ends."""
+
+
+class NotOneNumber(Misuse):
+    """Report a score that has several parts, or is no number."""
+
+
+def several(scorer: str, parts: Iterable[str]) -> NotOneNumber:
+    """Name the parts of a score that has several."""
+    return NotOneNumber(
+        f"{scorer} gives several scores ({', '.join(parts)}): name one with value= (-T cereval_value=)"
+    )
 
 
 def part_of(sample: Any, scorer: str, value: str | None) -> Score | None:
     """Return the score of a sample that counts; None where it failed or was not scored."""
     if sample.error is not None or not sample.scores or scorer not in sample.scores:
         return None
-    return chosen(sample.scores[scorer], value)
+    return chosen(sample.scores[scorer], scorer, value)
 
 
-def chosen(score: Score, value: str | None) -> Score | None:
-    """Return a score, or the named part of one that has several; None where it is not there, or not a number."""
+def chosen(score: Score, scorer: str, value: str | None) -> Score | None:
+    """Return a score of one number, or the named part of one that has several; None where none was given."""
     found: Any = score.value
-    if value is not None:
-        found = found.get(value) if isinstance(found, Mapping) else None
-    if found is None or (isinstance(found, float) and math.isnan(found)):
+    if value is not None and not _is_nan(found):
+        if not isinstance(found, Mapping):
+            raise NotOneNumber(f"{scorer} gives one score: leave value={value} out")
+        if value not in found:
+            raise NotOneNumber(f"{scorer} has no {shown(value)}: {did_you_mean(value, map(str, found))}")
+        found = found[value]
+    if found is None or _is_nan(found):
         return None
+    if isinstance(found, Mapping):
+        raise several(scorer, map(str, found))
+    if number_in(found) is None:
+        raise NotOneNumber(f"{scorer} gives {shown(found, 40)}, which is no number: it has no mean")
     return score.model_copy(update={"value": found})
 
 
-def number_of(score: Score) -> float:
-    """Return a score as a number: C and I are 1 and 0, as in Inspect's own metrics."""
-    return float(_as_number(score.value))
+def number_of(score: Score) -> float | None:
+    """Return a score as a number, C and I as 1 and 0, as in Inspect's own metrics; None where a reducer gave none."""
+    found = number_in(score.value)
+    if found is None:
+        raise NotOneNumber(f"the epochs' reducer gives {shown(score.value, 40)}, which is no number")
+    return None if math.isnan(found) else found
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+@metric(name=NAME)
+def certified_metric(key: str) -> Metric:
+    """Return the certified interval: the session's while the run lives, afterwards recomputed from the samples."""
+
+    def compute(scores: list[SampleScore]) -> dict[str, float]:
+        from cereval.integrations.question import figures
+
+        live = LIVE.get(key)
+        if live is not None and live.question is not None:
+            return {} if live.refusal else figures(live.question.result)
+        try:
+            found = recomputed(scores)
+        except NotOneNumber:
+            return {}  # another scorer, whose scores have no mean
+        return {} if found is None else figures(found.result)
+
+    return compute
+
+
+def recomputed(scores: list[SampleScore]) -> Question | None:
+    """Tell a fresh session the scores of a log in draw order; None where no sample carries the question."""
+    from cereval.integrations.question import Question, retold
+
+    noted = [(one, (one.sample_metadata or {}).get(NOTE) or {}) for one in scores]
+    stated = next((note for _, note in noted if "plan" in note), None)
+    if stated is None:
+        return None
+    asked = Question.from_dict(stated)
+    name, value = str(asked.plan.scorer["name"]), asked.plan.scorer.get("value")
+    told = {}
+    for one, note in noted:
+        if note:
+            part = chosen(one.score, name, value)
+            told[int(note["draw"])] = int(note["item"]), None if part is None else number_of(part)
+    retold(asked.session, told)
+    return asked

@@ -1,4 +1,4 @@
-"""Define the samples of a task in the order and number that a session asks for.
+"""Define the samples of a task in the order and number that a session asks for, and the hook of such a run.
 
 Inspect runs up to `window` of them at a time and reports them as they come; the session hears them in draw order,
 because answers that come early differ from those that come late. A sample that failed for good is told as failed at
@@ -8,26 +8,36 @@ its place.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+import logging
+import sys
+from dataclasses import dataclass, replace
 from typing import Any
 
-from inspect_ai import SampleSource, Task
-from inspect_ai._util.error import PrerequisiteError
+from inspect_ai import Task
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalSample
+from inspect_ai.hooks import Hooks, TaskEnd, TaskStart, hooks
+from inspect_ai.log import (
+    EvalSample,
+    MetadataEdit,
+    ProvenanceData,
+    edit_eval_log,
+    write_eval_log_async,
+)
 from inspect_ai.scorer import Score, ScoreReducer, mean_score
-from inspect_ai.scorer._reducer import create_reducers, reducer_log_names
 
-from cereval.errors import CerevalError
-from cereval.integrations.inspect.history import PastLogs
-from cereval.integrations.inspect.pool import SamplePool
-from cereval.integrations.inspect.scores import number_of, part_of
-from cereval.integrations.question import Question, Subject, Wish, question, tell_score
+from cereval.errors import CerevalError, InvalidInput, shown
+from cereval.integrations.inspect.host import (
+    PrerequisiteError,
+    SampleSource,
+    create_reducers,
+    reducer_log_names,
+)
+from cereval.integrations.inspect.logs import CERTIFICATE, HEADLINE, PastLogs, content_of
+from cereval.integrations.inspect.scores import LIVE, NOTE, NotOneNumber, number_of, part_of
+from cereval.integrations.question import Hopeless, Question, Subject, Wish, question
 from cereval.questions.session import SEED_BITS
 from cereval.records import Draw
-
-KEY = "cereval"
-"""The name of our note in the metadata of tasks and samples."""
+from cereval.text import printable
 
 TELLING = 3
 """So many of the first samples carry the whole question, so that a log can be recomputed from its samples alone."""
@@ -35,7 +45,50 @@ TELLING = 3
 WINDOW = 10
 """Samples out at a time where neither --max-samples nor --max-connections is given: Inspect's own default."""
 
+MOST_UNWRITTEN = 10
+"""Samples that Inspect keeps before it writes them to the log, unless a data set is small."""
+
 ONE_MODEL = "a certified Task object evaluates one model: call certify() once for each model"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SamplePool:
+    """Hold the samples in the order of their numbers, a digest of each one's content, and the names of their tasks."""
+
+    samples: tuple[Sample, ...]
+    contents: tuple[str, ...]
+    labels: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, dataset: Any, by: str | None = None) -> SamplePool:
+        """Number the samples by their content, so that a data set that is shuffled when it is loaded keeps its numbers.
+
+        Samples without an id get their position, as Inspect does, or their content's digest where it shuffles.
+        """
+        named, ids = [], set[str]()
+        for number, one in enumerate(dataset, start=1):
+            content = content_of(one)
+            if one.id is None:
+                one.id = content[:16] if getattr(dataset, "shuffled", False) else number
+            if str(one.id) in ids:
+                raise InvalidInput(
+                    "task", "a task whose samples have different ids", f"the id {one.id} twice"
+                )
+            ids.add(str(one.id))
+            named.append((content, str(one.id), one))
+        named.sort(key=lambda each: each[:2])
+        samples = tuple(one for _, _, one in named)
+        labels = None if by is None else tuple(_label(one, by) for one in samples)
+        return cls(samples, tuple(content for content, _, _ in named), labels)
+
+
+def _label(sample: Sample, by: str) -> str:
+    found = (sample.metadata or {}).get(by)
+    if found is None or found == "":
+        raise InvalidInput("by", f"a field of every sample's metadata (sample {sample.id} has none)", by)
+    return str(found)
 
 
 class CertifiedSource(SampleSource):
@@ -59,7 +112,14 @@ class CertifiedSource(SampleSource):
         """Return what the task's metadata says of its certification; a retry finds there which logs were the
         history."""
         about = {"key": key, "goal": self.wish.goal.spec(), "confidence": self.wish.confidence}
-        return {KEY: about, **({} if self.past is None else self.past.noted())}
+        return {NOTE: about, **({} if self.past is None else self.past.noted())}
+
+    def headline(self) -> str:
+        """Say what is certified, and of which score where there are several."""
+        answer = self._asked().result.headline()
+        if self.value is not None:
+            return f"{self.scorer}.{self.value}: {answer}"
+        return f"{self.scorer}: {answer}" if len(self.task.scorer or ()) > 1 else answer
 
     # -- when a run begins --------------------------------------------------------------------------------------
 
@@ -87,7 +147,6 @@ class CertifiedSource(SampleSource):
                 "--sample-id leaves samples out: a certified task draws its samples itself"
             )
         self.reducer = self._reducer_of(config.epochs_reducer)
-        wish = replace(self.wish, budget=config.limit)
         names, table = ([], None) if self.past is None else self.past.table(spec.model, spec.metadata or {})
         judged = {"name": self.scorer, "host": "inspect", "epochs": config.epochs or 1}
         subject = Subject(
@@ -99,7 +158,7 @@ class CertifiedSource(SampleSource):
             history=table,
             history_names=names,
         )
-        self.question = question(wish, subject, seed_of(spec.task_id))
+        self.question = question(replace(self.wish, budget=config.limit), subject, seed_of(spec.task_id))
 
     def _reducer_of(self, names: Any) -> ScoreReducer:
         """Return the reducer of the epochs: the task's own object, or the one that the command line names."""
@@ -123,10 +182,18 @@ class CertifiedSource(SampleSource):
         return self._more() or None
 
     async def sample_complete(self, sample: EvalSample) -> list[Sample]:
-        return self._settled(str(sample.id), sample.epoch, part_of(sample, self.scorer, self.value))
+        why = f"{self.scorer} gave no score" if sample.error is None else shown(sample.error.message)
+        try:
+            part = part_of(sample, self.scorer, self.value)
+        except NotOneNumber as error:
+            if not self._asked().scored:
+                raise self._refused(f"sample {sample.id}: {error}") from None
+            part, why = None, str(error)  # one of many: it counts as anything in [0, 1]
+            log.warning(f"cereval: sample {sample.id} counts as unknown: {error}")
+        return self._settled(str(sample.id), sample.epoch, part, why)
 
     async def sample_abandoned(self, sample: Sample, epoch: int) -> list[Sample]:
-        return self._settled(str(sample.id), epoch, None)
+        return self._settled(str(sample.id), epoch, None, "the sample failed")
 
     # -- what the session hears ---------------------------------------------------------------------------------
 
@@ -136,6 +203,11 @@ class CertifiedSource(SampleSource):
         if self.question is None:
             raise PrerequisiteError("the run has not begun: Inspect did not call the hook of cereval")
         return self.question
+
+    def _refused(self, reason: str) -> PrerequisiteError:
+        """Have Inspect end the run with an error, and the log without a certificate."""
+        self.refusal = reason
+        return PrerequisiteError(reason)
 
     def _more(self) -> list[Sample]:
         """Ask for as many samples as may be out; a slow one holds at most another window of them back."""
@@ -152,26 +224,26 @@ class CertifiedSource(SampleSource):
         note: dict[str, Any] = {"draw": draw.index, "item": draw.item, "probability": draw.probability}
         if draw.index < TELLING:
             note |= self._asked().as_dict()
-        return sample.model_copy(update={"metadata": {**(sample.metadata or {}), KEY: note}})
+        return sample.model_copy(update={"metadata": {**(sample.metadata or {}), NOTE: note}})
 
-    def _settled(self, key: str, epoch: int, score: Score | None) -> list[Sample]:
+    def _settled(self, key: str, epoch: int, score: Score | None, why: str) -> list[Sample]:
         """Note what came of one epoch; tell the session once all are in."""
-        session, epochs = self._asked().session, self._seen.setdefault(key, {})
+        asked, epochs = self._asked(), self._seen.setdefault(key, {})
         if epoch in epochs or key not in self._draws:
             return []  # run once more on somebody's request: the first outcome was told
         epochs[epoch] = score
         if len(epochs) < self.epochs:
             return []
         self._flying -= 1
+        scores = [score for score in epochs.values() if score is not None]
         try:
-            tell_score(session, self._draws[key], self._reduced(list(epochs.values())))
+            number = number_of(self.reducer(scores)) if len(scores) == self.epochs else None
+            asked.tell(self._draws[key], number, why)
+        except (Hopeless, NotOneNumber) as error:
+            raise self._refused(str(error)) from None
         except CerevalError as error:
             raise PrerequisiteError(f"sample {key}: {error}") from None
         return self._more()
-
-    def _reduced(self, scores: list[Score | None]) -> float | None:
-        there = [score for score in scores if score is not None]
-        return number_of(self.reducer(there)) if len(there) == len(scores) else None
 
 
 def seed_of(task_id: str) -> int:
@@ -182,3 +254,65 @@ def seed_of(task_id: str) -> int:
     """
     digest = hashlib.sha256(f"cereval:{task_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> (64 - SEED_BITS)
+
+
+# -- what Inspect tells of a run -----------------------------------------------------------------------------------
+
+
+@hooks(name="cereval_certificate", description="certified tasks: the interval and its certificate in the log")
+class Certificate(Hooks):
+    """Begin and end the run of every certified task of this process; others do not concern it."""
+
+    def enabled(self) -> bool:
+        return bool(LIVE)
+
+    async def on_task_start(self, data: TaskStart) -> None:
+        source = find_source(data.spec.metadata)
+        if source is not None:
+            connections = data.plan.config.max_connections or data.spec.model_generate_config.max_connections
+            source.begin(data.spec, connections)
+            if source.refusal is None:
+                _write_less_often(data.spec, len(source.pool.samples))
+
+    async def on_task_end(self, data: TaskEnd) -> None:
+        source = find_source(data.log.eval.metadata)
+        if source is None or source.question is None or source.refusal is not None:
+            return
+        headline = source.headline()
+        noted = {HEADLINE: headline, CERTIFICATE: source.question.certificate()}
+        edited = edit_eval_log(
+            data.log,
+            [MetadataEdit(metadata_set=noted)],
+            ProvenanceData(author="cereval", reason="certified interval"),
+        )
+        # In place: `eval()` returns this very object.
+        data.log.log_updates = edited.log_updates
+        data.log.recompute_tags_and_metadata()
+        await write_eval_log_async(data.log, header_only=data.log.location.endswith(".eval"))
+        print(printable(headline), file=sys.stderr)
+        if data.log.status == "success":
+            del LIVE[data.log.eval.metadata[NOTE]["key"]]
+
+
+def find_source(metadata: dict[str, Any] | None) -> CertifiedSource | None:
+    """Return the source of a run, if it is one of ours."""
+    noted = (metadata or {}).get(NOTE)
+    return LIVE.get(noted["key"]) if isinstance(noted, dict) and "key" in noted else None
+
+
+def _write_less_often(spec: Any, samples: int) -> None:
+    """Write the log as often as Inspect does for a data set of this size, where --log-buffer does not say otherwise.
+
+    Of a source it counts no samples beforehand, and would write after each: each time it reads the list of all that the
+    log holds. Versions without the control of a running task go on doing so.
+    """
+    try:
+        from inspect_ai._control.eval_state import get_eval_state
+    except ImportError:
+        return
+    state = get_eval_state(spec.eval_id)
+    asked = samples if spec.config.limit is None else min(samples, spec.config.limit)
+    if spec.config.log_buffer is None and state is not None and state.live is not None:
+        state.live.buffer_config(
+            log_buffer=max(1, min(asked * (spec.config.epochs or 1) // 3, MOST_UNWRITTEN))
+        )

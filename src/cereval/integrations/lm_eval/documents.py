@@ -8,10 +8,22 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.questions.session import unit_score
+
+USED = ("task_name", "aggregation", "instances", "_filters", "process_results", "eval_docs")
+"""What we use of a task, beyond what the harness documents."""
+
+
+def laid_out_differently(what: str) -> Misuse:
+    """Say that a release of the harness is not one that we know."""
+    return Misuse(
+        f"lm-eval {version('lm-eval')} is not laid out as cereval expects ({what}): install a newer cereval, or "
+        "lm-eval 0.4.12 to 0.4.13, which were tried"
+    )
 
 
 class Documents:
@@ -22,6 +34,9 @@ class Documents:
     """
 
     def __init__(self, task: Any, metrics: Sequence[str] = ()) -> None:
+        missing = [name for name in USED if not hasattr(type(task), name) and name not in vars(task)]
+        if missing:
+            raise laid_out_differently(f"a task has no `{missing[0]}`")
         self.task, self.name = task, str(task.task_name)
         there = [one for one in metrics if one.partition(",")[0] in task.aggregation()]
         self.metric, self.filter = self._chosen((*there, *metrics, "")[0])
@@ -30,6 +45,8 @@ class Documents:
     @cached_property
     def requests(self) -> Mapping[int, list[Any]]:
         """Return the requests of every document, in the order in which the task wants their answers."""
+        if not hasattr(self.task, "_instances"):
+            raise laid_out_differently("a task keeps no `_instances`")
         found: dict[int, list[Any]] = defaultdict(list)
         for one in self.task.instances:
             found[one.doc_id].append(one)

@@ -15,8 +15,8 @@ from typing import Any
 from lm_eval.api.model import LM
 
 from cereval.errors import InvalidInput, Misuse
-from cereval.integrations.lm_eval.documents import Documents
-from cereval.integrations.question import Question, Subject, Wish, question, tell_score
+from cereval.integrations.lm_eval.documents import Documents, laid_out_differently
+from cereval.integrations.question import Question, Subject, Wish, question
 from cereval.questions.session import whole
 from cereval.records import Draw
 
@@ -69,6 +69,8 @@ class CertifiedLM(LM):
             )
         if mean not in MEANS:
             raise InvalidInput("mean", "one of " + ", ".join(MEANS), mean)
+        if not isinstance(loaded, Mapping) or not isinstance(loaded.get("tasks"), Mapping):
+            raise laid_out_differently("loaded tasks are no mapping with `tasks`")
         self.lm, self.loaded = lm, loaded
         self.asking = {
             "eps": eps,
@@ -172,7 +174,7 @@ class CertifiedLM(LM):
             task.asked.append(doc_id)
             one.ran += 1
             if not session.done:
-                tell_score(session, draw, task.score(doc_id))
+                one.question.tell(draw, task.score(doc_id))
 
     def _requests(self, one: Certification, draw: Draw) -> list[Any]:
         task, doc_id = one.documents[draw.item]

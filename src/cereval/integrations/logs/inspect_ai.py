@@ -138,15 +138,17 @@ def _value(one: Mapping[str, Any], metric: str, place: str) -> float | None:
     value = score.get("value") if isinstance(score, dict) else None
     if part is not None:
         value = value.get(part) if isinstance(value, dict) else None
-    if isinstance(value, str):
-        value = GRADES.get(value, GRADES.get(value.lower(), _number(value)))
-    return as_score(value, place, metric)
+    return as_score(number_in(value) if isinstance(value, str) else value, place, metric)
 
 
-def _number(text: str) -> float | None:
+def number_in(value: Any) -> float | None:
+    """Read the value of a score as Inspect does; None where it is no number, which Inspect would count as 0."""
+    if not isinstance(value, str | int | float):
+        return None
+    grade = GRADES.get(value, GRADES.get(value.lower())) if isinstance(value, str) else None
     try:
-        return float(text)
-    except ValueError:
+        return float(value) if grade is None else grade
+    except (ValueError, OverflowError):
         return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,9 +45,9 @@ def _read(content: Content, wanted: str | None) -> Log:
     metric = chosen((name for row in rows for name in _scores(row)), wanted, str(content.path), ("score",))
     models = _models(rows)
     samples = [_sample(row, models[_asked(row)], str(content.path), metric) for row in rows]
-    several = len(models) - len({model for model, _ in models})
-    note = f"{several + 1} prompts: the same provider with another prompt is another model"
-    return Log("promptfoo", metric, samples, (note,) if several else ())
+    prompts = max(Counter(provider for provider, _ in models).values(), default=1)
+    note = f"{prompts} prompts: the same provider with another prompt is another model"
+    return Log("promptfoo", metric, samples, (note,) if prompts > 1 else ())
 
 
 def _models(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], str]:

@@ -18,6 +18,7 @@ from cereval.errors import BadFile, InvalidInput, shown
 from cereval.files import is_file, is_folder
 from cereval.integrations.logs import found_in, read_log
 from cereval.integrations.logs.base import Log, Sample, identity
+from cereval.text import harmless_cell
 
 FORMATS = (".parquet", ".csv")
 
@@ -184,6 +185,8 @@ def _write(path: Path, columns: Mapping[str, Any]) -> None:
 
     if path.suffix.lower() not in FORMATS:
         raise InvalidInput("-o", "a file that ends in " + " or ".join(FORMATS), str(path))
+    if path.suffix.lower() == ".csv":
+        columns = {harmless_cell(name): list(map(harmless_cell, values)) for name, values in columns.items()}
     table = pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
     partial = path.with_name(f"{path.name[:100]}.{secrets.token_hex(4)}.partial")
     try:
