@@ -15,14 +15,17 @@ from cereval.version import ENGINE as ENGINE
 from cereval.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from cereval.api import RunResult as RunResult
-    from cereval.api import run as run
-    from cereval.api import run_async as run_async
-    from cereval.api import run_compare as run_compare
-    from cereval.api import run_growing as run_growing
-    from cereval.api import run_rank as run_rank
-    from cereval.api import run_tasks as run_tasks
+    from cereval.api import Run as Run
+    from cereval.api import compare as compare
+    from cereval.api import compare_async as compare_async
+    from cereval.api import evaluate as evaluate
+    from cereval.api import evaluate_async as evaluate_async
+    from cereval.api import extend as extend
+    from cereval.api import rank as rank
+    from cereval.api import rank_async as rank_async
     from cereval.api import seal as seal
+    from cereval.api import tasks as tasks
+    from cereval.api import tasks_async as tasks_async
     from cereval.errors import CerevalError as CerevalError
     from cereval.fleet.result import FleetResult as FleetResult
     from cereval.fleet.run import run_fleet as run_fleet
@@ -31,8 +34,8 @@ if TYPE_CHECKING:
     from cereval.questions.compare.goal import Sign as Sign
     from cereval.questions.compare.session import CompareSession as CompareSession
     from cereval.questions.compare.session import Comparison as Comparison
-    from cereval.questions.evaluate import evaluate as evaluate
-    from cereval.questions.evaluate import evaluate_async as evaluate_async
+    from cereval.questions.evaluate import evaluate_scores as evaluate_scores
+    from cereval.questions.evaluate import evaluate_scores_async as evaluate_scores_async
     from cereval.questions.growing.session import Growing as Growing
     from cereval.questions.growing.session import GrowingResult as GrowingResult
     from cereval.questions.mean.goal import Estimate as Estimate
@@ -43,11 +46,7 @@ if TYPE_CHECKING:
     from cereval.questions.rank.goal import Top as Top
     from cereval.questions.rank.session import Ranking as Ranking
     from cereval.questions.rank.session import RankSession as RankSession
-    from cereval.questions.replay import compare as compare
-    from cereval.questions.replay import growing as growing
-    from cereval.questions.replay import rank as rank
     from cereval.questions.replay import replay as replay
-    from cereval.questions.replay import tasks as tasks
     from cereval.questions.tasks.goal import AllAtLeast as AllAtLeast
     from cereval.questions.tasks.goal import EachWithin as EachWithin
     from cereval.questions.tasks.goal import Macro as Macro
@@ -57,24 +56,26 @@ if TYPE_CHECKING:
     from cereval.records import Draw as Draw
     from cereval.records import Interval as Interval
     from cereval.records import Result as Result
+    from cereval.settings import Candidate as Candidate
 
 _HOMES = {
+    "api": "Run compare compare_async evaluate evaluate_async extend rank rank_async seal tasks tasks_async",
     "errors": "CerevalError",
-    "questions.mean.goal": "Estimate Threshold",
-    "questions.compare.goal": "Difference NotWorse Sign",
-    "questions.rank.goal": "Beats Order Top",
-    "questions.tasks.goal": "AllAtLeast EachWithin Macro WhichFail",
-    "records": "Draw Interval Result",
     "fleet.result": "FleetResult",
     "fleet.run": "run_fleet",
-    "api": "RunResult run run_async run_compare run_growing run_rank run_tasks seal",
-    "questions.evaluate": "evaluate evaluate_async",
-    "questions.growing.session": "Growing GrowingResult",
-    "questions.mean.session": "Session",
+    "questions.compare.goal": "Difference NotWorse Sign",
     "questions.compare.session": "CompareSession Comparison",
-    "questions.rank.session": "RankSession Ranking",
-    "questions.replay": "compare growing rank replay tasks",
+    "questions.evaluate": "evaluate_scores evaluate_scores_async",
+    "questions.growing.session": "Growing GrowingResult",
+    "questions.mean.goal": "Estimate Threshold",
+    "questions.mean.session": "Session",
+    "questions.rank.goal": "Beats Order Top",
+    "questions.rank.session": "Ranking RankSession",
+    "questions.replay": "replay",
+    "questions.tasks.goal": "AllAtLeast EachWithin Macro WhichFail",
     "questions.tasks.session": "TaskSession TasksResult",
+    "records": "Draw Interval Result",
+    "settings": "Candidate",
 }
 _MODULES = {name: f"cereval.{home}" for home, names in _HOMES.items() for name in names.split()}
 

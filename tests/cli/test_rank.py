@@ -71,11 +71,12 @@ def test_a_top_k_in_words(table: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_wrong_top_k_is_called_wrong() -> None:
+    from tests.questions.replays import replay_ranking
+
     from cereval.cli.recorded import ScoredModels, truth_in_words
-    from cereval.questions.replay import rank
 
     scores = np.tile([[1.0, 0.0, 0.0]], (100, 1))
-    told = rank(scores, goal=Top(1), models=["a", "b", "c"])
+    told = replay_ranking(scores, goal=Top(1), models=["a", "b", "c"])
     turned = ScoredModels(("a", "b", "c"), scores[:, ::-1])
     truth = turned.truth(told)
     assert (truth["wrong_winners"], truth["wrongly_eliminated"]) == (["a"], ["c"])

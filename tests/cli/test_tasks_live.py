@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.live import content, run, write
+from tests.questions.replays import replay_tasks
 
 from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
-from cereval.questions.replay import tasks
 from cereval.questions.tasks.goal import Macro
 
 SIZE = 300
@@ -43,7 +43,9 @@ def test_a_run_is_what_a_replay_of_the_models_scores_is(
     pool = read_dataset(data)
     model = ScriptedModel({item.text: str(item.answer) for item in pool.items}, 0.7)
     scores = [float(model.is_right(item.text)) for item in pool.items]
-    expected = tasks(scores, [item.category for item in pool.items], goal=Macro(0.08), seed=0).as_dict()
+    expected = replay_tasks(
+        scores, [item.category for item in pool.items], goal=Macro(0.08), seed=0
+    ).as_dict()
     assert (code, facts["stopped"]) == (0, "goal")
     assert {name: facts[name] for name in expected} == json.loads(json.dumps(expected))
     assert (facts["model"], facts["goal"], facts["eps"]) == ("scripted/0.7", "macro", 0.08)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from shown import OURS, begin, client, go_on, made, opened, pair, questions
+from tests.view.shown import named
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
@@ -25,11 +26,15 @@ KINDS = {
     "compare": pair("one", "two"),
     "rank": {
         "kind": "rank",
-        "model": {"name": "one, two, three", "models": [{"name": name} for name in ("one", "two", "three")]},
+        "candidates": named("one", "two", "three"),
         "goal": {"goal": "order", "tie": 0.1},
         "method": "pairs",
     },
-    "tasks": {"goal": {"goal": "macro", "eps": 0.1}, "tasks": ("kind 0", "kind 1", "kind 2")},
+    "tasks": {
+        "kind": "tasks",
+        "goal": {"goal": "macro", "eps": 0.1},
+        "tasks": ("kind 0", "kind 1", "kind 2"),
+    },
 }
 
 
@@ -82,7 +87,7 @@ def test_one_tells_a_run_while_another_hears_what_is_new(tmp_path: Path) -> None
 def test_a_run_stops_when_the_page_says_so(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     rows = [{"question": f"{n}", "answer": f"{n}" if n % 2 else "no"} for n in range(3000)]
-    found: list[cereval.api.RunResult] = []
+    found: list[cereval.Run] = []
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
     work = threading.Thread(target=lambda: found.append(_run(tmp_path, url)))
     work.start()
@@ -101,11 +106,11 @@ def test_a_run_stops_when_the_page_says_so(tmp_path: Path) -> None:
     store.close()
 
 
-def _run(folder: Path, url: str) -> cereval.api.RunResult:
+def _run(folder: Path, url: str) -> cereval.Run:
     (folder / "slow_one.py").write_text(
         "import time\ndef model(messages):\n    time.sleep(0.02)\n    return messages[-1]['content']\n"
     )
-    return cereval.run(
+    return cereval.evaluate(
         str(folder / "data.jsonl"),
         model=f"python:{folder}/slow_one.py:model",
         eps=0.01,
@@ -117,7 +122,7 @@ def _run(folder: Path, url: str) -> cereval.api.RunResult:
 def test_a_run_goes_on_to_a_closer_goal_in_its_own_process(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     rows = [{"question": f"{n}", "answer": f"{n + 1}"} for n in range(400)]
-    result = cereval.run(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
+    result = cereval.evaluate(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
     store = opened(tmp_path)
     answer = client(store).post(f"/runs/{result.run_id}/resume", headers=OURS, data={"eps": "0.1"})
     assert answer.status_code == 303

@@ -92,6 +92,8 @@ class Kind:
     by_category: ClassVar[bool] = True
     """Whether sessions look at the categories of the items."""
     goal_may_change: ClassVar[bool] = False
+    grows: ClassVar[bool] = False
+    """Whether more data may be added later, so that nothing is guessed from the first file alone."""
     without_history: ClassVar[str] = "--no-history"
     """What is typed for a run that knows nothing of earlier ones."""
 
@@ -118,10 +120,6 @@ class Kind:
         """Tell whether a run only keeps one model's answers for another run, and certifies nothing."""
         return not self.format
 
-    def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """Tell whether a stored plan that names no kind is of this one."""
-        return False
-
     def goal(self, spec: Mapping[str, Any]) -> Any:
         """Return the goal that a spec names, if it is one of this kind."""
         return goal_from_spec(spec, self.goals)
@@ -141,7 +139,7 @@ class Kind:
             history=known.history,
             budget=plan.max_calls,
             seed=plan.seed,
-            models=self.names(plan),
+            models=plan.names,
             tasks=plan.tasks,
         )
 
@@ -153,13 +151,9 @@ class Kind:
 
     # -- runs in the store ------------------------------------------------------------------------------------
 
-    def models(self, plan: Plan) -> tuple[Mapping[str, Any], ...]:
-        """Return the models that are asked, in the order of their numbers."""
-        several = plan.model.get("models")
-        return (plan.model,) if several is None else tuple(several)
-
-    def names(self, plan: Plan) -> tuple[str, ...]:
-        return tuple(str(model["name"]) for model in self.models(plan))
+    def complete_plan(self, plan: Plan, categories: Sequence[str | None]) -> Plan:  # noqa: ARG002
+        """Return a new plan with what this kind adds to it. categories: those of the items."""
+        return plan
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
         """Return the runs that keep the answers, one for each model; the run itself where one model is asked."""
@@ -218,7 +212,7 @@ class Kind:
 
     def about(self, plan: Plan) -> dict[str, Any]:
         """Return what a certificate's settings say of the model and the data of a run."""
-        return {"model": plan.model_name, "data": plan.data_name, "items": plan.data_hash}
+        return {"model": plan.name, "data": plan.data_name, "items": plan.data_hash}
 
     def settings(self, session: AskTell, about: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a certificate says of its session."""

@@ -15,8 +15,6 @@ from cereval.questions.base import Earlier, Kind
 from cereval.questions.session import AskTell, locked
 from cereval.records import Certified, Draw, Stopped
 
-GOALS = ("ranked", "part")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PartResult(Certified):
@@ -50,7 +48,7 @@ class PartSession(AskTell):
         asked: dict[str, Any] = {
             "confidence": plan.confidence,
             "seed": plan.seed,
-            "models": (plan.model_name,),
+            "models": plan.names,
         }
         super().__init__(plan.n_items, PartGoal(plan.goal), draws=Draws(), budget=None, **asked)
         self._given = iter(draws)
@@ -76,9 +74,6 @@ class Part(Kind):
 
     name = "part"
     learns = False
-
-    def claims(self, plan: Mapping[str, Any]) -> bool:
-        return plan.get("goal", {}).get("goal") in GOALS
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> PartSession:  # noqa: ARG002
         assert earlier is not None

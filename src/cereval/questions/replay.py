@@ -1,4 +1,4 @@
-"""Replay what a session would have asked and certified, on scores that are known already: `replay`."""
+"""Replay what a session would have asked and certified, on scores that are known already."""
 
 from __future__ import annotations
 
@@ -14,14 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import numbers
 from cereval.questions import kind_for, kind_named
-from cereval.questions.compare.session import Comparison
-from cereval.questions.goals import Goal, of_one_model
+from cereval.questions.goals import Goal
 from cereval.questions.growing.session import Growing, GrowingResult
-from cereval.questions.mean.goal import Estimate
-from cereval.questions.rank.session import Ranking
 from cereval.questions.session import AskTell, tell, whole
-from cereval.questions.tasks.session import TasksResult
-from cereval.records import Result
 
 Floats = NDArray[np.float64]
 S = TypeVar("S", bound=AskTell)
@@ -43,156 +38,69 @@ class SessionSettings(TypedDict, total=False):
     budget: int | None
     seed: int | None
     options: Mapping[str, Any] | None
+    groups: ArrayLike | None
+    models: Sequence[str]
 
 
 def replay(
-    scores: ArrayLike,
+    scores: Any,
     *,
     goal: Goal | None = None,
-    groups: ArrayLike | None = None,
+    versions: Sequence[int] | None = None,
     batch: int = 1,
     **asked: Unpack[SessionSettings],
-) -> Result:
-    """Run a session against recorded scores; NaN = missing, not part of the pool.
+) -> Any:
+    """Say what an evaluation would have cost: recorded scores, drawn as if they were asked.
 
-    asked: confidence, method, target, texts, embeddings, history, weights, groups, budget, seed, options, as for
-    `Session`. `batch` draws are in flight at a time; the result does not depend on it.
+    scores: one number in [0, 1] for each item; for a goal about several candidates a column for each (a table, a data
+    frame or a dict of lists). An item that lacks a score (NaN) is not part of the pool. groups: the task of each item,
+    for goals of tasks. versions: of data that grew, how many of the items each version had. Further keywords are those
+    of the session of the goal's kind. `batch` draws are in flight at a time; the result does not depend on it.
 
+    >>> from cereval.questions.compare.goal import Sign
     >>> from cereval.questions.mean.goal import Estimate
     >>> result = replay([1, 0, 1, 1] * 500, goal=Estimate(0.05), seed=3)
     >>> result.stopped, abs(result.estimate - 0.75) <= 0.05, result.n_evaluated < 500
     ('goal', True, True)
-    """
-    kind = "estimate" if of_one_model(goal) is None else kind_for(goal).name
-    table, asking = checked_scores(scores)[:, None], {"groups": groups, **asked}
-    result: Result = _replayed(kind, goal, table, scores, batch, asking)
-    return result
-
-
-def compare(
-    scores_a: ArrayLike,
-    scores_b: ArrayLike,
-    *,
-    goal: Goal | None = None,
-    groups: ArrayLike | None = None,
-    batch: int = 1,
-    **asked: Unpack[SessionSettings],
-) -> Comparison:
-    """Compare two models on recorded scores of the same items; an item that either lacks (NaN) is left out.
-
-    goal: `Sign(tie=0.02)` (the default), `Difference(eps)` or `NotWorse(eps)`. history: items x past models, neither
-    of the two among them. Further keywords are those of `CompareSession`.
-
-    >>> better, worse = [1, 1, 1, 0] * 500, [1, 0, 1, 0] * 500
-    >>> answer = compare(better, worse)
-    >>> answer.decision, answer.lower >= 0, answer.n_evaluated < 100
-    ('first', True, True)
-    """
-    table = stacked({"scores_a": scores_a, "scores_b": scores_b})
-    asking = {"groups": groups, **asked}
-    found: Comparison = _replayed("compare", goal, table, scores_a, batch, asking)
-    return found
-
-
-def rank(
-    scores: ArrayLike | Mapping[str, ArrayLike],
-    *,
-    goal: Goal | None = None,
-    models: Sequence[str] | None = None,
-    batch: int = 64,
-    **asked: Unpack[SessionSettings],
-) -> Ranking:
-    """Rank the columns of `scores` (items x models, in [0, 1]), asking only for the scores it needs.
-
-    models: their names; those that `scores` has where it is a data frame, or a dict of lists. history: items x past
-    models, none of those ranked; items on which they disagree are asked sooner. Further keywords are those of
-    `RankSession`.
-
-    >>> rng = np.random.default_rng(0)
-    >>> scores = rng.uniform(size=(500, 4)) < [0.8, 0.5, 0.5, 0.2]
-    >>> from cereval.questions.rank.goal import Top
-    >>> ranking = rank(scores, goal=Top(1, within=0.02), models=["a", "b", "c", "d"])
-    >>> ranking.winners, ranking.stopped, ranking.calls < 500
-    (('a',), 'goal', True)
-    """
-    columns = columns_of(scores)
-    table, names = stacked(columns), list(columns if models is None else models)
-    if len(names) != len(columns):
-        raise InvalidInput("models", f"one name for each of the {len(columns)} columns", names)
-    if np.isnan(table).any():
-        raise InvalidInput("scores", "in [0, 1], none missing", "NaN")
-    order = next(iter(columns.values())) if isinstance(scores, Mapping) else scores
-    asking = {"models": names, **asked}
-    found: Ranking = _replayed("rank", goal, table, order, batch, asking)
-    return found
-
-
-def tasks(
-    scores: ArrayLike,
-    groups: ArrayLike,
-    *,
-    goal: Goal | None = None,
-    batch: int = 1,
-    **asked: Unpack[SessionSettings],
-) -> TasksResult:
-    """Replay recorded scores as many tasks; NaN = missing, not part of the pool.
-
-    groups: the task of each item. Further keywords are those of `TaskSession`.
-
-    >>> from cereval.questions.tasks.goal import AllAtLeast
-    >>> result = tasks([1.0] * 400 + [1.0, 0.0] * 200, ["a"] * 400 + ["b"] * 400, goal=AllAtLeast(0.8))
-    >>> result.decision, result.failing
-    ('some-fail', ('b',))
-    """
-    table, asking = checked_scores(scores)[:, None], {"groups": groups, **asked}
-    found: TasksResult = _replayed("tasks", goal, table, scores, batch, asking)
-    return found
-
-
-def growing(
-    scores: ArrayLike,
-    sizes: Sequence[int],
-    *,
-    goal: Estimate | None = None,
-    confidence: float = 0.95,
-    target: str = "benchmark",
-    seed: int | None = None,
-    batch: int = 1,
-) -> GrowingResult:
-    """Replay recorded scores as a data set that grew: version j had the first `sizes[j]` items. NaN is refused.
-
-    >>> result = growing([1, 0, 1, 1] * 500, [1600, 2000], goal=Estimate(0.08), seed=3)
-    >>> [version.n_items for version in result.versions], result.stopped
+    >>> replay({"new": [1, 1, 1, 0] * 500, "old": [1, 0, 1, 0] * 500}, goal=Sign(), seed=0).decision
+    'first'
+    >>> grown = replay([1, 0, 1, 1] * 500, versions=[1600, 2000], goal=Estimate(0.08), seed=3)
+    >>> [version.n_items for version in grown.versions], grown.stopped
     ([1600, 2000], 'goal')
     """
-    values = checked_scores(scores)
-    if np.isnan(values).any():
+    kind = kind_named("estimate") if goal is None else kind_for(goal)
+    columns = columns_of(scores) if kind.asks != "one" else {"": scores}
+    table, given = stacked(columns), dict(asked)
+    if kind.asks != "one":
+        given.setdefault("models", list(columns))
+    if versions is not None:
+        return _replayed_versions(table, versions, batch, goal=goal, **given)
+    missing = np.isnan(table).any(axis=1)
+    if missing.all():
+        raise InvalidInput("scores", "at least one item without a missing score", f"{len(table)} values")
+    if missing.any() and kind.asks == "all":
+        raise InvalidInput("scores", "without NaN", f"NaN at item {int(np.flatnonzero(missing)[0])}")
+    kept, parameters = np.flatnonzero(~missing), signature(kind.opens).parameters
+    for name in given:
+        if name not in parameters:
+            raise InvalidInput(name, f"left out for the kind of question {kind.name}", given[name])
+    order = next(iter(columns.values())) if isinstance(scores, Mapping) else scores
+    rows = {name: kept_rows(name, given[name], len(table), kept, order) for name in BY_ITEM if name in given}
+    size = {"n_items": len(kept)} if "n_items" in parameters else {}
+    return drive(kind.opens(**{**given, **size, **rows, "goal": goal}), table[kept], batch)
+
+
+def _replayed_versions(table: Floats, versions: Sequence[int], batch: int, **asked: Any) -> GrowingResult:
+    if np.isnan(table).any():
         raise InvalidInput("scores", "without NaN: take items without a score out of every version", "NaN")
-    first, *more = checked_sizes(sizes, len(values))
-    session = Growing(first, goal=goal, confidence=confidence, target=target, seed=seed)
-    drive(session.last, values, batch)
+    first, *more = checked_sizes(versions, len(table))
+    session = Growing(first, **asked)
+    drive(session.last, table, batch)
     for new in more:
         if session.last.stopped != "contradiction":
             session.extend(new)
-            drive(session.last, values, batch)
+            drive(session.last, table, batch)
     return session.result()
-
-
-def _replayed(kind: str, goal: Any, table: Floats, scores: Any, batch: int, asked: Mapping[str, Any]) -> Any:
-    """Answer a session of a kind from the items that have a score of every model."""
-    kept = np.flatnonzero(~np.isnan(table).any(axis=1))
-    if not len(kept):
-        raise InvalidInput("scores", "at least one item without a missing score", f"{len(table)} values")
-    opens = kind_named(kind).opens
-    parameters = signature(opens).parameters
-    for name in asked:
-        if name not in parameters:
-            raise InvalidInput(name, f"left out for the kind of question {kind}", asked[name])
-    rows = {
-        name: kept_rows(name, asked.get(name), len(table), kept, scores) for name in BY_ITEM if name in asked
-    }
-    size = {"n_items": len(kept)} if "n_items" in parameters else {}
-    return drive(opens(**{**asked, **size, **rows, "goal": goal}), table[kept], batch)
 
 
 def drive(session: S, scores: Floats, batch: int = 1, watch: Callable[[S], None] | None = None) -> Any:

@@ -51,7 +51,7 @@ def forecast(work: Prepared, calls: int | None) -> SpendingForecast:
     if calls is None or not isinstance(callers, Callers):
         return SpendingForecast(None, None, source)
     judged, prompt = judge_calls(work.scorer), _prompt_tokens(work)
-    answer = work.plan.model.get("settings", {}).get("max_tokens") or ANSWER_TOKENS
+    answer = work.plan.candidates[0]["settings"].get("max_tokens") or ANSWER_TOKENS
     costs = [_cost(callers.models, prompt, answer)]
     if callers.judge is not None:
         said = ANSWER_TOKENS if isinstance(work.scorer, Grade) else 1
@@ -72,7 +72,7 @@ def judge_calls(scorer: Scorer) -> int:
 
 def _prompt_tokens(work: Prepared) -> int:
     step = max(len(work.items) // MOST_PROMPTS, 1)
-    chats = [work.prompt.messages(item) for item in work.items[::step]]
+    chats = [prompt.messages(item) for prompt in work.prompts for item in work.items[::step]]
     letters = sum(len(turn["content"]) for chat in chats for turn in chat)
     return round(letters / len(chats) / LETTERS_PER_TOKEN)
 

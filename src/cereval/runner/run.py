@@ -116,7 +116,7 @@ def subject(begun: Start) -> Subject:
     plan, goal = begun.plan, begun.session.goal
     return Subject(
         run_id=plan.run_id,
-        model=plan.model_name,
+        model=plan.name,
         data=plan.data_name or "data",
         n_items=plan.n_items,
         question=begun.kind.goal_words(plan.as_dict()) if goal is None else goal.words,

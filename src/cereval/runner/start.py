@@ -126,7 +126,7 @@ def start(
     session = kind.session(plan, known, reader(store))
     if not reading:
         for part in (plan, *kind.parts(plan)):
-            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, plan.engine)
+            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.name, plan.engine)
     spending, voices = Spending(), []
     for part, name in zip(kind.parts(plan), voice_names(kind, plan), strict=True):
         voices.append(_voice(part, name, store, spending))
@@ -143,7 +143,7 @@ def start(
 
 def voice_names(kind: Kind, plan: Plan) -> tuple[str, ...]:
     """Return the names of the models whose answers are kept apart."""
-    return kind.names(plan) if len(kind.parts(plan)) > 1 else (plan.model_name,)
+    return plan.names if len(kind.parts(plan)) > 1 else (plan.name,)
 
 
 def _voice(part: Plan, name: str, store: Store, spending: Spending) -> Voice:

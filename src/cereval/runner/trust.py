@@ -39,6 +39,15 @@ LARGEST = 4 * 2**20
 LONGEST_SHOWN = 160
 MOST_SHOWN = 4
 
+VERBS = {
+    "code": "run",
+    "gguf": "load",
+    "address": "send questions and the API key to",
+    "store": "keep answers in",
+    "file": "read and send",
+}
+"""What would be done with each kind of thing."""
+
 _unwritten: set[str] = set()
 """Digests that could not be written down: they hold while the process lives."""
 
@@ -57,7 +66,7 @@ class Named:
 
     def __str__(self) -> str:
         """Return what would happen, safe to print."""
-        verb = {"code": "run", "gguf": "load", "address": "send questions and the API key to"}[self.kind]
+        verb = VERBS[self.kind]
         what = printable(self.what, LONGEST_SHOWN)
         return f"{verb} {what}" + (f" ({printable(self.where, LONGEST_SHOWN)})" if self.where else "")
 
@@ -93,6 +102,16 @@ def named_by_scorer(spec: Any) -> tuple[Named, ...]:
         raise InvalidInput("scorer", "a text or a mapping", spec)
     code = code_of(spec)
     return () if code is None else (_code(code),)
+
+
+def named_store(url: str) -> Named:
+    """Return a store that a file names: the password of its server would be sent there."""
+    return Named("store", url)
+
+
+def named_file(path: Path) -> Named:
+    """Return a file outside the folder of the file that names it: its text would be sent to a model."""
+    return Named("file", str(path), _resolved(str(path)))
 
 
 def _code(spec: str) -> Named:

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cereval.datasets.prompts import Prompt
 from cereval.errors import CerevalError, Misuse
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.runner.answers import as_text
+from cereval.runner.candidates import prompt_of
 from cereval.runner.items import item_from
 from cereval.runner.people import people_of
 from cereval.scorers.people import POINTS, People
@@ -162,7 +162,7 @@ def card_of(one: Waiting, labelled: Labelled, rater: str) -> Card:
     """Make a card of a reply: its question, the texts, the keys."""
     item = item_from(one.item)
     plan, people = labelled.plan, labelled.people
-    prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
+    prompt = prompt_of(plan.candidates[0])
     try:
         question = as_text(prompt.messages(item)[-1:])
     except CerevalError:

@@ -15,6 +15,7 @@ from cereval.questions import kind_of
 from cereval.questions.base import Kind
 from cereval.report import contents
 from cereval.runner.answers import as_text
+from cereval.runner.candidates import prompt_of
 from cereval.runner.items import item_from
 from cereval.runner.listing import failure_of
 from cereval.runner.people import people_of
@@ -44,7 +45,7 @@ class Shown:
         plan = Plan.from_dict(run.plan)
         kind = kind_of(plan)
         apart = kind.parts(plan)
-        names = kind.names(plan) if len(apart) > 1 else (plan.model_name,)
+        names = plan.names if len(apart) > 1 else (plan.name,)
         return cls(run, plan, kind, dict(zip(names, (part.run_id for part in apart), strict=True)))
 
     @property
@@ -117,7 +118,7 @@ def wanted_from(values: Mapping[str, str], *, paired: bool) -> Wanted:
 
 def answers_page(browser: Browser, shown: Shown, wanted: Wanted, part: str = "") -> dict[str, Any]:
     """Give one page of answers: of one model, or of two side by side."""
-    prompt = _prompt(shown.plan)
+    prompt = _prompt(shown, part)
     if shown.paired is not None and not part:
         found = browser.pairs(shown.paired, shown.plan.data_hash, wanted)
         counts: Any = browser.pair_counts(shown.paired)
@@ -132,12 +133,14 @@ def one_answer(browser: Browser, shown: Shown, part: str, draw: int) -> Mapping[
     """Give one answer whole, with the prompt as the model got it."""
     run_id = shown.parts.get(part) or next(iter(shown.parts.values()))
     row = browser.one(run_id, shown.plan.data_hash, draw)
-    return None if row is None else _with_item(row, _prompt(shown.plan))
+    return None if row is None else _with_item(row, _prompt(shown, part))
 
 
-def _prompt(plan: Plan) -> Prompt:
-    examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
-    return Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
+def _prompt(shown: Shown, part: str) -> Prompt:
+    """Return the prompt of the candidate whose answers are looked at; of all at once, the first one's."""
+    names = list(shown.parts)
+    number = names.index(part) if part in names else 0
+    return prompt_of(shown.plan.candidates[number])
 
 
 def _with_items(found: Found, prompt: Prompt) -> Found:

@@ -61,12 +61,12 @@ class Compare(Kind):
         bare = replace(plan, kind="part", max_calls=None, side_information=(), history={}, weights={})
         goal = {"goal": "part", "of": plan.run_id, "words": "one side of a comparison"}
         return tuple(
-            replace(bare, model=model, goal={**goal, "number": number})
-            for number, model in enumerate(self.models(plan))
+            replace(bare, candidates=(candidate,), goal={**goal, "number": number})
+            for number, candidate in enumerate(plan.candidates)
         )
 
     def about(self, plan: Plan) -> dict[str, Any]:
-        first, second = self.names(plan)
+        first, second = plan.names
         return {"first": first, "second": second, "data": plan.data_name, "items": plan.data_hash}
 
     def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:  # noqa: ARG002

@@ -4,7 +4,8 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
@@ -44,7 +45,7 @@ class GrowingData(Kind):
 
     name = "growing"
     goals, opens = VersionSession.goals, VersionSession
-    learns = False
+    learns, grows = False, True
     format = "cereval-growing/1"
     result_form, entry_form, settings_form = GrowingResult, VersionEntry, GrowingSettings
     side_form, lists_changes = None, False
@@ -52,8 +53,8 @@ class GrowingData(Kind):
     audit = "cereval.questions.growing.audit:GrowingAudit"
     page = "cereval.questions.growing.page:growing_page"
 
-    def claims(self, plan: Mapping[str, Any]) -> bool:
-        return bool(plan.get("growth"))
+    def complete_plan(self, plan: Plan, categories: Sequence[str | None]) -> Plan:  # noqa: ARG002
+        return replace(plan, method="growing", growth={"sizes": [plan.n_items], "after": None})
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> VersionSession:
         """Return the version that a plan describes; those before it are told their results again."""
@@ -66,7 +67,7 @@ class GrowingData(Kind):
                 confidence=plan.confidence,
                 target=plan.target,
                 seed=plan.seed,
-                models=self.names(plan),
+                models=plan.names,
             )
             return _limited(first.last, plan.max_calls)
         assert earlier is not None

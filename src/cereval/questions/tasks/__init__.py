@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -46,8 +47,11 @@ class Tasks(Kind):
     audit = "cereval.questions.tasks.audit:TasksAudit"
     page = "cereval.questions.tasks.page:tasks_page"
 
-    def claims(self, plan: Mapping[str, Any]) -> bool:
-        return bool(plan.get("tasks"))
+    def complete_plan(self, plan: Plan, categories: Sequence[str | None]) -> Plan:
+        if not any(categories):
+            raise InvalidInput("by", "the field that names each question's task: no category is there", None)
+        names, _ = named_groups([category or UNNAMED for category in categories])
+        return replace(plan, tasks=names)
 
     def open(self, **asked: Any) -> AskTell:
         codes = asked.get("groups")
@@ -70,7 +74,7 @@ class Tasks(Kind):
         return (f"progress shows the macro mean of {len(plan.tasks):,} tasks",)
 
     def about(self, plan: Plan) -> dict[str, Any]:
-        return {"model": plan.model_name, "data": [plan.data_name], "items": plan.data_hash}
+        return {"model": plan.name, "data": [plan.data_name], "items": plan.data_hash}
 
     def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:
         assert isinstance(session, TaskSession)
