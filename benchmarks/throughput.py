@@ -187,7 +187,7 @@ async def certified(
     """A run to its goal or to the end of its budget of calls."""
     opened = open_store(f"sqlite:///{store}")
     begun = start(planned(plan, data.items, opened, history=False), data.items, opened)
-    callers = Callers(data.items, [Prompt()] * len(models), models, build_scorer("exact"))
+    callers = Callers(data.items, [Prompt()] * len(models), models, [build_scorer("exact")] * len(models))
     outcome = await run(begun, opened, callers, Limits(connections), watcher)
     opened.close()
     return outcome

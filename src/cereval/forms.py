@@ -51,10 +51,12 @@ def read_as(form: type[T], value: Any, what: str) -> T:
         for name in re.findall(r"[^.\[\]]+", place):
             key = int(name) if isinstance(received, list) else name
             received = received[key] if name != "..." else received
-    name = re.fullmatch("Object (contains unknown|missing required) field `(.*)`", reason)
-    if name:
-        must = "left out" if name[1] == "contains unknown" else "given"
-        raise InvalidInput(f"{name[2]} of the {field}" if place else f"{name[2]} of the {what}", must, None)
+    if named := re.fullmatch("Object (contains unknown|missing required) field `(.*)`", reason):
+        unknown, name = named[1] == "contains unknown", named[2]
+        inside = f"{place}.{name}" if place else name
+        raise InvalidInput(
+            f"{inside} of the {what}", "left out" if unknown else "given", received[name] if unknown else None
+        )
     reason = reason.removeprefix("Expected ").partition(", got")[0]
     for word, said in WORDS.items():
         reason = reason.replace(word, said)

@@ -583,9 +583,10 @@ def check_options(
 
 def checked_value(one: Declared, value: Any, field: str) -> Any:
     """Return the value as the option keeps it, or refuse it."""
-    if one.plain is list and isinstance(value, str | bool):
-        # history: true and false are short for the store and nothing.
-        value = [value] if isinstance(value, str) else [FROM_STORE if value else "none"]
+    if one.plain is list and isinstance(value, str):
+        value = [value]
+    if one.name == "history" and isinstance(value, bool):
+        value = [FROM_STORE if value else "none"]
     try:
         return msgspec.convert(value, one.kind)
     except msgspec.ValidationError:
@@ -637,7 +638,7 @@ def settings_of(
     options: those of the kind, checked. goal: in place of the options that say one.
     """
     accepted = ACCEPTED[kind]
-    names = [name for name in _GOAL_NAMES[kind] if options.get(name) is not None]
+    names = [name for name in GOAL_OPTIONS[kind] if options.get(name) is not None]
     if goal is not None and names:
         raise InvalidInput(names[0], "left out where `goal` is given", options[names[0]])
     allowed = kind_named(kind).goals
@@ -661,7 +662,7 @@ def settings_of(
 
 # -- goals ------------------------------------------------------------------------------------------------------------
 
-_GOAL_NAMES: Mapping[str, tuple[str, ...]] = {
+GOAL_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "estimate": ("eps", "min"),
     "compare": ("tie", "within", "not_worse"),
     "rank": ("tie", "doubt", "prove_ties", "top", "within", "beats"),
@@ -670,6 +671,15 @@ _GOAL_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """The options that say what is asked, by kind."""
 
+EXCLUSIVE: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "estimate": (("eps",), ("min",)),
+    "compare": (("tie",), ("within",), ("not_worse",)),
+    "rank": (("top", "within"), ("beats",)),
+    "tasks": (("eps", "each_eps"), ("min",), ("which_fail",)),
+    "growing": (),
+}
+"""Groups of them that exclude one another: each is a goal of its own."""
+
 
 def goal_of(kind: str, options: Mapping[str, Any], candidates: Sequence[Candidate] = ()) -> Any:
     """Return the goal that options ask for.
@@ -677,24 +687,24 @@ def goal_of(kind: str, options: Mapping[str, Any], candidates: Sequence[Candidat
     >>> goal_of("estimate", {"min": 0.8}), goal_of("compare", {"not_worse": 0.01})
     (Threshold(value=0.8), NotWorse(eps=0.01))
     """
-    given = {name: options[name] for name in _GOAL_NAMES[kind] if options.get(name) is not None}
+    given = {name: options[name] for name in GOAL_OPTIONS[kind] if options.get(name) is not None}
     return _GOALS[kind](given, candidates)
 
 
 def _mean_goal(given: Mapping[str, Any], _: Sequence[Candidate]) -> Any:
-    _one_of(given, ("eps",), ("min",))
+    _one_of(given, EXCLUSIVE["estimate"])
     return Threshold(given["min"]) if "min" in given else Estimate(**given)
 
 
 def _compare_goal(given: Mapping[str, Any], _: Sequence[Candidate]) -> Any:
-    _one_of(given, ("tie",), ("within",), ("not_worse",))
+    _one_of(given, EXCLUSIVE["compare"])
     if "within" in given:
         return Difference(given["within"])
     return NotWorse(given["not_worse"]) if "not_worse" in given else Sign(**given)
 
 
 def _rank_goal(given: Mapping[str, Any], candidates: Sequence[Candidate]) -> Any:
-    _one_of(given, ("top", "within"), ("beats",))
+    _one_of(given, EXCLUSIVE["rank"])
     if "top" in given:
         _only(given, "top", "within")
         return Top(given["top"], **{name: given[name] for name in ("within",) if name in given})
@@ -716,7 +726,7 @@ def _rank_goal(given: Mapping[str, Any], candidates: Sequence[Candidate]) -> Any
 
 
 def _tasks_goal(given: Mapping[str, Any], _: Sequence[Candidate]) -> Any:
-    _one_of(given, ("eps", "each_eps"), ("min",), ("which_fail",))
+    _one_of(given, EXCLUSIVE["tasks"])
     if "min" in given:
         return AllAtLeast(given["min"])
     if "which_fail" in given:
@@ -735,8 +745,8 @@ _GOALS: Mapping[str, Callable[[Mapping[str, Any], Sequence[Candidate]], Any]] = 
 }
 
 
-def _one_of(given: Mapping[str, Any], *groups: Sequence[str]) -> None:
-    """Refuse options of several groups at once: each group is a goal of its own."""
+def _one_of(given: Mapping[str, Any], groups: Sequence[Sequence[str]]) -> None:
+    """Refuse options of several groups at once."""
     named = [[name for name in group if name in given] for group in groups]
     used = [names[0] for names in named if names]
     if len(used) > 1:

@@ -183,7 +183,7 @@ def test_worked_examples_do_not_become_questions(capsys: pytest.CaptureFixture[s
         (("first.jsonl", *MODEL, "--versions", "0.5,1"), "--versions must be left out"),
         (("first.jsonl", *MODEL, "--eps", "7"), "eps must be"),
         (("task.yaml", *MODEL), "not a task file"),
-        ((*MODEL,), "SCORES or DATA must be given"),
+        ((*MODEL,), "DATA or SCORES must be given"),
         (("--data", "first.jsonl"), "--model must be given"),
         (("first.jsonl",), "--model must be given"),
         (("RUN", "--data", "first.jsonl"), "has no new item"),

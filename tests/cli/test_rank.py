@@ -152,8 +152,8 @@ def test_a_history_of_no_model_is_said(table: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_doubt_without_effect_is_said(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rank", str(table), "--tie", "0.2", "--doubt", "0.2", "--prove-ties", "--seed", "0"]) == 0
-    assert "--doubt has no effect with --prove-ties" in capsys.readouterr().err
+    assert main(["rank", str(table), "--tie", "0.2", "--doubt", "0.2", "--prove-ties", "--seed", "0"]) == 1
+    assert "--doubt must be left out with --prove-ties" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -85,10 +85,10 @@ def test_history_of_the_store_helps_and_can_be_left_out(
     ("flags", "words"),
     [
         (("--items", "x.csv"), "--items must be left out"),
-        (("--history", "others"), "`store` (the default) or `none`"),
+        (("--history", "others"), "`store` or `none`"),
         (("--by", "level", "--category", "level"), "--category must be left out"),
         (("--by", "nothing"), "'nothing'"),
-        (("--data", "odd.jsonl"), "SCORES or DATA must be given"),
+        (("--data", "odd.jsonl"), "as arguments or with --data, and not both"),
         (("--max-usd", "-1"), "--max-usd must be"),
         (("--eps", "7"), "eps must be"),
     ],
@@ -118,7 +118,7 @@ def test_what_does_not_fit_many_files_is_refused(data: Path, capsys: pytest.Capt
     assert "--by must be" in run(capsys, "tasks", "bare.jsonl", *MODEL)[1]["error"]
     _, facts = run(capsys, *both, "--max-calls", "5")
     assert main(["resume", facts["run_id"], "--eps", "0.3"]) == 1
-    assert "--eps must be left out for a question that keeps its goal" in capsys.readouterr().err
+    assert "--eps must be left out: only `run` and `gate` can change it" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("data")

@@ -263,7 +263,9 @@ def test_a_top_k_with_close_rivals_ends_at_its_goal() -> None:
 
 
 def test_a_goal_of_another_question_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"goal must be one of Order\(tie, doubt, proven\), .*got Estimate"):
+    with pytest.raises(
+        InvalidInput, match=r"goal must be one of Order\(tie, doubt, proven\), .*got Estimate"
+    ):
         RankSession(9, NAMES, goal=cereval.Estimate(0.05))  # type: ignore[arg-type]
 
 

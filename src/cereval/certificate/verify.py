@@ -15,7 +15,7 @@ from typing import Any, Literal
 from cereval.certificate.audit import Audit
 from cereval.certificate.format import chained, digest, form_of, ordered
 from cereval.certificate.seal import Seal, certificate_departures, known_of, provenance
-from cereval.errors import CerevalError, LogMismatch, shown
+from cereval.errors import CerevalError, InvalidInput, LogMismatch, shown
 from cereval.forms import read_as
 from cereval.methods.drawing import TOLERANCE
 from cereval.plan import MOST_ITEMS, Known, Plan, digest_of
@@ -198,7 +198,10 @@ class _Checks:
 
     def format(self) -> None:
         """Check that its fields, their types and ranges are those of its format."""
-        read_as(form_of(self.kind, self.is_run), self.certificate, "certificate")
+        try:
+            read_as(form_of(self.kind, self.is_run), self.certificate, "certificate")
+        except InvalidInput as error:
+            raise WrongError(str(error)) from None
 
     def digest(self) -> None:
         """Check the hash of everything but itself."""

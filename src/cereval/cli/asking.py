@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,10 @@ def ask_candidates(
     if settings["fresh"] and settings["max_age"] is not None:
         click.echo("note: --max-age has no effect with --fresh, which reuses no answer", err=True)
     fixed = None if seal is None else Path(seal)
-    with opened_store(settings["store"], create=fixed is None) as store:
+    with (
+        opened_store(settings["store"], create=fixed is None) as store,
+        store.hold_request(work.plan.request),
+    ):
         plan = asyncio.run(choose_plan(work, settings, store, observer_for(flags["display"]), seal=fixed))
         if settings["fresh"]:
             say_what_is_left(plan, store)
@@ -85,12 +89,11 @@ def read_settings(
         place = Path(file or CANDIDATES_FILE)
         if file is not None or is_file(place):
             named = read_candidates(place)
-            written = Written(
-                written.options,
-                {**written.candidates, **named.candidates},
-                written.data,
-                (*written.names, *named.names),
-                written.source or named.source,
+            written = replace(
+                written,
+                candidates={**written.candidates, **named.candidates},
+                names=(*written.names, *named.names),
+                source=written.source or named.source,
             )
     chosen += [model for model in models if model in written.candidates]
     models = [model for model in models if model not in written.candidates]

@@ -34,7 +34,7 @@ CANDIDATE_NAMES = tuple(CandidateOptions.__annotations__)
 
 
 class Once(click.Option):
-    """An option that takes one value: given twice it is refused, where click would keep the last in silence."""
+    """An option that takes one value: another one is refused, where click would keep the last in silence."""
 
     def __init__(self, *args: Any, callback: Callable[..., Any] | None = None, **settings: Any) -> None:
         super().__init__(*args, **{**settings, "multiple": True})
@@ -42,7 +42,7 @@ class Once(click.Option):
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
         values = super().process_value(ctx, value)
-        if values and len(values) > 1:
+        if len(set(values or ())) > 1:
             hint = (
                 "" if self.name not in CANDIDATE_NAMES else " (`compare` and `rank` take several candidates)"
             )
@@ -391,6 +391,9 @@ ONLY_ASKED = frozenset(
 
 def refuse_asking(context: click.Context, flags: Mapping[str, Any], *more: str) -> None:
     """Refuse options that only make sense where models are asked: passing over them in silence would mislead."""
+    if flags.get("seal") is not None:
+        wanted = "left out where nothing is asked: recorded scores are no run"
+        raise InvalidInput("--seal", wanted, "recorded scores")
     for parameter in context.command.params:
         name = str(parameter.name)
         if name in (*ONLY_ASKED, *more) and flags.get(name) not in (None, (), False):

@@ -17,10 +17,18 @@ from cereval.models import prefix_of
 from cereval.questions import all_goals, kind_for
 from cereval.questions.goals import checked_confidence, goal_from_spec
 from cereval.runner.candidates import OUTSIDE, name_candidates
-from cereval.runner.task_file import named_by_candidate, named_by_options
-from cereval.runner.trust import Named, remember, require
+from cereval.runner.task_file import named_by_candidate, named_by_options, resolve_files
+from cereval.runner.trust import Named, named_store, remember, require
 from cereval.scorers import named
-from cereval.settings import ACCEPTED, Candidate, CandidateOptions, RunOptions, check_options, option_name
+from cereval.settings import (
+    ACCEPTED,
+    FROM_STORE,
+    Candidate,
+    CandidateOptions,
+    RunOptions,
+    check_options,
+    option_name,
+)
 from cereval.text import did_you_mean
 
 LARGEST = 1e300
@@ -80,7 +88,7 @@ class Entry:
         """Tell whether what earlier runs on the same data found steers its draws."""
         method, target = self.settings.get("method", "auto"), self.settings.get("target", "benchmark")
         steered = method in ("auto", "active", "partition") and target != "population"
-        return bool(self.settings.get("history", True)) and steered
+        return FROM_STORE in self.settings.get("history", (FROM_STORE,)) and steered
 
     @property
     def is_mean(self) -> bool:
@@ -102,8 +110,12 @@ class Fleet:
     together: int | None = None
 
 
-def read_fleet(source: str | Path | Mapping[str, Any], *, trust: bool = False) -> Fleet:
+def read_fleet(
+    source: str | Path | Mapping[str, Any], *, trust: bool = False, typed_store: bool = False
+) -> Fleet:
     """Read a fleet from a YAML file, or from a dictionary of the same shape, which is trusted as typed.
+
+    typed_store: another store was typed, in place of the file's.
 
     >>> fleet = read_fleet({"models": ["scripted/0.6", "scripted/0.7"], "data": "bank.jsonl", "eps": 0.05})
     >>> [(entry.model, entry.goal["eps"]) for entry in fleet.entries]
@@ -116,12 +128,29 @@ def read_fleet(source: str | Path | Mapping[str, Any], *, trust: bool = False) -
     values = read_yaml(Path(source))
     if not isinstance(values, dict):
         raise BadFile(f"{source} must hold a fleet: `models`, `data` and settings, one per line")
-    fleet = _fleet(values, str(source), Path(source).parent)
-    names = list(_named_by(fleet))
+    fleet, names = _beside(_fleet(values, str(source), Path(source).parent), Path(source).parent)
+    names += _named_by(fleet)
+    if fleet.store is not None and not typed_store:
+        names.append(named_store(fleet.store))
     if trust:
         remember(names)
     require(names, f"the fleet file {source}")
     return fleet
+
+
+def _beside(fleet: Fleet, folder: Path) -> tuple[Fleet, list[Named]]:
+    """Return a fleet whose @FILE are looked for beside its own file, and name those outside its folder."""
+    names, entries = list[Named](), list[Entry]()
+    for entry in fleet.entries:
+        (settings, more), *candidates = (
+            resolve_files(one, folder) for one in (entry.settings, *entry.candidates)
+        )
+        names += more
+        for _, theirs in candidates:
+            names += theirs
+        resolved = tuple(one for one, _ in candidates)
+        entries.append(replace(entry, settings=settings, candidates=resolved))
+    return replace(fleet, entries=tuple(entries)), names
 
 
 def _named_by(fleet: Fleet) -> Iterator[Named]:
@@ -133,7 +162,7 @@ def _named_by(fleet: Fleet) -> Iterator[Named]:
 
 
 def _fleet(values: Mapping[Any, Any], source: str, folder: Path) -> Fleet:
-    named = _named(values)
+    named = _named(values, source)
     # As a list, a limit is that of each run on a data set; as one value, that of the whole fleet.
     each = [name for name in ("max_calls", "max_usd", "max_minutes") if isinstance(named.get(name), list)]
     own = {key: value for key, value in named.items() if key in OWN and key not in each}
@@ -174,11 +203,15 @@ class _Part:
     settings: Mapping[str, Any]
     priority: float
     title: str = ""
-    """What results call it, where that is not its name."""
+    """What results and goals call it, where that is not its name."""
+
+    @property
+    def called(self) -> str:
+        return self.title or self.name
 
 
 def _part(value: Any, kind: str, source: str, folder: Path | None = None) -> _Part:
-    own = _named(value) if isinstance(value, Mapping) else {kind: value}
+    own = _named(value, source) if isinstance(value, Mapping) else {kind: value}
     name, priority = own.pop(kind, None), _priority(own.pop("priority", 0), source)
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"{kind} in {source}", "a name, or settings with one under `" + kind + "`", value)
@@ -239,7 +272,7 @@ class _Goal:
 
 
 def _goal(value: Any, source: str) -> _Goal:
-    own = _named(value) if isinstance(value, Mapping) else {"goal": value}
+    own = _named(value, source) if isinstance(value, Mapping) else {"goal": value}
     word = own.pop("goal", None)
     if word not in WORDS and word not in all_goals():
         names = [*WORDS, *all_goals()]
@@ -269,7 +302,7 @@ def _entries(goals: Sequence[_Goal], spread: _Spread, source: str) -> Iterator[E
 
 
 def _entry(number: int, goal: _Goal, asked: Sequence[int], place: int, spread: _Spread) -> Entry:
-    names = tuple(spread.models[model].name for model in asked)
+    names = tuple(spread.models[model].called for model in asked)
     whole = [spread.settings(model, place) for model in asked]
     candidates = [
         {
@@ -291,7 +324,7 @@ def _entry(number: int, goal: _Goal, asked: Sequence[int], place: int, spread: _
     total = goal.priority + spread.data[place].priority + priority
     data = spread.data[place].name
     try:
-        _check(names, settings)
+        _check([spread.models[model].name for model in asked], settings)
         spec = _spec(goal, names, aims)
         check_options(settings, ACCEPTED[kind_for(spec["goal"]).name], "a run of this kind")
         return Entry(number, tuple(candidates), data, spec, settings, total)
@@ -346,7 +379,7 @@ def _asked(goal: _Goal, spread: _Spread, source: str) -> list[tuple[int, ...]]:
         base = _places((goal.baseline,), spread.models, "baseline", source)[0]
         return [(one, base) for one in chosen if one != base]
     if len(chosen) != 2:
-        names = [spread.models[one].name for one in chosen]
+        names = [spread.models[one].called for one in chosen]
         raise InvalidInput(
             f"models of compare in {source}", "two, or a `baseline` that the others are held to", names
         )
@@ -354,9 +387,13 @@ def _asked(goal: _Goal, spread: _Spread, source: str) -> list[tuple[int, ...]]:
 
 
 def _places(wanted: Sequence[str] | None, parts: Sequence[_Part], field: str, source: str) -> list[int]:
-    names = [part.name for part in parts]
+    names = [part.called for part in parts]
     if wanted is None:
         return list(range(len(parts)))
+    for name in wanted:
+        if names.count(name) > 1:
+            several = "a name that one of them has alone: give each a `name`"
+            raise InvalidInput(f"{field} of a goal in {source}", several, name)
     short = {Path(name).name: place for place, name in enumerate(names)} if field == "data" else {}
     known = {**short, **{name: place for place, name in enumerate(names)}}
     for name in wanted:
@@ -392,7 +429,7 @@ def _limits(value: Any, source: str) -> dict[str, ServerLimits]:
         raise InvalidInput(
             f"limits in {source}", "limits by the address of a server, or for all of them", value
         )
-    own = _named(value)
+    own = _named(value, source)
     if not any(isinstance(one, Mapping) for one in own.values()):
         return {"*": ServerLimits.of(own, f"limits in {source}")}
     return {
@@ -401,10 +438,15 @@ def _limits(value: Any, source: str) -> dict[str, ServerLimits]:
     }
 
 
-def _named(values: Mapping[Any, Any]) -> dict[str, Any]:
-    return {
-        option_name(key, RunOptions) or str(key).replace("-", "_"): value for key, value in values.items()
-    }
+def _named(values: Mapping[Any, Any], source: str) -> dict[str, Any]:
+    """Return values under the names of their options; what is given under two names is refused."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        name = option_name(key, RunOptions) or str(key).replace("-", "_")
+        if name in found:
+            raise InvalidInput(f"{key} in {source}", f"left out where {name} is given", value)
+        found[name] = value
+    return found
 
 
 def _listed(value: Any) -> list[Any]:

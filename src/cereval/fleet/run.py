@@ -53,7 +53,7 @@ def run_fleet(
     where all runs are kept, by default the file's own, else sqlite:///cereval.db. tell: is told what begins and ends.
     Repeating a call goes on where it ended. trust=True confirms the code and the addresses that a file names.
     """
-    asked = read_fleet(fleet, trust=trust)
+    asked = read_fleet(fleet, trust=trust, typed_store=store is not None)
     url = store or asked.store or DEFAULT_URL
     if on not in PLACES:
         raise InvalidInput("on", "local or ray", on)
@@ -103,7 +103,7 @@ def plan_fleet(
     fleet: str | Path | Mapping[str, Any], *, store: str | None = None, trust: bool = False
 ) -> tuple[Step, ...]:
     """Return the order of work of a fleet and the calls that each run is expected to take; nothing is asked."""
-    asked = read_fleet(fleet, trust=trust)
+    asked = read_fleet(fleet, trust=trust, typed_store=store is not None)
     return planned(asked, store or asked.store or DEFAULT_URL, _pools(asked))[0]
 
 

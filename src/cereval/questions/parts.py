@@ -16,6 +16,20 @@ from cereval.questions.session import AskTell, locked
 from cereval.records import Certified, Draw, Stopped
 
 
+@dataclass(frozen=True, slots=True)
+class PartGoal:
+    """Hold what a plan says that the answers are for."""
+
+    stated: Mapping[str, Any]
+
+    @property
+    def words(self) -> str:
+        return str(self.stated.get("words", "part of a ranking"))
+
+    def spec(self) -> dict[str, Any]:
+        return dict(self.stated)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PartResult(Certified):
     """Hold what a model has answered as part of a larger run: counts and a plain mean, nothing certified."""
@@ -24,20 +38,10 @@ class PartResult(Certified):
 
     def answer(self) -> str:
         shown = "no score yet" if self.mean is None else f"{self.mean:.1%} on average, not certified"
-        return f"{self.goal.get('words', 'part of a ranking')}: {shown}"
+        return f"{PartGoal(self.goal).words}: {shown}"
 
     def headline(self) -> str:
         return f"{self.answer()}, {self.asked()}"
-
-
-@dataclass(frozen=True, slots=True)
-class PartGoal:
-    """Hold what a plan says that the answers are for."""
-
-    stated: Mapping[str, Any]
-
-    def spec(self) -> dict[str, Any]:
-        return dict(self.stated)
 
 
 class PartSession(AskTell):
@@ -86,7 +90,7 @@ class Part(Kind):
         return PartSession(plan, draws)
 
     def goal_words(self, plan: Mapping[str, Any]) -> str:
-        return str(plan["goal"].get("words", "part of a ranking"))
+        return PartGoal(plan["goal"]).words
 
     def refusal(self, plan: Plan) -> str | None:
         # Parts of rankings belong to all that share them.

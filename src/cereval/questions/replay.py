@@ -71,7 +71,7 @@ def replay(
     kind = kind_named("estimate") if goal is None else kind_for(goal)
     columns = columns_of(scores) if kind.asks != "one" else {"": scores}
     table, given = stacked(columns), dict(asked)
-    if kind.asks != "one":
+    if kind.asks == "all" or (kind.asks == "two" and hasattr(scores, "keys")):
         given.setdefault("models", list(columns))
     if versions is not None:
         return _replayed_versions(table, versions, batch, goal=goal, **given)

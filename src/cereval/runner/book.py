@@ -56,7 +56,7 @@ class WithBook:
 
     inner: Executor
     items: Sequence[Item]
-    scorer: Scorer
+    scorers: Sequence[Scorer]
     books: Sequence[Mapping[int, KeptAnswer]]
     counted: Counted = field(default_factory=Counted)
 
@@ -70,16 +70,16 @@ class WithBook:
         if found is None:
             return await self.inner.answer(draw, model, place)
         self.counted.add(found.at)
-        return await self._kept(found, draw, place)
+        return await self._kept(found, draw, model, place)
 
-    async def _kept(self, found: KeptAnswer, draw: Draw, place: int) -> Answer:
+    async def _kept(self, found: KeptAnswer, draw: Draw, model: int, place: int) -> Answer:
         """Return the earlier answer; scored anew, unless the very same scorer has."""
         told = _payer(found)
         if found.same_scorer:
             return as_told(found, place)
         old = found.answer
         reply = Reply(old.text, old.input_tokens, old.output_tokens, 0.0, finish_reason=old.finish_reason)
-        answer = await scored(self.scorer, self.items[draw.item], reply, place)
+        answer = await scored(self.scorers[model], self.items[draw.item], reply, place)
         return replace(answer, **told)
 
     def answered_before(self, model: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cereval.datasets.base import Item
-from cereval.datasets.large import OnDisk
+from cereval.datasets.large import answer_key_of
 from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.files import read_json, read_text
@@ -49,6 +49,7 @@ def describe_candidates(
 
     examples: worked examples, of which each candidate shows as many as it asks for.
     """
+    _refuse_useless_address(candidates)
     specs = [_describe(one, examples, items, scorer) for one in candidates]
     digests = [candidate_digest(spec) for spec in specs]
     for number, digest in enumerate(digests):
@@ -139,6 +140,14 @@ def own_address(candidate: Candidate) -> str | None:
         return given
     address = given or os.environ.get("OPENAI_BASE_URL") or None
     return None if address is None else checked_url(address)
+
+
+def _refuse_useless_address(candidates: Sequence[Candidate]) -> None:
+    """Refuse an address that no candidate is asked at."""
+    given = [one for one in candidates if one.options.get("base_url")]
+    if given and all(provider_of(one.model_name) for one in given):
+        wanted = f"left out: {given[0].model_name} is asked at its provider's own address"
+        raise InvalidInput("base_url", wanted, given[0].options["base_url"])
 
 
 def text_of(value: str | None) -> str | None:
@@ -258,7 +267,7 @@ def open_candidate(
         price=price_of(own),
         timeout_s=own["timeout"],
         connections=circumstances["connections"],
-        answer_key=_answer_key(items) if spec["model"].startswith("scripted/") else None,
+        answer_key=answer_key_of(items) if spec["model"].startswith("scripted/") else None,
     )
     return open_model(spec["model"], replace(options, given=_given(spec, items)))
 
@@ -278,12 +287,6 @@ def price_of(values: Mapping[str, Any], whose: str = "") -> Price | None:
     per_in, per_out = (values.get(f"{whose}price_{way}") for way in ("in", "out"))
     flags = f"--{whose.replace('_', '-')}price-in and -out"
     return None if per_in is None and per_out is None else Price(per_in or 0.0, per_out or 0.0, flags)
-
-
-def _answer_key(items: Sequence[Item]) -> Mapping[str, str]:
-    if isinstance(items, OnDisk):
-        return items.answer_key
-    return {item.text: item.answer for item in items if item.answer is not None}
 
 
 def _given(spec: CandidateSpec, items: Sequence[Item]) -> dict[str, str] | None:

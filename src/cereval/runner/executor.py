@@ -83,7 +83,8 @@ class Callers:
     items: Sequence[Item]
     prompts: Sequence[Prompt]
     models: Sequence[Model]
-    scorer: Scorer
+    scorers: Sequence[Scorer]
+    """Of each model: a judge sees what the model was asked."""
     judge: Model | None = None
     choose: Sequence[bool] = ()
     """Of each model, whether the answer is the likeliest letter, by the log-probabilities of the first token."""
@@ -105,7 +106,7 @@ class Callers:
             return Answer(
                 place, failure=str(error), cost_usd=error.cost_usd, finish_reason=error.finish_reason
             )
-        answer = await scored(self.scorer, item, reply, place)
+        answer = await scored(self.scorers[model], item, reply, place)
         if self._chooses(model):
             shares = letter_chances(reply.first_token, len(item.choices))
             return replace(answer, detail=", ".join(f"{name} {share:.3f}" for name, share in shares.items()))

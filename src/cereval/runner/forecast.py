@@ -50,11 +50,11 @@ def forecast(work: Prepared, calls: int | None) -> SpendingForecast:
     source = str(work.circumstances.get("priced_by") or "") or None
     if calls is None or not isinstance(callers, Callers):
         return SpendingForecast(None, None, source)
-    judged, prompt = judge_calls(work.scorer), _prompt_tokens(work)
+    judged, prompt = judge_calls(work.scorers[0]), _prompt_tokens(work)
     answer = work.plan.candidates[0]["settings"].get("max_tokens") or ANSWER_TOKENS
     costs = [_cost(callers.models, prompt, answer)]
     if callers.judge is not None:
-        said = ANSWER_TOKENS if isinstance(work.scorer, Grade) else 1
+        said = ANSWER_TOKENS if isinstance(work.scorers[0], Grade) else 1
         asked = prompt + answer + len(GRADE) // LETTERS_PER_TOKEN
         costs.append(_cost([callers.judge], asked, said, judged))
     known = [cost for cost in costs if cost is not None]

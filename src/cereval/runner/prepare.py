@@ -48,7 +48,7 @@ from cereval.runner.scoring import (
     describe_scorer,
     named_by_scoring,
     need_answers,
-    open_scorer,
+    open_scorers,
     samples_of,
     scorer_name,
     whole_scorer,
@@ -74,7 +74,7 @@ class Prepared:
     plan: Plan
     items: Sequence[Item]
     executor: Executor
-    scorer: Scorer
+    scorers: tuple[Scorer, ...]
     prompts: tuple[Prompt, ...]
     limits: Limits
     circumstances: Mapping[str, Any]
@@ -227,12 +227,13 @@ def open_plan(
     functions = functions or {}
     require(named_by_plan(plan, circumstances, functions), "the plan")
     limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
-    scorer, judge = open_scorer(plan, items, circumstances)
     prompts = tuple(map(prompt_of, plan.candidates))
+    scorers, judge = open_scorers(plan, items, circumstances, prompts)
     for prompt in prompts:
         prompt.messages(items[0])
     if is_asked_outside(plan):
-        return Prepared(plan, items, NobodyToAsk(), build_scorer("exact"), prompts, limits, circumstances)
+        exact = (build_scorer("exact"),)
+        return Prepared(plan, items, NobodyToAsk(), exact, prompts, limits, circumstances)
     for spec in plan.candidates:
         if spec["model"].startswith(OUTSIDE):
             raise InvalidInput(
@@ -245,19 +246,20 @@ def open_plan(
     _check_prices(limits, models, judge)
     circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
     choose = [spec["prompt"].get("choose") == BY_LOGPROBS for spec in plan.candidates]
-    executor: Executor = Callers(items, prompts, models, answering(scorer), judge, choose)
-    whole = replace(plan, scorer=whole_scorer(plan, scorer))
+    scoring = tuple(map(answering, scorers))
+    executor: Executor = Callers(items, prompts, models, scoring, judge, choose)
+    whole = replace(plan, scorer=whole_scorer(plan, scorers[0]))
     samples = Samples.of(plan.scorer)
     if samples.count > 1:
         executor = Sampled(executor, samples, asyncio.Semaphore(limits.connections))
-    return Prepared(whole, items, executor, answering(scorer), prompts, limits, circumstances, functions)
+    return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions)
 
 
 def leave_unasked(plan: Plan, items: Sequence[Item]) -> Prepared:
     """Return a run that goes on with the answers it has: nobody is asked."""
     circumstances = {**dict.fromkeys(CIRCUMSTANCES), "connections": 8}
     prompts = tuple(map(prompt_of, plan.candidates))
-    return Prepared(plan, items, NobodyToAsk(), build_scorer("exact"), prompts, Limits(), circumstances)
+    return Prepared(plan, items, NobodyToAsk(), (build_scorer("exact"),), prompts, Limits(), circumstances)
 
 
 def named_by_plan(

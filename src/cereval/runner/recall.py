@@ -20,7 +20,7 @@ from cereval.runner.items import stored_items
 from cereval.runner.limits import Limits
 from cereval.runner.prepare import CIRCUMSTANCES, Prepared, named_by_plan, open_plan
 from cereval.runner.samples import Samples
-from cereval.runner.scoring import named_by_scoring, need_answers, open_scorer, rescoring_spec, whole_scorer
+from cereval.runner.scoring import named_by_scoring, need_answers, open_scorers, rescoring_spec, whole_scorer
 from cereval.runner.start import reader
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.scorers.people import answering
@@ -140,10 +140,11 @@ def rescore_run(run_id: str, store: Store, wanted: Mapping[str, Any], *, trust: 
         raise InvalidInput(
             "RUN", "one at temperature 0: other answers are no facts about a model", run.run_id
         )
-    scorer, _ = open_scorer(other, items, circumstances)
-    whole = replace(other, scorer=whole_scorer(other, scorer))
     prompts = tuple(map(prompt_of, plan.candidates))
-    return Prepared(whole, items, NobodyToAsk(), answering(scorer), prompts, Limits(), circumstances)
+    scorers, _ = open_scorers(other, items, circumstances, prompts)
+    whole = replace(other, scorer=whole_scorer(other, scorers[0]))
+    scoring = tuple(map(answering, scorers))
+    return Prepared(whole, items, NobodyToAsk(), scoring, prompts, Limits(), circumstances)
 
 
 def stored_plan(run: Run) -> Plan:

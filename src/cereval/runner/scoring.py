@@ -9,8 +9,9 @@ from typing import Any
 from cereval.datasets.base import Item
 from cereval.datasets.fields import list_names
 from cereval.datasets.large import first_of
+from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, CallError, InvalidInput
-from cereval.imports import code_digest, optional
+from cereval.imports import optional
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model
 from cereval.models.base import Settings as RequestSettings
@@ -20,6 +21,7 @@ from cereval.runner.samples import Samples
 from cereval.runner.trust import Named, named_by_model, named_by_scorer
 from cereval.scorers import JUDGES, build_scorer
 from cereval.scorers.base import Scorer, spec_of
+from cereval.scorers.judge import Grade, Panel, Prefer
 from cereval.scorers.people import People
 from cereval.scorers.python_scorer import PythonScorer
 from cereval.settings import Candidate, Settings
@@ -92,19 +94,23 @@ def scorer_name(spec: Any) -> str:
     return spec.partition(":")[0] if isinstance(spec, str) else str(spec.get("name"))
 
 
-def open_scorer(
-    plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any]
-) -> tuple[Scorer, Model | None]:
-    """Return the scorer of a plan, and the judge behind it; refuse what could not score anything."""
+def open_scorers(
+    plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any], prompts: Sequence[Prompt]
+) -> tuple[tuple[Scorer, ...], Model | None]:
+    """Return the scorer of a plan for each candidate, since a judge sees what the candidate was asked, and the judge.
+
+    What could not score anything is refused.
+    """
     spec, judge_name = plan.scorer["spec"], plan.scorer.get("judge")
     need_answers(plan, items, "the data")
     judge = _open_judge(plan, circumstances) if judge_name and scorer_name(spec) in JUDGES else None
-    scorer = build_scorer(spec, judge)
+    scorers = tuple(build_scorer(spec, judge, prompt.messages) for prompt in prompts)
+    scorer = scorers[0]
     # Where people score, a judge only grades beforehand (`cereval.runner.people`).
     if judge_name and judge is None and not isinstance(scorer, People):
         raise InvalidInput("judge", f"left out for the scorer `{scorer.name}`", judge_name)
     _check_scorer(scorer, items)
-    return scorer, judge
+    return scorers, judge
 
 
 def _open_judge(plan: Plan, circumstances: Mapping[str, Any]) -> Model:
@@ -151,8 +157,8 @@ def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
         raise BadFile(
             "people compare the model's answer with the data's own, and some items have none; name it with --answer"
         )
-    if isinstance(scorer, PythonScorer) and items:
-        scorer.check(items[0])
+    if isinstance(scorer, PythonScorer | Grade | Prefer | Panel) and items:
+        scorer.check(first_of(items))
 
 
 def whole_scorer(plan: Plan, scorer: Scorer) -> dict[str, Any]:
@@ -163,7 +169,7 @@ def whole_scorer(plan: Plan, scorer: Scorer) -> dict[str, Any]:
         if key != "judge" and (value, key) != ("", "template")
     }
     # Code that was edited is another scorer: scores of the old one must not come back as its own.
-    code = {"code": code_digest(scorer.function)} if isinstance(scorer, PythonScorer) else {}
+    code = {"code": scorer.code} if isinstance(scorer, PythonScorer) else {}
     return {**plan.scorer, "spec": spec, **code}
 
 

@@ -27,7 +27,16 @@ from cereval.runner.trust import (
     remember,
     require,
 )
-from cereval.settings import ACCEPTED, Candidate, CandidateOptions, Settings, check_options, settings_of
+from cereval.settings import (
+    ACCEPTED,
+    EXCLUSIVE,
+    GOAL_OPTIONS,
+    Candidate,
+    CandidateOptions,
+    Settings,
+    check_options,
+    settings_of,
+)
 from cereval.text import did_you_mean
 
 FROM_FILES = ("system", "template", "rubric", "judge_template")
@@ -39,9 +48,13 @@ CANDIDATES_FILE = "candidates.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What files say: options, candidates by name, the data; `names` is what only they name."""
+    """What files say: options, candidates by name, the data; `names` is what only they name.
+
+    shared: options of candidates, for all that have none of their own.
+    """
 
     options: dict[str, Any] = field(default_factory=dict)
+    shared: dict[str, Any] = field(default_factory=dict)
     candidates: dict[str, Candidate] = field(default_factory=dict)
     data: str | None = None
     names: tuple[Named, ...] = ()
@@ -63,14 +76,14 @@ def read_task(path: Path, kind: str) -> Written:
     if data and is_file(path.parent / data):
         data = str(path.parent / data)
     options = check_options(values, ACCEPTED[kind], str(path), ("data", "model", "candidates"))
-    options, names = _resolve_files(options, path.parent)
-    if "store" in options:
-        names.append(named_store(options["store"]))
+    options, names = resolve_files(options, path.parent)
+    shared = {name: options.pop(name) for name in CandidateOptions.__annotations__ if name in options}
     candidates, more = _candidates_in(entries, path)
+    if model is not None and candidates:
+        raise InvalidInput(f"model in {path}", "left out where `candidates` are given", model)
     if model is not None:
-        own = {name: options.pop(name) for name in CandidateOptions.__annotations__ if name in options}
-        candidates = {"": Candidate(model, **own)}
-    return Written(options, candidates, data, (*names, *more), str(path))
+        candidates = {"": Candidate(model)}
+    return Written(options, shared, candidates, data, (*names, *more), str(path))
 
 
 def read_candidates(path: Path) -> Written:
@@ -90,15 +103,13 @@ def _candidates_in(entries: Any, path: Path) -> tuple[dict[str, Candidate], list
         model = values.pop("model", None)
         if not isinstance(model, str):
             raise InvalidInput(f"model in {where}", "a name such as openai/NAME", model)
-        options, more = _resolve_files(
-            check_options(values, CandidateOptions, where, ("model",)), path.parent
-        )
+        options, more = resolve_files(check_options(values, CandidateOptions, where, ("model",)), path.parent)
         found[str(name)] = Candidate(model, name=str(name), **options)
         names += [*more, *named_by_candidate(found[str(name)])]
     return found, names
 
 
-def _resolve_files(options: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[Named]]:
+def resolve_files(options: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], list[Named]]:
     """Return options whose @FILE are looked for beside the file that names them; name those outside its folder."""
     names = list[Named]()
     found = dict(options)
@@ -143,17 +154,14 @@ def merge_settings(
     written, given = written or Written(), dict(options)
     trust = bool(given.pop("trust", False))
     candidates = _choose_candidates(written, typed, chosen, shared or {})
-    kept = dict(written.options)
-    for names in (("eps", "min"), ("fresh", "max_age")):
-        # What is typed replaces the other way to say it in the file.
-        if any(name in given for name in names):
-            kept = {name: value for name, value in kept.items() if name not in names}
-    merged = {**kept, **given}
+    merged = {**_not_replaced(kind, written.options, given, goal), **given}
     settings = settings_of(
         kind, tuple(data) or ((written.data,) if written.data else ()), candidates, merged, goal
     )
     _check(settings)
     in_file = [*written.names, *named_by_settings(settings)]
+    if "store" in written.options and "store" not in given:
+        in_file.append(named_store(settings["store"]))
     here = [name for one in typed for name in named_by_candidate(one)]
     here += [
         *named_by_options(given, typed[0] if typed else None),
@@ -166,6 +174,17 @@ def merge_settings(
     return settings
 
 
+def _not_replaced(
+    kind: str, written: Mapping[str, Any], given: Mapping[str, Any], goal: Goal | None
+) -> dict[str, Any]:
+    """Return the options of a file without those that what is typed says in another way."""
+    dropped = set[str]() if goal is None else set(GOAL_OPTIONS[kind])
+    for ways in (EXCLUSIVE[kind], (("fresh",), ("max_age",))):
+        typed = [way for way in ways if any(name in given for name in way)]
+        dropped |= {name for way in ways if typed and way not in typed for name in way}
+    return {name: value for name, value in written.items() if name not in dropped}
+
+
 def _choose_candidates(
     written: Written, typed: Sequence[Candidate], chosen: Sequence[str], shared: Mapping[str, Any]
 ) -> tuple[Candidate, ...]:
@@ -176,7 +195,13 @@ def _choose_candidates(
             raise InvalidInput("candidate", f"one of {written.source or CANDIDATES_FILE} ({hint})", name)
     names = chosen or (() if typed else written.candidates)
     named = [written.candidates[name] for name in names]
-    found = (*(Candidate(one.model, name=one.name, **{**one.options, **shared}) for one in named), *typed)
+    found = (
+        *(
+            Candidate(one.model, name=one.name, **{**written.shared, **one.options, **shared})
+            for one in named
+        ),
+        *(Candidate(one.model, name=one.name, **{**written.shared, **one.options}) for one in typed),
+    )
     if not found:
         raise InvalidInput("model", "given, such as openai/NAME or python:module:function", None)
     return found

@@ -31,6 +31,7 @@ from cereval.errors import InvalidInput, Untrusted
 from cereval.files import settings_folder, write_whole
 from cereval.imports import origin_of
 from cereval.scorers import code_of
+from cereval.store.base import sqlite_file
 from cereval.text import printable
 
 FORMAT = 1
@@ -105,8 +106,11 @@ def named_by_scorer(spec: Any) -> tuple[Named, ...]:
 
 
 def named_store(url: str) -> Named:
-    """Return a store that a file names: the password of its server would be sent there."""
-    return Named("store", url)
+    """Return a store that a file names: answers are written there, and a server is sent a password."""
+    from cereval.store.database import name_of, parse_url
+
+    file = sqlite_file(url)
+    return Named("store", name_of(parse_url(url)), "" if file is None else _resolved(str(file)))
 
 
 def named_file(path: Path) -> Named:

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shown import OURS, begin, client, go_on, made, opened, pair, questions
-from tests.view.shown import named
+from shown import OURS, TOKEN, begin, client, go_on, made, named, opened, pair, questions
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
@@ -19,7 +18,7 @@ from cereval.report.story import read_story
 from cereval.store.base import open_store
 from cereval.store.sql import SqlStore
 from cereval.view.actions import Actions
-from cereval.view.following import Following
+from cereval.view.live import Following
 
 KINDS = {
     "estimate": {},
@@ -87,7 +86,7 @@ def test_one_tells_a_run_while_another_hears_what_is_new(tmp_path: Path) -> None
 def test_a_run_stops_when_the_page_says_so(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     rows = [{"question": f"{n}", "answer": f"{n}" if n % 2 else "no"} for n in range(3000)]
-    found: list[cereval.Run] = []
+    found: list[cereval.api.RunResult] = []
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
     work = threading.Thread(target=lambda: found.append(_run(tmp_path, url)))
     work.start()
@@ -106,11 +105,11 @@ def test_a_run_stops_when_the_page_says_so(tmp_path: Path) -> None:
     store.close()
 
 
-def _run(folder: Path, url: str) -> cereval.Run:
+def _run(folder: Path, url: str) -> cereval.api.RunResult:
     (folder / "slow_one.py").write_text(
         "import time\ndef model(messages):\n    time.sleep(0.02)\n    return messages[-1]['content']\n"
     )
-    return cereval.evaluate(
+    return cereval.run(
         str(folder / "data.jsonl"),
         model=f"python:{folder}/slow_one.py:model",
         eps=0.01,
@@ -122,7 +121,7 @@ def _run(folder: Path, url: str) -> cereval.Run:
 def test_a_run_goes_on_to_a_closer_goal_in_its_own_process(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     rows = [{"question": f"{n}", "answer": f"{n + 1}"} for n in range(400)]
-    result = cereval.evaluate(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
+    result = cereval.run(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
     store = opened(tmp_path)
     answer = client(store).post(f"/runs/{result.run_id}/resume", headers=OURS, data={"eps": "0.1"})
     assert answer.status_code == 303
@@ -173,7 +172,7 @@ async def events(store: SqlStore, run: str, then: Callable[[], None] | None = No
         "path": f"/runs/{run}/events",
         "raw_path": b"",
         "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1")],
+        "headers": [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {TOKEN}".encode())],
         "server": ("127.0.0.1", 80),
         "scheme": "http",
         "root_path": "",
