@@ -69,10 +69,19 @@ def replay(
     ([1600, 2000], 'goal')
     """
     kind = kind_named("estimate") if goal is None else kind_for(goal)
-    columns = columns_of(scores) if kind.asks != "one" else {"": scores}
+    columns = {"": scores} if kind.asks == "one" else columns_of(scores)
+    if kind.asks == "two" and len(columns) != 2:
+        raise InvalidInput("scores", "two columns, one for each candidate", f"{len(columns)}")
+    if kind.asks == "all" and len(columns) < 2:
+        raise InvalidInput("scores", "two columns or more, one for each candidate", f"{len(columns)}")
     table, given = stacked(columns), dict(asked)
     if kind.asks == "all" or (kind.asks == "two" and hasattr(scores, "keys")):
         given.setdefault("models", list(columns))
+    opens = kind.opens if versions is None else Growing
+    parameters = signature(opens).parameters
+    for name in given:
+        if name not in parameters:
+            raise InvalidInput(name, f"left out for the kind of question {kind.name}", given[name])
     if versions is not None:
         return _replayed_versions(table, versions, batch, goal=goal, **given)
     missing = np.isnan(table).any(axis=1)
@@ -80,14 +89,11 @@ def replay(
         raise InvalidInput("scores", "at least one item without a missing score", f"{len(table)} values")
     if missing.any() and kind.asks == "all":
         raise InvalidInput("scores", "without NaN", f"NaN at item {int(np.flatnonzero(missing)[0])}")
-    kept, parameters = np.flatnonzero(~missing), signature(kind.opens).parameters
-    for name in given:
-        if name not in parameters:
-            raise InvalidInput(name, f"left out for the kind of question {kind.name}", given[name])
+    kept = np.flatnonzero(~missing)
     order = next(iter(columns.values())) if isinstance(scores, Mapping) else scores
     rows = {name: kept_rows(name, given[name], len(table), kept, order) for name in BY_ITEM if name in given}
     size = {"n_items": len(kept)} if "n_items" in parameters else {}
-    return drive(kind.opens(**{**given, **size, **rows, "goal": goal}), table[kept], batch)
+    return drive(opens(**{**given, **size, **rows, "goal": goal}), table[kept], batch)
 
 
 def _replayed_versions(table: Floats, versions: Sequence[int], batch: int, **asked: Any) -> GrowingResult:
@@ -143,8 +149,8 @@ def columns_of(scores: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, ArrayLi
     if isinstance(scores, Mapping):
         return {str(name): column for name, column in scores.items()}
     table: Any = np.asarray(scores)
-    if table.ndim != 2 or table.shape[1] < 2:
-        raise InvalidInput("scores", "items x models, two models or more", f"shape {table.shape}")
+    if table.ndim != 2:
+        return {"": scores}
     names = [str(name) for name in getattr(scores, "columns", ())]
     names = names or [f"model {place}" for place in range(table.shape[1])]
     return dict(zip(names, table.T, strict=True))
