@@ -8,6 +8,12 @@
 
 from __future__ import annotations
 
+import sys
+
+# `python -m cereval` searches the current folder first, where a `yaml.py` that came with the data would be run.
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and "cereval" in sys.orig_argv:
+    del sys.path[0]
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
