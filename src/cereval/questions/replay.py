@@ -77,7 +77,7 @@ def replay(
     table, given = stacked(columns), dict(asked)
     if kind.asks == "all" or (kind.asks == "two" and hasattr(scores, "keys")):
         given.setdefault("models", list(columns))
-    opens = kind.opens if versions is None else Growing
+    opens: Any = kind.opens if versions is None else Growing
     parameters = signature(opens).parameters
     for name in given:
         if name not in parameters:
