@@ -166,6 +166,9 @@ def _suggest_resuming(outcome: Outcome, store: Store) -> None:
         return
     more = f" --max-{outcome.spent} MORE" if outcome.spent in ("calls", "usd") else ""
     click.echo(f"`cereval resume {outcome.run_id}{where}{more}` goes on from here", err=True)
+    if outcome.calls_afresh is not None:
+        again = f"cereval resume {outcome.run_id}{where} --new"
+        click.echo(f"`{again}` takes fewer calls: a new run that uses the answers that are there", err=True)
 
 
 def _waits_outside(outcome: Outcome) -> bool:

@@ -168,7 +168,7 @@ def _apply_change(begun: Start, store: Store, change: Change | None) -> Start:
     if (goal, budget) != (session.goal.spec(), session.budget):
         begun = changed(begun, store, Change(session.n_evaluated, session.n_drawn, goal, budget))
     notes = _note_changed_goal(begun) if change is None else ()
-    return replace(begun, notes=(*begun.notes, *notes, *price_of_going_on(begun)))
+    return replace(begun, notes=(*price_of_going_on(begun), *begun.notes, *notes))
 
 
 def _refuse_wider_goal(session: AskTell, goal: Mapping[str, Any]) -> None:

@@ -11,11 +11,13 @@ from cereval.datasets.fields import Fields
 from cereval.datasets.large import HEAD, hash_of
 from cereval.datasets.read import grown_by, named, read_dataset
 from cereval.errors import InvalidInput, Misuse, StoreError, shown
-from cereval.plan import Known, Plan
+from cereval.plan import DRAWN, Known, Plan
 from cereval.questions import kind_of
 from cereval.questions.log import Change
+from cereval.questions.session import fresh_seed
 from cereval.runner.candidates import Functions, prompt_of, repeats_itself
 from cereval.runner.executor import NobodyToAsk
+from cereval.runner.finding import planned
 from cereval.runner.items import stored_items
 from cereval.runner.limits import Limits
 from cereval.runner.prepare import CIRCUMSTANCES, Prepared, named_by_plan, open_plan
@@ -67,6 +69,35 @@ def recall_with_change(
     if goal or max_calls is not None:
         _check_newest(work.plan.run_id, store)
     return work, Change(0, 0, goal, Samples.of(work.plan.scorer).draws(max_calls))
+
+
+def begin_again(
+    run_id: str, store: Store, overrides: Mapping[str, Any], goal: Mapping[str, Any], *, trust: bool = False
+) -> tuple[Prepared, Plan]:
+    """Return a new run of the same question, with draws of its own: it uses the answers that the store has.
+
+    After a small budget it takes fewer calls than going on, since bets are placed on the budget.
+    """
+    work = recall_run(run_id, store, overrides, trust=trust)
+    old = work.plan
+    if kind_of(old).grows:
+        raise InvalidInput(
+            "--new", "left out for growing data, whose versions go on from one another", run_id
+        )
+    max_calls = Samples.of(old.scorer).draws(overrides.get("max_calls"))
+    bare = replace(
+        old,
+        goal=dict(goal or old.goal),
+        seed=fresh_seed(),
+        seed_source=DRAWN,
+        max_calls=max_calls,
+        history={},
+        side_information=(),
+        attempt=0,
+        nonce="",
+    )
+    used_history = "history" in old.side_information
+    return work, planned(bare, work.items, store, history=used_history)
 
 
 def _check_newest(run_id: str, store: Store) -> None:

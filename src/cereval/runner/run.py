@@ -286,7 +286,8 @@ def _interruptible(loop: Loop, on_interrupt: Callable[[], None]) -> Iterator[Non
         loop.stop()
 
     events = asyncio.get_running_loop()
-    kinds = (signal.SIGINT, signal.SIGTERM)
+    # SIGHUP: the terminal was closed, and the answers so far are worth a certificate.
+    kinds = [signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ())]
     # Only the main thread may handle signals, and not on every system.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         for kind in kinds:

@@ -310,9 +310,10 @@ def price_of_going_on(begun: Start) -> tuple[str, ...]:
     if afresh is None:
         return ()
     calls = calls_to_goal(begun.session)
+    command = f"cereval resume {begun.plan.run_id}{begun.where} --new"
     return (
-        f"the stakes so far were placed on an earlier goal or budget: going on takes about {calls:,} results in all, "
-        f"where a new run takes about {afresh:,} and asks nothing again that is answered already",
+        f"going on with another goal or budget takes about {calls:,} results in all; a new run takes about {afresh:,}, "
+        f"and uses the answers that are there: `{command}`",
     )
 
 
