@@ -203,7 +203,7 @@ def test_covers_and_closure_undo_each_other(pairs: list[tuple[int, int]]) -> Non
 def test_two_claims_against_each_other_are_a_contradiction() -> None:
     session = RankSession(100, NAMES)
     session.claims.above[0, 1] = session.claims.above[1, 0] = True
-    session._stopped = "contradiction"
+    session.stopped = "contradiction"
     ranking = session.result()
     assert ranking.order == ()
     assert "each certified better" in ranking.notes[0]
