@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.populations import bernoulli, clusters
 from numpy.typing import NDArray
 from tests.paper.tables import alike
 
@@ -13,7 +14,6 @@ from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import Forecast, build_predictor
 from cereval.methods.active import PLAIN, Active, savings_note, uniform_calls
 from cereval.methods.base import Aim, Setting, Target
-from cereval.paper.populations import bernoulli, clusters
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive, replay

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.populations import bernoulli
 from click.testing import CliRunner
 
 from cereval.cli.main import main
@@ -17,7 +18,6 @@ from cereval.cli.reproduce import reproduce as command
 from cereval.errors import BadFile, Misuse
 from cereval.paper.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, model_size
 from cereval.paper.figures import Figure, RowFile, Rows, Task, reproduce, run_tasks
-from cereval.paper.populations import bernoulli
 from cereval.paper.recorded import folders, load
 from cereval.paper.replays import Trace, printed_reaches
 from cereval.paper.simulation import Counterexample, HubnessCase, Simulation

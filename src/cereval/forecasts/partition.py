@@ -58,6 +58,12 @@ class Grouping:
     held_out_total: Floats
     held_out_squares: Floats
 
+    @classmethod
+    def empty(cls, labels: Integers) -> Grouping:
+        """Groups of which nothing has been evaluated."""
+        sizes = np.bincount(labels).astype(np.float64)
+        return cls(len(sizes), labels, sizes, *np.zeros((7, len(sizes))))
+
     def item_means(self, prior: float = 0.5) -> Floats:
         """A predicted loss for every item: its group's held-out mean, drawn towards `prior`."""
         means = (self.held_out_total + SHRINKAGE * prior) / (self.held_out + SHRINKAGE)

@@ -104,8 +104,8 @@ class Tuning:
 
 
 class CertifiedMethod(Method):
-    """Turn results into an interval. Obligations of subclasses: `next_draw`, and `prepare` where forecasts and draw
-    weights change.
+    """Turn results into an interval. Subclasses decide draws, and `prepare` a result where forecasts and draw weights
+    change.
     """
 
     guarantee: ClassVar[Guarantee] = "anytime"
@@ -113,11 +113,11 @@ class CertifiedMethod(Method):
     hedged: ClassVar[bool] = False
 
     def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
+        super().__init__()
         self.setting, self.aim = setting, setting.aim
         self.tuning = tuning or self.default_tuning
         self.tally = Tally(setting.pool.shares(), replacement=setting.target != "benchmark")
         self.clock = Information()
-        self.consumed = 0
         self._scores = Rows(3)
         self._graded = False
         self._bets_aim = setting.aim
@@ -223,6 +223,27 @@ class CertifiedMethod(Method):
             far_variance(clock, tuning.far) * (quantile / eps) ** 2 + STEP_OF_COUNTS / eps
         )
         return binary * graded_share(clock) if self._graded else binary
+
+    @property
+    def left(self) -> int:
+        """How many items of a finite pool have not been asked."""
+        return self.tally.drawable - self.consumed
+
+    def calls_to_width(self, eps: float, patience: float) -> float:
+        """The draws until the interval is expected to reach no further than eps; 0 when it does.
+
+        patience: the least share of the information needed that is expected to be missing.
+        """
+        if within(self.interval.half_width, eps):
+            return 0.0
+        prospect = self.tally.prospect()
+        needed = self._information_needed(prospect, eps)
+        return self.calls_for(max(needed - self.clock.total, patience * needed), prospect)
+
+    def calls_for(self, information: float, prospect: Prospect) -> float:
+        """The draws without replacement that bring this much information: the inverse of `information_ahead`."""
+        calls = information * prospect.variance
+        return calls / (1 + calls / self.left) if self.left else 0.0
 
     def information_to_go(self, eps: float) -> float:
         """The information that fixed-n tests still need which begin with the capital as it is now.

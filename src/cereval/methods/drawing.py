@@ -43,7 +43,7 @@ def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, chec
         return order
     drawn = _logged_items(log, np.ones(size), once=True)
     if check:
-        _check_items(log, order[: len(drawn)])
+        check_items(log, order[: len(drawn)])
     return np.concatenate((drawn, order[~np.isin(order, drawn)]))
 
 
@@ -98,7 +98,7 @@ def draw_with_replacement(
             # Sums of many weights differ by more than one weight does; but no neighbour may pass for an item.
             slack, near = np.minimum(SUM_TOLERANCE * ends[-1], 1e-3 * weights[drawn]), points[: len(drawn)]
             fits = (near <= ends[drawn] + slack) & (near >= ends[drawn] - weights[drawn] - slack)
-            _check_items(log, np.where(fits, drawn, items[: len(drawn)]))
+            check_items(log, np.where(fits, drawn, items[: len(drawn)]))
         items[: len(drawn)] = drawn
     return items.astype(np.int64), logged_chances(weights[items] / weights.sum(), log)
 
@@ -135,7 +135,7 @@ def _logged_items(log: Sequence[Draw], weights: Floats, *, once: bool = False) -
     return np.array([draw.item for draw in log], dtype=np.int64)
 
 
-def _check_items(log: Sequence[Draw], expected: Items) -> None:
+def check_items(log: Sequence[Draw], expected: Items) -> None:
     for draw, item in zip(log, expected.tolist(), strict=True):
         if draw.item != item:
             raise _other_item(draw, item)
