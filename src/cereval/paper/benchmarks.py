@@ -25,7 +25,7 @@ from cereval.paper.figures import (
     where,
     write_note,
 )
-from cereval.paper.recorded import Benchmark, folders, identity, load, load_embeddings, saved_embeddings
+from cereval.paper.recorded import Benchmark, folders, load, load_embeddings, saved_embeddings
 from cereval.paper.replays import reaches
 
 MULTIPLES = (1.0, 1.25, 1.5, 2.0, 3.0)
@@ -40,7 +40,7 @@ THREE_DIGITS = "{:.3f}"
 def tasks_of(
     folder: Path, models: Iterable[str], methods: Iterable[str], replications: int, **settings: Any
 ) -> list[Task]:
-    """A task of `replicate` for each model, method and replication, keyed by the folder's scores and all settings."""
+    """A task of `replicate` for each model, method and replication."""
     tasks = []
     for method in methods:
         known = {
@@ -49,13 +49,12 @@ def tasks_of(
             if (name != "embeddings" or method in EMBEDDED)
             and (name != "repartition_every" or method.startswith("cer-eval"))
         }
-        parts = [value.name if isinstance(value, Path) else str(value) for value in known.values()]
         # Base and Seq need the same number of items on every replication.
         for replication in range(1 if method in ("static", "seq") else replications):
-            for model in models:
-                key = "/".join((identity(folder), model, method, str(replication), *parts))
-                one = {"folder": folder, "model": model, "method": method, "replication": replication}
-                tasks.append(Task(key, replicate, one | known))
+            tasks += [
+                Task(replicate, folder=folder, model=model, method=method, replication=replication, **known)
+                for model in models
+            ]
     return tasks
 
 
@@ -92,10 +91,7 @@ def replicate(
             "accuracy": round(float(series.scores.mean()), 4),
             "n": len(series.scores),
             "multiple": round(reached.eps / series.eps_star, 6),
-            "eps": reached.eps,
-            "items": reached.items,
-            "saved": 1 - reached.items / len(series.scores),
-            "missed": reached.missed,
+            **reached._asdict(),
         }
         for reached in reaches(method, series.scores, wanted, seed=replication, **side)
     ]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.paper.figures import Rows, Task, grouped, markdown, panels, where, write_note
-from cereval.paper.recorded import Benchmark, folders, identity, load
+from cereval.paper.recorded import Benchmark, folders, load
 from cereval.paper.replays import misses
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
@@ -102,11 +102,7 @@ class Team:
 
     def tasks(self) -> list[Task]:
         return [
-            Task(
-                f"{identity(folder)}/{order}/{self.eps:g}/{self.models or 'all'}",
-                evaluate_in_turn,
-                {"folder": folder, "order": order, "eps": self.eps, "models": self.models},
-            )
+            Task(evaluate_in_turn, folder=folder, order=order, eps=self.eps, models=self.models)
             for folder in folders(self.data)
             for order in range(self.orders)
         ]
