@@ -18,10 +18,8 @@ from cereval.text import did_you_mean
 
 Floats = NDArray[np.float64]
 
-SMALLEST_SHARE = 1e-300
-"""Of the weights: below it a float has no digits left to divide by."""
-SORTED_AT_ONCE = 1 << 18
-"""Labels: a sort of millions of texts at once takes many times their memory."""
+SMALLEST_SHARE = 1e-300  # Of the weights: below it a float has no digits left to divide by
+SORTED_AT_ONCE = 1 << 18  # Labels: a sort of millions of texts at once takes many times their memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,9 +184,6 @@ def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> Floats:
     """Weights with which each category has its share of the mix; a category that is not named has none.
 
     Within a category all items count alike. Shares are relative: they need not sum to 1.
-
-    >>> mix_weights(["law", "law", "art"], {"law": 0.5, "art": 0.5}).tolist()
-    [0.25, 0.25, 0.5]
     """
     labels: NDArray[Any] = np.asarray(groups).astype(str)
     names, codes = np.unique(labels, return_inverse=True)

@@ -35,12 +35,10 @@ from cereval.stats.weights import weighted_calls
 
 Floats = NDArray[np.float64]
 
-UNIFORM_BLOCKS = 2
-"""Blocks that are drawn uniformly; more of them do not help where a comparison ends early."""
+UNIFORM_BLOCKS = 2  # Blocks that are drawn uniformly; more of them do not help where a comparison ends early
 LEAST_TOLD = 0.05
 """Share of the variance explained from which on calls are said to be saved: below it, chance says as much."""
-NOTICEABLE = 0.05
-"""A saving below this share is within the error of its estimate."""
+NOTICEABLE = 0.05  # A saving below this share is within the error of its estimate
 NEAR = 0.3
 """Share of the distance to a mark that forecasts and draws work towards: .25 to .35 take the fewest calls."""
 LEAST_NEAR = 0.005
@@ -54,8 +52,7 @@ class Pace(NamedTuple):
 
 
 PLAIN = Pace(first=16, growth=0.1)
-INFORMED = Pace(first=8, growth=0.08)
-"""With history: the first results teach most."""
+INFORMED = Pace(first=8, growth=0.08)  # With history: the first results teach most
 EAGER = Pace(first=8, growth=0.04)
 """With many past models. Blocks of 4 at first save 2% more, but one run in ten then misses its horizon."""
 SIDES = Pace(first=16, growth=0.07)
@@ -254,12 +251,6 @@ def uniform_calls(scores: Floats, importance: Floats, half_width: float, setting
 
     None where a pool is too small. importance: 1 / probability of each draw relative to uniform draws, so that the
     variance is that of all items and not of the hard ones that were drawn more often.
-
-    >>> from cereval.forecasts.pool import Pool
-    >>> from cereval.methods.base import Aim
-    >>> setting = Setting(Pool(5000), "benchmark", 0.05, seed=0, aim=Aim(0.02))
-    >>> uniform_calls(np.array([0.0, 1.0] * 50), np.ones(100), 0.02, setting)
-    1729
     """
     mean = np.average(scores, weights=importance)
     variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)

@@ -29,8 +29,7 @@ from cereval.stats.threshold import ThresholdTest
 Floats = NDArray[np.float64]
 
 GRID_STEPS_PER_EPS = 50
-DEFAULT_EPS = 0.02
-"""The half-width that bets work towards where the goal has none."""
+DEFAULT_EPS = 0.02  # The half-width that bets work towards where the goal has none
 ALIKE = 1e-6
 """A step that exceeds the finest by less than this share of it is the finest: grids have a whole number of steps."""
 CELLS, FINER = 1024, 4
@@ -43,8 +42,7 @@ RESERVE = 0.1
 two events, and their chances add up."""
 BESIDE_SHARE = 0.5
 """Share of the ladder in the intervals beside a threshold's test: most who read them look on the way."""
-SIDE_CAP = 0.95
-"""The largest share of an account that one bet may lose where the goal has a mark."""
+SIDE_CAP = 0.95  # The largest share of an account that one bet may lose where the goal has a mark
 SPARE = 0.05
 """Where the goal has a mark, the share of delta that is not for its answer (see `stats.interval`, sides of a mark)."""
 MOST_LEVEL = 0.25

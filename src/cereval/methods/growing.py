@@ -26,10 +26,8 @@ from cereval.stats.rounding import RunningSum
 
 Items = NDArray[np.int64]
 
-CAUTION = 1.2
-"""How far horizons err on the far side (see `stats.information`)."""
-EXPECTED = 20
-"""How many new items the bets believe to have seen already, with the moments of the old ones."""
+CAUTION = 1.2  # How far horizons err on the far side (see `stats.information`)
+EXPECTED = 20  # How many new items the bets believe to have seen already, with the moments of the old ones
 
 
 class VersionMethod(Method):

@@ -36,10 +36,8 @@ Floats = NDArray[np.float64]
 FIRST_EPS = 0.3
 """The first width aimed at where none is asked for: bets for a far goal would waste the few draws of a task."""
 LEAST_GAP = 0.01
-SUSPECT = 0.7
-"""Share of the draws for the task that is likeliest to fail, while some task seems to."""
-LARGEST_LOG = 600.0
-"""Log-wealth above this is taken for it: its exponential is a float."""
+SUSPECT = 0.7  # Share of the draws for the task that is likeliest to fail, while some task seems to
+LARGEST_LOG = 600.0  # Log-wealth above this is taken for it: its exponential is a float
 ROUNDED_UP = 1e-6
 """Draws that are wanted fall short of a whole number by rounding alone if they do so by less."""
 

@@ -17,8 +17,7 @@ from cereval.methods.drawing import (
 )
 from cereval.randomness import generator
 
-CHUNK = 1024
-"""Draws with replacement that are made at a time."""
+CHUNK = 1024  # Draws with replacement that are made at a time
 
 EARLY = replace(LADDER, share=0.095, cap=0.97, parts=(1.4, 2.0, 1.25, 1.5, 0.3, 0.2))
 """Most of the ladder on the first 200 draws, where nothing else makes the interval decent."""

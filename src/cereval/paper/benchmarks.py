@@ -28,10 +28,8 @@ from cereval.paper.figures import (
 from cereval.paper.recorded import Benchmark, folders, load, load_embeddings, saved_embeddings
 from cereval.paper.replays import reaches
 
-MULTIPLES = (1.0, 1.25, 1.5, 2.0, 3.0)
-"""Half-widths as multiples of eps*."""
-EMBEDDED = ("cer-eval", "cer-eval clamped", "active", "partition")
-"""Methods that use embeddings."""
+MULTIPLES = (1.0, 1.25, 1.5, 2.0, 3.0)  # Half-widths as multiples of eps*
+EMBEDDED = ("cer-eval", "cer-eval clamped", "active", "partition")  # Methods that use embeddings
 WANTED = ("gpt-4o", "llama-3-8b", "llama3-8b", "mistral-7b", "qwen2-7b")
 """The paper's four models, by parts of their names; a folder without any gives its first four."""
 THREE_DIGITS = "{:.3f}"
@@ -265,11 +263,7 @@ class ScalingLaw:
 
 
 def model_size(name: str) -> float | None:
-    """The billions of parameters stated in a model's name; None when it states none.
-
-    >>> model_size("Meta-Llama-3-8B-Instruct"), model_size("Mixtral-8x7B-Instruct-v0.1"), model_size("gpt-4o")
-    (8.0, 56.0, None)
-    """
+    """The billions of parameters stated in a model's name; None when it states none."""
     found = re.search(r"(?<![\d.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z])", name, re.IGNORECASE)
     return None if found is None else float(found[1] or 1) * float(found[2])
 
@@ -289,11 +283,7 @@ def _scatter(axes: Any, rows: Rows, x: str) -> None:
 
 
 def curvature(accuracy: list[float], items: list[float]) -> float:
-    """The quadratic term of needed items over accuracy: negative for an inverted U.
-
-    >>> curvature([0.0, 0.5, 1.0], [0.0, 100.0, 0.0]) < 0
-    True
-    """
+    """The quadratic term of needed items over accuracy: negative for an inverted U."""
     return float(np.polyfit(accuracy, items, 2)[0])
 
 

@@ -291,11 +291,7 @@ def where(rows: Rows, **values: Any) -> list[Row]:
 
 
 def grouped(rows: Rows, *columns: str) -> dict[Key, list[Row]]:
-    """The rows by the values of some columns, in order of first appearance.
-
-    >>> {key: len(found) for key, found in grouped([{"a": 1}, {"a": 2}, {"a": 1}], "a").items()}
-    {(1,): 2, (2,): 1}
-    """
+    """The rows by the values of some columns, in order of first appearance."""
     found: dict[Key, list[Row]] = defaultdict(list)
     for row in rows:
         found[tuple(row[column] for column in columns)].append(row)

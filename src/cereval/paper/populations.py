@@ -39,12 +39,7 @@ class Population:
 
 
 def truncated_gaussian(rng: np.random.Generator, means: Floats, deviations: Floats) -> Floats:
-    """Gaussians with these parameters, conditioned on [0, 1], by inversion of the distribution function.
-
-    >>> values = truncated_gaussian(np.random.default_rng(0), np.full(4, 0.5), np.full(4, 1.0))
-    >>> bool((values >= 0).all() and (values <= 1).all())
-    True
-    """
+    """Gaussians with these parameters, conditioned on [0, 1], by inversion of the distribution function."""
     from scipy.special import ndtr, ndtri
 
     below, above = ndtr(-means / deviations), ndtr((1 - means) / deviations)
@@ -68,12 +63,7 @@ def paper_simulation(
 
 
 def s1(rng: np.random.Generator, size: int = 5000) -> Population:
-    """(S1), one group: losses carry no structure.
-
-    >>> population = s1(np.random.default_rng(0))
-    >>> population.size, population.embeddings.shape[1], round(float(population.scores.var()), 3)
-    (5000, 10, 0.08)
-    """
+    """(S1), one group: losses carry no structure."""
     return paper_simulation(rng, 1, 5.0, "S1", size)
 
 
@@ -99,10 +89,6 @@ def hubness(
     A `share` of the items ~ N(0, .1 I) has loss 1, the others ~ N(0, I) have loss 0. In many dimensions
     the nearest neighbour of an outer point is a core point, so 1-NN labels outer points by the core's loss
     unless they are training points themselves, which carry their own label.
-
-    >>> population = hubness(np.random.default_rng(0), size=1000)
-    >>> round(population.mean, 3)
-    0.9
     """
     core = rng.permutation(size) < round(share * size)
     scale = np.where(core, np.sqrt(0.1), 1.0)

@@ -17,8 +17,7 @@ Floats = NDArray[np.float64]
 
 PRINTED: dict[str, Callable[..., Method]] = {cls.name: cls for cls in (Static, Seq, CerEval, Oracle)}
 """The paper's methods. Their draws do not depend on eps, which is why one run serves all eps."""
-ROUNDING = 1e-9
-"""A full pass is exact up to the rounding of a sum, and so is the truth."""
+ROUNDING = 1e-9  # A full pass is exact up to the rounding of a sum, and so is the truth
 
 
 def misses(lower: float, upper: float, truth: float) -> bool:

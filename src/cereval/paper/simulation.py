@@ -160,8 +160,7 @@ def _misses(rows: Rows) -> str:
     return markdown(["method", "intervals that miss", "mean items", "mean error of the estimate"], body)
 
 
-MOST_NUMBERS = 50_000_000
-"""Of all vectors together: half a gigabyte when they are drawn."""
+MOST_NUMBERS = 50_000_000  # Of all vectors together: half a gigabyte when they are drawn
 
 
 @dataclass(frozen=True, slots=True)

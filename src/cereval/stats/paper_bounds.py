@@ -79,11 +79,7 @@ def adaptive_hoeffding(n: ArrayLike, delta: float) -> Floats:
 
 
 def adaptive_hoeffding_items(eps: float, delta: float) -> int:
-    """Where Seq stops, whatever the data: the smallest n with eps_n <= eps.
-
-    >>> adaptive_hoeffding_items(0.05, 0.05)
-    3799
-    """
+    """Where Seq stops, whatever the data: the smallest n with eps_n <= eps."""
     check_eps(eps)
     return first_count(lambda n: float(adaptive_hoeffding(n, delta)) <= eps)
 
@@ -116,10 +112,6 @@ def group_slope(n: ArrayLike, variance: ArrayLike, n_groups: ArrayLike, delta: f
     The paper's argmax of d eps/d n is over negative numbers: what it must look for is the largest decrease.
     With h = eta^2 = u/n:  dh/dn = (n u' - u)/n^2,  u' = 2/((log2 n + 1) n ln 2),
     d eps/dh = 2/3 + (v + 3/2 sqrt(h) + 2 h)/sqrt((v + sqrt(h) + h) h).
-
-    >>> gap = float(group_radius(1000, 0.1, 2, 0.05) - group_radius(1001, 0.1, 2, 0.05))
-    >>> abs(gap / float(group_slope(1000.5, 0.1, 2, 0.05)) - 1) < 1e-4
-    True
     """
     count = np.maximum(np.asarray(n, dtype=np.float64), 1.0)
     h = _eta_squared(count, n_groups, delta)
@@ -136,11 +128,7 @@ def _eta_squared(n: ArrayLike, n_groups: ArrayLike, delta: float) -> Floats:
 
 
 def group_items(eps: float, delta: float, *, variance: float = 0.0, n_groups: int = 1) -> int:
-    """Smallest n at which one group of empirical variance `variance` has radius at most eps.
-
-    >>> group_items(0.02, 0.05)
-    5723
-    """
+    """Smallest n at which one group of empirical variance `variance` has radius at most eps."""
     check_eps(eps)
     return first_count(lambda n: float(group_radius(n, variance, n_groups, delta)) <= eps)
 
@@ -151,20 +139,13 @@ def hoeffding(n: ArrayLike, delta: float, *, two_sided: bool = True) -> Floats:
     Theorem (Hoeffding 1963). At one n planned in advance, |mean_n - R| <= radius with probability
     >= 1 - delta. The paper's eps* = sqrt(ln(1/delta)/(2n)) is the one-sided radius (`two_sided=False`): used
     on both sides it is proven only at 1 - 2 delta.
-
-    >>> round(float(hoeffding(5000, 0.05, two_sided=False)), 4)
-    0.0173
     """
     sides = 2.0 if two_sided else 1.0
     return np.asarray(np.sqrt(math.log(sides / check_delta(delta)) / (2.0 * np.asarray(n, dtype=np.float64))))
 
 
 def hoeffding_items(eps: float, delta: float) -> int:
-    """Smallest n whose fixed-n radius is at most eps.
-
-    >>> hoeffding_items(0.05, 0.05)
-    738
-    """
+    """Smallest n whose fixed-n radius is at most eps."""
     return math.ceil(math.log(2.0 / check_delta(delta)) / (2.0 * check_eps(eps) ** 2))
 
 
@@ -174,9 +155,6 @@ def worst_variance(n: ArrayLike, total: ArrayLike, squares: ArrayLike, unknown: 
     `total` and `squares` are the sums over the known ones. The variance is convex in each value, so the
     extreme has m of the unknown values at 1 and the others at 0:
     (squares + m)/n - ((total + m)/n)^2 is concave in m with its peak at m = n/2 - total.
-
-    >>> float(worst_variance(4, 2.0, 2.0, 0)), float(worst_variance(2, 0.0, 0.0, 1))
-    (0.25, 0.25)
     """
     count = np.maximum(np.asarray(n, dtype=np.float64), 1.0)
     ones = np.clip(count / 2.0 - np.asarray(total), 0.0, np.asarray(unknown, dtype=np.float64))
@@ -209,10 +187,6 @@ def sequential_bounds(eps: float, delta: float) -> SequentialBounds:
 
     The printed lower bound has its condition inverted: what cannot be certified is an n' whose ratio to
     `order` tends to *zero*, as the proof says. ln ln(1/eps) is taken as 0 above 1/e, where it is negative.
-
-    >>> bounds = sequential_bounds(0.05, 0.05)
-    >>> bounds.fixed_n, bounds.stopping_time, round(bounds.upper), round(bounds.order)
-    (738, 3799, 26300, 1637)
     """
     iterated = max(math.log(math.log(1 / check_eps(eps))), 0.0)
     return SequentialBounds(
@@ -284,11 +258,6 @@ def partition_items(masses: ArrayLike, variances: ArrayLike, eps: float, delta: 
 
     The smallest total of the n_k with sum_k mass_k eps_k(n_k) <= eps. At the optimum all groups have the same
     decrease mass_k |d eps_k/d n_k|, which is where the algorithm's choice of groups drifts to.
-
-    >>> partition_items([1.0], [0.0], eps=0.02, delta=0.05)
-    5723
-    >>> partition_items([1/3, 1/3, 1/3], [0.02, 0.02, 0.02], eps=0.02, delta=0.05) > 5723
-    True
     """
     mass, variance = _check_groups(masses, variances)
     check_eps(eps)
