@@ -21,7 +21,7 @@ SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Columns (items x features) with Gaussian priors on their coefficients; `past`: whether past scores are in them."""
+    """Columns (items x features) with Gaussian priors on their coefficients; `past`: whether past scores are in it."""
 
     columns: Floats
     mean: Floats

@@ -93,14 +93,6 @@ class Pool:
         return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
 
 
-def exact_sum(values: Floats) -> float:
-    """The sum of some numbers >= 0, exact to the last digit; infinite where floats cannot hold it."""
-    try:
-        return fsum(values.tolist())
-    except OverflowError:
-        return inf
-
-
 def numbers(values: ArrayLike) -> Floats:
     """The values as floats, NaN where a masked array hides one."""
     if isinstance(values, np.ma.MaskedArray):
@@ -130,8 +122,11 @@ def _weights(values: ArrayLike, size: int) -> Floats | None:
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
         raise InvalidInput("weights", "finite and >= 0", f"{weights[place]} at item {place}")
-    # To the last digit, so that all machines have the same weights.
-    total = exact_sum(weights)
+    try:
+        # To the last digit, so that all machines have the same weights.
+        total = fsum(weights.tolist())
+    except OverflowError:
+        total = inf
     if total <= 0:
         raise InvalidInput("weights", "not all zero", "all zero")
     if np.all(weights == weights[0]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import fsum, log, sqrt
+from operator import mul
 from typing import ClassVar
 
 import numpy as np
@@ -302,15 +303,13 @@ class CertifiedMethod(Method):
     def logical(self) -> Interval:
         """What the seen scores alone prove: the rest is somewhere between all 0 and all 1."""
         if self.complete:
+            shares, lows, highs = zip(*self._scores, strict=True)
             if self.setting.pool.weights is None:
                 # To the last digit: a mean of k/N is then the same number as the threshold k/N.
-                return Interval(
-                    mean_of([low for _, low, _ in self._scores]), mean_of([high for *_, high in self._scores])
-                )
-            shares = fsum(share for share, _, _ in self._scores)
-            low = fsum(share * low for share, low, _ in self._scores) / shares
-            high = fsum(share * high for share, _, high in self._scores) / shares
-            return Interval(min(low, 1.0), min(high, 1.0))
+                return Interval(mean_of(lows), mean_of(highs))
+            total = fsum(shares)
+            low, high = (min(fsum(map(mul, shares, ends)) / total, 1.0) for ends in (lows, highs))
+            return Interval(low, high)
         if self.tally.replacement:
             return Interval(0.0, 1.0)
         low, unseen, slack = self.tally.seen_low, self.tally.unseen, self.tally.slack

@@ -104,7 +104,12 @@ class Grown(VersionMethod):
         below, above = standing.cells
         self.sides = (
             Side(below, self.course, mirrored=False, allocation=terms.allocation),
-            Side(above, self.course.mirrored, mirrored=True, allocation=terms.allocation),
+            Side(
+                above,
+                replace(self.course, centre=1 - standing.estimate),
+                mirrored=True,
+                allocation=terms.allocation,
+            ),
         )
         self.demand = max(side.demand for side in self.sides)
         self.tally = Tally(np.full(new, 1 / new), replacement=False)

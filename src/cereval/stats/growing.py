@@ -25,7 +25,7 @@ is kept from whoever chooses them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, log
 
@@ -97,10 +97,6 @@ class Course:
     eps: float
     alpha: float
     centre: float
-
-    @property
-    def mirrored(self) -> Course:
-        return replace(self, centre=1 - self.centre)
 
 
 class Side:
