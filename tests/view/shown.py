@@ -1,4 +1,4 @@
-"""Stores made for the view, and a client that has the token."""
+"""Stores made for the view, and a client that has a session."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from cereval.datasets.base import DataSet, Item
-from cereval.plan import Plan
+from cereval.plan import CandidateSpec, Plan, candidate_spec
 from cereval.questions.session import tell
 from cereval.records import Draw
 from cereval.runner.finding import planned
 from cereval.runner.start import Start, start
 from cereval.store.base import Answer
 from cereval.store.sql import SqlStore
+from cereval.view.access import Keys
 from cereval.view.app import make_app
 
 TOKEN = "a-token-for-the-tests"
@@ -44,10 +45,15 @@ def right_often(item: int) -> tuple[str, float | None]:
     return ("four", 1.0) if item % 4 else (f"five ({item})", 0.0)
 
 
+def named(*models: str, **parts: Any) -> tuple[CandidateSpec, ...]:
+    """Candidates of a plan that differ in their models alone."""
+    return tuple(candidate_spec(model, **parts) for model in models)
+
+
 def begin(store: SqlStore, data: DataSet, **fields: Any) -> Start:
     """Start a run of any kind, and ask nothing."""
-    given = {"goal": GOAL, "model": {"name": "made-up"}, "data_name": "made.jsonl"} | fields
-    plan = Plan(data_hash=data.content_hash, n_items=len(data.items), **given)
+    usual = {"kind": "estimate", "goal": GOAL, "candidates": named("made-up"), "data_name": "made.jsonl"}
+    plan = Plan(data_hash=data.content_hash, n_items=len(data.items), **{**usual, **fields})
     return start(planned(plan, data.items, store, history=True), data.items, store)
 
 
@@ -75,20 +81,20 @@ def made(store: SqlStore, data: DataSet, reply: Reply = right_often, **fields: A
     return go_on(begin(store, data, **fields), store, reply)
 
 
-def pair(*names: str) -> dict[str, Any]:
+def pair(*names: str, **parts: Any) -> dict[str, Any]:
     """Settings of a comparison."""
-    model = {"name": " against ".join(names), "models": [{"name": name} for name in names]}
-    return {"kind": "compare", "model": model, "goal": {"goal": "sign", "tie": 0.05}}
+    return {"kind": "compare", "candidates": named(*names, **parts), "goal": {"goal": "sign", "tie": 0.05}}
 
 
 def opened(folder: Path) -> SqlStore:
     return SqlStore.open(f"sqlite:///{folder / 'runs.db'}")
 
 
-def client(store: SqlStore, *, host: str = "127.0.0.1", token: bool = True) -> TestClient:
-    """A client of the view as `cereval view --host` would serve it; with the token it may act."""
-    app = make_app(store, str(store.address), host=host, token=TOKEN)
+def client(store: SqlStore, *, host: str = "127.0.0.1", session: bool = True) -> TestClient:
+    """A client of the view as `cereval view --host` would serve it, with a session or without."""
+    keys = Keys(TOKEN)
+    app = make_app(store, str(store.address), host=host, keys=keys)
     found = TestClient(app, base_url="http://127.0.0.1", follow_redirects=False)
-    if token:
-        found.cookies.set("cereval_view", TOKEN)
+    if session:
+        found.cookies.set("cereval_view_80", keys.new_session(80))
     return found

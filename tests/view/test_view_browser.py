@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 from shown import GOAL, HOSTILE, TOKEN, made, opened, pair, questions
+from tests.view.shown import named
 
 import cereval
-from cereval.api import RunResult
+from cereval.api import Run
 from cereval.plan import Plan
 from cereval.store import labels
 from cereval.store.sql import SqlStore
+from cereval.view.access import Keys
 from cereval.view.app import make_app
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
@@ -38,7 +40,8 @@ class Served:
         self.start()
 
     def start(self) -> None:
-        app = make_app(self.store, str(self.store.address), token=TOKEN)
+        self.keys = Keys(TOKEN)
+        app = make_app(self.store, str(self.store.address), keys=self.keys)
         config = uvicorn.Config(
             app, host="127.0.0.1", port=self.port, log_level="error", timeout_graceful_shutdown=1
         )
@@ -88,7 +91,8 @@ def visit(browser: sync_api.Browser, served: Served) -> Iterator[Callable[..., s
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
         page.on("dialog", lambda box: complaints.append(f"a dialog: {box.message}"))
-        page.goto(f"{served.address}{path}{'&' if '?' in path else '?'}token={TOKEN}")
+        page.goto(f"{served.address}{path}{'&' if '?' in path else '?'}token={served.keys.token}")
+        page.wait_for_url(lambda address: "token=" not in address)
         return page
 
     yield open_page
@@ -113,7 +117,7 @@ def model(messages):
 """
 
 
-def waiting_run(folder: Path, url: str, found: list[RunResult], eps: float = 0.1) -> None:
+def waiting_run(folder: Path, url: str, found: list[Run], eps: float = 0.1) -> None:
     """Run a model that falls silent after some answers until there is a file `go`."""
     (folder / "waiting.py").write_text(WAITING.format(go=str(folder / "go")))
     rows = [json.dumps({"question": f"{n}", "answer": f"{n}"}) for n in range(1, 400)]
@@ -125,13 +129,13 @@ def waiting_run(folder: Path, url: str, found: list[RunResult], eps: float = 0.1
         "connections": 2,
         "seed": 3,
     }
-    found.append(cereval.run(str(folder / "data.jsonl"), **settings))
+    found.append(cereval.evaluate(str(folder / "data.jsonl"), **settings))
 
 
 def test_a_live_run_is_seen_finishing(
     tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
 ) -> None:
-    found: list[RunResult] = []
+    found: list[Run] = []
     work = threading.Thread(
         target=waiting_run, args=(tmp_path, str(served.store.address), found), daemon=True
     )
@@ -154,7 +158,7 @@ def test_a_live_run_is_seen_finishing(
 def test_the_buttons_stop_a_run_and_bring_one_to_a_closer_goal(
     tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
 ) -> None:
-    found: list[RunResult] = []
+    found: list[Run] = []
     url = str(served.store.address)
     work = threading.Thread(target=waiting_run, args=(tmp_path, url, found, 0.01), daemon=True)
     work.start()
@@ -167,7 +171,7 @@ def test_the_buttons_stop_a_run_and_bring_one_to_a_closer_goal(
     work.join(300)
     assert found[0].outcome.interrupted
     rows = [{"question": f"{n}", "answer": f"{n + 1}"} for n in range(400)]
-    wide = cereval.run(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
+    wide = cereval.evaluate(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
     page = visit(f"/runs/{wide.run_id}")
     page.fill("input[name='eps']", "0.1")
     page.wait_for_selector("#charts figure svg >> visible=true", timeout=WAIT)
@@ -198,10 +202,11 @@ def many_answers(file: Path, store: SqlStore, count: int) -> str:
     """Write a run with so many answers straight into the database."""
     data = questions(3)
     plan = Plan(
+        "estimate",
         GOAL,
         data.content_hash,
         n_items=3,
-        model={"name": "made-up"},
+        candidates=named("made-up"),
         data_name="many.jsonl",
         target="expected",
     )
@@ -219,12 +224,12 @@ def many_answers(file: Path, store: SqlStore, count: int) -> str:
     return run
 
 
-def people_scoring(served: Served, found: list[RunResult]) -> tuple[threading.Thread, str]:
+def people_scoring(served: Served, found: list[Run]) -> tuple[threading.Thread, str]:
     """Start a run that people score in a thread; return the thread and the run's id."""
     rows = [{"id": f"q{n}", "question": f"question {n}", "reply": f"{HOSTILE} reply {n}"} for n in range(40)]
     url = str(served.store.address)
     settings = {"model": "given/reply", "scorer": "people", "eps": 0.2, "store": url, "seed": 1}
-    work = threading.Thread(target=lambda: found.append(cereval.run(rows, **settings)), daemon=True)
+    work = threading.Thread(target=lambda: found.append(cereval.evaluate(rows, **settings)), daemon=True)
     work.start()
     while not (runs := served.store.runs()):
         time.sleep(0.05)
@@ -236,7 +241,8 @@ def test_labels_count_in_a_browser_that_runs_no_script(served: Served, browser: 
     _, run = people_scoring(served, [])
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(f"{served.address}/label/{run}?rater=Ann&token={TOKEN}")
+    page.goto(f"{served.address}/label/{run}?rater=Ann&token={served.keys.token}")
+    page.wait_for_url(lambda address: "token=" not in address)
     end = time.monotonic() + 300
     while not page.locator("button[data-key='1']").count() and time.monotonic() < end:
         page.reload()
@@ -251,7 +257,7 @@ def test_two_people_label_while_the_server_restarts(
 ) -> None:
     monkeypatch.setattr(labels, "UNDO_S", 0.3)
     monkeypatch.setattr("cereval.runner.people.LOOK_S", 0.05)
-    found: list[RunResult] = []
+    found: list[Run] = []
     work, run = people_scoring(served, found)
     pages = [visit(f"/label/{run}") for _ in range(2)]
     for page, name in zip(pages, ("Ann", "Bo"), strict=True):

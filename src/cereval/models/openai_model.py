@@ -7,13 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
 from cereval.errors import InvalidInput, shown
-from cereval.models.base import Messages, Reply, Settings, clean_text, counted
-from cereval.models.gate import passing
+from cereval.models.base import Messages, Reply, Settings, clean_text, parse_count
+from cereval.models.gate import Passing
 from cereval.models.prices import FREE, Price, list_price, own_price
 from cereval.models.retries import (
     HIDDEN,
@@ -23,7 +22,7 @@ from cereval.models.retries import (
     FaultError,
     Pace,
     Retries,
-    answered,
+    ask_with_retries,
     fault_of,
 )
 
@@ -116,8 +115,12 @@ class OpenAIModel:
         return self.contact.served
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
-        request = chat_request(messages, top_logprobs, model=self.name) | self.settings.request()
-        return await answered(lambda: self._attempt(request), self._fault, self.retries, self.contact.pace)
+        request = {"model": self.name, "messages": [dict(one) for one in messages]} | self.settings.request()
+        if top_logprobs:
+            request |= {"logprobs": True, "top_logprobs": top_logprobs}
+        return await ask_with_retries(
+            lambda: self._attempt(request), self._fault, self.retries, self.contact.pace
+        )
 
     def answered_before(self) -> None:
         """Note that an earlier run has answers of this model, so that one refused question does not stop this one."""
@@ -130,8 +133,8 @@ class OpenAIModel:
         sent = self.contact.adapt(request)
         try:
             # The client's own timeout restarts with every byte received; a trickling server needs this one.
-            async with passing(self.endpoint, sent, self.timeout_s) as call:
-                body = await self.client.post("/chat/completions", sent)
+            async with Passing(self.endpoint, sent, self.timeout_s) as call:
+                body = await self.client.post("/chat/completions", sent, call)
                 reply = reply_from(body, self.price)
                 call.tokens = reply.input_tokens + reply.output_tokens
         except BadStatus as error:
@@ -196,12 +199,6 @@ def checked_url(url: str) -> str:
     return url
 
 
-def chat_request(messages: Messages, top_logprobs: int, **fields: Any) -> dict[str, Any]:
-    """Make the body of a chat completion request, without the settings."""
-    request = fields | {"messages": [dict(message) for message in messages]}
-    return request | ({"logprobs": True, "top_logprobs": top_logprobs} if top_logprobs else {})
-
-
 def reply_from(body: Any, price: Price | None) -> Reply:
     """Read the reply in a completion's JSON; one without a text is a fault, never an empty answer.
 
@@ -209,12 +206,15 @@ def reply_from(body: Any, price: Price | None) -> Reply:
     '4'
     """
     choice = _choice(body)
-    usage = body.get("usage")
-    tokens_in, tokens_out = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    usage = body["usage"] if isinstance(body.get("usage"), dict) else {}
+    tokens_in, tokens_out = (
+        parse_count(usage.get("prompt_tokens")),
+        parse_count(usage.get("completion_tokens")),
+    )
     cost, reason = _cost(price, tokens_in, tokens_out), _name(choice.get("finish_reason")) or "unknown"
     message = choice.get("message")
     text = _text(message)
-    if text is None or reason == "content_filter" or (not text and _refused(message)):
+    if text is None or reason == "content_filter" or (not text and _is_refusal(message)):
         why = f"the model gave no text: {_why(message, reason)}"
         raise FaultError(Fault(why, finish_reason=reason, cost_usd=cost))
     return Reply(
@@ -251,7 +251,7 @@ def _text(message: Any) -> str | None:
     return "".join(texts) if texts else None
 
 
-def _refused(message: Any) -> bool:
+def _is_refusal(message: Any) -> bool:
     return bool(message.get("refusal") or message.get("tool_calls") or message.get("function_call"))
 
 
@@ -270,10 +270,6 @@ def _why(message: Any, reason: str) -> str:
     if reason == "length":
         return "its tokens were spent before it wrote any; raise --max-tokens"
     return f"the content is {shown(message.get('content'))} (finish_reason {reason})"
-
-
-def _count(usage: Any, name: str) -> int | None:
-    return counted(usage.get(name)) if isinstance(usage, dict) else None
 
 
 def _cost(price: Price | None, tokens_in: int | None, tokens_out: int | None) -> float | None:
@@ -299,12 +295,9 @@ def _first_token(logprobs: Any) -> dict[str, float]:
         for entry in (likeliest if isinstance(likeliest, list) else [])
         if isinstance(entry, dict)
         and isinstance(entry.get("token"), str)
-        and _is_number(entry.get("logprob"))
+        and isinstance(entry.get("logprob"), int | float)
+        and abs(entry["logprob"]) < 1e300
     }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) < 1e300 and isfinite(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,10 +99,14 @@ async def run(
             try:
                 await loop.run()
             except Exception as error:
+                # Failures that are asked again are no answers, but they were calls, and may have cost something.
+                held = [answer.cost_usd for voice in loop.voices for _, answer in voice.held]
+                cost = None if None in held else sum(one for one in held if one is not None)
+                detail = {"error": str(error)[:500], "held_back": len(held), "held_back_usd": cost}
                 # The store itself may be what broke.
                 with suppress(StoreError):
                     for run_id in run_ids(begun.plan):
-                        store.mark(run_id, "failed", {"error": str(error)[:500]})
+                        store.mark(run_id, "failed", detail)
                 raise
     outcome = _outcome(
         loop.begun, store, loop, before, counted, str((circumstances or {}).get("priced_by") or "")
@@ -116,7 +120,7 @@ def subject(begun: Start) -> Subject:
     plan, goal = begun.plan, begun.session.goal
     return Subject(
         run_id=plan.run_id,
-        model=plan.model_name,
+        model=plan.name,
         data=plan.data_name or "data",
         n_items=plan.n_items,
         question=begun.kind.goal_words(plan.as_dict()) if goal is None else goal.words,
@@ -282,7 +286,8 @@ def _interruptible(loop: Loop, on_interrupt: Callable[[], None]) -> Iterator[Non
         loop.stop()
 
     events = asyncio.get_running_loop()
-    kinds = (signal.SIGINT, signal.SIGTERM)
+    # SIGHUP: the terminal was closed, and the answers so far are worth a certificate.
+    kinds = [signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ())]
     # Only the main thread may handle signals, and not on every system.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         for kind in kinds:

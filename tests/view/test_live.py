@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shown import OURS, begin, client, go_on, made, opened, pair, questions
+from shown import OURS, TOKEN, begin, client, go_on, made, named, opened, pair, questions
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
@@ -18,18 +18,22 @@ from cereval.report.story import read_story
 from cereval.store.base import open_store
 from cereval.store.sql import SqlStore
 from cereval.view.actions import Actions
-from cereval.view.following import Following
+from cereval.view.live import Following
 
 KINDS = {
     "estimate": {},
     "compare": pair("one", "two"),
     "rank": {
         "kind": "rank",
-        "model": {"name": "one, two, three", "models": [{"name": name} for name in ("one", "two", "three")]},
+        "candidates": named("one", "two", "three"),
         "goal": {"goal": "order", "tie": 0.1},
         "method": "pairs",
     },
-    "tasks": {"goal": {"goal": "macro", "eps": 0.1}, "tasks": ("kind 0", "kind 1", "kind 2")},
+    "tasks": {
+        "kind": "tasks",
+        "goal": {"goal": "macro", "eps": 0.1},
+        "tasks": ("kind 0", "kind 1", "kind 2"),
+    },
 }
 
 
@@ -168,7 +172,7 @@ async def events(store: SqlStore, run: str, then: Callable[[], None] | None = No
         "path": f"/runs/{run}/events",
         "raw_path": b"",
         "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1")],
+        "headers": [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {TOKEN}".encode())],
         "server": ("127.0.0.1", 80),
         "scheme": "http",
         "root_path": "",
