@@ -21,7 +21,7 @@ from cereval.errors import BadFile
 from cereval.paper.figures import Rows, Task, grouped, run_tasks
 from cereval.paper.replays import misses
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import replay_mean
+from cereval.questions.replay import replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def both_ways(
     rows = []
     for method, known in ways.items():
         goal = Estimate(eps)
-        result = replay_mean(column, goal=goal, confidence=confidence, method=method, seed=seed, **known)
+        result = replay(column, goal=goal, confidence=confidence, method=method, seed=seed, **known)
         rows.append(
             {
                 "model": model,

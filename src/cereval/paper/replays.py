@@ -94,11 +94,11 @@ def certified_reaches(
 ) -> list[Reached]:
     """Run `cereval.replay` once for each eps: certified methods bet towards their eps."""
     from cereval.questions.mean.goal import Estimate
-    from cereval.questions.replay import replay_mean
+    from cereval.questions.replay import replay
 
     options = {} if training_fraction is None else {"training_fraction": training_fraction}
     plan = {"confidence": 1 - delta, "method": name, "seed": seed, "options": options, **side}
-    results = [(one, replay_mean(scores, goal=Estimate(eps=one), **plan)) for one in eps]
+    results = [(one, replay(scores, goal=Estimate(eps=one), **plan)) for one in eps]
     return [
         Reached.of(one, result.n_evaluated, Interval(result.lower, result.upper), result.estimate, scores)
         for one, result in results
