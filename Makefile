@@ -42,7 +42,7 @@ test: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # What needs no process, server, browser or long simulation of its own: under a minute on two cores.
-QUICK := certificate datasets forecasts methods models questions scorers stats
+QUICK := certificate datasets forecasts methods questions scorers stats
 quick: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(QUICK:%=tests/%) $(QUICK:%=src/cereval/%)
 

@@ -31,7 +31,14 @@ from benchmarks.tables import markdown, publish
 ROOT = Path(__file__).parents[1]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 CORES = ("Haswell", "SkylakeX", "Prescott")
-TESTS_NEED = ("pytest>=8", "hypothesis>=6.100", "threadpoolctl>=3", "jsonschema>=4", "pandas", "pyarrow")
+TESTS_NEED = (
+    "pytest>=8",
+    "hypothesis>=6.100",
+    "threadpoolctl>=3",
+    "jsonschema>=4.18",
+    "cloudpickle>=3",
+    "pandas>=2.0",
+)
 QUICK_FOLDERS = re.search(
     r"^QUICK := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
 )
@@ -137,8 +144,8 @@ def last_line(text: str) -> str:
 
 def fetch_packages(cell: Cell, folder: Path) -> Path:
     """Fetch what cereval and its tests need into a folder; wheels only."""
-    site = folder / cell.site
-    if (site / "fetched").exists():
+    site, asked = folder / cell.site, "\n".join([*declared(), *TESTS_NEED])
+    if (site / "fetched").exists() and (site / "fetched").read_text(encoding="utf-8") == asked:
         return site
     shutil.rmtree(site, ignore_errors=True)
     platform = "aarch64" if cell.arch == "aarch64" else "x86_64"
@@ -150,13 +157,13 @@ def fetch_packages(cell: Cell, folder: Path) -> Path:
         wanted = Path(place) / "wanted.txt"
         compiled = [*UV, "compile", "--quiet", *lowest, *command[-4:], "--only-binary", ":all:"]
         needs = Path(place) / "needs.in"
-        needs.write_text("\n".join([*declared(), *TESTS_NEED]), encoding="utf-8")
+        needs.write_text(asked, encoding="utf-8")
         done = subprocess.run([*compiled, needs, "-o", wanted], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             done = subprocess.run([*command, "-r", wanted], capture_output=True, text=True, check=False)
     if done.returncode:
         raise CannotBeHad(f"uv: {' '.join(done.stderr.split())[:LONGEST_REASON]}")
-    (site / "fetched").touch()
+    (site / "fetched").write_text(asked, encoding="utf-8")
     return site
 
 
@@ -168,10 +175,12 @@ def declared() -> list[str]:
     return dependencies
 
 
-def checks(cell: Cell) -> list[Command]:
+def checks(cell: Cell, tests: Sequence[str]) -> list[Command]:
     """What is run in a cell, by its interpreter."""
     assert QUICK_FOLDERS is not None
     pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
+    if tests:
+        return [[*pytest, *tests]]
     if cell.is_whole:
         return [
             [
@@ -187,7 +196,7 @@ def checks(cell: Cell) -> list[Command]:
     return [["-m", "tests.golden.check"], [*pytest, "tests/stats"]]
 
 
-def run_cell(cell: Cell, folder: Path) -> list[object]:
+def run_cell(cell: Cell, folder: Path, tests: Sequence[str]) -> list[object]:
     """Put a cell together and run it; return its row of the table."""
     began = monotonic()
     try:
@@ -205,7 +214,7 @@ def run_cell(cell: Cell, folder: Path) -> list[object]:
         **({"PYTHONHOME": interpreter.home} if interpreter.home else {}),
     }
     said, verdict = [], "green"
-    for arguments in checks(cell):
+    for arguments in checks(cell, tests):
         # -S: nothing that this interpreter has installed besides.
         command = [*interpreter.command, "-S", *arguments]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -246,17 +255,18 @@ def chosen(only: Sequence[str]) -> Iterator[Cell]:
 @click.option(
     "--only", multiple=True, help="Only cells with this word, such as 3.12, lowest, Haswell or aarch64."
 )
+@click.option("--tests", multiple=True, help="Only these tests, such as tests/scorers; may be repeated.")
 @click.option(
     "--folder", type=click.Path(path_type=Path), default=Path(".matrix"), help="Packages and interpreters."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write the table to this file.")
-def main(only: tuple[str, ...], folder: Path, out: Path | None) -> None:
+def main(only: tuple[str, ...], tests: tuple[str, ...], folder: Path, out: Path | None) -> None:
     folder = folder.resolve()
     folder.mkdir(exist_ok=True)
     rows = []
     for cell in chosen(only):
         click.echo(f"== {cell.name}", err=True)
-        rows.append(run_cell(cell, folder))
+        rows.append(run_cell(cell, folder, tests))
     header = ("machine", "Python", "versions", "exactly", "packages", "result", "what was said", "seconds")
     publish("What was tested where", "benchmarks.matrix", markdown(header, rows), out)
     sys.exit(any("RED" in row for row in rows))

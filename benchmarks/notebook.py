@@ -22,14 +22,14 @@ from typing import Any
 
 import click
 import numpy as np
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 
 from benchmarks.tables import markdown, publish
 from cereval.datasets.base import DataSet, Item
 from cereval.plan import Plan, candidate_spec
-from cereval.store import tables
 from cereval.store.base import Answer, open_store
 from cereval.store.sql import SqlStore, answer_row
+from cereval.store.tables import insert_rows
 
 ITEMS = 2_000
 VERSIONS = 4
@@ -94,14 +94,14 @@ def _add(connection: Connection, data: DataSet, number: int, answers: int, hard:
     ]
     content = json.dumps(plan.as_dict(), sort_keys=True, separators=(",", ":"))
     named = {**run, "plan": content, **row, "created_at": moment, "engine": 1}
-    event = {**run, "number": 1, "status": "finished", "detail": detail, "at": moment}
+    event = {**run, "number": 1, "status": "finished", "detail": detail, "recorded_at": moment}
     for table, rows in (
-        (tables.runs, [named]),
-        (tables.events, [event]),
-        (tables.draws, drawn),
-        (tables.answers, told),
+        ("runs", [named]),
+        ("events", [event]),
+        ("draws", drawn),
+        ("answers", told),
     ):
-        connection.execute(insert(table), rows)
+        insert_rows(connection, table, rows)
     return plan.run_id
 
 

@@ -173,15 +173,43 @@ def evalsig_sequence(case: Case, seed: int) -> Ending:
     return Ending(case.size, case.truth, case.truth)
 
 
+GRID = np.arange(1, 1000) / 1000
+TRUNCATION = 0.5
+"""The largest share of a wealth that a bet may lose, as in the authors' package."""
+
+
+def hedged_betting(case: Case, seed: int) -> Ending:
+    """Bet on both sides of every mean of a grid, without replacement (Waudby-Smith and Ramdas, 2024)."""
+    seen = case.scores[order(case, seed)]
+    size, above, below = case.size, np.zeros(len(GRID)), np.zeros(len(GRID))
+    open_means, total, spread = np.ones(len(GRID), dtype=bool), 0.0, 0.25
+    for count, score in enumerate(seen.tolist(), start=1):
+        rest = (size * GRID - total) / (
+            size - count + 1
+        )  # the mean of what is left, if the grid's mean is right
+        open_means &= (rest > 0) & (rest < 1)
+        rest = np.clip(rest, 1e-9, 1 - 1e-9)
+        bet = sqrt(2 * np.log(2 / DELTA) / (spread * count * np.log(count + 1)))
+        above += np.log1p(np.minimum(bet, TRUNCATION / rest) * (score - rest))
+        below += np.log1p(-np.minimum(bet, TRUNCATION / (1 - rest)) * (score - rest))
+        open_means &= np.maximum(above, below) < np.log(2 / DELTA)
+        total += score
+        mean = (0.5 + total) / (count + 1)
+        spread = (spread * count + (score - mean) ** 2) / (count + 1)
+        inside = GRID[open_means]
+        if not len(inside):
+            return Ending(count, 1.0, 0.0)
+        lower, upper = float(inside[0]) - 0.001, float(inside[-1]) + 0.001  # the grid's step, outwards
+        if upper - lower <= 2 * case.eps:
+            return Ending(count, max(0.0, lower), min(1.0, upper))
+    return Ending(size, case.truth, case.truth)
+
+
 def session(case: Case, seed: int, method: str, history: Floats | None = None) -> Ending:
     found = drive(
         Session(case.size, goal=Estimate(case.eps), method=method, history=history, seed=seed), case.scores
     )
     return Ending(found.n_evaluated, found.lower, found.upper)
-
-
-def hedged_betting(case: Case, seed: int) -> Ending:
-    return session(case, seed, "hedged")
 
 
 def cereval_uniform(case: Case, seed: int) -> Ending:

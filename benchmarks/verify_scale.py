@@ -22,7 +22,6 @@ from typing import Any
 
 import click
 import numpy as np
-from sqlalchemy import insert
 
 from benchmarks.tables import markdown, publish
 from cereval.certificate.format import issue
@@ -36,9 +35,9 @@ from cereval.records import Draw
 from cereval.report import page_of
 from cereval.runner.finding import planned
 from cereval.runner.start import Start, reader, start
-from cereval.store import tables
 from cereval.store.base import Answer, Store, open_store
 from cereval.store.sql import SqlStore, answer_row
+from cereval.store.tables import insert_rows
 
 ANSWERS = (3_000, 10_000, 100_000)
 ACTIVE = (3_000, 10_000)
@@ -160,14 +159,14 @@ def add_runs(store: Store, data: DataSet, runs: int, answers: int) -> None:
         run = {"run_id": plan.run_id}
         named = {"data_hash": plan.data_hash, "model": plan.name, "created_at": f"{number:06}"}
         rows["runs"].append({**run, "plan": _json(plan), **named, "engine": plan.engine})
-        rows["events"].append({**run, "number": 1, "status": "finished", "detail": "{}", "at": ""})
+        rows["events"].append({**run, "number": 1, "status": "finished", "detail": "{}", "recorded_at": ""})
         for place, item in enumerate(rng.permutation(size)[:answers].tolist()):
             score = float(rng.random() < hard[item])
             rows["draws"].append({**run, "draw": place, "item": item, "probability": 1 / size, "at": 0.0})
             rows["answers"].append(answer_row(plan.run_id, Answer(place, text="42", score=score), 0.0))
     with store.engine.begin() as connection:
         for name, found in rows.items():
-            connection.execute(insert(getattr(tables, name)), found)
+            insert_rows(connection, name, found)
 
 
 def _json(plan: Plan) -> str:

@@ -9,6 +9,7 @@ CerevalError
 ├── Untrusted         a file names code or an address that nobody typed or confirmed on this machine
 ├── CallError         the model could not answer one question (after retries)
 └── StoreError        the results database is locked, full, too new or not ours
+    ├── NoSuchRun     it has no run of this id
     ├── Unreachable   its server does not answer now, and may later
     └── Busy          another process works on the run now
 """
@@ -75,6 +76,10 @@ class Unreachable(StoreError):
 
 class Busy(StoreError):
     """Another process works on the run now."""
+
+
+class NoSuchRun(StoreError):
+    """Report a run that is not in the results database."""
 
 
 class NotBegun(StoreError):

@@ -156,6 +156,14 @@ def test_as_many_columns_as_are_allowed_are_read_in_time(tmp_path: Path) -> None
     assert time.process_time() - started < 20
 
 
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "d.csv", "item,question,answer,answer\n1,q,a,b\n")
+    for read in (read_dataset, read_items, read_scores):
+        assert "two columns called 'answer'" in said(lambda read=read: read(path))  # type: ignore[misc]
+    unnamed = written(tmp_path / "e.csv", "item,question,answer,,\n1,q,a,,\n")
+    assert read_dataset(unnamed).items[0].answer == "a"
+
+
 def test_a_key_for_every_row_is_no_table(tmp_path: Path) -> None:
     rows = "\n".join(json.dumps({"item": n, f"k{n}": 1}) for n in range(formats.MOST_COLUMNS + 5))
     path = written(tmp_path / "i.jsonl", rows)

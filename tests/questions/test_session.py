@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.populations import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.methods.uniform import Uniform
-from cereval.paper.populations import clusters
 from cereval.questions.goals import Goal
 from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session

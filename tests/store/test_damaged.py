@@ -11,16 +11,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 
 from cereval.cli.main import main
 from cereval.cli.outcome import _minute
 from cereval.errors import StoreError
 from cereval.runner.samples import unpacked
-from cereval.store import tables
 from cereval.store.base import Answer, opened_store
 from cereval.store.browsing import Browser, Wanted
 from cereval.store.labels import Labels
+from cereval.store.tables import insert_rows
 
 QUESTIONS = Path(__file__).parent.parent / "golden" / "questions.jsonl"
 CASES = {
@@ -235,7 +234,7 @@ def test_several_answers_that_are_none_are_one_line(content: str) -> None:
 def test_a_reply_that_is_none_is_one_line(content: str, whole: Path, tmp_path: Path) -> None:
     run = changed(whole, tmp_path, "delete from events")
     with opened_store(f"sqlite:///{tmp_path / 'store.db'}") as store, store.writing() as connection:
-        connection.execute(insert(tables.replies).values(run_id=run, draw=0, content=content, at=0.0))
+        insert_rows(connection, "replies", [{"run_id": run, "draw": 0, "content": content, "at": 0.0}])
     with (
         opened_store(f"sqlite:///{tmp_path / 'store.db'}") as store,
         pytest.raises(StoreError, match="is damaged, or was changed by hand"),
@@ -264,7 +263,7 @@ def test_a_kept_answer_to_no_item_is_one_line(
             "update runs set created_at = 'x'",
             "is damaged, or was changed by hand: 'x' is no moment in ISO 8601",
         ),
-        ("update events set at = '0001-01-01'", "'0001-01-01' is no moment in ISO 8601"),
+        ("update events set recorded_at = '0001-01-01'", "'0001-01-01' is no moment in ISO 8601"),
     ],
 )
 def test_moments_beyond_the_calendar(

@@ -181,7 +181,7 @@ def test_the_browser_is_opened_without_the_token_on_its_command_line(
         opened_pages.append(address + file.read_text())
 
     monkeypatch.setattr("webbrowser.open", open_page)
-    monkeypatch.setattr(app._Server, "run", lambda *_, **__: None)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     app.serve(store, str(store.address), "127.0.0.1", 0, browser=True, say=said.append)
     (address,), (page,) = said, opened_pages
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=\S{32}", address)

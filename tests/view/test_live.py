@@ -109,7 +109,7 @@ def _run(folder: Path, url: str) -> cereval.api.RunResult:
     (folder / "slow_one.py").write_text(
         "import time\ndef model(messages):\n    time.sleep(0.02)\n    return messages[-1]['content']\n"
     )
-    return cereval.run(
+    return cereval.evaluate(
         str(folder / "data.jsonl"),
         model=f"python:{folder}/slow_one.py:model",
         eps=0.01,
@@ -121,7 +121,7 @@ def _run(folder: Path, url: str) -> cereval.api.RunResult:
 def test_a_run_goes_on_to_a_closer_goal_in_its_own_process(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     rows = [{"question": f"{n}", "answer": f"{n + 1}"} for n in range(400)]
-    result = cereval.run(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
+    result = cereval.evaluate(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
     store = opened(tmp_path)
     answer = client(store).post(f"/runs/{result.run_id}/resume", headers=OURS, data={"eps": "0.1"})
     assert answer.status_code == 303

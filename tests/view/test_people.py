@@ -17,13 +17,12 @@ import cereval
 from cereval.api import Run
 from cereval.certificate.verify import verify
 from cereval.cli.main import main
-from cereval.errors import BadFile, CerevalError, InvalidInput
+from cereval.errors import BadFile, InvalidInput
 from cereval.runner.start import evidence
 from cereval.store import labels as kept_labels
 from cereval.store.base import open_store
 from cereval.store.labels import Labels, agreement
 from cereval.store.sql import SqlStore
-from cereval.view.label_page import Labelled
 
 ROWS = [
     {"id": f"q{n}", "question": f"question {n}", "output": f"answer {n}", "answer": "reference"}
@@ -291,6 +290,6 @@ def test_labels_are_checked(store: SqlStore, url: str) -> None:
         assert visitor.post(f"/label/{run}/rate", data=form, headers=OURS).status_code == code, form
     assert Labels(store).ratings([run]) == []
     other = cereval.evaluate(ROWS, model="scripted/0.7", store=url, eps=0.3).run_id
-    with pytest.raises(CerevalError, match="not scored by people"):
-        Labelled.of(store, other)
+    page = visitor.get(f"/label/{other}")
+    assert (page.status_code, "not scored by people" in page.text) == (409, True)
     store.mark(run, "stopping")

@@ -343,7 +343,8 @@ def test_a_thousand_runs_are_painted_within_a_second(
                 given,
             )
             database.execute(
-                "INSERT INTO events SELECT ?, number, status, detail, at FROM events WHERE run_id = ?", given
+                "INSERT INTO events SELECT ?, number, status, detail, recorded_at FROM events WHERE run_id = ?",
+                given,
             )
     database.close()
     page = visit("/")

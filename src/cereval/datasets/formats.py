@@ -7,8 +7,9 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -68,21 +69,26 @@ def read_rows(path: Path) -> list[Row]:
         raise BadFile(f"{path} cannot be read: {error.strerror or error}") from error
     if not rows:
         raise BadFile(f"{path} holds no records; it needs at least one")
-    check_width(str(path), len({name for row in rows for name in row.values}))
+    check_names(path, list(dict.fromkeys(name for row in rows for name in row.values)))
     return rows
 
 
 def row_of(source: str, place: str, values: Mapping[str, Any]) -> Row:
     """Make a row of a record with typed columns, where NaN stands for a missing value, as pandas writes it."""
-    present = {name: None if _is_nan(value) else value for name, value in values.items()}
+    present = {
+        name: None if isinstance(value, float) and value != value else value for name, value in values.items()
+    }
     return Row(place, cleaned(present, f"{source}, {place}", mend=True))
 
 
-def check_width(source: str, columns: int) -> None:
-    if columns > MOST_COLUMNS:
-        raise BadContent(
-            f"{source} has {columns:,} columns; at most {MOST_COLUMNS:,} are read (one row per item, not per model)"
-        )
+def check_names(source: PathLike[str], names: Sequence[str]) -> None:
+    """Refuse a table with too many columns, or with two of one name."""
+    if len(names) > MOST_COLUMNS:
+        most = f"at most {MOST_COLUMNS:,} are read (one row per item, not per model)"
+        raise BadContent(f"{source} has {len(names):,} columns; {most}")
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise BadContent(f"{source} has two columns called {shown(name)}; rename one")
 
 
 def column_values(path: Path, name: str, column: Any) -> list[Any]:
@@ -104,39 +110,41 @@ def read_table(path: Path) -> Any:
     kind = file_format(path, ("csv", "parquet"))
     try:
         with open_regular(path) as file:
-            table = _arrow_csv(path, file) if kind == "csv" else _arrow_parquet(path, file)
-        names = Counter(table.column_names)
+            return _arrow_csv(path, file) if kind == "csv" else _arrow_parquet(path, file)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise BadContent(f"{path} is not readable as {kind}: {one_line(error)}") from error
-    name, count = names.most_common(1)[0] if names else ("", 0)
-    if count > 1:
-        raise BadContent(f"{path} has two columns called {shown(name)}; rename one")
-    return table
 
 
 def _arrow_csv(path: Path, file: BinaryIO) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    check_width(str(path), len(_csv_header(path, file)))
     return arrow_csv.read_csv(
         file,
-        parse_options=arrow_csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True),
+        parse_options=arrow_csv.ParseOptions(delimiter=_csv_head(path, file)[1], newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(column_types={"item": pa.string()}),
     )
 
 
-def _csv_header(path: Path, file: BinaryIO) -> list[str]:
-    """Read the names of the columns alone: a reader of the whole file may not come back from a million of them."""
+def _csv_head(path: Path, file: BinaryIO) -> tuple[list[str], str]:
+    """Read the names of the columns and what separates them: tabs by the file's ending, else commas or semicolons.
+
+    The names alone, for a reader of the whole file may not come back from a million of them.
+    """
     head = file.read(HEADER_LIMIT)
     file.seek(0)
-    decoded(head.partition(b"\n")[0], str(path))
+    first = head.partition(b"\n")[0]
+    decoded(first, str(path))
     if len(head) == HEADER_LIMIT and b"\n" not in head:
         raise BadContent(f"{path}, line 1: the names of the columns take more than {HEADER_LIMIT:,} bytes")
+    between = "\t" if path.suffix.lower() == ".tsv" else ";" if first.count(b";") > first.count(b",") else ","
     try:
-        return next(csv.reader(io.StringIO(head.decode("utf-8", "replace")), delimiter=_delimiter(path)), [])
+        names = next(csv.reader(io.StringIO(head.decode("utf-8", "replace")), delimiter=between), [])
     except csv.Error as error:
         raise BadContent(f"{path}, line 1: the names of the columns cannot be read ({error})") from None
+    # Spreadsheets write columns without a name at the end.
+    check_names(path, [name for name in names if name])
+    return names, between
 
 
 def _arrow_parquet(path: Path, file: BinaryIO) -> Any:
@@ -144,21 +152,12 @@ def _arrow_parquet(path: Path, file: BinaryIO) -> Any:
 
     found = parquet.ParquetFile(file)
     rows, columns = found.metadata.num_rows, found.metadata.num_columns
-    check_width(str(path), columns)
+    check_names(path, found.schema_arrow.names)
     if rows * columns > MOST_CELLS:
         raise BadContent(
             f"{path} has {rows:,} rows of {columns:,} columns; at most {MOST_CELLS:,} cells are read"
         )
     return found.read()
-
-
-def _delimiter(path: Path) -> str:
-    """Return tabs by the file's ending, else whichever of comma and semicolon the first line has more of."""
-    if path.suffix.lower() == ".tsv":
-        return "\t"
-    with open_regular(path) as file:
-        head = file.readline(HEADER_LIMIT)
-    return ";" if head.count(b";") > head.count(b",") else ","
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
@@ -195,14 +194,18 @@ def json_object(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
 def _csv_rows(path: Path) -> Iterator[Row]:
     csv.field_size_limit(2**31 - 1)  # prompts may be longer than the module's default of 128 KiB
     with open_regular(path) as file:
-        check_width(str(path), len(_csv_header(path, file)))
+        between = _csv_head(path, file)[1]
         lines = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        reader = csv.reader(lines, delimiter=_delimiter(path), strict=True)
+        reader = csv.reader(lines, delimiter=between, strict=True)
         try:
             header = next(reader, [])
             for cells in reader:
+                place = f"line {reader.line_num}"
+                if cells and len(cells) != len(header):
+                    wrong = f"{len(cells)} cells where the header names {len(header)}; quote commas"
+                    raise BadFile(f"{path}, {place}: {wrong}")
                 if cells:
-                    yield Row(f"line {reader.line_num}", _csv_record(path, reader.line_num, header, cells))
+                    yield Row(place, dict(zip(header, cells, strict=True)))
         except csv.Error as error:
             raise BadContent(f"{path}, line {reader.line_num}: broken CSV ({error})") from error
         except UnicodeDecodeError as error:
@@ -212,24 +215,12 @@ def _csv_rows(path: Path) -> Iterator[Row]:
             ) from None
 
 
-def _csv_record(path: Path, number: int, header: list[str], cells: list[str]) -> Mapping[str, Any]:
-    if len(cells) != len(header):
-        raise BadFile(
-            f"{path}, line {number}: {len(cells)} cells where the header names {len(header)}; quote commas"
-        )
-    return dict(zip(header, cells, strict=True))
-
-
 def _parquet_rows(path: Path) -> Iterator[Row]:
     table = read_table(path)
     names = table.column_names
     columns = [column_values(path, name, table.column(name)) for name in names]
     for number, values in enumerate(zip(*columns, strict=True), start=1):
         yield row_of(str(path), f"row {number}", dict(zip(names, values, strict=True)))
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and value != value
 
 
 def _converts(value: Any) -> bool:

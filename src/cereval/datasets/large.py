@@ -36,8 +36,8 @@ from cereval.datasets.formats import (
     FORMATS,
     LINE_LIMIT,
     MOST_CELLS,
-    MOST_COLUMNS,
     Row,
+    check_names,
     column_values,
     json_object,
     lines_of,
@@ -389,8 +389,7 @@ def _without_dictionaries(schema: Any) -> Any:
 
 def _check_shape(path: Path, rows: int, names: Sequence[str]) -> None:
     """Refuse what a few bytes may claim: a Parquet file stores a billion equal cells in them."""
-    if len(names) > MOST_COLUMNS or len(set(names)) < len(names):
-        raise BadContent(f"{path} has two columns of one name, or more than {MOST_COLUMNS:,}")
+    check_names(path, names)
     if rows > MOST_ROWS or rows * len(names) > 10 * MOST_CELLS:
         raise BadContent(
             f"{path} has {rows:,} rows of {len(names):,} columns; at most {MOST_ROWS:,} rows and {10 * MOST_CELLS:,} "

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from cereval.errors import BadContent, CallError, InvalidInput
-from cereval.files import cleaned, parse_json
+from cereval.errors import CallError, InvalidInput
+from cereval.files import cleaned
 
 Messages = Sequence[Mapping[str, str]]
 """A chat: `{"role": "system" | "user" | "assistant", "content": text}`, oldest first."""
@@ -98,45 +98,9 @@ class Settings:
                 raise InvalidInput("--set", f"a field other than {', '.join(OUR_FIELDS)}", name)
             cleaned(value, f"--set {name}")
 
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Settings:
-        """Make settings of the fields of a request, whatever their names.
-
-        >>> Settings.of({"temperature": None, "top_p": 0.9})
-        Settings(temperature=None, max_tokens=None, extra={'top_p': 0.9})
-        """
-        own = {name: fields[name] for name in ("temperature", "max_tokens") if name in fields}
-        return cls(**own, extra={name: value for name, value in fields.items() if name not in own})
-
     def request(self) -> dict[str, Any]:
         named = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         return {name: value for name, value in named.items() if value is not None} | dict(self.extra)
-
-
-def parse_setting(text: str) -> tuple[str, Any]:
-    """Read `key=value`, a field of the request and its value: JSON where it can be read as such, else a text.
-
-    >>> parse_setting("top_p=0.9"), parse_setting("reasoning_effort=low"), parse_setting('stop=["##"]')
-    (('top_p', 0.9), ('reasoning_effort', 'low'), ('stop', ['##']))
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise InvalidInput("--set", "KEY=VALUE, such as top_p=0.9", text)
-    try:
-        return name.strip(), parse_json(value, "--set", unique=True)
-    except BadContent:
-        if value.lstrip()[:1] in ("{", "["):
-            raise InvalidInput("--set", f"{name}= and valid JSON", value) from None
-        return name.strip(), value
-
-
-def response_format(schema: Mapping[str, Any], name: str = "answer") -> dict[str, Any]:
-    """Write the field `response_format` of a request that asks for JSON of this schema.
-
-    >>> response_format({"type": "object"})["json_schema"]["name"]
-    'answer'
-    """
-    return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema), "strict": True}}
 
 
 def clean_text(text: str) -> str:

@@ -12,14 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select, true, tuple_
-
 from cereval.errors import InvalidInput
 from cereval.store.sql import SqlStore
-from cereval.store.tables import answers, draws, items, mapping
+from cereval.store.tables import execute, mapping
 
-RIGHT = 0.5
-"""The least score of a right answer."""
 PIECE = 5000
 """How many answers a search looks through at a time."""
 LONGEST_SEARCH_S = 1.5
@@ -28,23 +24,33 @@ LONGEST_TEXT = 6000
 NUMBERS = ("score", "score_first", "score_second", "cost_usd", "latency_s")
 """Columns where anything but a number counts as unknown: SQLite keeps a text wherever somebody writes one."""
 
-Key = tuple[ColumnElement[Any], ...]
-Kinds = Mapping[str, ColumnElement[bool]]
-
-KINDS: Kinds = {
-    "all": true(),
-    "wrong": answers.c.score < RIGHT,
-    "right": answers.c.score >= RIGHT,
-    "failed": answers.c.score.is_(None),
+KINDS = {
+    "all": "1 = 1",
+    "wrong": "answers.score < 0.5",
+    "right": "answers.score >= 0.5",
+    "failed": "answers.score IS NULL",
 }
-first, second = answers.alias("first"), answers.alias("second")
-PAIR_KINDS: Kinds = {
-    "disagree": first.c.score != second.c.score,
-    "first": first.c.score > second.c.score,
-    "second": first.c.score < second.c.score,
-    "all": true(),
+PAIR_KINDS = {
+    "disagree": "first.score <> second.score",
+    "first": "first.score > second.score",
+    "second": "first.score < second.score",
+    "all": "1 = 1",
 }
-_same_draw = first.c.draw == second.c.draw
+WITH_ITEM = """
+JOIN draws ON draws.run_id = :run AND draws.draw = {answers}.draw
+JOIN items ON items.data_hash = :data AND items.item = draws.item
+WHERE {answers}.run_id = :run
+"""
+ANSWERS = f"""
+SELECT answers.draw, items.content, score, failure, detail, cost_usd, latency_s, kept, answers.at,
+    substr(text, 1, :longest) AS text
+FROM answers {WITH_ITEM.format(answers="answers")}"""
+PAIRS = f"""
+SELECT first.draw, items.content, substr(first.text, 1, :longest) AS text_first,
+    substr(second.text, 1, :longest) AS text_second, first.score AS score_first, second.score AS score_second,
+    first.failure AS failure_first, second.failure AS failure_second
+FROM answers AS first JOIN answers AS second ON first.draw = second.draw AND second.run_id = :other
+{WITH_ITEM.format(answers="first")}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,6 @@ class Wanted:
     show: str = "all"
     worst_first: bool = False
     text: str = ""
-    category: str = ""
     after: tuple[float, ...] = ()
     limit: int = 25
 
@@ -80,118 +85,92 @@ class Browser:
 
     def counts(self, run_id: str) -> Mapping[str, int]:
         """Count the answers of each kind."""
-        return self._counts(KINDS, select(*_counted(KINDS)).where(answers.c.run_id == run_id))
+        return self._count(KINDS, "FROM answers WHERE run_id = :run", run=run_id)
+
+    def pair_counts(self, runs: tuple[str, str]) -> Mapping[str, int]:
+        """Count the items that both models answered, and on how many each did better."""
+        pairs = "FROM answers AS first JOIN answers AS second ON first.draw = second.draw"
+        where = "WHERE first.run_id = :run AND second.run_id = :other"
+        return self._count(PAIR_KINDS, f"{pairs} {where}", run=runs[0], other=runs[1])
 
     def page(self, run_id: str, data_hash: str, wanted: Wanted) -> Found:
         """Return the next answers of a run, in the order of the draws or the worst first."""
         by_score = (wanted.worst_first and wanted.show != "failed") or wanted.show in ("wrong", "right")
         # As the index has them: in another order all of a kind would be sorted for every page.
-        key: Key = (answers.c.score, answers.c.draw) if by_score else (answers.c.draw,)
-        where = [answers.c.run_id == run_id, KINDS.get(wanted.show, true())]
-        if wanted.show == "all" and by_score:
-            where.append(answers.c.score.is_not(None))
-        return self._look_through(_answers(run_id, data_hash), key, where, wanted, (answers.c.text,))
-
-    def one(self, run_id: str, data_hash: str, draw: int) -> Mapping[str, Any] | None:
-        """Return one answer, whole."""
-        query = _answers(run_id, data_hash, whole=True)
-        with self.store.reading() as connection:
-            row = (
-                connection.execute(query.where(answers.c.run_id == run_id, answers.c.draw == draw))
-                .mappings()
-                .first()
-            )
-        return None if row is None else self._plain(row)
-
-    def pair_counts(self, runs: tuple[str, str]) -> Mapping[str, int]:
-        """Count the items that both models answered, and on how many each did better."""
-        query = select(*_counted(PAIR_KINDS)).join_from(first, second, _same_draw)
-        return self._counts(PAIR_KINDS, query.where(first.c.run_id == runs[0], second.c.run_id == runs[1]))
+        key = ("answers.score", "answers.draw") if by_score else ("answers.draw",)
+        where = KINDS.get(wanted.show, "1 = 1") + (" AND answers.score IS NOT NULL" if by_score else "")
+        values = {"run": run_id, "data": data_hash, "longest": LONGEST_TEXT}
+        return self._look_through(f"{ANSWERS} AND {where}", key, wanted, ("answers.text",), values)
 
     def pairs(self, runs: tuple[str, str], data_hash: str, wanted: Wanted) -> Found:
         """Return the next items that both models answered, with both answers."""
-        columns = [
-            column.label(f"{name}_{side}")
-            for side, table in (("first", first), ("second", second))
-            for name, column in (
-                *((name, table.c[name]) for name in ("score", "failure", "detail")),
-                ("text", func.substr(table.c.text, 1, LONGEST_TEXT)),
-            )
-        ]
-        query = (
-            select(first.c.draw, items.c.content, *columns)
-            .join_from(first, second, and_(_same_draw, second.c.run_id == runs[1]))
-            .join(draws, and_(draws.c.run_id == first.c.run_id, draws.c.draw == first.c.draw))
-            .join(items, and_(items.c.data_hash == data_hash, items.c.item == draws.c.item))
-        )
-        where = [first.c.run_id == runs[0], PAIR_KINDS.get(wanted.show, true())]
-        return self._look_through(query, (first.c.draw,), where, wanted, (first.c.text, second.c.text))
+        values = {"run": runs[0], "other": runs[1], "data": data_hash, "longest": LONGEST_TEXT}
+        sql = f"{PAIRS} AND {PAIR_KINDS.get(wanted.show, '1 = 1')}"
+        return self._look_through(sql, ("first.draw",), wanted, ("first.text", "second.text"), values)
 
-    def _counts(self, kinds: Kinds, query: Select[Any]) -> Mapping[str, int]:
+    def one(self, run_id: str, data_hash: str, draw: int) -> Mapping[str, Any] | None:
+        """Return one answer, whole."""
+        values = {"run": run_id, "data": data_hash, "draw": draw, "longest": 2**30}
         with self.store.reading() as connection:
-            return dict(zip(kinds, connection.execute(query).one(), strict=True))
+            row = execute(connection, f"{ANSWERS} AND answers.draw = :draw", **values).mappings().first()
+        return None if row is None else self._plain(row)
+
+    def _count(self, kinds: Mapping[str, str], source: str, **values: Any) -> Mapping[str, int]:
+        counted = ", ".join(f"count(CASE WHEN {condition} THEN 1 END)" for condition in kinds.values())
+        with self.store.reading() as connection:
+            row = execute(connection, f"SELECT {counted} {source}", **values).one()
+        return dict(zip(kinds, row, strict=True))
 
     def _look_through(
-        self,
-        query: Select[Any],
-        key: Key,
-        where: Sequence[ColumnElement[bool]],
-        wanted: Wanted,
-        texts: Sequence[ColumnElement[str]],
+        self, sql: str, key: Sequence[str], wanted: Wanted, texts: Sequence[str], values: dict[str, Any]
     ) -> Found:
         """Read one page; a search goes on piece by piece until it has one, or has taken long enough."""
-        matches = [*where, *_search(wanted, texts)]
+        matches, named = _search(wanted.text, texts)
+        order = f"ORDER BY {', '.join(key)}"
         until, after, rows = time.monotonic() + LONGEST_SEARCH_S, wanted.after, list[Mapping[str, Any]]()
         with self.store.reading() as connection:
             while True:
-                beyond = [tuple_(*key) > tuple_(*after)] if len(after) == len(key) else []
-                end = None
-                if wanted.text or wanted.category:
-                    end = _end_of_piece(connection, query.where(*where, *beyond), key)
-                inside = [*beyond, *([tuple_(*key) <= tuple_(*end)] if end else [])]
-                piece = query.where(*matches, *inside).order_by(*key).limit(wanted.limit - len(rows) + 1)
-                rows += map(self._plain, connection.execute(piece).mappings())
+                beyond = f" AND ({', '.join(key)}) > {_tuple('after', key)}" if len(after) == len(key) else ""
+                known = values | _numbered("after", after if beyond else ())
+                end, inside = None, ""
+                if matches:
+                    bare = f"SELECT {', '.join(key)} {sql[sql.index('FROM') :]}{beyond} {order}"
+                    end = execute(connection, f"{bare} LIMIT 1 OFFSET {PIECE - 1}", **known).first()
+                if end is not None:
+                    inside = f" AND ({', '.join(key)}) <= {_tuple('end', key)}"
+                    known |= _numbered("end", end)
+                limit = f"LIMIT {wanted.limit - len(rows) + 1}"
+                piece = execute(
+                    connection, f"{sql}{beyond}{inside}{matches} {order} {limit}", **known, **named
+                )
+                rows += map(self._plain, piece.mappings())
                 if len(rows) > wanted.limit:
                     last = rows[wanted.limit - 1]
-                    return Found(rows[: wanted.limit], tuple(last[column.name] for column in key))
+                    return Found(rows[: wanted.limit], tuple(last[name.partition(".")[2]] for name in key))
                 if end is None or time.monotonic() > until:
-                    return Found(rows, end)
-                after = end
+                    return Found(rows, None if end is None else tuple(end))
+                after = tuple(end)
 
     def _plain(self, row: Mapping[Any, Any]) -> dict[str, Any]:
         unknown = {name: None for name in NUMBERS if name in row and not isinstance(row[name], int | float)}
         return {**row, **unknown, "content": mapping(row["content"], "content", self.store.name)}
 
 
-def _counted(kinds: Kinds) -> list[Any]:
-    return [func.count(case((condition, 1))) for condition in kinds.values()]
+def _tuple(name: str, key: Sequence[str]) -> str:
+    return f"({', '.join(f':{name}{number}' for number in range(len(key)))})"
 
 
-def _answers(run_id: str, data_hash: str, *, whole: bool = False) -> Select[Any]:
-    names = ("score", "failure", "detail", "cost_usd", "latency_s", "kept", "at")
-    text = answers.c.text if whole else func.substr(answers.c.text, 1, LONGEST_TEXT)
-    return (
-        select(answers.c.draw, items.c.content, *(answers.c[name] for name in names), text.label("text"))
-        .join_from(answers, draws, and_(draws.c.run_id == run_id, draws.c.draw == answers.c.draw))
-        .join(items, and_(items.c.data_hash == data_hash, items.c.item == draws.c.item))
-    )
+def _numbered(name: str, key: Sequence[float]) -> dict[str, float]:
+    return {f"{name}{number}": value for number, value in enumerate(key)}
 
 
-def _end_of_piece(connection: Connection, query: Select[Any], key: Key) -> tuple[float, ...] | None:
-    """Return the key of the last answer of the next piece; None: the piece goes to the end."""
-    bare = query.with_only_columns(*key, maintain_column_froms=True).order_by(*key)
-    row = connection.execute(bare.limit(1).offset(PIECE - 1)).first()
-    return None if row is None else tuple(row)
-
-
-def _search(wanted: Wanted, texts: Sequence[ColumnElement[str]]) -> list[ColumnElement[bool]]:
-    """Items are kept as JSON in ASCII: what is looked for in them is written alike."""
-    found: list[ColumnElement[bool]] = []
-    if wanted.text:
-        written = json.dumps(wanted.text)[1:-1]
-        columns = ((items.c.content, written), *((text, wanted.text) for text in texts))
-        found.append(or_(*(column.icontains(text, autoescape=True) for column, text in columns)))
-    if wanted.category:
-        category = f'"category":{json.dumps(wanted.category)}'
-        found.append(items.c.content.contains(category, autoescape=True))
-    return found
+def _search(text: str, columns: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return a condition and its values. Items are kept as JSON in ASCII: what is looked for is written alike."""
+    values = {"text": text, "written": json.dumps(text)[1:-1]}
+    for name, found in values.items():
+        for sign in "/%_":
+            found = found.replace(sign, f"/{sign}")
+        values[name] = f"%{found}%"
+    parts = [("items.content", "written"), *((column, "text") for column in columns)]
+    likes = (f"lower({column}) LIKE lower(:{name}) ESCAPE '/'" for column, name in parts)
+    return (f" AND ({' OR '.join(likes)})", values) if text else ("", {})

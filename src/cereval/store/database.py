@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from sqlalchemy import Engine, create_engine, event, exc, make_url
 from sqlalchemy.engine import URL
@@ -103,23 +103,21 @@ def connect(url: URL, *, reading: bool = False) -> Engine:
     """Return an engine whose transactions are explicit and whose commits are durable; reading: of an existing file."""
     if url.get_backend_name() == "postgresql":
         return _connect_server(url)
-    file = file_of(url)
+    file, pool = file_of(url), dict[str, Any]()
     if file is None:
         # A database in memory lives in its one connection; threads take turns.
-        one = {"poolclass": QueuePool, "pool_size": 1, "max_overflow": 0}
-        engine = create_engine(url, connect_args={"check_same_thread": False}, **one)
+        target, pool = ":memory:", {"pool_size": 1, "max_overflow": 0}
+    elif is_file(file) and file.stat().st_size == 1:
+        # SQLite would take it for an empty database and write over it.
+        raise StoreError(f"{file} is not a database; use another --store")
     else:
-        if is_file(file) and file.stat().st_size == 1:
-            # SQLite would take it for an empty database and write over it.
-            raise StoreError(f"{file} is not a database; use another --store")
-        target, is_uri = (reading_uri(file), True) if reading else (str(file.absolute()), False)
-        wait = float(str(url.query.get("timeout", LOCK_WAIT_S)))
-        engine = create_engine(
-            url,
-            creator=lambda: sqlite3.connect(target, timeout=wait, uri=is_uri, check_same_thread=False),
-            poolclass=QueuePool,
-        )
+        target = reading_uri(file) if reading else file.absolute().as_uri()
+    wait = float(str(url.query.get("timeout", LOCK_WAIT_S)))
 
+    def open_file() -> sqlite3.Connection:
+        return sqlite3.connect(target, timeout=wait, uri=True, check_same_thread=False)
+
+    engine = create_engine(url, creator=open_file, poolclass=QueuePool, **pool)
     event.listen(engine, "connect", _prepare_reading if reading else _prepare)
     event.listen(engine, "begin", _begin)
     return engine
@@ -159,29 +157,22 @@ AWAY = (
 )
 """What is said of a server that is away; it may be back in a moment."""
 
-# Patterns in small letters; the first that is found decides.
-_REMEDIES = (
-    ("locked", "is locked by another process; wait for it to end, or use another --store"),
-    (
-        "disk is full|no space left",
-        "cannot grow: the disk is full; free some space and resume (what was committed is safe)",
-    ),
-    ("not a database", "is not a database; use another --store"),
-    ("malformed", "is damaged; restore a copy, or use another --store"),
-    ("unable to open", "cannot be opened; check that its directory exists and may be written to"),
-    (
-        "readonly|read-only|permission denied",
-        "may not be written to; check its permissions, or use another --store",
-    ),
-    ("disk i/o error", "cannot be read or written (disk I/O error); check the disk and its free space"),
+REMEDIES = {
+    "locked": "is locked by another process; wait for it to end, or use another --store",
+    "disk is full|no space left": "cannot grow: the disk is full; free some space and resume (nothing is lost)",
+    "not a database": "is not a database; use another --store",
+    "malformed": "is damaged; restore a copy, or use another --store",
+    "unable to open": "cannot be opened; check that its directory exists and may be written to",
+    "readonly|read-only|permission denied": "may not be written to; check its permissions, or use another --store",
+    "disk i/o error": "cannot be read or written (disk I/O error); check the disk and its free space",
     # A server that refuses somebody was reached, though its words begin with "connection failed".
-    (
-        "authentication|no password supplied|pg_hba.conf|role .* (does not exist|not permitted)",
-        "refuses the user or the password; check the URL",
+    "authentication|no password supplied|pg_hba.conf|role .* (does not exist|not permitted)": (
+        "refuses the user or the password; check the URL"
     ),
-    ("database .* does not exist", "does not exist; create the database first"),
-    (AWAY, "cannot be reached; check the address and that the server runs"),
-)
+    "database .* does not exist": "does not exist; create the database first",
+    AWAY: "cannot be reached; check the address and that the server runs",
+}
+"""What to do, by patterns in small letters; the first that is found decides."""
 
 
 @contextmanager
@@ -202,15 +193,13 @@ def explain(url: URL, error: Exception) -> StoreError:
     if url.password:
         reason = reason.replace(str(url.password), "***")
     name = name_of(url)
+    if isinstance(error, exc.IntegrityError) and "foreign key" in reason.casefold():
+        return StoreError(f"{name} has no such run or draw; draws are stored before their answers ({reason})")
     if isinstance(error, exc.IntegrityError):
-        if "foreign key" in reason.casefold():
-            return StoreError(
-                f"{name} has no such run or draw; draws are stored before their answers ({reason})"
-            )
         return StoreError(f"{name} has this already; does another process work on the same run? ({reason})")
-    sign, remedy = next((one for one in _REMEDIES if re.search(one[0], reason.casefold())), ("", ""))
+    sign = next((one for one in REMEDIES if re.search(one, reason.casefold())), "")
     kind = Unreachable if sign == AWAY and url.get_backend_name() == "postgresql" else StoreError
-    return kind(f"{name} {remedy}" if sign else f"{name}: {reason}")
+    return kind(f"{name} {REMEDIES[sign]}" if sign else f"{name}: {reason}")
 
 
 # -- waiting for a server ---------------------------------------------------------------------------------------------
@@ -223,41 +212,30 @@ AGAIN: ContextVar[bool] = ContextVar("again", default=False)
 """Whether this is a second attempt: the first may have been committed, though nobody was told."""
 
 
-class Patient(Protocol):
-    """A store that can wait for its server."""
-
-    @property
-    def patient(self) -> bool: ...
-
-    def hold_again(self) -> None:
-        """Take the locks again that were lost with the connection, or refuse to go on."""
-
-
-S = TypeVar("S", bound=Patient)
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def patiently(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Let a method wait for its server and try again; the method must bear being called twice (see `AGAIN`)."""
+def patiently(method: Callable[P, R]) -> Callable[P, R]:
+    """Let a method of a store wait for its server and try again; it must bear being called twice (see `AGAIN`)."""
 
     @wraps(method)
-    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        store: Any = args[0]
         try:
-            return method(self, *args, **kwargs)
+            return method(*args, **kwargs)
         except Unreachable as error:
-            if not self.patient:
+            if not store.patient:
                 raise
             logging.getLogger("cereval").warning("%s; waiting for it", error)
-        until, pause = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S
-        mark = AGAIN.set(True)
+        until, pause, mark = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S, AGAIN.set(True)
         try:
             while True:
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
                 try:
-                    self.hold_again()
-                    return method(self, *args, **kwargs)
+                    store.hold_again()
+                    return method(*args, **kwargs)
                 except Unreachable:
                     if time.monotonic() > until:
                         raise

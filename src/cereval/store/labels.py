@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import and_, delete, exists, insert, select, update
-
-from cereval.errors import InvalidInput, Misuse, StoreError, shown
+from cereval.errors import InvalidInput, Misuse
 from cereval.store.base import Answer
 from cereval.store.sql import SqlStore, storable
-from cereval.store.tables import answers, draws, items, mapping, ratings, read, replies
+from cereval.store.tables import execute, insert_rows, mapping, refuse
 
 UNDO_S = 6.0
 """How long a rating can be taken back."""
 LONGEST_NAME = 60
+
+PLACE = "run_id = :run AND draw = :draw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Rating:
     rater: str
     score: float
     at: float
-    counts: bool = False
+    counts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,55 +52,32 @@ class Labels:
         """Keep a reply until it is labelled: it was paid for."""
         row = {"run_id": run_id, "draw": reply.draw, "content": json.dumps(asdict(reply)), "at": time.time()}
         with self.store.writing() as connection:
-            if (
-                connection.execute(select(replies.c.draw).where(*_of(replies, run_id, reply.draw))).first()
-                is None
-            ):
-                connection.execute(insert(replies).values(row))
+            insert_rows(connection, "replies", [row], ignore_known=True)
 
     def reply(self, run_id: str, draw: int) -> Answer | None:
-        with self.store.reading() as connection:
-            content = connection.execute(
-                select(replies.c.content).where(*_of(replies, run_id, draw))
-            ).scalar()
-        if content is None:
-            return None
+        rows = self.store.read(f"SELECT content FROM replies WHERE {PLACE}", run=run_id, draw=draw)
         try:
-            return Answer(**mapping(content, "content", self.store.name))
+            return Answer(**mapping(rows[0]["content"], "content", self.store.name)) if rows else None
         except TypeError:
-            raise StoreError(
-                f"{self.store.name} is damaged, or was changed by hand: a reply in it is not one: {shown(content)}"
-            ) from None
+            refuse("content", rows[0]["content"], self.store.name)
 
     def waiting(self, run_ids: Sequence[str], data_hash: str) -> list[Waiting]:
         """Return the replies without a score, in the order in which their scores are needed."""
-        scored = exists().where(answers.c.run_id == replies.c.run_id, answers.c.draw == replies.c.draw)
-        query = (
-            select(replies, items.c.content.label("item"))
-            .join(draws, and_(draws.c.run_id == replies.c.run_id, draws.c.draw == replies.c.draw))
-            .join(items, and_(items.c.data_hash == data_hash, items.c.item == draws.c.item))
-            .where(replies.c.run_id.in_(list(run_ids)), ~scored)
-            .order_by(replies.c.draw, replies.c.run_id)
-        )
-        place = self.store.name
-        with self.store.reading() as connection:
-            rows = read(connection, query, place)
-        return [
-            Waiting(
-                row["run_id"],
-                row["draw"],
-                mapping(row["item"], "content", place),
-                str(mapping(row["content"], "content", place).get("text", "")),
-            )
-            for row in rows
-        ]
+        sql = """
+            SELECT replies.*, items.content AS asked FROM replies JOIN draws USING (run_id, draw)
+            JOIN items ON items.data_hash = :data AND items.item = draws.item
+            LEFT JOIN answers USING (run_id, draw) WHERE run_id IN :runs AND text IS NULL ORDER BY draw, run_id"""
+        found = []
+        for row in self.store.read(sql, data=data_hash, runs=list(run_ids)):
+            item, reply = (mapping(row[name], "content", self.store.name) for name in ("asked", "content"))
+            found.append(Waiting(row["run_id"], row["draw"], item, str(reply.get("text", ""))))
+        return found
 
     def ratings(self, run_ids: Sequence[str]) -> list[Rating]:
         """Return every rating of runs, oldest first."""
-        query = select(ratings).where(ratings.c.run_id.in_(list(run_ids))).order_by(ratings.c.at)
-        with self.store.reading() as connection:
-            rows = [dict(row) for row in read(connection, query, self.store.name)]
-        return [Rating(counts=bool(row.pop("final")), **row) for row in rows]
+        rows = self.store.read("SELECT * FROM ratings WHERE run_id IN :runs ORDER BY at", runs=list(run_ids))
+        names = ("run_id", "draw", "rater", "score", "at", "final")
+        return [Rating(*(row[name] for name in names)) for row in rows]
 
     def settle(self, run_ids: Sequence[str]) -> list[Rating]:
         """Let the ratings count that nobody may take back any more; return every rating, oldest first.
@@ -111,8 +88,8 @@ class Labels:
         if not any(one.at <= due and not one.counts for one in found):
             return found
         with self.store.writing() as connection:
-            ripe = (ratings.c.run_id.in_(list(run_ids)), ratings.c.at <= due)
-            connection.execute(update(ratings).where(*ripe).values(final=1))
+            ripe = "UPDATE ratings SET final = 1 WHERE run_id IN :runs AND at <= :due"
+            execute(connection, ripe, runs=list(run_ids), due=due)
         return self.ratings(run_ids)
 
     def rate(
@@ -122,45 +99,43 @@ class Labels:
 
         raters: how many ratings a reply takes.
         """
-        name, what = checked_name(rater), f"draw {draw} of run {run_id}"
+        name, what, place = checked_name(rater), f"draw {draw} of run {run_id}", {"run": run_id, "draw": draw}
         with self.store.writing() as connection:
-            # Locking the reply makes raters wait for one another.
-            waits = select(replies.c.draw).where(*_of(replies, run_id, draw)).with_for_update()
-            if connection.execute(waits).first() is None:
+            # Locking the reply makes raters wait for one another; on SQLite the transaction does.
+            lock = " FOR UPDATE" if connection.dialect.name == "postgresql" else ""
+            if not execute(connection, f"SELECT draw FROM replies WHERE {PLACE}{lock}", **place).first():
                 raise Misuse(f"{what} is not there to be labelled")
-            if connection.execute(select(answers.c.draw).where(*_of(answers, run_id, draw))).first():
+            if execute(connection, f"SELECT draw FROM answers WHERE {PLACE}", **place).first():
                 raise Misuse(f"{what} has its score already")
-            given = {
-                row.rater: row
-                for row in connection.execute(select(ratings).where(*_of(ratings, run_id, draw)))
-            }
+            rows = execute(
+                connection, f"SELECT rater, score, final FROM ratings WHERE {PLACE}", **place
+            ).all()
+            given = {row.rater: row for row in rows}
             own = given.pop(name, None)
-            if own is not None and own.final and own.score == score:
-                return
             if own is not None and own.final:
+                if own.score == score:
+                    return
                 raise Misuse(f"the label of {name} for {what} counts already")
             if len(given) >= raters:
                 raise Misuse(f"{what} has its {raters} label{'s' if raters > 1 else ''} already")
-            connection.execute(delete(ratings).where(*_of(ratings, run_id, draw), ratings.c.rater == name))
+            execute(connection, f"DELETE FROM ratings WHERE {PLACE} AND rater = :rater", rater=name, **place)
             row = {"run_id": run_id, "draw": draw, "rater": name, "score": score}
-            connection.execute(insert(ratings).values(**row, at=time.time(), final=int(final)))
+            insert_rows(connection, "ratings", [row | {"at": time.time(), "final": int(final)}])
 
     def take_back(self, run_ids: Sequence[str], rater: str) -> tuple[str, int] | None:
         """Remove somebody's newest rating unless it counts; return its run and draw."""
-        own = (ratings.c.run_id.in_(list(run_ids)), ratings.c.rater == checked_name(rater))
+        own = "FROM ratings WHERE run_id IN :runs AND rater = :rater AND final = 0 AND at > :since"
         with self.store.writing() as connection:
-            not_final = (*own, ratings.c.final == 0, ratings.c.at > time.time() - UNDO_S)
-            newest = connection.execute(
-                select(ratings).where(*not_final).order_by(ratings.c.at.desc())
+            values = {"runs": list(run_ids), "rater": checked_name(rater), "since": time.time() - UNDO_S}
+            newest = execute(
+                connection, f"SELECT run_id, draw {own} ORDER BY at DESC LIMIT 1", **values
             ).first()
             if newest is None:
                 return None
-            gone = delete(ratings).where(*not_final, *_of(ratings, newest.run_id, newest.draw))
-            return (newest.run_id, newest.draw) if connection.execute(gone).rowcount else None
-
-
-def _of(table: Any, run_id: str, draw: int) -> tuple[Any, Any]:
-    return table.c.run_id == run_id, table.c.draw == draw
+            gone = execute(
+                connection, f"DELETE {own} AND {PLACE}", run=newest.run_id, draw=newest.draw, **values
+            )
+            return (newest.run_id, newest.draw) if gone.rowcount else None
 
 
 def checked_name(rater: str) -> str:

@@ -18,12 +18,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
-from sqlalchemy import Connection, Engine, delete, select, text
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Connection, Engine
 
 from cereval.errors import Busy, StoreError
 from cereval.store.database import file_of
-from cereval.store.tables import leases
+from cereval.store.tables import execute
 
 PATIENCE_S, PAUSE_S = 1.0, 0.05
 """Whoever looks whether a run is locked locks it for a moment: that is no reason to refuse."""
@@ -67,7 +66,7 @@ def locked_runs(connection: Connection, run_ids: Iterable[str]) -> frozenset[str
     """Return those of the runs that some process works on now."""
     wanted = list(run_ids)
     if connection.dialect.name == "postgresql" and wanted:
-        keys = set(connection.execute(text(ALL_KEYS)).scalars())
+        keys = set(execute(connection, ALL_KEYS).scalars())
         return frozenset(run_id for run_id in wanted if _key(run_id) in keys)
     database = file_of(connection.engine.url)
     return frozenset(run_id for run_id in wanted if _is_locked(_lock_file(database, run_id)))
@@ -93,18 +92,19 @@ class Lease:
     """
 
     def __init__(self, engine: Engine, run_id: str, what: str) -> None:
-        self.engine, self.run_id, self.what, self.holder = engine, run_id, what, uuid.uuid4().hex
+        self.engine, self.what = engine, what
+        self.row = {"run": run_id, "holder": uuid.uuid4().hex}
         self._connection: Connection | None = None
         self._turn = Lock()
 
     def take(self) -> None:
         self._lock()
-        row = insert(leases).values(run_id=self.run_id, holder=self.holder)
+        sql = """
+            INSERT INTO leases (run_id, holder) VALUES (:run, :holder)
+            ON CONFLICT (run_id) DO UPDATE SET holder = :holder"""
         try:
             with self.engine.begin() as connection:
-                connection.execute(
-                    row.on_conflict_do_update(index_elements=["run_id"], set_={"holder": self.holder})
-                )
+                execute(connection, sql, **self.row)
         except BaseException:
             self.let_go()
             raise
@@ -120,25 +120,25 @@ class Lease:
 
     def confirm(self, connection: Connection) -> None:
         """Refuse to write for a run that another process has taken over, to the end of this transaction."""
-        query = select(leases.c.holder).where(leases.c.run_id == self.run_id).with_for_update(read=True)
-        if connection.execute(query).scalar() != self.holder:
+        sql = "SELECT run_id FROM leases WHERE run_id = :run AND holder = :holder FOR SHARE"
+        if execute(connection, sql, **self.row).first() is None:
             raise Busy(
                 f"another process took over {self.what} while the connection was lost; nothing is lost"
             )
 
     def let_go(self) -> None:
         with suppress(Exception), self.engine.begin() as connection:  # the server may be away
-            mine = (leases.c.run_id == self.run_id) & (leases.c.holder == self.holder)
-            connection.execute(delete(leases).where(mine))
+            execute(connection, "DELETE FROM leases WHERE run_id = :run AND holder = :holder", **self.row)
         self._disconnect()
 
     def _disconnect(self) -> None:
         """End the connection, and the lock with it: it must not return to the pool."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(Exception):  # it may be broken already
+            # Whatever fails, because the connection is broken already, has no lock either.
+            with suppress(Exception):
                 # The server would notice the end of the connection, but only after a while.
-                connection.execute(text("SELECT pg_advisory_unlock_all()"))
+                execute(connection, "SELECT pg_advisory_unlock_all()")
             with suppress(Exception):
                 connection.invalidate()
             with suppress(Exception):
@@ -146,19 +146,19 @@ class Lease:
 
     def _lock(self) -> None:
         connection = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        self._connection = connection
-        free = text("SELECT pg_try_advisory_lock(:key)::int"), {"key": _key(self.run_id)}
+        self._connection, key = connection, _key(self.row["run"])
         try:
             for name, value in SILENCE.items():
-                connection.execute(text(f"SET {name} = {value}"))
-            _take(lambda: connection.execute(*free).scalar_one() or None, self.what)
+                execute(connection, f"SET {name} = {value}")
+            free = "SELECT 1 WHERE pg_try_advisory_lock(:key)"
+            _take(lambda: execute(connection, free, key=key).scalar(), self.what)
         except BaseException:
             self._disconnect()
             raise
 
     def _is_alive(self) -> bool:
         with suppress(Exception):
-            return self._connection is not None and bool(self._connection.execute(text("SELECT 1")).scalar())
+            return self._connection is not None and bool(execute(self._connection, "SELECT 1").scalar())
         return False
 
 

@@ -9,18 +9,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, Select, Table, case, delete, func, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 
-from cereval.errors import StoreError
+from cereval.errors import NoSuchRun, StoreError
 from cereval.files import is_file
 from cereval.forecasts.pool import content_keys
 from cereval.records import Draw
+from cereval.store import database
 from cereval.store.base import (
     COUNTS,
     GOING,
@@ -34,34 +35,18 @@ from cereval.store.base import (
     is_summary,
     now,
 )
-from cereval.store.database import (
-    AGAIN,
-    connect,
-    create_private,
-    file_of,
-    is_read_only,
-    name_of,
-    parse_url,
-    patiently,
-    plain_errors,
-)
+from cereval.store.database import AGAIN, patiently, plain_errors
 from cereval.store.locks import Lease, lock_run, locked_runs
 from cereval.store.tables import (
     LARGEST,
+    OF_A_RUN,
     Rows,
-    answers,
-    certificates,
     check_schema,
     checked,
     create_schema,
-    draws,
-    events,
-    items,
-    labels,
+    execute,
+    insert_rows,
     mapping,
-    metadata,
-    read,
-    runs,
     whole,
 )
 from cereval.text import did_you_mean
@@ -69,21 +54,29 @@ from cereval.version import ENGINE
 
 ELSEWHERE = -1
 """The item number of the row that says where the items of a large data set lie."""
-
 MOST_NAMED = 500
 """How many values one query may name."""
 
-IGNORE_KNOWN: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-"""The inserts that can skip rows that are there."""
+RUNS = """
+SELECT runs.*, events.status, events.detail, events.recorded_at
+FROM runs JOIN events ON events.run_id = runs.run_id AND events.number = (
+    SELECT max(number) FROM events WHERE run_id = runs.run_id AND status NOT IN :records)
+"""
+"""Every run with the newest event that is its status."""
+
+COUNTED = """
+SELECT run_id, count(*) AS draws, count(answers.text) AS answers, count(failure) AS failures,
+    CASE WHEN count(answers.text) = count(cost_usd) THEN coalesce(sum(cost_usd), 0.0) END AS cost_usd
+FROM draws LEFT JOIN answers USING (run_id, draw) WHERE run_id IN :runs GROUP BY run_id
+"""
+"""The counts of runs; the cost is NULL if the price of some answer is not known."""
 
 T = TypeVar("T")
-
-_answer_of_draw = (answers.c.run_id == draws.c.run_id) & (answers.c.draw == draws.c.draw)
 
 
 @dataclass(frozen=True, slots=True)
 class SqlStore:
-    """The store (see `cereval.store.base`), through SQLAlchemy Core; safe to use from several threads."""
+    """The store (see `cereval.store.base`), over SQLAlchemy; safe to use from several threads."""
 
     address: URL
     engine: Engine = field(repr=False)
@@ -94,16 +87,14 @@ class SqlStore:
 
     @classmethod
     def open(cls, url: str, *, reading: bool = False, patient: bool = True) -> SqlStore:
-        address = parse_url(url)
-        file = file_of(address)
-        if file is not None and is_file(file):
-            reading = reading or is_read_only(file)
-        else:
-            reading = False
-            if file is not None:
-                create_private(file)
+        address = database.parse_url(url)
+        file = database.file_of(address)
+        is_there = file is not None and is_file(file)
+        if file is not None and not is_there:
+            database.create_private(file)
+        reading = file is not None and is_there and (reading or database.is_read_only(file))
         with plain_errors(address):
-            store = cls(address, connect(address, reading=reading), patient)
+            store = cls(address, database.connect(address, reading=reading), patient)
         with store.reading() if reading else store.writing() as connection:
             (check_schema if reading else create_schema)(connection, store.name)
         return store
@@ -115,7 +106,7 @@ class SqlStore:
     @property
     def name(self) -> str:
         """The database in messages."""
-        return name_of(self.address)
+        return database.name_of(self.address)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -133,6 +124,12 @@ class SqlStore:
         with plain_errors(self.address), self.engine.connect() as connection:
             yield connection.execution_options(reading=True)
 
+    @patiently
+    def read(self, sql: str, /, **values: Any) -> Rows:
+        """Return the rows of a query, checked."""
+        with self.reading() as connection:
+            return checked(execute(connection, sql, **values).mappings().all(), self.name)
+
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     @patiently
@@ -142,44 +139,43 @@ class SqlStore:
         """Record a plan; a run that is there already is returned if its plan is the same, else refused."""
         row = {"run_id": run_id, "plan": _json(plan), "data_hash": data_hash, "model": storable(model)}
         with self.writing() as connection:
-            there = connection.execute(select(runs).where(runs.c.run_id == run_id)).mappings().first()
+            there = (
+                execute(connection, "SELECT * FROM runs WHERE run_id = :run", run=run_id).mappings().first()
+            )
             if there is None:
-                connection.execute(insert(runs).values(**row, created_at=now(), engine=engine))
-                self._append(connection, events, run_id, status="created", detail="{}")
+                insert_rows(connection, "runs", [row | {"created_at": now(), "engine": engine}])
+                self._append(connection, "events", run_id, status="created", detail="{}")
             elif any(there[name] != value for name, value in row.items()):
                 raise StoreError(f"{self.name} has another plan under the run id {run_id}")
         return self.run(run_id)
 
-    @patiently
     def run(self, run_id: str) -> Run:
         """Return one run, by its id or by a beginning of it that no other run shares."""
-        with self.reading() as connection:
-            ids = [row["run_id"] for row in read(connection, select(runs.c.run_id), self.name)]
-            found = [run_id] if run_id in ids else [one for one in ids if one.startswith(run_id)]
-            if len(found) != 1 or not run_id:
-                hint = did_you_mean(run_id, found or ids)
-                raise StoreError(f"{self.name} has no single run {run_id!r}; {hint}")
-            known = self._runs(connection, _newest_events().where(runs.c.run_id == found[0]))
-            if not known:
-                raise StoreError(f"{self.name} is damaged: run {found[0]} has no events")
-            return known[0]
+        ids = [row["run_id"] for row in self.read("SELECT run_id FROM runs")]
+        found = [run_id] if run_id in ids else [one for one in ids if one.startswith(run_id)]
+        if len(found) != 1 or not run_id:
+            hint = did_you_mean(run_id, found or ids)
+            raise NoSuchRun(f"{self.name} has no single run {run_id!r}; {hint}")
+        known = self._runs(f"{RUNS} WHERE runs.run_id = :run", run=found[0])
+        if not known:
+            raise StoreError(f"{self.name} is damaged: run {found[0]} has no events")
+        return known[0]
 
-    @patiently
     def runs(self) -> tuple[Run, ...]:
         """Return every run, oldest first."""
-        with self.reading() as connection:
-            return self._runs(connection, _newest_events())
+        return self._runs(f"{RUNS} ORDER BY created_at, runs.run_id")
 
     def plans(self, data_hash: str | None = None) -> tuple[tuple[str, Mapping[str, Any]], ...]:
         """Return the id and the plan of every run (on the same data), oldest first; quicker than `runs`."""
-        query = select(runs.c.run_id, runs.c.plan).order_by(runs.c.created_at, runs.c.run_id)
-        rows = self._all(query if data_hash is None else query.where(runs.c.data_hash == data_hash))
+        where = "" if data_hash is None else "WHERE data_hash = :data"
+        sql = f"SELECT run_id, plan FROM runs {where} ORDER BY created_at, run_id"
+        rows = self.read(sql) if data_hash is None else self.read(sql, data=data_hash)
         return tuple((row["run_id"], self._mapping(row, "plan")) for row in rows)
 
     def data_of(self, run_ids: Collection[str]) -> Mapping[str, str]:
         """Return the data set of each of these runs that the store has."""
         wanted = set(run_ids)
-        rows = self._all(select(runs.c.run_id, runs.c.data_hash)) if wanted else ()
+        rows = self.read("SELECT run_id, data_hash FROM runs") if wanted else ()
         return {row["run_id"]: row["data_hash"] for row in rows if row["run_id"] in wanted}
 
     @contextmanager
@@ -211,13 +207,14 @@ class SqlStore:
     def mark(self, run_id: str, status: str, detail: Mapping[str, Any] | None = None) -> None:
         """Add an event: a status such as `running` and `interrupted`, or a record such as a changed goal."""
         with self.writing(run_id) as connection:
-            self._append(connection, events, run_id, status=status, detail=_json(detail or {}))
+            self._append(connection, "events", run_id, status=status, detail=_json(detail or {}))
 
     def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
         """Return the events of a run, oldest first: `status`, `at` and `detail`."""
-        rows = self._all(select(events).where(events.c.run_id == run_id).order_by(events.c.number))
+        rows = self.read("SELECT * FROM events WHERE run_id = :run ORDER BY number", run=run_id)
         return tuple(
-            {"status": row["status"], "at": row["at"], "detail": self._mapping(row, "detail")} for row in rows
+            {"status": row["status"], "at": row["recorded_at"], "detail": self._mapping(row, "detail")}
+            for row in rows
         )
 
     @patiently
@@ -230,184 +227,156 @@ class SqlStore:
     ) -> None:
         """Store a certificate and the event of the end in one transaction; summary: what lists show of the run."""
         with self.writing(run_id) as connection:
-            self._append(connection, certificates, run_id, content=_json(certificate))
-            self._append(connection, events, run_id, status=status, detail=_json(summary or {}))
+            self._append(connection, "certificates", run_id, content=_json(certificate))
+            self._append(connection, "events", run_id, status=status, detail=_json(summary or {}))
 
     def certificates(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
         """Return the certificates of a run, oldest first."""
-        query = select(certificates.c.content).where(certificates.c.run_id == run_id)
-        return tuple(
-            self._mapping(row, "content") for row in self._all(query.order_by(certificates.c.number))
-        )
+        rows = self.read("SELECT content FROM certificates WHERE run_id = :run ORDER BY number", run=run_id)
+        return tuple(self._mapping(row, "content") for row in rows)
 
     @patiently
-    def label(self, run_id: str, names: Sequence[str]) -> None:
+    def label(self, run_id: str, labels: Sequence[str]) -> None:
         """Add labels to a run; those that it has stay."""
-        rows = [{"run_id": run_id, "label": storable(one)} for one in dict.fromkeys(names)]
-        if rows:
+        if labels:
+            rows = [{"run_id": run_id, "label": storable(label)} for label in labels]
             with self.writing() as connection:
-                connection.execute(_ignoring_known(connection, labels), rows)
+                insert_rows(connection, "labels", rows, ignore_known=True)
 
     @patiently
     def delete(self, run_ids: Sequence[str]) -> None:
         """Remove runs with all that belongs to them; nothing else ever removes anything."""
         with self.writing() as connection:
-            for table in reversed(metadata.sorted_tables):
-                if "run_id" in table.c:
-                    connection.execute(delete(table).where(table.c.run_id.in_(list(run_ids))))
+            for table in OF_A_RUN:
+                execute(connection, f"DELETE FROM {table} WHERE run_id IN :runs", runs=list(run_ids))
 
     # -- items --------------------------------------------------------------------------------------------------------
 
     @patiently
-    def add_items(self, data_hash: str, added: Iterable[Mapping[str, Any]]) -> None:
+    def add_items(self, data_hash: str, items: Iterable[Mapping[str, Any]]) -> None:
         """Keep a data set's items (JSON-able, with an `id`) in order; known ones are left alone."""
         with self.writing() as connection:
-            if connection.execute(select(items.c.item).where(items.c.data_hash == data_hash)).first():
+            if execute(connection, "SELECT item FROM items WHERE data_hash = :data", data=data_hash).first():
                 return
-            found = list(added)
+            found = list(items)
             rows = [
                 {"data_hash": data_hash, "item": number, "content": _json(item), "content_key": key}
                 for number, (item, key) in enumerate(zip(found, content_keys(found), strict=True))
             ]
             if rows:
                 # Another process may begin on the same data at this very moment.
-                connection.execute(_ignoring_known(connection, items), rows)
+                insert_rows(connection, "items", rows, ignore_known=True)
 
     def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]:
-        kept = (items.c.data_hash == data_hash) & (items.c.item >= 0)
-        rows = self._all(select(items.c.content).where(kept).order_by(items.c.item))
-        return tuple(self._mapping(row, "content") for row in rows)
+        sql = "SELECT content FROM items WHERE data_hash = :data AND item >= 0 ORDER BY item"
+        return tuple(self._mapping(row, "content") for row in self.read(sql, data=data_hash))
 
     def content_keys(self, data_hash: str) -> tuple[str, ...]:
-        """Return the keys of a data set's items in order (`cereval.forecasts.content`)."""
-        query = select(items.c.content_key).where(items.c.data_hash == data_hash).order_by(items.c.item)
-        with self.reading() as connection:
-            return tuple(connection.execute(query).scalars())
+        """Return the keys of a data set's items in order (`cereval.forecasts.pool`)."""
+        rows = self.read(
+            "SELECT content_key FROM items WHERE data_hash = :data ORDER BY item", data=data_hash
+        )
+        return tuple(row["content_key"] for row in rows)
 
     def sharing(self, keys: Collection[str]) -> Mapping[str, int]:
         """Return the data sets that have items with these keys, and how many of them."""
+        sql = "SELECT data_hash, count(*) AS shared FROM items WHERE content_key IN :keys GROUP BY data_hash"
         found = Counter[str]()
-        with self.reading() as connection:
-            for some in in_pieces(list(keys)):
-                query = select(items.c.data_hash, func.count()).where(items.c.content_key.in_(some))
-                found.update(
-                    {row[0]: row[1] for row in connection.execute(query.group_by(items.c.data_hash))}
-                )
+        for some in in_pieces(list(keys)):
+            found.update({row["data_hash"]: row["shared"] for row in self.read(sql, keys=some)})
         return found
 
     @patiently
     def add_source(self, data_hash: str, source: Mapping[str, Any]) -> None:
         """Keep where the items of a large data set lie, instead of the items; one that is known is replaced."""
-        if self.source(data_hash) == source:
-            return
-        row = {"data_hash": data_hash, "item": ELSEWHERE, "content": _json(source), "content_key": ""}
-        here = (items.c.data_hash == data_hash) & (items.c.item == ELSEWHERE)
-        with self.writing() as connection:
-            connection.execute(delete(items).where(here))
-            connection.execute(_ignoring_known(connection, items), [row])
+        if self.source(data_hash) != source:
+            row = {"data_hash": data_hash, "item": ELSEWHERE, "content": _json(source), "content_key": ""}
+            gone = "DELETE FROM items WHERE data_hash = :data AND item = :item"
+            with self.writing() as connection:
+                execute(connection, gone, data=data_hash, item=ELSEWHERE)
+                insert_rows(connection, "items", [row], ignore_known=True)
 
     def source(self, data_hash: str) -> Mapping[str, Any] | None:
         """Return where the items of a data set lie; None: here."""
-        here = (items.c.data_hash == data_hash) & (items.c.item == ELSEWHERE)
-        rows = self._all(select(items.c.content).where(here))
+        sql = "SELECT content FROM items WHERE data_hash = :data AND item = :item"
+        rows = self.read(sql, data=data_hash, item=ELSEWHERE)
         return self._mapping(rows[0], "content") if rows else None
 
     # -- draws and answers --------------------------------------------------------------------------------------------
 
     @patiently
-    def add_draws(self, run_id: str, drawn: Sequence[Draw]) -> None:
+    def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
         """Commit draws, before their calls go out."""
-        at = time.time()
-        rows = [
-            {
-                "run_id": run_id,
-                "draw": int(draw.index),
-                "item": int(draw.item),
-                "probability": float(draw.probability),
-                "at": at,
-            }
-            for draw in drawn
-        ]
-        self._insert(run_id, draws, rows)
+        names, at = ("run_id", "draw", "item", "probability", "at"), time.time()
+        rows = [(run_id, int(one.index), int(one.item), float(one.probability), at) for one in draws]
+        self._insert(run_id, "draws", [dict(zip(names, row, strict=True)) for row in rows])
 
     def draws(self, run_id: str) -> tuple[Draw, ...]:
-        rows = self._all(select(draws).where(draws.c.run_id == run_id).order_by(draws.c.draw))
+        rows = self.read(
+            "SELECT draw, item, probability FROM draws WHERE run_id = :run ORDER BY draw", run=run_id
+        )
         return tuple(Draw(row["draw"], row["item"], row["probability"]) for row in rows)
 
     @patiently
-    def add_answers(self, run_id: str, given: Sequence[Answer]) -> None:
+    def add_answers(self, run_id: str, answers: Sequence[Answer]) -> None:
         """Commit answers, all or none."""
         at = time.time()
-        self._insert(run_id, answers, [answer_row(run_id, answer, at) for answer in given])
+        self._insert(run_id, "answers", [answer_row(run_id, answer, at) for answer in answers])
 
     def answers(
         self, run_id: str, *, texts: bool = True, only: Sequence[int] | None = None
     ) -> tuple[Answer, ...]:
         """Return the answers in draw order. texts: with their texts. only: to these draws; None: to all."""
-        columns = [column for column in answers.c if texts or column.name != "text"]
-        query = select(*columns).where(answers.c.run_id == run_id).order_by(answers.c.draw)
-        pieces = (
-            [query] if only is None else [query.where(answers.c.draw.in_(some)) for some in in_pieces(only)]
+        names = (
+            ", ".join(ANSWER_COLUMNS) if texts else ", ".join(ANSWER_COLUMNS).replace("text", "'' AS text", 1)
         )
-        return tuple(answer_from(row) for piece in pieces for row in self._all(piece))
+        sql = f"SELECT {names} FROM answers WHERE run_id = :run"
+        if only is None:
+            return tuple(map(answer_from, self.read(f"{sql} ORDER BY draw", run=run_id)))
+        pieces = (
+            self.read(f"{sql} AND draw IN :some ORDER BY draw", run=run_id, some=some)
+            for some in in_pieces(only)
+        )
+        return tuple(answer_from(row) for rows in pieces for row in rows)
 
     def answered_at(self, run_id: str) -> tuple[float, ...]:
         """Return when each answer of a run was stored, oldest first."""
-        return tuple(
-            row["at"]
-            for row in self._all(
-                select(answers.c.at).where(answers.c.run_id == run_id).order_by(answers.c.at)
-            )
-        )
+        rows = self.read("SELECT at FROM answers WHERE run_id = :run ORDER BY at", run=run_id)
+        return tuple(row["at"] for row in rows)
 
-    def kept_answers(self, data_hash: str, run_ids: Sequence[str], since: float) -> tuple[KeptAnswer, ...]:
+    def kept_answers(self, data_hash: str, runs: Sequence[str], since: float) -> tuple[KeptAnswer, ...]:
         """Return the answers that runs on the same data paid for since a moment, oldest first, without failures."""
-        query = (
-            select(draws.c.item, answers)
-            .join(answers, _answer_of_draw)
-            .join(runs, runs.c.run_id == draws.c.run_id)
-            .where(runs.c.data_hash == data_hash, draws.c.run_id.in_(list(run_ids)))
-            .where(answers.c.failure.is_(None), answers.c.at >= since)
-            .order_by(answers.c.at)
-        )
-        return tuple(
-            KeptAnswer(row["item"], answer_from(row), row["run_id"], row["at"]) for row in self._all(query)
-        )
+        sql = """
+            SELECT draws.item, answers.* FROM runs JOIN draws USING (run_id) JOIN answers USING (run_id, draw)
+            WHERE data_hash = :data AND runs.run_id IN :runs AND failure IS NULL AND answers.at >= :since
+            ORDER BY answers.at"""
+        rows = self.read(sql, data=data_hash, runs=list(runs), since=since)
+        return tuple(KeptAnswer(row["item"], answer_from(row), row["run_id"], row["at"]) for row in rows)
 
     def rows(self, run_id: str) -> Iterator[tuple[Draw, Answer, float]]:
         """Yield every answer with its draw and the moment it was stored, in draw order, a few at a time in memory."""
-        query = (
-            select(draws.c.item, draws.c.probability, answers)
-            .join(answers, _answer_of_draw)
-            .where(draws.c.run_id == run_id)
-            .order_by(draws.c.draw)
-        )
+        sql = """
+            SELECT draws.item, draws.probability, answers.* FROM draws JOIN answers USING (run_id, draw)
+            WHERE run_id = :run ORDER BY draw"""
         with self.reading() as connection:
-            found = connection.execution_options(yield_per=1000).execute(query).mappings()
-            for some in found.partitions():
-                for row in checked(some, query, self.name):
+            found = execute(connection.execution_options(yield_per=1000), sql, run=run_id).mappings()
+            for rows in found.partitions(1000):
+                for row in checked(rows, self.name):
                     yield Draw(row["draw"], row["item"], row["probability"]), answer_from(row), row["at"]
 
     # -- the scores of earlier runs -----------------------------------------------------------------------------------
 
-    @patiently
     def cutoffs(self, data_hash: str) -> Mapping[str, int]:
         """Return, for each run on the same data with a score, its first draw without an answer.
 
         What lies before it can never change.
         """
-        waiting = func.min(case((answers.c.draw.is_(None), draws.c.draw)))
-        query = (
-            select(draws.c.run_id, func.coalesce(waiting, func.max(draws.c.draw) + 1))
-            .select_from(
-                draws.join(runs, runs.c.run_id == draws.c.run_id).outerjoin(answers, _answer_of_draw)
-            )
-            .where(runs.c.data_hash == data_hash)
-            .group_by(draws.c.run_id)
-            .having(func.count(answers.c.score) > 0)
-        )
-        with self.reading() as connection:
-            return {run_id: whole(end, "draw", self.name) for run_id, end in connection.execute(query)}
+        sql = """
+            SELECT run_id, coalesce(min(CASE WHEN text IS NULL THEN draw END), max(draw) + 1) AS cutoff
+            FROM runs JOIN draws USING (run_id) LEFT JOIN answers USING (run_id, draw)
+            WHERE data_hash = :data GROUP BY run_id HAVING count(score) > 0"""
+        rows = self.read(sql, data=data_hash)
+        return {row["run_id"]: whole(row["cutoff"], "draw", self.name) for row in rows}
 
     def past_scores(
         self,
@@ -420,7 +389,8 @@ class SqlStore:
 
         cutoffs: of these runs, up to these draws instead.
         """
-        models, used = self._models(data_hash), cutoffs
+        sql = "SELECT run_id, model FROM runs WHERE data_hash = :data ORDER BY created_at, run_id"
+        models, used = {row["run_id"]: row["model"] for row in self.read(sql, data=data_hash)}, cutoffs
         if used is None:
             ends = self.cutoffs(data_hash)
             used = {run: ends[run] for run in models if run in ends and (runs is None or run in runs)}
@@ -433,148 +403,102 @@ class SqlStore:
         if cutoffs is None:
             arrays = {run: array for run, array in arrays.items() if len(array)}
         scores = np.vstack([np.empty((0, 2)), *arrays.values()])
+        lengths = [len(array) for array in arrays.values()]
         return PastScores(
             runs=tuple(arrays),
             models=tuple(models[run] for run in arrays),
             cutoffs={run: used[run] for run in arrays},
             items=scores[:, 0].astype(np.int64),
-            columns=np.repeat(np.arange(len(arrays)), [len(array) for array in arrays.values()]).astype(
-                np.int64
-            ),
+            columns=np.repeat(np.arange(len(arrays)), lengths).astype(np.int64),
             values=scores[:, 1],
         )
-
-    def _models(self, data_hash: str) -> dict[str, str]:
-        query = select(runs.c.run_id, runs.c.model).where(runs.c.data_hash == data_hash)
-        return {
-            row["run_id"]: row["model"] for row in self._all(query.order_by(runs.c.created_at, runs.c.run_id))
-        }
 
     @patiently
     def _scores(self, run_id: str, cutoff: int) -> NDArray[np.float64]:
         """Return the items and scores of one run, two columns."""
-        query = (
-            select(draws.c.item, answers.c.score)
-            .join(answers, _answer_of_draw)
-            .where(draws.c.run_id == run_id, draws.c.draw < cutoff, answers.c.score.is_not(None))
-            .order_by(draws.c.draw)
-        )
+        sql = """
+            SELECT item, score FROM draws JOIN answers USING (run_id, draw)
+            WHERE run_id = :run AND draw < :cutoff AND score IS NOT NULL ORDER BY draw"""
         with self.reading() as connection:
             # Plain tuples of the driver: a million rows of the library would take twice as long.
-            cursor = connection.execute(query).cursor
-            rows = cursor.fetchall() if cursor is not None else []
+            rows = execute(connection, sql, run=run_id, cutoff=cutoff).cursor.fetchall()
         try:
             table = np.array(rows, dtype=np.float64).reshape(-1, 2)
         except (TypeError, ValueError):
             table = np.full((1, 2), np.nan)
-        item = table[:, 0]
-        if not (
-            np.isfinite(table).all() and (np.abs(item) <= LARGEST).all() and (item == np.rint(item)).all()
+        number = table[:, 0]
+        if (
+            not np.isfinite(table).all()
+            or (np.abs(number) > LARGEST).any()
+            or (number != np.rint(number)).any()
         ):
-            checked([{"item": item, "score": score} for item, score in rows], query, self.name)
+            checked([{"item": item, "score": score} for item, score in rows], self.name)
             for item, _ in rows:
                 whole(item, "item", self.name)
         return table
 
     # -- pieces -------------------------------------------------------------------------------------------------------
 
-    def _insert(self, run_id: str, table: Table, rows: list[dict[str, Any]]) -> None:
+    def _insert(self, run_id: str, table: str, rows: Rows) -> None:
         if rows:
             with self.writing(run_id) as connection:
                 # At a second attempt they may have been committed just before the connection was lost.
-                connection.execute(_ignoring_known(connection, table) if AGAIN.get() else insert(table), rows)
+                insert_rows(connection, table, rows, ignore_known=AGAIN.get())
 
-    def _append(self, connection: Connection, table: Table, run_id: str, **values: str) -> None:
-        newest = select(func.coalesce(func.max(table.c.number), 0)).where(table.c.run_id == run_id)
-        number = whole(connection.execute(newest).scalar_one(), "number", self.name)
-        if AGAIN.get():
-            there = select(table).where(table.c.run_id == run_id, table.c.number == number)
-            row = connection.execute(there).mappings().first()
-            if row is not None and all(row[name] == value for name, value in values.items()):
-                return  # it was committed just before the connection was lost
-        connection.execute(insert(table).values(run_id=run_id, number=number + 1, at=now(), **values))
-
-    @patiently
-    def _all(self, query: Select[Any]) -> Rows:
-        with self.reading() as connection:
-            return read(connection, query, self.name)
+    def _append(self, connection: Connection, table: str, run_id: str, **values: str) -> None:
+        newest = f"SELECT * FROM {table} WHERE run_id = :run ORDER BY number DESC LIMIT 1"
+        row = execute(connection, newest, run=run_id).mappings().first()
+        number = 0 if row is None else whole(row["number"], "number", self.name)
+        if AGAIN.get() and row is not None and all(row[name] == value for name, value in values.items()):
+            return  # it was committed just before the connection was lost
+        added = {"run_id": run_id, "number": number + 1, "recorded_at": now()}
+        insert_rows(connection, table, [added | values])
 
     def _mapping(self, row: Mapping[Any, Any], name: str) -> dict[str, Any]:
         return mapping(row[name], name, self.name)
 
-    def _runs(self, connection: Connection, query: Select[Any]) -> tuple[Run, ...]:
-        rows = read(connection, query, self.name)
+    def _runs(self, sql: str, **values: Any) -> tuple[Run, ...]:
+        rows = self.read(sql, records=list(RECORDS), **values)
         # The event that ended a run has its counts. Those of the others are counted: they may be going on.
         uncounted = [row["run_id"] for row in rows if f'"{COUNTS[0]}"' not in row["detail"]]
-        counts: dict[str, Mapping[str, Any]] = {}
-        for some in in_pieces(uncounted):
-            counted = connection.execute(_counts().where(draws.c.run_id.in_(some))).mappings()
-            counts |= {row["run_id"]: {name: row[name] for name in COUNTS} for row in counted}
-        names: dict[str, tuple[str, ...]] = {}
-        for row in read(connection, select(labels).order_by(labels.c.run_id, labels.c.label), self.name):
-            names[row["run_id"]] = (*names.get(row["run_id"], ()), row["label"])
+        counts = {
+            row["run_id"]: row for some in in_pieces(uncounted) for row in self.read(COUNTED, runs=some)
+        }
+        labels: dict[str, tuple[str, ...]] = {}
+        for row in self.read("SELECT run_id, label FROM labels ORDER BY label"):
+            labels[row["run_id"]] = (*labels.get(row["run_id"], ()), row["label"])
         found = [
-            replace(self._run(row), **counts.get(row["run_id"], {}), labels=names.get(row["run_id"], ()))
+            replace(self._run(row, counts.get(row["run_id"], {})), labels=labels.get(row["run_id"], ()))
             for row in rows
         ]
-        at_work = locked_runs(connection, (run.run_id for run in found if run.status in GOING))
+        with self.reading() as connection:
+            at_work = locked_runs(connection, (run.run_id for run in found if run.status in GOING))
         return tuple(
             replace(run, status="interrupted") if run.status in GOING and run.run_id not in at_work else run
             for run in found
         )
 
-    def _run(self, row: Mapping[Any, Any]) -> Run:
+    def _run(self, row: Mapping[Any, Any], counted: Mapping[Any, Any]) -> Run:
         summary = self._mapping(row, "detail") if row["status"] in SUMMED_UP else {}
         counts = {name: summary.pop(name) for name in COUNTS if name in summary}
         if not (is_summary(summary) and all(map(is_count, counts.values()))):
             summary, counts = {}, {}
-        plain = {name: value for name, value in row.items() if name != "detail"}
-        return Run(**(plain | {"plan": self._mapping(row, "plan"), "summary": summary} | counts))
+        plain = {
+            name: row[name] for name in ("run_id", "data_hash", "model", "status", "created_at", "engine")
+        }
+        plan, changed_at = self._mapping(row, "plan"), row["recorded_at"]
+        counts |= {name: counted[name] for name in COUNTS if name in counted}
+        return Run(plan=plan, changed_at=changed_at, summary=summary, **plain, **counts)
 
 
-def _newest_events() -> Select[Any]:
-    """Return every run with the newest event that is its status, oldest run first."""
-    newest = (
-        select(func.max(events.c.number))
-        .where(events.c.run_id == runs.c.run_id, events.c.status.not_in(RECORDS))
-        .correlate(runs)
-        .scalar_subquery()
-    )
-    return (
-        select(runs, events.c.status, events.c.at.label("changed_at"), events.c.detail)
-        .join(events, (events.c.run_id == runs.c.run_id) & (events.c.number == newest))
-        .order_by(runs.c.created_at, runs.c.run_id)
-    )
-
-
-def _counts() -> Select[Any]:
-    """Return what is counted of each run; the cost is NULL if the price of some answer is not known."""
-    answered, cost = func.count(answers.c.draw), answers.c.cost_usd
-    known = case((answered == func.count(cost), func.coalesce(func.sum(cost), 0.0)), else_=None)
-    return (
-        select(
-            draws.c.run_id,
-            func.count().label("draws"),
-            answered.label("answers"),
-            func.count(answers.c.failure).label("failures"),
-            known.label("cost_usd"),
-        )
-        .select_from(draws.outerjoin(answers, _answer_of_draw))
-        .group_by(draws.c.run_id)
-    )
-
-
-def _ignoring_known(connection: Connection, table: Table) -> Any:
-    return IGNORE_KNOWN[connection.dialect.name](table).on_conflict_do_nothing()
-
-
-def in_pieces(values: Sequence[T], most: int = MOST_NAMED) -> Iterator[Sequence[T]]:
+def in_pieces(values: Sequence[T], most: int = MOST_NAMED) -> Iterator[list[T]]:
     """Divide values into pieces that one query may name."""
-    return (values[start : start + most] for start in range(0, len(values), most))
+    return (list(values[start : start + most]) for start in range(0, len(values), most))
 
 
-_UNSTORABLE = re.compile("[\ud800-\udfff\0]")
-_ANSWER_COLUMNS = tuple(one.name for one in fields(Answer) if one.name != "asked_at")
+UNSTORABLE = re.compile("[\ud800-\udfff\0]")
+ANSWER_COLUMNS = tuple(one.name for one in fields(Answer) if one.name != "asked_at")
+answer_values = itemgetter(*ANSWER_COLUMNS)
 
 
 def storable(text: str) -> str:
@@ -583,18 +507,18 @@ def storable(text: str) -> str:
     >>> storable("a\\0b\\ud800")
     'a\ufffdb\ufffd'
     """
-    return _UNSTORABLE.sub("\ufffd", text)
+    return UNSTORABLE.sub("\ufffd", text)
 
 
 def answer_row(run_id: str, answer: Answer, at: float) -> dict[str, Any]:
     # `asdict` would copy every value, at a third of what the whole insert costs.
-    row = {name: getattr(answer, name) for name in _ANSWER_COLUMNS}
+    row = {name: getattr(answer, name) for name in ANSWER_COLUMNS}
     texts = {name: storable(value) for name, value in row.items() if isinstance(value, str)}
     return row | texts | {"run_id": run_id, "at": answer.asked_at or at}
 
 
 def answer_from(row: Mapping[Any, Any]) -> Answer:
-    return Answer(**{name: row[name] for name in _ANSWER_COLUMNS if name in row})
+    return Answer(*answer_values(row))
 
 
 def _json(value: Any) -> str:

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, NoReturn
 
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    Column,
-    Connection,
-    Double,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    MetaData,
-    Select,
-    Table,
-    Text,
-    func,
-    insert,
-    inspect,
-    select,
-    text,
-)
+from sqlalchemy import Connection, bindparam, inspect, text
 
 from cereval.errors import StoreError, shown
 from cereval.store.base import now
@@ -34,84 +17,55 @@ SCHEMA = 1
 """The number of the schema, which a database keeps; it changes whenever the tables do."""
 SCHEMA_LOCK = 0x63657265
 
-metadata = MetaData()
+TABLES = """
+CREATE TABLE cereval_schema (version BIGINT NOT NULL PRIMARY KEY, applied_at TEXT NOT NULL);
+CREATE TABLE runs (
+    run_id TEXT NOT NULL PRIMARY KEY, plan TEXT NOT NULL, data_hash TEXT NOT NULL, model TEXT NOT NULL,
+    created_at TEXT NOT NULL, engine BIGINT NOT NULL);
+CREATE INDEX runs_by_data ON runs (data_hash);
+CREATE TABLE events (
+    run_id TEXT NOT NULL REFERENCES runs, number BIGINT NOT NULL, status TEXT NOT NULL, detail TEXT NOT NULL,
+    recorded_at TEXT NOT NULL, PRIMARY KEY (run_id, number));
+CREATE TABLE certificates (
+    run_id TEXT NOT NULL REFERENCES runs, number BIGINT NOT NULL, content TEXT NOT NULL, recorded_at TEXT NOT NULL,
+    PRIMARY KEY (run_id, number));
+CREATE TABLE labels (run_id TEXT NOT NULL REFERENCES runs, label TEXT NOT NULL, PRIMARY KEY (run_id, label));
+CREATE TABLE leases (run_id TEXT NOT NULL PRIMARY KEY, holder TEXT NOT NULL);
+CREATE TABLE items (
+    data_hash TEXT NOT NULL, item BIGINT NOT NULL, content TEXT NOT NULL, content_key TEXT NOT NULL,
+    PRIMARY KEY (data_hash, item));
+CREATE INDEX items_by_content ON items (content_key);
+CREATE TABLE draws (
+    run_id TEXT NOT NULL REFERENCES runs, draw BIGINT NOT NULL, item BIGINT NOT NULL,
+    probability DOUBLE PRECISION NOT NULL, at DOUBLE PRECISION NOT NULL, PRIMARY KEY (run_id, draw));
+CREATE TABLE answers (
+    run_id TEXT NOT NULL, draw BIGINT NOT NULL, text TEXT NOT NULL, score DOUBLE PRECISION, failure TEXT,
+    detail TEXT NOT NULL, input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL, cost_usd DOUBLE PRECISION,
+    latency_s DOUBLE PRECISION NOT NULL, attempts BIGINT NOT NULL, finish_reason TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL, kept TEXT NOT NULL, PRIMARY KEY (run_id, draw),
+    FOREIGN KEY (run_id, draw) REFERENCES draws, CHECK ((score IS NULL) <> (failure IS NULL)));
+CREATE INDEX answers_by_score ON answers (run_id, score, draw);
+CREATE TABLE replies (
+    run_id TEXT NOT NULL REFERENCES runs, draw BIGINT NOT NULL, content TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (run_id, draw));
+CREATE TABLE ratings (
+    run_id TEXT NOT NULL REFERENCES runs, draw BIGINT NOT NULL, rater TEXT NOT NULL, score DOUBLE PRECISION NOT NULL,
+    at DOUBLE PRECISION NOT NULL, final BIGINT NOT NULL, PRIMARY KEY (run_id, draw, rater));
+"""
+OF_A_RUN = ("ratings", "replies", "answers", "draws", "certificates", "events", "labels", "leases", "runs")
+"""The tables with rows of a run, those that refer to others first."""
 
+TYPES: Mapping[str, tuple[type, ...]] = {
+    name: {"TEXT": (str,), "BIGINT": (int,), "DOUBLE": (float, int)}[kind] + (() if filled else (type(None),))
+    for name, kind, filled in sorted(
+        re.findall(r"(\w+) (TEXT|BIGINT|DOUBLE)(?: PRECISION)?( NOT NULL)?", TABLES), reverse=True
+    )
+}
+"""What a column of this name holds, in whatever table; what may be empty in one table counts last."""
+LARGEST = 2**53
+"""Numbers of draws, items and events are below this."""
 
-def _run() -> Column[str]:
-    return Column("run_id", Text, ForeignKey("runs.run_id"), primary_key=True)
-
-
-def _key(name: str) -> Column[int]:
-    return Column(name, BigInteger, primary_key=True, autoincrement=False)
-
-
-def _texts(*names: str) -> list[Column[str]]:
-    return [Column(name, Text, nullable=False) for name in names]
-
-
-def _counts(*names: str) -> list[Column[int]]:
-    return [Column(name, BigInteger, nullable=False) for name in names]
-
-
-def _numbers(*names: str) -> list[Column[float]]:
-    return [Column(name, Double, nullable=False) for name in names]
-
-
-schema_versions = Table("cereval_schema", metadata, _key("version"), *_texts("applied_at"))
-runs = Table(
-    "runs",
-    metadata,
-    Column("run_id", Text, primary_key=True),
-    *_texts("plan", "data_hash", "model", "created_at"),
-    *_counts("engine"),
-    Index("runs_by_data", "data_hash"),
-)
-events = Table("events", metadata, _run(), _key("number"), *_texts("status", "detail", "at"))
-labels = Table("labels", metadata, _run(), Column("label", Text, primary_key=True))
-certificates = Table("certificates", metadata, _run(), _key("number"), *_texts("content", "at"))
-leases = Table("leases", metadata, Column("run_id", Text, primary_key=True), *_texts("holder"))
-items = Table(
-    "items",
-    metadata,
-    Column("data_hash", Text, primary_key=True),
-    _key("item"),
-    *_texts("content", "content_key"),
-    # Items are found by their content in every data set that has them.
-    Index("items_by_content", "content_key"),
-)
-draws = Table("draws", metadata, _run(), _key("draw"), *_counts("item"), *_numbers("probability", "at"))
-answers = Table(
-    "answers",
-    metadata,
-    Column("run_id", Text, primary_key=True),
-    _key("draw"),
-    *_texts("text"),
-    Column("score", Double),
-    Column("failure", Text),
-    *_texts("detail"),
-    *_counts("input_tokens", "output_tokens"),
-    Column("cost_usd", Double),
-    *_numbers("latency_s"),
-    *_counts("attempts"),
-    *_texts("finish_reason"),
-    *_numbers("at"),
-    *_texts("kept"),
-    ForeignKeyConstraint(["run_id", "draw"], [draws.c.run_id, draws.c.draw]),
-    CheckConstraint("(score IS NULL) <> (failure IS NULL)"),
-    # Answers are read the worst first, however many there are.
-    Index("answers_by_score", "run_id", "score", "draw"),
-)
-replies = Table("replies", metadata, _run(), _key("draw"), *_texts("content"), *_numbers("at"))
-ratings = Table(
-    "ratings",
-    metadata,
-    _run(),
-    _key("draw"),
-    Column("rater", Text, primary_key=True),
-    *_numbers("score", "at"),
-    # 1: the rating counts and can no longer be taken back.
-    *_counts("final"),
-)
+Rows = Sequence[Mapping[Any, Any]]
 
 
 def create_schema(connection: Connection, place: str) -> None:
@@ -120,18 +74,20 @@ def create_schema(connection: Connection, place: str) -> None:
         # Two first runs at once must not both create the tables; SQLite's transaction is exclusive anyway.
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": SCHEMA_LOCK})
     there = inspect(connection).get_table_names()
-    if schema_versions.name in there or (there and connection.dialect.name == "sqlite"):
+    if "cereval_schema" in there or (there and connection.dialect.name == "sqlite"):
         check_schema(connection, place)
         return
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(insert(schema_versions).values(version=SCHEMA, applied_at=now()))
+    for statement in TABLES.split(";\n"):
+        if statement.strip():
+            connection.exec_driver_sql(statement)
+    insert_rows(connection, "cereval_schema", [{"version": SCHEMA, "applied_at": now()}])
 
 
 def check_schema(connection: Connection, place: str) -> None:
     """Refuse a database of another program, or with other tables; nothing is written."""
-    if schema_versions.name not in inspect(connection).get_table_names():
+    if "cereval_schema" not in inspect(connection).get_table_names():
         raise StoreError(f"{place} is the database of another program, or empty; use another --store")
-    newest = connection.execute(select(func.coalesce(func.max(schema_versions.c.version), 0)))
+    newest = connection.execute(text("SELECT coalesce(max(version), 0) FROM cereval_schema"))
     found = whole(newest.scalar_one(), "version", place)
     if found != SCHEMA:
         raise StoreError(
@@ -140,38 +96,31 @@ def check_schema(connection: Connection, place: str) -> None:
         )
 
 
+def execute(connection: Connection, sql: str, **values: Any) -> Any:
+    """Execute a statement; a list among its values stands for what is in it."""
+    lists: list[Any] = [
+        bindparam(name, expanding=True) for name, value in values.items() if isinstance(value, list)
+    ]
+    return connection.execute(text(sql).bindparams(*lists), values)
+
+
+def insert_rows(connection: Connection, table: str, rows: Rows, *, ignore_known: bool = False) -> None:
+    names = list(rows[0])
+    values = ", ".join(f":{name}" for name in names)
+    skip = " ON CONFLICT DO NOTHING" if ignore_known else ""
+    connection.execute(text(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values}){skip}"), list(rows))
+
+
 # -- checking what is read --------------------------------------------------------------------------------------------
 
-MAY_BE_EMPTY = frozenset({"score", "failure", "cost_usd"})
-TYPES: Mapping[type, frozenset[type]] = {
-    BigInteger: frozenset({int}),
-    Double: frozenset({float, int}),
-    Text: frozenset({str}),
-}
-LARGEST = 2**53
-"""Numbers of draws, items and events are below this."""
 
-Rows = Sequence[Mapping[Any, Any]]
-
-
-def read(connection: Connection, query: Select[Any], place: str) -> Rows:
-    """Fetch the rows of a query, checked."""
-    return checked(connection.execute(query).mappings().all(), query, place)
-
-
-def checked(rows: Rows, query: Select[Any], place: str) -> Rows:
-    """Return the rows of a query if every cell has the type of its column; else the store is damaged."""
-    for column in query.selected_columns if rows else ():
-        allowed = TYPES.get(type(column.type))
-        if allowed is None:
-            continue
-        name = str(column.key)
-        if name in MAY_BE_EMPTY:
-            allowed |= {type(None)}
+def checked(rows: Rows, place: str) -> Rows:
+    """Return rows if every cell has the type of its column; else the store is damaged."""
+    for name in set(rows[0]) & set(TYPES) if rows else ():
         # A column at a time: a run may have a hundred thousand answers.
         values = [row[name] for row in rows]
-        if not set(map(type, values)) <= allowed:
-            refuse(name, next(value for value in values if type(value) not in allowed), place)
+        if not set(map(type, values)) <= set(TYPES[name]):
+            refuse(name, next(value for value in values if type(value) not in TYPES[name]), place)
         endless = [value for value in values if type(value) is float and not isfinite(value)]
         if endless:
             refuse(name, endless[0], place)
@@ -193,8 +142,7 @@ def mapping(content: str, name: str, place: str) -> dict[str, Any]:
         value = None
     if not isinstance(value, dict):
         refuse(name, content, place)
-    found: dict[str, Any] = value
-    return found
+    return value
 
 
 def _refuse_constant(name: str) -> Any:

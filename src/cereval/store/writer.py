@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
@@ -24,7 +24,8 @@ Waiting = tuple[str, Answer, asyncio.Future[None]]
 class AnswerWriter:
     """Group the commits of one store. Use as an async context manager; leaving it waits for what is pending.
 
-    The first answer is committed at once, those that arrive meanwhile go together: no timer, no added delay.
+    The first answer is committed at once, those that arrive meanwhile go together: no timer, no added delay. One
+    thread writes all, for SQLite has one writer at a time.
     """
 
     def __init__(self, store: Store) -> None:
@@ -45,14 +46,12 @@ class AnswerWriter:
         await durable
 
     async def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
-        """Return when the draws are durable. One thread writes all: SQLite has one writer at a time."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._store.add_draws, run_id, draws)
+        """Return when the draws are durable."""
+        await self._write(self._store.add_draws, run_id, draws)
 
     async def change(self, run_id: str, status: str, detail: Mapping[str, Any]) -> None:
         """Return when the record of a change is durable."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._store.mark, run_id, status, detail)
+        await self._write(self._store.mark, run_id, status, detail)
 
     async def __aenter__(self) -> Self:
         self._turn_s = sys.getswitchinterval()
@@ -65,22 +64,25 @@ class AnswerWriter:
         self._thread.shutdown()
         sys.setswitchinterval(self._turn_s)
 
+    async def _write(self, method: Callable[..., None], *values: Any) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, method, *values)
+
     async def _flush(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            for run_id in dict.fromkeys(run_id for run_id, _, _ in batch):
-                await self._commit(run_id, [one for one in batch if one[0] == run_id])
+            for run_id in dict.fromkeys(one[0] for one in batch):
+                await self._commit(
+                    run_id, [(answer, durable) for run, answer, durable in batch if run == run_id]
+                )
         self._flushing = None
 
-    async def _commit(self, run_id: str, batch: list[Waiting]) -> None:
-        answers = [answer for _, answer, _ in batch]
-        loop = asyncio.get_running_loop()
+    async def _commit(self, run_id: str, batch: Sequence[tuple[Answer, asyncio.Future[None]]]) -> None:
         error: Exception | None = None
         try:
-            await loop.run_in_executor(self._thread, self._store.add_answers, run_id, answers)
+            await self._write(self._store.add_answers, run_id, [answer for answer, _ in batch])
         except Exception as failed:
             error = failed
-        for _, _, durable in batch:
+        for _, durable in batch:
             if durable.done():  # its caller was cancelled
                 continue
             if error is None:

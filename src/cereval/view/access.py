@@ -16,6 +16,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
 from ipaddress import ip_address
@@ -75,18 +76,14 @@ def view_secret() -> str:
         return checked_secret(given)
     folder = settings_folder()
     path = None if folder is None else folder / "view-token"
-    try:
+    with suppress(OSError, UnicodeDecodeError, InvalidInput):
         if path is not None:
             return _read_secret(path)
-    except (OSError, UnicodeDecodeError, InvalidInput):
-        pass
     secret = secrets.token_urlsafe(24)
-    try:
+    with suppress(OSError):  # else it lasts as long as the server
         if path is not None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(path, secret + "\n")
-    except OSError:
-        pass  # it lasts as long as the server
     return secret
 
 
@@ -131,12 +128,9 @@ class Keys:
 
     def is_session(self, cookie: str, port: int) -> bool:
         begin, _, signature = cookie.rpartition(".")
-        began = begin.rpartition(".")[2]
-        return (
-            _are_equal(signature, self._sign(begin, port))
-            and began.isdigit()
-            and 0 <= time.time() - int(began) < SESSION_S
-        )
+        if not _are_equal(signature, self._sign(begin, port)):
+            return False
+        return 0 <= time.time() - int(begin.rpartition(".")[2]) < SESSION_S
 
     def _sign(self, text: str, port: int) -> str:
         message = f"session {port} {text}".encode("utf-8", "surrogatepass")
@@ -193,9 +187,8 @@ class Guard:
                 answer.set_cookie(cookie, session, httponly=True, samesite="strict", max_age=SESSION_S)
             return answer
         if not is_known:
-            return PlainTextResponse(
-                "open the newest address that `cereval view` printed; each works for one browser\n", 401
-            )
+            lost = "open the newest address that `cereval view` printed; each works for one browser\n"
+            return PlainTextResponse(lost, 401)
         if request.method not in SAFE and not (is_program or _is_same_origin(request)):
             return PlainTextResponse("refused: the request comes from another site\n", 403)
         return None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
+import logging
 import socket
 import tempfile
 import time
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -27,16 +27,17 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from cereval.errors import CerevalError, InvalidInput, Misuse, StoreError, Unreachable
+from cereval.errors import CerevalError, InvalidInput, Misuse, NoSuchRun, Unreachable
 from cereval.report import environment, page_of
 from cereval.store.browsing import Browser
 from cereval.store.sql import SqlStore
 from cereval.view import run_page
 from cereval.view.access import Guard, Keys, is_loopback, view_secret
 from cereval.view.actions import Actions
-from cereval.view.label_page import Card, Desk, Labelled
+from cereval.view.label_page import Card, Desk
 from cereval.view.live import Following
 from cereval.view.run_list import RunList, trend
+from cereval.view.run_page import Shown
 
 HERE = Path(__file__).parent
 LARGEST_FORM = 2**16
@@ -47,11 +48,12 @@ SILENCE_S = 15.0
 """A line is sent at least so often, so that a connection that is gone is noticed."""
 SLOW = 8
 """The charts are drawn again after so many times as long as they took."""
+CODES = {InvalidInput: 400, NoSuchRun: 404, Unreachable: 503}
 OWN_FILES = 40
 """Files that the server itself opens, most of them for the database; the rest is for connections."""
 
 BACKLOG = 32
-"""Connections that wait to be taken. Where there are no free files, asyncio complains about each of so many."""
+"""Connections that wait to be taken; asyncio tries as many at once, also where no file is free for them."""
 
 Events = AsyncIterator[tuple[str, str]]
 """Names and contents of server-sent events; an empty name is a pause."""
@@ -77,11 +79,11 @@ def make_app(
         Route("/runs/{run}/report.html", pages.report),
         Route("/runs/{run}/verify", pages.verify, methods=post),
         Route("/runs/{run}/stop", pages.stop, methods=post),
-        Route("/runs/{run}/resume", pages.resume, methods=post),
+        Route("/runs/{run}/resume", with_form(pages.resume), methods=post),
         Route("/label", pages.label_list),
         Route("/label/{run}", pages.label),
-        Route("/label/{run}/rate", pages.rate, methods=post),
-        Route("/label/{run}/undo", pages.undo, methods=post),
+        Route("/label/{run}/rate", with_form(pages.rate), methods=post),
+        Route("/label/{run}/undo", with_form(pages.undo), methods=post),
         Route("/static/page.css", stylesheet),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
@@ -118,12 +120,9 @@ class Pages:
 
     def refuse(self, request: Request, error: Exception) -> Response:
         """Say in one line what went wrong."""
-        if isinstance(error, HTTPException):
-            code, text = error.status_code, str(error.detail)
-        else:
-            code, text = 400 if isinstance(error, InvalidInput) else 409, str(error)
-        if isinstance(error, Unreachable):
-            code = 503
+        text = error.detail if isinstance(error, HTTPException) else str(error)
+        code = error.status_code if isinstance(error, HTTPException) else 409
+        code = next((number for kind, number in CODES.items() if isinstance(error, kind)), code)
         name = "refusal.html" if _is_part(request) else "error.html"
         return self.page(request, name, code, status=code, text=text)
 
@@ -131,14 +130,10 @@ class Pages:
 
     def index(self, request: Request) -> Response:
         query = request.query_params
-        asked: dict[str, Any] = {
-            "q": query.get("q", ""),
-            "skip": _number(query.get("skip")),
-            "parts": "parts" in query,
-        }
-        found = self.runs.page(asked["q"], asked["skip"], parts=asked["parts"])
-        name = "rows.html" if _is_part(request) else "index.html"
-        return self.page(request, name, found=found, address=str(request.url.query), **asked)
+        text, skip, parts = query.get("q", ""), _number(query.get("skip")), "parts" in query
+        shown: dict[str, Any] = {"q": text, "skip": skip, "parts": parts, "address": str(request.url.query)}
+        found = self.runs.page(text, skip, parts=parts)
+        return self.page(request, "rows.html" if _is_part(request) else "index.html", found=found, **shown)
 
     async def index_events(self, request: Request) -> Response:
         """Send the rows of runs that go on, and all rows where runs have come or ended."""
@@ -166,9 +161,8 @@ class Pages:
 
     # -- one run ------------------------------------------------------------------------------------------------------
 
-    def _shown(self, request: Request) -> run_page.Shown:
-        with _not_found():
-            return run_page.Shown.of(self.store, request.path_params["run"])
+    def _shown(self, request: Request) -> Shown:
+        return Shown.of(self.store, request.path_params["run"])
 
     def run(self, request: Request) -> Response:
         """Show the state of a run at once, and its charts when they are drawn."""
@@ -245,56 +239,45 @@ class Pages:
         self.actions.stop(shown.run)
         return RedirectResponse(f"/runs/{shown.run.run_id}", 303)
 
-    async def resume(self, request: Request) -> Response:
-        shown, form = await run_in_threadpool(self._shown, request), await form_of(request)
-        eps, calls = form.get("eps", ""), form.get("max_calls", "")
-        await run_in_threadpool(self.actions.resume, shown.run, eps, calls)
+    def resume(self, request: Request, form: Mapping[str, str]) -> Response:
+        shown = self._shown(request)
+        self.actions.resume(shown.run, form.get("eps", ""), form.get("max_calls", ""))
         return RedirectResponse(f"/runs/{shown.run.run_id}", 303)
 
     # -- labels -------------------------------------------------------------------------------------------------------
 
-    def _labelled(self, request: Request) -> Labelled:
-        with _not_found():
-            return Labelled.of(self.store, request.path_params["run"])
-
     def _card(
-        self, request: Request, labelled: Labelled, rater: str, card: Card | None, note: str = ""
+        self, request: Request, shown: Shown, rater: str, card: Card | None, note: str = ""
     ) -> Response:
         """Show a card; None: the next one."""
-        card = card or (self.desk.next_card(labelled, rater) if rater else None)
-        values: dict[str, Any] = {"labelled": labelled, "rater": rater, "card": card, "note": note}
+        card = card or (self.desk.next_card(shown, rater) if rater else None)
+        values: dict[str, Any] = {"shown": shown, "rater": rater, "card": card, "note": note}
         name = "card.html" if _is_part(request) else "label.html"
-        return self.page(request, name, **values, **self.desk.standing(labelled, rater))
+        return self.page(request, name, **values, **self.desk.standing(shown, rater))
 
     def label_list(self, request: Request) -> Response:
         return self.page(request, "label_list.html", found=self.desk.runs())
 
     def label(self, request: Request) -> Response:
-        return self._card(request, self._labelled(request), request.query_params.get("rater", ""), None)
+        return self._card(request, self._shown(request), request.query_params.get("rater", ""), None)
 
-    async def rate(self, request: Request) -> Response:
-        return await run_in_threadpool(self._rate, request, await form_of(request))
-
-    def _rate(self, request: Request, form: Mapping[str, str]) -> Response:
-        labelled, rater, note = self._labelled(request), form.get("rater", ""), ""
+    def rate(self, request: Request, form: Mapping[str, str]) -> Response:
+        shown, rater, note = self._shown(request), form.get("rater", ""), ""
         draw, label = form.get("draw", ""), form.get("label", "")
         if not _is_number(draw):
             raise InvalidInput("draw", "a whole number >= 0", draw)
         try:
-            self.desk.rate(labelled, rater, form.get("part", ""), int(draw), label)
+            self.desk.rate(shown, rater, form.get("part", ""), int(draw), label)
         except Misuse as error:
             # Somebody else's label came first, as after a restart: nothing is lost, the next answer is shown.
             note = f"not needed any more: {error}"
-        return self._card(request, labelled, rater, None, note)
+        return self._card(request, shown, rater, None, note)
 
-    async def undo(self, request: Request) -> Response:
-        return await run_in_threadpool(self._undo, request, await form_of(request))
-
-    def _undo(self, request: Request, form: Mapping[str, str]) -> Response:
-        labelled, rater = self._labelled(request), form.get("rater", "")
-        card = self.desk.undo(labelled, rater)
+    def undo(self, request: Request, form: Mapping[str, str]) -> Response:
+        shown, rater = self._shown(request), form.get("rater", "")
+        card = self.desk.undo(shown, rater)
         note = "" if card else "there was nothing to take back: labels count after a few seconds"
-        return self._card(request, labelled, rater, card, note)
+        return self._card(request, shown, rater, card, note)
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -328,31 +311,22 @@ class Pages:
         return StreamingResponse(lines(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-async def form_of(request: Request) -> dict[str, str]:
-    """Read a form, a small one."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > LARGEST_FORM:
-            raise HTTPException(413, "the form is too large")
-    try:
-        fields = parse_qsl(
-            body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS
-        )
-    except ValueError:
-        raise HTTPException(413, f"the form has more than {MOST_FIELDS} fields") from None
-    return dict(fields)
+def with_form(method: Callable[[Request, Mapping[str, str]], Response]) -> Callable[[Request], Any]:
+    """Return the page that reads a form, a small one, and then runs a method in a thread."""
 
+    async def page(request: Request) -> Response:
+        body = b""
+        async for piece in request.stream():
+            body += piece
+            if len(body) > LARGEST_FORM:
+                raise HTTPException(413, "the form is too large")
+        try:
+            fields = parse_qsl(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
+        except ValueError:
+            raise HTTPException(413, f"the form has more than {MOST_FIELDS} fields") from None
+        return await run_in_threadpool(method, request, dict(fields))
 
-@contextlib.contextmanager
-def _not_found() -> Iterator[None]:
-    """Say that there is no such run where the store does; a server that is away is another matter."""
-    try:
-        yield
-    except Unreachable:
-        raise
-    except StoreError as error:
-        raise HTTPException(404, str(error)) from None
+    return page
 
 
 def _file(name: str, content: str, media_type: str) -> Response:
@@ -386,15 +360,10 @@ def serve(
         keys = Keys(view_secret(), lambda token: say(f"for another browser: {address}/?token={token}"))
         connections = max(_most_open_files() - OWN_FILES, 8)
         app = make_app(store, url, host=host, keys=keys, most_streams=min(connections // 2, 500))
-        config = uvicorn.Config(
-            app,
-            log_level="error",
-            access_log=False,
-            timeout_graceful_shutdown=1,
-            server_header=False,
-            limit_concurrency=connections,
-            backlog=BACKLOG,
-        )
+        settings: dict[str, Any] = {"log_level": "error", "access_log": False, "server_header": False}
+        settings |= {"limit_concurrency": connections, "backlog": BACKLOG, "timeout_graceful_shutdown": 1}
+        # Where no file is free, asyncio would write a traceback for each connection that waits, every second.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         first = f"{address}/?token={keys.token}"
         say(first)
         with tempfile.TemporaryDirectory() as folder:
@@ -403,7 +372,7 @@ def serve(
                 page = Path(folder) / "cereval.html"
                 page.write_text(f'<meta http-equiv="refresh" content="0;url={escape(first)}">', "utf-8")
                 webbrowser.open(page.as_uri())
-            _Server(config).run(sockets=[listening])
+            uvicorn.Server(uvicorn.Config(app, **settings)).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -423,19 +392,3 @@ def _most_open_files() -> int:
     except ImportError:  # on Windows
         return 512
     return min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096)
-
-
-class _Server(uvicorn.Server):
-    """Serve, and stay quiet where no connection can be taken: asyncio writes a traceback for each that waits."""
-
-    async def startup(self, sockets: Any = None) -> None:
-        asyncio.get_running_loop().set_exception_handler(_handle)
-        await super().startup(sockets)
-
-
-def _handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    error = context.get("exception")
-    no_files = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
-    # It tries again a second later, also when the server has ended meanwhile.
-    if not no_files and "_start_serving" not in str(context.get("message")):
-        loop.default_exception_handler(context)

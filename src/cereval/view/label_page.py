@@ -9,20 +9,19 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from cereval.errors import CerevalError, Misuse
-from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.runner.answers import as_text
 from cereval.runner.candidates import prompt_of
 from cereval.runner.items import item_from
 from cereval.runner.people import people_of
 from cereval.scorers.people import POINTS, People
-from cereval.store.base import GOING, Run
+from cereval.store.base import Run
 from cereval.store.labels import UNDO_S, Labels, Waiting, agreement, checked_name
 from cereval.store.sql import SqlStore
+from cereval.view.run_page import Shown
 
 LEASE_S = 180.0
 """How long an answer is kept for whoever was shown it. A restart forgets it, which only costs a second opinion."""
@@ -45,29 +44,6 @@ Card = dict[str, Any]
 """What a rater is shown: `run_id`, `draw`, `question`, `sides` (names and texts) and `choices`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """A run that people score, and the runs that keep its answers."""
-
-    run: Run
-    plan: Plan
-    people: People
-    parts: tuple[str, ...]
-
-    @classmethod
-    def of(cls, store: SqlStore, run_id: str) -> Labelled:
-        run = store.run(run_id)
-        people = people_of(run.plan)
-        plan = Plan.from_dict(run.plan)
-        if people is None or kind_of(plan).is_part:
-            raise Misuse(f"run {run.run_id} is not scored by people (--scorer people)")
-        return cls(run, plan, people, tuple(part.run_id for part in kind_of(plan).parts(plan)))
-
-    @property
-    def going(self) -> bool:
-        return self.run.status in GOING
-
-
 class Desk:
     """Hands out answers to label, to no more people at once than labels are wanted."""
 
@@ -79,17 +55,17 @@ class Desk:
     def runs(self) -> list[tuple[Run, int]]:
         """Return the runs that people score, newest first, with how many answers wait."""
         runs = [run for run in self.store.runs() if people_of(run.plan) and not kind_of(run.plan).is_part]
-        return [(run, len(self._waiting(Labelled.of(self.store, run.run_id)))) for run in reversed(runs)]
+        return [(run, len(self._waiting(Shown.of(self.store, run.run_id)))) for run in reversed(runs)]
 
-    def next_card(self, labelled: Labelled, rater: str) -> Card | None:
+    def next_card(self, shown: Shown, rater: str) -> Card | None:
         """Choose what somebody labels next: what the run needs first, of what nobody else looks at."""
-        name = checked_name(rater)
-        if labelled.run.status == "finished":
+        name, raters = checked_name(rater), _people(shown).raters
+        if shown.run.status == "finished":
             return None
         taken: dict[tuple[str, int], set[str]] = {}
-        for mark in self.labels.ratings(labelled.parts):
+        for mark in self.labels.ratings(shown.runs):
             taken.setdefault((mark.run_id, mark.draw), set()).add(mark.rater)
-        waiting = self._waiting(labelled)
+        waiting = self._waiting(shown)
         with self._lock:
             now = time.monotonic()
             self._leases = {key: until for key, until in self._leases.items() if until > now}
@@ -98,15 +74,15 @@ class Desk:
                 taken.setdefault((run_id, draw), set()).add(who)
             for one in waiting:
                 place = (one.run_id, one.draw)
-                if place not in rated and len(taken.get(place, set()) - {name}) < labelled.people.raters:
+                if place not in rated and len(taken.get(place, set()) - {name}) < raters:
                     self._leases[one.run_id, one.draw, name] = now + LEASE_S
-                    return make_card(one, labelled, name)
+                    return make_card(one, shown, name)
         return None
 
-    def rate(self, labelled: Labelled, rater: str, run_id: str, draw: int, label: str) -> None:
-        if run_id not in labelled.parts:
-            raise Misuse(f"run {run_id} is no part of {labelled.run.run_id}")
-        name, people = checked_name(rater), labelled.people
+    def rate(self, shown: Shown, rater: str, run_id: str, draw: int, label: str) -> None:
+        if run_id not in shown.runs:
+            raise Misuse(f"run {run_id} is no part of {shown.run.run_id}")
+        name, people = checked_name(rater), _people(shown)
         if people.how == "prefer" and label in ("left", "right"):
             # Translate the side that was preferred into whose answer it showed.
             label = "answer" if (label == "right") == is_swapped(run_id, draw, name) else "other"
@@ -114,16 +90,17 @@ class Desk:
         with self._lock:
             self._leases.pop((run_id, draw, name), None)
 
-    def undo(self, labelled: Labelled, rater: str) -> Card | None:
+    def undo(self, shown: Shown, rater: str) -> Card | None:
         """Take back somebody's newest label unless it counts, and return its card."""
-        taken = self.labels.take_back(labelled.parts, rater)
-        waiting = self._waiting(labelled) if taken else []
+        taken = self.labels.take_back(shown.runs, rater)
+        waiting = self._waiting(shown) if taken else []
         again = [one for one in waiting if (one.run_id, one.draw) == taken]
-        return make_card(again[0], labelled, checked_name(rater)) if again else None
+        return make_card(again[0], shown, checked_name(rater)) if again else None
 
-    def standing(self, labelled: Labelled, rater: str) -> dict[str, Any]:
+    def standing(self, shown: Shown, rater: str) -> dict[str, Any]:
         """Return what is shown beside the card: counts and agreement, and nothing of the score."""
-        ratings = self.labels.ratings(labelled.parts)
+        _people(shown)
+        ratings = self.labels.ratings(shown.runs)
         own = [one for one in ratings if rater and one.rater == checked_name(rater)]
         return {
             "labels": len(ratings),
@@ -134,12 +111,18 @@ class Desk:
             "undo_s": UNDO_S,
         }
 
-    def _waiting(self, labelled: Labelled) -> list[Waiting]:
-        return self.labels.waiting(labelled.parts, labelled.plan.data_hash)
+    def _waiting(self, shown: Shown) -> list[Waiting]:
+        return self.labels.waiting(shown.runs, shown.plan.data_hash)
 
 
-def make_card(one: Waiting, labelled: Labelled, rater: str) -> Card:
-    item, plan, how = item_from(one.item), labelled.plan, labelled.people.how
+def _people(shown: Shown) -> People:
+    if shown.people is None:
+        raise Misuse(f"run {shown.run.run_id} is not scored by people (--scorer people)")
+    return shown.people
+
+
+def make_card(one: Waiting, shown: Shown, rater: str) -> Card:
+    item, plan, how = item_from(one.item), shown.plan, _people(shown).how
     try:
         prompt = prompt_of(plan.candidates[0])
         question = as_text(prompt.messages(item)[-1:])
@@ -152,8 +135,8 @@ def make_card(one: Waiting, labelled: Labelled, rater: str) -> Card:
         sides = [("Left", left), ("Right", right)]
     elif how == "right" and item.answer is not None:
         sides.append(("Expected", item.answer))
-    shown = {"question": question, "sides": sides, "choices": CHOICES[how]}
-    return {"run_id": one.run_id, "draw": one.draw, **shown}
+    card = {"run_id": one.run_id, "draw": one.draw, "question": question}
+    return {**card, "sides": sides, "choices": CHOICES[how]}
 
 
 def is_swapped(run_id: str, draw: int, rater: str) -> bool:

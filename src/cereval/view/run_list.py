@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select
-
 from cereval.errors import CerevalError
 from cereval.questions import kind_named
 from cereval.records import Interval
@@ -18,7 +16,6 @@ from cereval.report.svg import fitted, interval_bar
 from cereval.runner.listing import is_of_one_model, listed, trend_facts
 from cereval.store.base import GOING
 from cereval.store.sql import SqlStore
-from cereval.store.tables import events, labels
 from cereval.text import interval, signed_interval
 from cereval.view.live import Following
 
@@ -28,6 +25,9 @@ MOST_LIVE = 8
 """Running runs whose interval the list follows."""
 FRESH_S = 0.5
 """How long a list that was read is good for."""
+NEWEST = """
+SELECT count(*) AS events, max(recorded_at) AS newest, (SELECT count(*) FROM labels) AS labels FROM events
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class RunList:
     def __init__(self, store: SqlStore, following: Following) -> None:
         self.store, self.following = store, following
         self._lock = threading.Lock()
-        self._read_at, self._seen, self._facts = 0.0, (), list[dict[str, Any]]()
+        self._read_at, self._facts = 0.0, list[dict[str, Any]]()
+        self._seen: object = None
 
     def page(self, text: str = "", skip: int = 0, *, parts: bool = False) -> Listed:
         """Return one page of the runs that have every word of a text in what the list shows of them."""
@@ -71,11 +72,9 @@ class RunList:
         """Read the facts of all runs, unless nothing was written since the last time."""
         with self._lock:
             if time.monotonic() - self._read_at > FRESH_S:
-                with self.store.reading() as connection:
-                    newest = connection.execute(select(func.count(), func.max(events.c.at))).one()
-                    tagged = connection.execute(select(func.count()).select_from(labels)).scalar_one()
-                if (*newest, tagged) != self._seen or any(one["status"] in GOING for one in self._facts):
-                    self._facts, self._seen = listed(self.store), (*newest, tagged)
+                seen = self.store.read(NEWEST)
+                if seen != self._seen or any(one["status"] in GOING for one in self._facts):
+                    self._facts, self._seen = listed(self.store), seen
                 self._read_at = time.monotonic()
             return self._facts
 

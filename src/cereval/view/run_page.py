@@ -18,6 +18,7 @@ from cereval.runner.candidates import prompt_of
 from cereval.runner.items import item_from
 from cereval.runner.people import people_of
 from cereval.runner.start import evidence
+from cereval.scorers.people import People
 from cereval.store.base import GOING, Run, is_count
 from cereval.store.browsing import Browser, Wanted
 from cereval.store.sql import SqlStore
@@ -37,6 +38,8 @@ class Shown:
     plan: Plan
     kind: Kind
     parts: Mapping[str, str]
+    people: People | None
+    """How people score the run; None: they do not."""
 
     @classmethod
     def of(cls, store: SqlStore, run_id: str) -> Shown:
@@ -45,17 +48,18 @@ class Shown:
         kind = kind_of(plan)
         parts = [part.run_id for part in kind.parts(plan)]
         names = plan.names if len(parts) > 1 else (plan.name,)
-        return cls(run, plan, kind, dict(zip(names, parts, strict=True)))
+        people = None if kind.is_part else people_of(plan)
+        return cls(run, plan, kind, dict(zip(names, parts, strict=True)), people)
 
     @property
     def paired(self) -> tuple[str, str] | None:
         """The two runs of a comparison, whose answers are shown side by side."""
-        runs = tuple(self.parts.values())
-        return (runs[0], runs[1]) if len(runs) == 2 else None
+        return (self.runs[0], self.runs[1]) if len(self.runs) == 2 else None
 
     @property
-    def by_people(self) -> bool:
-        return people_of(self.plan) is not None and not self.kind.is_part
+    def runs(self) -> list[str]:
+        """The runs that keep the answers."""
+        return list(self.parts.values())
 
     @property
     def going(self) -> bool:
@@ -63,11 +67,11 @@ class Shown:
 
     def part(self, name: str) -> str:
         """Return the run that keeps the answers of a model; of the first, where there is no such model."""
-        return self.parts.get(name) or next(iter(self.parts.values()))
+        return self.parts.get(name) or self.runs[0]
 
     def is_large(self, store: SqlStore) -> bool:
         """Tell whether the replay of the run takes so long that nobody should wait for it unasked."""
-        runs = [self.run if part == self.run.run_id else store.run(part) for part in self.parts.values()]
+        runs = [self.run if part == self.run.run_id else store.run(part) for part in self.runs]
         return sum(run.answers for run in runs) > MOST_REPLAYED
 
 
@@ -121,7 +125,6 @@ def wanted_from(values: Mapping[str, str], *, paired: bool) -> Wanted:
         show=values.get("show") or ("disagree" if paired else "all"),
         worst_first=values.get("order") == "worst",
         text=values.get("q", "")[:200],
-        category=values.get("category", "")[:200],
         after=after,
         limit=max(limit, 1),
     )
