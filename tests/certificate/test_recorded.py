@@ -63,7 +63,7 @@ def divided(goal: Any, make: Callable[..., TaskScene] = easy, seed: int = 8, **m
         scene = TaskScene(scene.scores[:40], scene.groups[:40], None)
     session = TaskSession(NAMES[scene.groups], goal=goal, history=scene.history, seed=5, **more)
     drive(session, np.where(rng.random(len(scene.scores)) < 0.02, np.nan, scene.scores))
-    return issued("tasks", session, Known(session.engine.groups, scene.history), model="m", data=["x"])
+    return issued("tasks", session, Known(session.method.groups, scene.history), model="m", data=["x"])
 
 
 def grown(target: str, eps: float, failing: float, parts: tuple[int, ...]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from benchmarks.populations import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from cereval.forecasts.partition import (
     loss_labels,
 )
 from cereval.forecasts.pool import Pool
-from cereval.paper.populations import clusters, hubness
+from cereval.paper.populations import hubness
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay as replay
 from cereval.stats.paper_bounds import group_radius

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.populations import bernoulli, clusters
 from numpy.typing import NDArray
 from tests.paper.tables import alike
 
@@ -13,7 +14,6 @@ from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import Forecast, build_predictor
 from cereval.methods.active import PLAIN, Active, savings_note, uniform_calls
 from cereval.methods.base import Aim, Setting, Target
-from cereval.paper.populations import bernoulli, clusters
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive, replay
@@ -165,10 +165,10 @@ def test_copies_of_one_past_model_make_forecasts_that_are_too_sure_and_cost_no_c
         drive(session := Session(700, goal=Estimate(0.06), seed=seed, **side), scores)
         return session.n_evaluated
 
-    plain, copied = ([calls(seed, copies=copies) for seed in range(40)] for copies in (False, True))
+    plain, copied = ([calls(seed, copies=copies) for seed in range(16)] for copies in (False, True))
     assert np.median(copied) <= 1.03 * np.median(plain)
-    # Of 80 runs two took more than 1.5 times as many; on average 1.033 of the calls.
-    assert sum(one > 1.5 * np.median(plain) for one in copied) <= 2
+    # One run in forty takes more than 1.5 times as many.
+    assert sum(one > 1.5 * np.median(plain) for one in copied) <= 1
 
 
 def test_history_of_a_run_with_the_same_seed_does_not_tell_what_comes_next() -> None:
@@ -195,13 +195,13 @@ def test_runs_with_one_seed_that_build_on_each_other_cover() -> None:
     misses = 0
     for seed in range(70):
         rng = np.random.default_rng([7, seed])
-        scores = (rng.random(600) < 0.85).astype(float)
-        groups = rng.integers(4, size=600)
-        earlier = _asked(Session(600, goal=Estimate(0.05), groups=groups, seed=seed), scores, 80)
-        history = np.full((600, 1), np.nan)
+        scores = (rng.random(400) < 0.85).astype(float)
+        groups = rng.integers(4, size=400)
+        earlier = _asked(Session(400, goal=Estimate(0.06), groups=groups, seed=seed), scores, 60)
+        history = np.full((400, 1), np.nan)
         history[earlier, 0] = np.where(rng.random(len(earlier)) < 0.03, 1 - scores[earlier], scores[earlier])
         result = replay(
-            scores, goal=Estimate(0.05), groups=groups, history=history, seed=seed, confidence=0.8
+            scores, goal=Estimate(0.06), groups=groups, history=history, seed=seed, confidence=0.8
         )
         misses += not result.lower <= scores.mean() <= result.upper
     assert misses <= 22

@@ -60,20 +60,20 @@ def test_an_item_that_comes_twice_is_named() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [100, 10_000, 1_000_000])
-def test_no_neighbour_passes_for_the_item_that_was_drawn(size: int) -> None:
+@pytest.mark.parametrize(("size", "draws"), [(100, 200), (10_000, 200), (1_000_000, 60)])
+def test_no_neighbour_passes_for_the_item_that_was_drawn(size: int, draws: int) -> None:
     """With replacement, where sums of many weights meet one small weight."""
     weights = np.full(size, 1 / size)
-    honest = logged(draw_with_replacement, weights, 200)
+    honest = logged(draw_with_replacement, weights, draws)
     again = np.random.default_rng(1)
-    assert draw_with_replacement(again, weights, 200, honest, check=True)[0].tolist() == [
+    assert draw_with_replacement(again, weights, draws, honest, check=True)[0].tolist() == [
         d.item for d in honest
     ]
     accepted = 0
     for place, one in enumerate(honest):
         swapped = [*honest[:place], replace(one, item=(one.item + 1) % size), *honest[place + 1 :]]
         try:
-            draw_with_replacement(np.random.default_rng(1), weights, 200, swapped, check=True)
+            draw_with_replacement(np.random.default_rng(1), weights, draws, swapped, check=True)
             accepted += 1
         except LogMismatch:
             pass

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.populations import bernoulli
 from click.testing import CliRunner
 
 from cereval.cli.main import main
@@ -17,9 +18,8 @@ from cereval.cli.reproduce import reproduce as command
 from cereval.errors import BadFile, Misuse
 from cereval.paper.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, model_size
 from cereval.paper.figures import Figure, RowFile, Rows, Task, reproduce, run_tasks
-from cereval.paper.populations import bernoulli
 from cereval.paper.recorded import folders, load
-from cereval.paper.replays import Trace, printed_reaches
+from cereval.paper.replays import printed_reaches
 from cereval.paper.simulation import Counterexample, HubnessCase, Simulation
 
 pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")
@@ -93,9 +93,9 @@ class Counting:
         self.ran: list[int] = []
 
     def tasks(self) -> list[Task]:
-        return [Task(f"task {i}", self.work, {"number": i}) for i in range(4)]
+        return [Task(self.work, number=i, title=f"task {i}") for i in range(4)]
 
-    def work(self, number: int) -> list[dict[str, Any]]:
+    def work(self, number: int, title: str) -> list[dict[str, Any]]:  # noqa: ARG002
         self.ran.append(number)
         return [{"number": number, "part": part, "name": "a, b"} for part in range(2)]
 
@@ -117,18 +117,18 @@ def test_a_torn_row_is_run_again_and_the_rest_is_not(tmp_path: Path) -> None:
 
 def test_an_interruption_keeps_what_was_finished(tmp_path: Path) -> None:
     class Interrupted(Counting):
-        def work(self, number: int) -> list[dict[str, Any]]:
+        def work(self, number: int, title: str) -> list[dict[str, Any]]:
             if number == 2:
                 raise KeyboardInterrupt
-            return super().work(number)
+            return super().work(number, title)
 
     with pytest.raises(KeyboardInterrupt):
         reproduce(Interrupted(), tmp_path, jobs=0, quiet=True)
-    assert RowFile(tmp_path / "counting.csv").finished() == {"task 0", "task 1"}
+    assert RowFile(tmp_path / "counting.csv").finished() == {"0/task 0", "1/task 1"}
 
 
 def test_a_process_that_dies_at_its_work_is_one_line(tmp_path: Path) -> None:
-    dies = Task("dies", os._exit, {"status": 3})
+    dies = Task(os._exit, status=3)
     with pytest.raises(Misuse, match="fewer --jobs"):
         run_tasks([dies], tmp_path / "rows.csv", jobs=1, title="dying", quiet=True)
 
@@ -149,9 +149,9 @@ def test_one_run_yields_every_eps() -> None:
     assert together == apart
 
 
-def test_a_trace_that_never_reaches_eps_takes_everything() -> None:
-    trace = Trace(np.full(2, 0.5), np.array([0.5, 0.4]), np.zeros(2), np.ones(2), 0.5)
-    assert trace.reach(0.1).items == 2
+def test_a_run_that_never_reaches_eps_takes_everything() -> None:
+    (never,) = printed_reaches("seq", np.arange(20) % 2 / 1, [0.1], seed=0)
+    assert (never.items, never.saved) == (20, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_folder_in_the_place_of_a_file_is_one_line(tmp_path: Path, name: str) 
 
 def test_a_figure_of_nothing_is_one_line(tmp_path: Path) -> None:
     class Nothing(Counting):
-        def work(self, number: int) -> list[dict[str, Any]]:  # noqa: ARG002
+        def work(self, number: int, title: str) -> list[dict[str, Any]]:  # noqa: ARG002
             return []
 
     with pytest.raises(BadFile, match="nothing to plot for counting"):

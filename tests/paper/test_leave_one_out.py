@@ -44,7 +44,7 @@ def test_every_scored_model_once_for_each_seed(plan: LeaveOneOut) -> None:
 
 
 def test_rows_are_those_of_replay_with_the_other_columns_as_history(plan: LeaveOneOut) -> None:
-    rows = both_ways(plan, "m1", 1)
+    rows = both_ways(plan.scores, None, "m1", 1, EPS, 0.95)
     scores = alike(700, 5)
     scores[:50, 1] = np.nan
     scores[:, 4] = np.nan
@@ -77,7 +77,7 @@ def test_features_reach_the_workers_and_change_the_keys(plan: LeaveOneOut, tmp_p
     features = save_features(tmp_path / "features.npz", groups, None)
     known = LeaveOneOut(plan.scores, EPS, seeds=(0,), features=features)
     assert not {task.key for task in known.tasks()} & {task.key for task in plan.tasks()}
-    assert both_ways(known, "m0", 0)[1]["calls"] > 0
+    assert both_ways(plan.scores, features, "m0", 0, EPS, 0.95)[1]["calls"] > 0
     assert save_features(tmp_path / "none.npz", None, None) is None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.populations import bernoulli, clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Method, Setting, Target
 from cereval.paper.methods import CerEval, Oracle, Seq, Static
-from cereval.paper.populations import Population, bernoulli, clusters, hubness, s1, s2
+from cereval.paper.populations import Population, hubness, s1, s2
 from cereval.records import Draw
 
 METHODS: list[Callable[..., Method]] = [Static, Seq, CerEval, Oracle]
@@ -165,7 +166,7 @@ def test_cer_eval_as_printed_misses_on_hubness_and_the_clamp_hides_it() -> None:
         assert population.mean not in method.interval
     clamped = CerEval(setting(populations[0]), training_fraction=0.8, clamp=True)
     play(clamped, populations[0].scores, eps=0.1)
-    assert clamped.n_groups == 1
+    assert clamped.groups.k == 1
     assert populations[0].mean in clamped.interval
 
 

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.populations import bernoulli, clusters, two_point
 
 from cereval.errors import InvalidInput
-from cereval.paper.populations import (
-    SCENARIOS,
-    bernoulli,
-    clusters,
-    hubness,
-    truncated_gaussian,
-    two_point,
-)
+from cereval.paper.populations import SCENARIOS, hubness, truncated_gaussian
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))

@@ -196,7 +196,7 @@ def test_nothing_depends_on_the_score_about_to_be_used() -> None:
             (draw,) = session.ask()
             last = session.n_evaluated == 39
             if last:
-                seen.append((draw, session.engine.tally.prospect()))
+                seen.append((draw, session.method.tally.prospect()))
             session.tell(
                 draw, answer if last else float(SCENE.first[draw.item]), float(SCENE.second[draw.item])
             )

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.populations import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cereval import replay
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
-from cereval.paper.populations import clusters
 from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Session
 from cereval.questions.replay import drive

@@ -64,7 +64,7 @@ def test_each_tasks_increments_are_unbiased_at_every_step() -> None:
     checked = 0
     for step in range(150):
         (draw,) = session.ask(1)
-        engine = session.engine
+        engine = session.method
         session.tell(draw, float(SCENE.scores[draw.item]))
         follower = engine.followers[(step * 7) % 3]
         tally, members = follower.tally, follower.members

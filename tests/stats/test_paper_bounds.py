@@ -14,19 +14,15 @@ from cereval.errors import InvalidInput
 from cereval.stats.paper_bounds import (
     adaptive_hoeffding,
     adaptive_hoeffding_items,
-    check_groups,
     check_partition,
-    equal_difficulty,
     group_items,
     group_radius,
     group_slope,
     hoeffding,
     hoeffding_items,
     iterated_log,
-    largest_benign,
     partition_items,
     sequential_bounds,
-    super_gaussian,
     worst_variance,
 )
 
@@ -155,19 +151,15 @@ def test_a_benign_partition_never_promises_more_than_all(
     )
     if check.benign:
         assert check.rho <= 1 + 1e-9
-        assert len(masses) <= largest_benign(eps)
-
-
-def test_super_gaussian_promises_the_corollarys_ratio() -> None:
-    found = super_gaussian(1.0, math.inf, 1e-6)
-    assert (found.smallest, found.largest) == (1, 100)
-    assert found.rho == pytest.approx(math.log(101) / 100)
-    assert not super_gaussian(0.01, 0.1, 0.01).applies
+        assert len(masses) * math.log(len(masses) + 1) * eps ** (2 / 3) <= 1 + 1e-9
 
 
 def test_the_example_is_benign_where_the_corollary_says_so() -> None:
+    """Example 5.4: K levels of equal size with losses uniform on [(k - 1)/K, k/K]; corollary 5.3: K <= eps^(-1/3)."""
     for eps in (0.02, 1e-3, 1e-5):
-        assert equal_difficulty(super_gaussian(1.0, math.inf, eps).largest, eps).benign
+        levels = math.floor(round(eps ** (-1 / 3), 9))
+        equal, variances = np.full(levels, 1 / levels), np.full(levels, 1 / (12 * levels**2))
+        assert check_partition(equal, variances, eps).benign
 
 
 def test_partition_items_matches_a_greedy_run_of_algorithm_2() -> None:
@@ -182,12 +174,6 @@ def test_partition_items_matches_a_greedy_run_of_algorithm_2() -> None:
 def test_true_groups_cost_more_than_none_with_the_printed_constants() -> None:
     """S2 at eps = .05: three groups add their radii, so knowing the partition does not pay."""
     assert partition_items([1 / 3] * 3, [0.049] * 3, 0.05, 0.05) > partition_items([1.0], [0.08], 0.05, 0.05)
-
-
-def test_groups_of_data() -> None:
-    check = check_groups([1.0, 1.0, 0.0, 1.0], [0, 0, 1, 1], 0.1)
-    assert [group.variance for group in check.groups] == [0.0, 0.25]
-    assert [group.mass for group in check.groups] == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(

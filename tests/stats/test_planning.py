@@ -41,7 +41,7 @@ def test_uniform_is_planned_within_a_fifth_of_what_it_takes(mean: float, eps: fl
 @pytest.mark.slow
 def test_a_threshold_is_planned_within_two_fifths() -> None:
     planned = calls(plan_threshold(Scenario(2000, mean=0.85), 0.75), "uniform")
-    assert planned == pytest.approx(replayed(0.85, cereval.Threshold(0.75), runs=30), rel=0.4)
+    assert planned == pytest.approx(replayed(0.85, cereval.Threshold(0.75), runs=15), rel=0.4)
 
 
 def test_the_printed_methods_are_planned_exactly() -> None:

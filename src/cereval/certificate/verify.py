@@ -36,7 +36,7 @@ Status = Literal["valid", "invalid", "unchecked", "departed"]
 Check = tuple[str, Callable[[], str | None]]
 """What is checked, in words, and a function that raises `WrongError`, or says what it checked instead."""
 
-DIGEST, RUN_ID, CHAIN, COUNTS = "digest", "run id", "hash chain of the log", "counts"
+DIGEST, RUN_ID, CHAIN = "digest", "run id", "hash chain of the log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,10 @@ class WrongError(Exception):
     """Report a check that does not hold; its text is the reason."""
 
 
+class UncheckedError(Exception):
+    """Report what cannot be checked here, and why."""
+
+
 def verify(
     certificate: Any, stored: Stored | None = None, *, explain: bool = False, seal: Seal | None = None
 ) -> Verdict:
@@ -80,12 +84,7 @@ def verify(
     refused = refused_at_sight(certificate)
     if refused is not None:
         return refused
-    checks = _Checks(formats()[certificate["format"]], certificate, stored)
-    try:
-        verdict = checks.conclude(explain=explain)
-    except MemoryError:
-        items = f"{_claimed_items(certificate):,} items"
-        return Verdict("unchecked", (f"there is not enough memory to check a certificate about {items}",))
+    verdict = _Checks(formats()[certificate["format"]], certificate, stored).conclude(explain=explain)
     return verdict if seal is None or verdict.status == "invalid" else _held_to(seal, certificate, verdict)
 
 
@@ -103,36 +102,19 @@ def _held_to(seal: Seal, certificate: Mapping[str, Any], verdict: Verdict) -> Ve
 
 
 def refused_at_sight(content: Any) -> Verdict | None:
-    """Return the verdict on what is no certificate, one of a format that only a later version knows, or one about
-    more items than there can be in memory."""
+    """Return the verdict on what is no certificate, or one of a format that only a later version knows."""
     kind = content.get("format") if isinstance(content, Mapping) else None
-    known = isinstance(kind, str) and kind in formats()
-    if known and _claimed_items(content) <= MOST_ITEMS:
+    if not isinstance(kind, str) or not kind.startswith(OURS):
+        reason = "it names no format" if kind is None else f"its format is {shown(kind)}"
+        return Verdict("invalid", (f"this is no certificate of cereval: {reason}",))
+    if kind in formats():
         return None
-    if isinstance(kind, str) and kind.startswith(OURS):
-        # Every format has the same digest, also one that is still to come: so a changed `format` is found.
-        wrong, _ = _outcome(lambda: _check_digest(content)) if "digest" in content else (None, None)
-        if wrong is not None:
-            return Verdict("invalid", (wrong,))
-        if known:
-            claimed = shown(_claimed_items(content))
-            return Verdict("unchecked", (f"it is about {claimed} items; at most {MOST_ITEMS:,} are checked",))
-        advice = "check it with the version that made it"
-        return Verdict(
-            "unchecked", (f"cereval {__version__} does not know the format {shown(kind)}: {advice}",)
-        )
-    reason = "it names no format" if kind is None else f"its format is {shown(kind)}"
-    return Verdict("invalid", (f"this is no certificate of cereval: {reason}",))
-
-
-def _claimed_items(certificate: Mapping[str, Any]) -> int:
-    """Return the number of items that a certificate says it is about, before anything of it is believed."""
-    parts = [part for name in ("plan", "settings") if isinstance(part := certificate.get(name), Mapping)]
-    sizes = [part.get("sizes") for part in parts]
-    counts = [part.get("n_items") for part in parts] + [
-        one for size in sizes if type(size) is list for one in size
-    ]
-    return max((count for count in counts if type(count) is int), default=0)
+    # Every format has the same digest, also one that is still to come: so a changed `format` is found.
+    wrong, _ = _outcome(lambda: _check_digest(content)) if "digest" in content else (None, None)
+    if wrong is not None:
+        return Verdict("invalid", (wrong,))
+    reason = f"cereval {__version__} does not know the format {shown(kind)}: check it with the version that made it"
+    return Verdict("unchecked", (reason,))
 
 
 class _Checks:
@@ -144,55 +126,60 @@ class _Checks:
         self.audit: Audit | None = None
 
     def all(self) -> list[Check]:
-        run: list[Check] = [(RUN_ID, self.run_id)] if self.is_run else []
-        came: list[Check] = [("provenance", self.provenance)] if "provenance" in self.certificate else []
-        kept: list[Check] = [("log in the store", self.store)] if self.is_run and self.stored else []
-        return [
-            ("format", self.format),
-            (DIGEST, self.digest),
-            *run,
-            (CHAIN, self.chain),
-            (COUNTS, self.counts),
-            *came,
-            *kept,
-            *(self.of_this_engine() if self.certificate.get("engine") == ENGINE else ()),
+        """List the checks that apply, by what they are of."""
+        ours = self.certificate.get("engine") == ENGINE
+        every: list[tuple[bool, str, Callable[[], str | None]]] = [
+            (True, "format", self.format),
+            (True, DIGEST, self.digest),
+            (self.is_run, RUN_ID, self.run_id),
+            (True, CHAIN, self.chain),
+            (True, "counts", self.counts),
+            ("provenance" in self.certificate, "provenance", self.provenance),
+            (self.is_run and self.stored is not None, "log in the store", self.store),
+            (ours, f"draws decided again from the seed, probabilities within {TOLERANCE:g}", self.draws),
+            (ours, f"every field of the result, numbers within {TOLERANCE:g}", self.result),
+            (ours, self.kind.audited, self.recompute),
+            (ours and self.is_run, "plan", self.plan),
         ]
-
-    def of_this_engine(self) -> list[Check]:
-        plan: list[Check] = [("plan", self.plan)] if self.is_run else []
-        return [
-            (f"draws decided again from the seed, probabilities within {TOLERANCE:g}", self.draws),
-            (f"every field of the result, numbers within {TOLERANCE:g}", self.result),
-            (self.kind.audited, self.recompute),
-            *plan,
-        ]
+        return [(name, check) for applies, name, check in every if applies]
 
     def conclude(self, *, explain: bool) -> Verdict:
         """Make every check in turn, up to the first that fails."""
         checked: list[str] = []
         reasons: list[str] = []
-        for name, check in self.all():
-            reason, said = _outcome(check)
-            if reason is None:
-                checked.append(said or name)
-                continue
-            reasons.append(reason)
-            if not (explain and name in (DIGEST, RUN_ID, CHAIN)):
-                break
-        return self._verdict(tuple(reasons), tuple(checked))
+        try:
+            for name, check in self.all():
+                reason, said = _outcome(check)
+                if reason is None:
+                    checked.append(said or name)
+                    continue
+                reasons.append(reason)
+                if not (explain and name in (DIGEST, RUN_ID, CHAIN)):
+                    break
+            if not reasons:
+                self.engine()
+        except UncheckedError as unchecked:
+            return Verdict("unchecked", (str(unchecked),), tuple(checked))
+        except MemoryError:
+            reason = f"there is not enough memory to check a certificate about {self.items:,} items"
+            return Verdict("unchecked", (reason,))
+        return Verdict("invalid" if reasons else "valid", tuple(reasons), tuple(checked))
 
-    def _verdict(self, reasons: tuple[str, ...], checked: tuple[str, ...]) -> Verdict:
-        """Answer for a certificate of another engine, which may bet and draw differently: it is intact, but only
-        that engine can recompute it."""
-        if reasons:
-            return Verdict("invalid", reasons, checked)
-        engine, made = self.certificate["engine"], self.certificate["versions"]
-        if engine == ENGINE:
-            return Verdict("valid", (), checked)
-        version = made.get("cereval") if isinstance(made, Mapping) else None
-        made_by = f"made by engine {shown(engine)} (cereval {shown(version)}), this is engine {ENGINE}"
-        held = "hashes, counts and what else does not depend on the engine hold"
-        return Verdict("unchecked", (f"{made_by}: {held}; check the rest with that version",), checked)
+    @property
+    def items(self) -> int:
+        """Return the number of items that it says it is about."""
+        settings, plan = (self.certificate.get(name, {}) for name in ("settings", "plan"))
+        found = max(settings.get("n_items", 0), sum(settings.get("sizes", ())), plan.get("n_items", 0))
+        return int(found)
+
+    def engine(self) -> None:
+        """Leave what another engine made unchecked: it may bet and draw differently, and only it can recompute."""
+        engine, version = self.certificate["engine"], self.certificate["versions"]["cereval"]
+        if engine != ENGINE:
+            raise UncheckedError(
+                f"made by engine {engine} (cereval {shown(version)}), this is engine {ENGINE}: hashes, counts and what "
+                "else does not depend on the engine hold; check the rest with that version"
+            )
 
     # -- whatever the engine ----------------------------------------------------------------------------------
 
@@ -204,8 +191,10 @@ class _Checks:
             raise WrongError(str(error)) from None
 
     def digest(self) -> None:
-        """Check the hash of everything but itself."""
+        """Check the hash of everything but itself; what it says of its size is then believed."""
         _check_digest(self.certificate)
+        if self.items > MOST_ITEMS:
+            raise UncheckedError(f"it is about {self.items} items; at most {MOST_ITEMS:,} are checked")
 
     def run_id(self) -> None:
         """Check that the id is the hash of the plan."""
@@ -289,13 +278,10 @@ class _Checks:
 
     def _same(self, number: int, draw: Draw, entry: Mapping[str, Any]) -> None:
         found = self.kind.entry(draw, self.kind.scores(entry))
-        stated = {name: value for name, value in entry.items() if name != "version"}
-        if set(stated) != set(found):
-            raise WrongError(f"entry {number} of the log has other fields than an entry")
         chance = found.get("probability")
-        differs = any(stated[name] != found[name] for name in found if name != "probability")
-        if differs or (chance is not None and not isclose(stated["probability"], chance, rel_tol=TOLERANCE)):
-            raise WrongError(f"draw {number} would have been {_told(found)}; the log has {_told(stated)}")
+        differs = any(entry[name] != found[name] for name in found if name != "probability")
+        if differs or (chance is not None and not isclose(entry["probability"], chance, rel_tol=TOLERANCE)):
+            raise WrongError(f"draw {number} would have been {_told(found)}; the log has {_told(entry)}")
 
     def result(self) -> None:
         """Recompute every field of the result."""

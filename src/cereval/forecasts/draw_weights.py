@@ -61,9 +61,6 @@ def fit_power_law(means: Floats, squares: Floats, start: PowerLaw) -> PowerLaw:
     """The posterior mode given forecasts and the squared errors that they went on to make.
 
     Gamma quasi-likelihood, half of log v + square / v per result: convex in (level, power).
-
-    >>> fit_power_law(np.full(500, 0.5), np.full(500, 0.01), PowerLaw()).variance(np.array([0.5])).round(3)
-    array([0.01])
     """
     rows = np.column_stack([np.ones(len(means)), log_bernoulli(means)])
     at, moved = np.array([start.level, start.power]), np.inf
@@ -86,9 +83,6 @@ def grading(scores: Floats) -> float:
 
     A score z in [0, 1] has E z^2 = E z - E z(1 - z), so its variance falls short of mean (1 - mean) by E z(1 - z).
     All scores count alike, however likely they were drawn.
-
-    >>> grading(np.array([0.0, 1.0, 1.0])), round(grading(np.full(99, 0.5)), 1)
-    (1.0, 0.0)
     """
     mean = (float(scores.sum()) + 0.5) / (len(scores) + 1.0)
     missing = float(scores @ (1.0 - scores)) / max(len(scores), 1)
@@ -101,12 +95,7 @@ def expected_errors(mean: Floats, clipped: Floats, grading: float) -> Floats:
 
 
 def expected_level(errors: Floats, spread: Floats, shares: Floats, weights: Floats) -> float:
-    """The mean square of (z - g) pi / q for these expected errors, in units of the one that `spread` states.
-
-    >>> items = np.ones(2)
-    >>> expected_level(np.array([0.1, 0.3]), 0.5 * items, items / 2, items)
-    0.8
-    """
+    """The mean square of (z - g) pi / q for these expected errors, in units of the one that `spread` states."""
     open_items = (shares > 0) & (weights > 0)
     leverage = shares[open_items] ** 2 / weights[open_items]
     return float(leverage @ errors[open_items] / (leverage @ spread[open_items] ** 2))
@@ -226,12 +215,9 @@ EVEN = 0.5
 """Added to all squares: the pairs that matter most are close, and disagree elsewhere than the average pair does."""
 LEVELS = 8
 """Weights are rounded to so many levels, evenly spaced in logarithms: bets along the order sum over levels."""
-DECIMALS = 9
-"""To which distances from levels are rounded before the nearest is chosen."""
-ALIKE = 1e-9
-"""Squares that differ by less do not tell items apart."""
-NOISE = 0.1
-"""The share of the square of a difference that is expected to be the same on all items."""
+DECIMALS = 9  # To which distances from levels are rounded before the nearest is chosen
+ALIKE = 1e-9  # Squares that differ by less do not tell items apart
+NOISE = 0.1  # The share of the square of a difference that is expected to be the same on all items
 
 
 def expected_squares(history: Floats | None) -> Floats | None:
@@ -271,5 +257,4 @@ def race_weights(squares: Floats) -> Floats:
     levels = np.geomspace(exact.min(), exact.max(), LEVELS)
     # Rounded, so that an item half-way between two levels has the lower one on every machine.
     nearest = np.abs(np.log(exact)[:, None] - np.log(levels)[None, :]).round(DECIMALS).argmin(axis=1)
-    found: Floats = levels[nearest]
-    return found
+    return np.asarray(levels[nearest])

@@ -28,10 +28,8 @@ Integers = NDArray[np.int64]
 
 DIMENSIONS, MOST_TERMS, POWER_STEPS = 128, 10_000, 2
 """256 dimensions, 20,000 terms and 4 steps forecast no better and take four times as long."""
-NO_STRENGTH = 1e-12
-"""Directions with less than this share of the strongest one's square are none."""
-LENGTH_SCALE = 0.15
-"""Beside rows of length 1: about the first principal component, no more."""
+NO_STRENGTH = 1e-12  # Directions with less than this share of the strongest one's square are none
+LENGTH_SCALE = 0.15  # Beside rows of length 1: about the first principal component, no more
 
 
 def embed(texts: Sequence[str], name: str = "tfidf", dimensions: int = DIMENSIONS) -> Vectors:
@@ -50,11 +48,7 @@ def embed(texts: Sequence[str], name: str = "tfidf", dimensions: int = DIMENSION
 
 
 def text_features(texts: Sequence[str], name: str = "tfidf") -> Vectors:
-    """Vectors of the texts and, as the last column, the logarithm of their lengths.
-
-    >>> text_features(["short", "a much longer text"])[:, -1].round(2).tolist()
-    [-0.15000000596046448, 0.15000000596046448]
-    """
+    """Vectors of the texts and, as the last column, the logarithm of their lengths."""
     lengths = np.log1p([len(text) for text in texts])
     standard = (lengths - lengths.mean()) / max(float(lengths.std()), 1e-6)
     return np.column_stack([embed(texts, name), LENGTH_SCALE * standard]).astype(np.float32)
@@ -75,11 +69,7 @@ def unit_rows(vectors: NDArray[Any]) -> Vectors:
 
 
 def words(text: str) -> list[str]:
-    """The lower-case words.
-
-    >>> words("What is 2+2?")
-    ['what', 'is', '2', '2']
-    """
+    """The lower-case words."""
     return re.findall(r"\w+", text.lower())
 
 
@@ -94,13 +84,7 @@ def letters(text: str) -> list[str]:
 
 
 def tfidf(texts: Sequence[str], dimensions: int) -> NDArray[Any]:
-    """TF-IDF of words and pairs of neighbouring words, reduced by a truncated SVD (Deerwester et al. 1990).
-
-    >>> vectors = unit_rows(tfidf(["add two numbers", "add three numbers", "who wrote Hamlet", "who wrote Faust"], 2))
-    >>> near, far = vectors[0] @ vectors[1], vectors[0] @ vectors[2]
-    >>> bool(near > 0.9 > abs(far))
-    True
-    """
+    """TF-IDF of words and pairs of neighbouring words, reduced by a truncated SVD (Deerwester et al. 1990)."""
     terms = with_pairs(read_terms(map(words, texts)))
     return _truncated_svd(term_table(terms, len(texts), MOST_TERMS), dimensions)
 
@@ -167,11 +151,7 @@ class Occurrences:
 
 
 def read_terms(tokens: Iterable[Sequence[str]]) -> Occurrences:
-    """The tokens of each text, numbered in alphabetical order: no number depends on the order of the texts.
-
-    >>> read_terms([["b", "a"], [], ["b"]]).codes.tolist()
-    [1, 0, 1]
-    """
+    """The tokens of each text, numbered in alphabetical order: no number depends on the order of the texts."""
     numbers: dict[str, int] = {}
     codes: list[int] = []
     lengths: list[int] = []
@@ -185,11 +165,7 @@ def read_terms(tokens: Iterable[Sequence[str]]) -> Occurrences:
 
 
 def with_pairs(terms: Occurrences) -> Occurrences:
-    """The same terms and all pairs of neighbours inside a text.
-
-    >>> with_pairs(read_terms([["a", "b"], ["b", "a", "b"]])).codes.tolist()
-    [0, 1, 1, 0, 1, 2, 3, 2]
-    """
+    """The same terms and all pairs of neighbours inside a text."""
     inside = np.flatnonzero(terms.rows[1:] == terms.rows[:-1])
     pairs = terms.codes[inside] * max(terms.size, 1) + terms.codes[inside + 1]
     distinct, codes = np.unique(pairs, return_inverse=True)

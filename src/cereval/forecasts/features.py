@@ -11,13 +11,10 @@ from cereval.forecasts.pool import Pool
 
 Floats = NDArray[np.float64]
 
-MAX_DIMENSIONS = 48
-"""Principal components of embeddings that are used."""
+MAX_DIMENSIONS = 48  # Principal components of embeddings that are used
 NEIGHBOURHOODS = 24
-SAMPLE = 4096
-"""Items from which the centres of neighbourhoods are found."""
-DECIMALS = 9
-"""Of squared distances between items, whose leading principal component has variance 1."""
+SAMPLE = 4096  # Items from which the centres of neighbourhoods are found
+DECIMALS = 9  # Of squared distances between items, whose leading principal component has variance 1
 
 
 def designs(pool: Pool, *, precedents: bool = False) -> dict[str, Design]:

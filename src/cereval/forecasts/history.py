@@ -40,10 +40,8 @@ MAX_RANK, SWEEPS = 8, 8
 """Ranks 3 to 12 and 5 to 25 sweeps need the same calls, within 2%, on MMLU, MATH, GSM8K and AlpacaEval."""
 MAX_RELATIVES = 100
 """More past models than this enter `relatives` as so many principal axes, which keeps the cost of a fit flat."""
-COPY = 0.9
-"""Columns correlated beyond this count as copies, and a set of copies as one model."""
-FAMILY = 0.6
-"""Columns correlated beyond this are of one family: 99% of all pairs of real models are below."""
+COPY = 0.9  # Columns correlated beyond this count as copies, and a set of copies as one model
+FAMILY = 0.6  # Columns correlated beyond this are of one family: 99% of all pairs of real models are below
 PSEUDO_COUNT = 0.5
 """Half a success and half a failure per item: finite logits for items that every past model solved."""
 
@@ -51,14 +49,10 @@ PRECEDENTS = "precedents"
 FEWEST = 24.0
 """Past models from which on they say what a new one is like, families counted as one: the factors know each of a few
 too well."""
-LEAST_ASKED = 30
-"""Results of a past model for it to be counted among them."""
-MOST_MODELS, MOST_ITEMS = 200, 4096
-"""As many are enough for a prior, and keep the cost of opening flat."""
-ROUNDS = 2
-"""Of expectation-maximisation: four overfit where past models are few."""
-PSEUDO_MODELS = 5.0
-"""What the design's own prior counts for in C."""
+LEAST_ASKED = 30  # Results of a past model for it to be counted among them
+MOST_MODELS, MOST_ITEMS = 200, 4096  # As many are enough for a prior, and keep the cost of opening flat
+ROUNDS = 2  # Of expectation-maximisation: four overfit where past models are few
+PSEUDO_MODELS = 5.0  # What the design's own prior counts for in C
 
 
 def history_designs(table: Floats, *, precedents: bool = False) -> dict[str, Design]:
@@ -109,12 +103,7 @@ class Traits:
 
 
 def summarise(table: Floats) -> Traits:
-    """Difficulty and factors of each item, from an items x past models table, NaN where not asked.
-
-    >>> traits = summarise(np.array([[1, 1, 1], [0, 1, np.nan], [0, 0, 0]]))
-    >>> bool(traits.easiness[0] > traits.easiness[1] > traits.easiness[2])
-    True
-    """
+    """Difficulty and factors of each item, from an items x past models table, NaN where not asked."""
     seen = np.isfinite(table)
     table, seen = table[:, seen.any(axis=0)], seen[:, seen.any(axis=0)]
     if table.shape[1] == 0:
@@ -213,14 +202,6 @@ def with_learnt_prior(design: Design, table: Floats, votes: Floats) -> Design | 
     """The design with the prior that past models make; None where they are too few.
 
     table: items x past models, NaN where not asked. votes: 1 / the size of each model's family.
-
-    >>> line = Design.of(np.column_stack([np.ones(9), np.linspace(-1, 1, 9)]), 1.0)
-    >>> past = np.linspace(0.2, 0.8, 9)[:, None] * np.linspace(0.5, 1.0, 40)
-    >>> learnt = with_learnt_prior(line, past, np.ones(40))
-    >>> learnt.columns.shape, learnt.precision.tolist()
-    ((9, 2), [1.0, 1.0])
-    >>> with_learnt_prior(line, past[:, :10], np.ones(10)) is None
-    True
     """
     # Copies among models that are always right, or always wrong, cannot be told: none of them counts.
     varied = np.flatnonzero(np.nanmax(table, axis=0) > np.nanmin(table, axis=0))

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-GOLDEN = 0.6180339887498949
-"""Multiples of it, less their whole parts, are spread evenly and never repeat."""
+GOLDEN = 0.6180339887498949  # Multiples of it, less their whole parts, are spread evenly and never repeat
 MOST_STEPS = 30
 CONVERGED = 1e-7
 """A Newton step shorter than this is the last: the next one would be of the order of its square, so that machines which
@@ -22,12 +21,7 @@ SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Columns (items x features) with Gaussian priors on their coefficients; `past`: whether past scores are in them.
-
-    >>> joined = Design.of(np.ones((3, 1)), 4.0).beside(Design.of(np.zeros((3, 2)), 1.0))
-    >>> joined.columns.shape, joined.precision.tolist()
-    ((3, 3), [4.0, 1.0, 1.0])
-    """
+    """Columns (items x features) with Gaussian priors on their coefficients; `past`: whether past scores are in it."""
 
     columns: Floats
     mean: Floats

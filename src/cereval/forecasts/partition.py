@@ -28,14 +28,10 @@ from cereval.stats.paper_bounds import group_radius, worst_variance
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-DECIMALS = 9
-"""Of squared distances, in units of the items' mean square."""
-BLOCK = 256
-"""Training items taken in by one matrix product when several came between two looks."""
-SHRINKAGE = 2.0
-"""Pseudo-results with which a group's mean and variance are drawn towards those of all."""
-MIN_VARIANCE = 0.004
-"""A group of equal scores is still expected to surprise now and then."""
+DECIMALS = 9  # Of squared distances, in units of the items' mean square
+BLOCK = 256  # Training items taken in by one matrix product when several came between two looks
+SHRINKAGE = 2.0  # Pseudo-results with which a group's mean and variance are drawn towards those of all
+MIN_VARIANCE = 0.004  # A group of equal scores is still expected to surprise now and then
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +53,12 @@ class Grouping:
     held_out: Floats
     held_out_total: Floats
     held_out_squares: Floats
+
+    @classmethod
+    def empty(cls, labels: Integers) -> Grouping:
+        """Groups of which nothing has been evaluated."""
+        sizes = np.bincount(labels).astype(np.float64)
+        return cls(len(sizes), labels, sizes, *np.zeros((7, len(sizes))))
 
     def item_means(self, prior: float = 0.5) -> Floats:
         """A predicted loss for every item: its group's held-out mean, drawn towards `prior`."""
@@ -85,15 +87,6 @@ class NearestNeighbourPartition:
 
     Ties go to the training item that came first. Before the first training item all items are in group 0.
     Memory: the embeddings, and a few numbers for each item.
-
-    >>> points = np.array([[0.0], [1.0], [9.0], [10.0]])
-    >>> partition = NearestNeighbourPartition(points, training_fraction=1.0, rng=np.random.default_rng(0))
-    >>> partition.add(0, 0.1)
-    >>> partition.add(3, 1.0)
-    >>> partition.labels(2).tolist()
-    [0, 0, 1, 1]
-    >>> partition.grouping(2).seen.tolist()
-    [1.0, 1.0]
     """
 
     def __init__(
@@ -230,13 +223,7 @@ def groups_for(n_seen: int) -> int:
 
 
 def loss_labels(losses: float | Floats, k: int | Integers, *, clamp: bool = True) -> Integers:
-    """floor(k Z), with Z = 1 in the last group; without `clamp`, as printed, Z = 1 opens a (k+1)-th.
-
-    >>> loss_labels(np.array([0.0, 0.5, 0.99, 1.0]), 2).tolist()
-    [0, 1, 1, 1]
-    >>> loss_labels(np.array([0.0, 0.5, 0.99, 1.0]), 2, clamp=False).tolist()
-    [0, 1, 1, 2]
-    """
+    """floor(k Z), with Z = 1 in the last group; without `clamp`, as printed, Z = 1 opens a (k+1)-th."""
     # 1e-9: a loss is 1 - score, and 1 - .9 must be cut like .1 although it is .0999...
     label = np.floor(k * np.asarray(losses) + 1e-9).astype(np.int64)
     return np.asarray(np.minimum(label, np.asarray(k) - 1)) if clamp else label
@@ -247,12 +234,6 @@ class PartitionPredictor:
 
     k is the one that would have forecast those held-out items best, each without itself. Fitted in draw
     order on growing prefixes, as `Predictor` asks; who trains is drawn from `seed`.
-
-    >>> pool = Pool.build(40, embeddings=np.repeat([[0.0], [9.0]], 20, axis=0))
-    >>> items, scores = np.arange(0, 40, 2), np.repeat([0.0, 1.0], 10)
-    >>> forecast = PartitionPredictor(pool, seed=0).fit(items, scores, np.ones(20))
-    >>> bool(forecast.mean[1] < 0.2 < 0.8 < forecast.mean[39])
-    True
     """
 
     def __init__(self, pool: Pool, *, seed: int, training_fraction: float = 0.5) -> None:

@@ -18,10 +18,8 @@ from cereval.text import did_you_mean
 
 Floats = NDArray[np.float64]
 
-SMALLEST_SHARE = 1e-300
-"""Of the weights: below it a float has no digits left to divide by."""
-SORTED_AT_ONCE = 1 << 18
-"""Labels: a sort of millions of texts at once takes many times their memory."""
+SMALLEST_SHARE = 1e-300  # Of the weights: below it a float has no digits left to divide by
+SORTED_AT_ONCE = 1 << 18  # Labels: a sort of millions of texts at once takes many times their memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,14 +93,6 @@ class Pool:
         return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
 
 
-def exact_sum(values: Floats) -> float:
-    """The sum of some numbers >= 0, exact to the last digit; infinite where floats cannot hold it."""
-    try:
-        return fsum(values.tolist())
-    except OverflowError:
-        return inf
-
-
 def numbers(values: ArrayLike) -> Floats:
     """The values as floats, NaN where a masked array hides one."""
     if isinstance(values, np.ma.MaskedArray):
@@ -132,8 +122,11 @@ def _weights(values: ArrayLike, size: int) -> Floats | None:
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
         raise InvalidInput("weights", "finite and >= 0", f"{weights[place]} at item {place}")
-    # To the last digit, so that all machines have the same weights.
-    total = exact_sum(weights)
+    try:
+        # To the last digit, so that all machines have the same weights.
+        total = fsum(weights.tolist())
+    except OverflowError:
+        total = inf
     if total <= 0:
         raise InvalidInput("weights", "not all zero", "all zero")
     if np.all(weights == weights[0]):
@@ -186,9 +179,6 @@ def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> Floats:
     """Weights with which each category has its share of the mix; a category that is not named has none.
 
     Within a category all items count alike. Shares are relative: they need not sum to 1.
-
-    >>> mix_weights(["law", "law", "art"], {"law": 0.5, "art": 0.5}).tolist()
-    [0.25, 0.25, 0.5]
     """
     labels: NDArray[Any] = np.asarray(groups).astype(str)
     names, codes = np.unique(labels, return_inverse=True)

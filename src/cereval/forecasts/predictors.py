@@ -28,15 +28,13 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LEARNING_RATE = COST_RATE = 1.0
-SAFETY = 0.2
-"""Share of uniform draws with which guesses of the spread are judged."""
+SAFETY = 0.2  # Share of uniform draws with which guesses of the spread are judged
 SPREAD_PRIOR = -2.0
 """Log prior odds of a constant spread against the power law, which is nearly always right on real data."""
 UNINFORMED, PRECEDENT_ODDS = -1.0, 1.0
 """The same of an expert that knows nothing of the past against one that does, and of one that knows what many past
 models are like."""
-LEAST_EXPLAINED = 0.02
-"""A share of the variance that is not told apart from none."""
+LEAST_EXPLAINED = 0.02  # A share of the variance that is not told apart from none
 LEAST_SPREAD, MOST_SPREAD = 0.01, 0.5
 PRIOR_RESULTS = 5.0
 """Results that the stated spread of a pair's forecast counts for against the squared errors observed."""
@@ -72,11 +70,7 @@ class Expert(Protocol):
 
 
 class Constant:
-    """The mean score so far, shrunk to 1/2 by one pseudo-result.
-
-    >>> Constant(3).fit(np.array([0]), np.array([1.0])).tolist()
-    [0.75, 0.75, 0.75]
-    """
+    """The mean score so far, shrunk to 1/2 by one pseudo-result."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -176,10 +170,6 @@ def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Pre
     """The mixture of a constant with one expert for each kind of side information that the pool has.
 
     made: the pool's `designs`, where several predictors share them or they have precedents.
-
-    >>> forecast = build_predictor(Pool.build(2)).fit(np.array([0]), np.array([1.0]), np.array([1.0]))
-    >>> forecast.mean.tolist()
-    [0.75, 0.75]
     """
     found = designs(pool) if made is None else made
     experts: dict[str, Expert] = {"constant": Constant(pool.size)}

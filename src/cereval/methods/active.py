@@ -24,7 +24,7 @@ from cereval.forecasts.draw_weights import (
 from cereval.forecasts.features import designs
 from cereval.forecasts.partition import PartitionPredictor
 from cereval.forecasts.predictors import Forecast, Mixture, Predictor, build_predictor
-from cereval.methods.base import Setting
+from cereval.methods.base import NO_DRAWS, Draws, Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.methods.drawing import draw_with_replacement, draw_without_replacement
 from cereval.randomness import generator
@@ -35,12 +35,10 @@ from cereval.stats.weights import weighted_calls
 
 Floats = NDArray[np.float64]
 
-UNIFORM_BLOCKS = 2
-"""Blocks that are drawn uniformly; more of them do not help where a comparison ends early."""
+UNIFORM_BLOCKS = 2  # Blocks that are drawn uniformly; more of them do not help where a comparison ends early
 LEAST_TOLD = 0.05
 """Share of the variance explained from which on calls are said to be saved: below it, chance says as much."""
-NOTICEABLE = 0.05
-"""A saving below this share is within the error of its estimate."""
+NOTICEABLE = 0.05  # A saving below this share is within the error of its estimate
 NEAR = 0.3
 """Share of the distance to a mark that forecasts and draws work towards: .25 to .35 take the fewest calls."""
 LEAST_NEAR = 0.005
@@ -54,8 +52,7 @@ class Pace(NamedTuple):
 
 
 PLAIN = Pace(first=16, growth=0.1)
-INFORMED = Pace(first=8, growth=0.08)
-"""With history: the first results teach most."""
+INFORMED = Pace(first=8, growth=0.08)  # With history: the first results teach most
 EAGER = Pace(first=8, growth=0.04)
 """With many past models. Blocks of 4 at first save 2% more, but one run in ten then misses its horizon."""
 SIDES = Pace(first=16, growth=0.07)
@@ -101,57 +98,49 @@ class Active(CertifiedMethod):
         self._starts = [0]
         self._weights: dict[int, Floats] = {}
         self._fits: dict[int, Fit] = {}
-        self._n_fits = self._n_blocks = self._next = 0
+        self._n_fits = self._n_blocks = 0
         # Where the goal has marks, each value has a horizon of its own, for which no expectation was tried.
         self._calibrated = pool.history is not None and not setting.aim.marks
-        self._drawn = np.zeros(pool.size, dtype=bool)
-        self._order: list[int] = []
-        self._chances: list[float] = []
+        self._is_drawn = np.zeros(pool.size, dtype=bool)
         self._known: list[tuple[int, float, float]] = []
         """Item, chance relative to uniform draws from the unseen, and score."""
         self._fit()
 
     # -- drawing ------------------------------------------------------------------------------------------------
 
-    def next_draw(self) -> Draw | None:
-        if self._next == len(self._order) and not self._draw_block():
-            return None
-        index, self._next = self._next, self._next + 1
-        return Draw(index, self._order[index], self._chances[index])
-
-    def _draw_block(self) -> bool:
-        """Draw block k once the forecast F_{k-1} exists; False while it does not, or when nothing is left.
+    def decide_draws(self) -> Draws:
+        """Draw block k once the forecast F_{k-1} exists.
 
         Each block has random numbers of its own. They depend on the history too: a past run with the same seed would
         have drawn in the same order, which of its answers are in the history would tell a forecast which items come
         next, and the increments would be biased.
         """
-        block, start = self._n_blocks, len(self._order)
+        block, start = self._n_blocks, len(self._items)
         if self._n_fits < max(block, 1):
-            return False
+            return NO_DRAWS
         weights, size = self._block_weights(block), self._block_size(block)
         if not weights.any():
-            return False
+            return NO_DRAWS
         rng = generator("active draws", self.setting.seed, self._past, block)
         draw = draw_with_replacement if self.tally.replacement else draw_without_replacement
         items, chances = draw(rng, weights, size, self.log[start : start + size], check=self.check)
         if not self.tally.replacement:
-            self._drawn[items] = True
+            self._is_drawn[items] = True
         self._weights[block] = weights
         self._n_blocks += 1
         self._starts.append(start + len(items))
-        self._order.extend(items.tolist())
-        self._chances.extend(chances.tolist())
-        return True
+        return items, chances
 
     def _block_size(self, block: int) -> int:  # noqa: ARG002
-        return max(self._pace.first, int(self._pace.growth * len(self._order)))
+        return max(self._pace.first, int(self._pace.growth * len(self._items)))
 
     def _block_weights(self, block: int) -> Floats:
         """The draw weights, uniform until a forecast has met results: an untested one may make the range long and all
         bets small.
         """
-        left = self.tally.shares if self.tally.replacement else np.where(self._drawn, 0.0, self.tally.shares)
+        left = (
+            self.tally.shares if self.tally.replacement else np.where(self._is_drawn, 0.0, self.tally.shares)
+        )
         drawable = left > 0
         if block < UNIFORM_BLOCKS or not drawable.any():
             return left
@@ -262,12 +251,6 @@ def uniform_calls(scores: Floats, importance: Floats, half_width: float, setting
 
     None where a pool is too small. importance: 1 / probability of each draw relative to uniform draws, so that the
     variance is that of all items and not of the hard ones that were drawn more often.
-
-    >>> from cereval.forecasts.pool import Pool
-    >>> from cereval.methods.base import Aim
-    >>> setting = Setting(Pool(5000), "benchmark", 0.05, seed=0, aim=Aim(0.02))
-    >>> uniform_calls(np.array([0.0, 1.0] * 50), np.ones(100), 0.02, setting)
-    1729
     """
     mean = np.average(scores, weights=importance)
     variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)

@@ -1,7 +1,7 @@
 """The contract of a method: it decides draws, consumes results in draw order, and states an interval.
 
 Obligations of every method
-1. `next_draw` depends only on the plan, the seed and the results of draws it has consumed, and on those
+1. `decide_draws` depends only on the plan, the seed and the results of draws it has consumed, and on those
    only up to an index that is fixed in advance for each draw. It never depends on what else has arrived.
 2. Results come in draw order. A failed call arrives as `low = 0, high = 1`: it may only widen the interval.
 3. `interval` lies inside [0, 1], is never NaN, and may be read at any time.
@@ -13,15 +13,22 @@ Obligations of every method
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.records import Draw, Guarantee, Interval
 
 Target = Literal["benchmark", "population", "expected"]
+Draws = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Items, and the probabilities that they were drawn with."""
+NO_DRAWS: Draws = np.empty(0, dtype=np.int64), np.empty(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +72,29 @@ class Method(ABC):
     check: bool = False
     """Whether the draws of the log have to be those that the seed leads to."""
 
+    def __init__(self) -> None:
+        self._items, self._chances = array("q"), array("d")
+        """The draws that have been decided, the first `_drawn` of which have been asked for."""
+        self._drawn = self.consumed = 0
+
     def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
         """Take a log, before the first draw."""
         self.log, self.check = tuple(log), check
 
-    @abstractmethod
     def next_draw(self) -> Draw | None:
-        """Decide the next draw; None when results are awaited or no item is left."""
+        """The next draw; None when results are awaited or no item is left."""
+        if self._drawn == len(self._items):
+            items, chances = self.decide_draws()
+            self._items.frombytes(items.tobytes())
+            self._chances.frombytes(chances.tobytes())
+            if not len(items):
+                return None
+        index, self._drawn = self._drawn, self._drawn + 1
+        return Draw(index, self._items[index], self._chances[index])
+
+    def decide_draws(self) -> Draws:
+        """Decide further draws, one or many; none when results are awaited or no item is left."""
+        return NO_DRAWS
 
     @abstractmethod
     def observe(self, draw: Draw, low: float, high: float) -> None:

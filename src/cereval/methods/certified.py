@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import fsum, log, sqrt
+from operator import mul
 from typing import ClassVar
 
 import numpy as np
@@ -29,8 +30,7 @@ from cereval.stats.threshold import ThresholdTest
 Floats = NDArray[np.float64]
 
 GRID_STEPS_PER_EPS = 50
-DEFAULT_EPS = 0.02
-"""The half-width that bets work towards where the goal has none."""
+DEFAULT_EPS = 0.02  # The half-width that bets work towards where the goal has none
 ALIKE = 1e-6
 """A step that exceeds the finest by less than this share of it is the finest: grids have a whole number of steps."""
 CELLS, FINER = 1024, 4
@@ -43,8 +43,7 @@ RESERVE = 0.1
 two events, and their chances add up."""
 BESIDE_SHARE = 0.5
 """Share of the ladder in the intervals beside a threshold's test: most who read them look on the way."""
-SIDE_CAP = 0.95
-"""The largest share of an account that one bet may lose where the goal has a mark."""
+SIDE_CAP = 0.95  # The largest share of an account that one bet may lose where the goal has a mark
 SPARE = 0.05
 """Where the goal has a mark, the share of delta that is not for its answer (see `stats.interval`, sides of a mark)."""
 MOST_LEVEL = 0.25
@@ -104,8 +103,8 @@ class Tuning:
 
 
 class CertifiedMethod(Method):
-    """Turn results into an interval. Obligations of subclasses: `next_draw`, and `prepare` where forecasts and draw
-    weights change.
+    """Turn results into an interval. Subclasses decide draws, and `prepare` a result where forecasts and draw weights
+    change.
     """
 
     guarantee: ClassVar[Guarantee] = "anytime"
@@ -113,11 +112,11 @@ class CertifiedMethod(Method):
     hedged: ClassVar[bool] = False
 
     def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
+        super().__init__()
         self.setting, self.aim = setting, setting.aim
         self.tuning = tuning or self.default_tuning
         self.tally = Tally(setting.pool.shares(), replacement=setting.target != "benchmark")
         self.clock = Information()
-        self.consumed = 0
         self._scores = Rows(3)
         self._graded = False
         self._bets_aim = setting.aim
@@ -224,6 +223,27 @@ class CertifiedMethod(Method):
         )
         return binary * graded_share(clock) if self._graded else binary
 
+    @property
+    def left(self) -> int:
+        """How many items of a finite pool have not been asked."""
+        return self.tally.drawable - self.consumed
+
+    def calls_to_width(self, eps: float, patience: float) -> float:
+        """The draws until the interval is expected to reach no further than eps; 0 when it does.
+
+        patience: the least share of the information needed that is expected to be missing.
+        """
+        if within(self.interval.half_width, eps):
+            return 0.0
+        prospect = self.tally.prospect()
+        needed = self._information_needed(prospect, eps)
+        return self.calls_for(max(needed - self.clock.total, patience * needed), prospect)
+
+    def calls_for(self, information: float, prospect: Prospect) -> float:
+        """The draws without replacement that bring this much information: the inverse of `information_ahead`."""
+        calls = information * prospect.variance
+        return calls / (1 + calls / self.left) if self.left else 0.0
+
     def information_to_go(self, eps: float) -> float:
         """The information that fixed-n tests still need which begin with the capital as it is now.
 
@@ -283,15 +303,13 @@ class CertifiedMethod(Method):
     def logical(self) -> Interval:
         """What the seen scores alone prove: the rest is somewhere between all 0 and all 1."""
         if self.complete:
+            shares, lows, highs = zip(*self._scores, strict=True)
             if self.setting.pool.weights is None:
                 # To the last digit: a mean of k/N is then the same number as the threshold k/N.
-                return Interval(
-                    mean_of([low for _, low, _ in self._scores]), mean_of([high for *_, high in self._scores])
-                )
-            shares = fsum(share for share, _, _ in self._scores)
-            low = fsum(share * low for share, low, _ in self._scores) / shares
-            high = fsum(share * high for share, _, high in self._scores) / shares
-            return Interval(min(low, 1.0), min(high, 1.0))
+                return Interval(mean_of(lows), mean_of(highs))
+            total = fsum(shares)
+            low, high = (min(fsum(map(mul, shares, ends)) / total, 1.0) for ends in (lows, highs))
+            return Interval(low, high)
         if self.tally.replacement:
             return Interval(0.0, 1.0)
         low, unseen, slack = self.tally.seen_low, self.tally.unseen, self.tally.slack

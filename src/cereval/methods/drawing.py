@@ -27,23 +27,17 @@ Items = NDArray[np.int64]
 
 TOLERANCE = 1e-6
 """By how much, relative to it, a number of a log may differ from the same number computed here."""
-SUM_TOLERANCE = 1e-9
-"""The same of a sum over all items."""
+SUM_TOLERANCE = 1e-9  # The same of a sum over all items
 
 
 def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, check: bool = False) -> Items:
-    """All items in random order, those of the log first.
-
-    >>> order = draw_order(np.random.default_rng(0), 4, [Draw(0, 3, 0.25)])
-    >>> int(order[0]), sorted(order.tolist())
-    (3, [0, 1, 2, 3])
-    """
+    """All items in random order, those of the log first."""
     order = rng.permutation(size)
     if not log:
         return order
     drawn = _logged_items(log, np.ones(size), once=True)
     if check:
-        _check_items(log, order[: len(drawn)])
+        check_items(log, order[: len(drawn)])
     return np.concatenate((drawn, order[~np.isin(order, drawn)]))
 
 
@@ -55,10 +49,6 @@ def draw_without_replacement(
     The exponential race: give item i the arrival time E_i / w_i with E_i standard exponential; the next to
     arrive among those left is i with chance w_i / sum w, by the memoryless property (Rosen 1997). One partial sort.
     The items of the log are taken to have arrived first, in its order.
-
-    >>> items, chances = draw_without_replacement(np.random.default_rng(0), np.array([0.2, 0.0, 0.8]), 2)
-    >>> sorted(items.tolist()), float(chances[-1])
-    ([0, 2], 1.0)
     """
     positive = np.flatnonzero(weights > 0)
     arrivals = np.full(len(weights), np.inf)
@@ -83,11 +73,7 @@ def draw_without_replacement(
 def draw_with_replacement(
     rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, check: bool = False
 ) -> tuple[Items, Floats]:
-    """`count` items drawn independently, each with chance w / (sum of all w), and these chances.
-
-    >>> draw_with_replacement(np.random.default_rng(0), np.array([0.0, 1.0]), 2)[0].tolist()
-    [1, 1]
-    """
+    """`count` items drawn independently, each with chance w / (sum of all w), and these chances."""
     ends = np.cumsum(weights)
     points = rng.random(count) * ends[-1]
     last = int(np.flatnonzero(weights)[-1])
@@ -98,7 +84,7 @@ def draw_with_replacement(
             # Sums of many weights differ by more than one weight does; but no neighbour may pass for an item.
             slack, near = np.minimum(SUM_TOLERANCE * ends[-1], 1e-3 * weights[drawn]), points[: len(drawn)]
             fits = (near <= ends[drawn] + slack) & (near >= ends[drawn] - weights[drawn] - slack)
-            _check_items(log, np.where(fits, drawn, items[: len(drawn)]))
+            check_items(log, np.where(fits, drawn, items[: len(drawn)]))
         items[: len(drawn)] = drawn
     return items.astype(np.int64), logged_chances(weights[items] / weights.sum(), log)
 
@@ -135,7 +121,7 @@ def _logged_items(log: Sequence[Draw], weights: Floats, *, once: bool = False) -
     return np.array([draw.item for draw in log], dtype=np.int64)
 
 
-def _check_items(log: Sequence[Draw], expected: Items) -> None:
+def check_items(log: Sequence[Draw], expected: Items) -> None:
     for draw, item in zip(log, expected.tolist(), strict=True):
         if draw.item != item:
             raise _other_item(draw, item)

@@ -6,7 +6,6 @@ theorem; it assumes nothing of the items); `Sampled` takes all items for a sampl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from cereval.errors import LogMismatch
 from cereval.forecasts.pool import Pool
-from cereval.methods.base import Aim, Method, Setting
+from cereval.methods.base import NO_DRAWS, Aim, Draws, Method, Setting
 from cereval.methods.certified import CertifiedMethod, Tuning, moved_inside, overlap
 from cereval.methods.drawing import draw_order
 from cereval.randomness import generator
@@ -27,10 +26,8 @@ from cereval.stats.rounding import RunningSum
 
 Items = NDArray[np.int64]
 
-CAUTION = 1.2
-"""How far horizons err on the far side (see `stats.information`)."""
-EXPECTED = 20
-"""How many new items the bets believe to have seen already, with the moments of the old ones."""
+CAUTION = 1.2  # How far horizons err on the far side (see `stats.information`)
+EXPECTED = 20  # How many new items the bets believe to have seen already, with the moments of the old ones
 
 
 class VersionMethod(Method):
@@ -40,37 +37,30 @@ class VersionMethod(Method):
     guarantee: ClassVar[Guarantee] = "anytime"
 
     def __init__(self, items: Items, number: int, seed: int) -> None:
-        self._items, self._number, self._seed = items, number, seed
-        self._drawn = self._consumed = 0
-        self._take_order([])
+        super().__init__()
+        self._own, self._number, self._seed = items, number, seed
 
-    def _take_order(self, log: Sequence[Draw]) -> None:
-        rng = generator("growing data", self._seed, self._number)
-        self._places = draw_order(rng, len(self._items), log, check=self.check)
-
-    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
-        super().follow(log, check=check)
-        places = {int(item): place for place, item in enumerate(self._items)}
-        for draw in log:
+    def decide_draws(self) -> Draws:
+        if self._items:
+            return NO_DRAWS
+        places = {int(item): place for place, item in enumerate(self._own)}
+        for draw in self.log:
             if draw.item not in places:
                 raise LogMismatch(f"draw {draw.index} has item {draw.item}, which this version does not ask")
-        self._take_order([replace(draw, item=places[draw.item]) for draw in log])
-
-    def next_draw(self) -> Draw | None:
-        if self._drawn == self.limit:
-            return None
-        index, self._drawn = self._drawn, self._drawn + 1
-        return Draw(index, int(self._items[self._places[index]]), 1 / (self.limit - index))
+        log = [replace(draw, item=places[draw.item]) for draw in self.log]
+        rng = generator("growing data", self._seed, self._number)
+        order = draw_order(rng, self.limit, log, check=self.check)
+        return self._own[order], 1 / np.arange(self.limit, 0, -1)
 
     @property
     def limit(self) -> int:
         """How many items there are to ask."""
-        return len(self._items)
+        return len(self._own)
 
     @property
     def unseen(self) -> Items:
         """The items not asked so far."""
-        return np.sort(self._items[self._places[self._consumed :]])
+        return np.setdiff1d(self._own, np.array(self._items[: self.consumed]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +104,12 @@ class Grown(VersionMethod):
         below, above = standing.cells
         self.sides = (
             Side(below, self.course, mirrored=False, allocation=terms.allocation),
-            Side(above, self.course.mirrored, mirrored=True, allocation=terms.allocation),
+            Side(
+                above,
+                replace(self.course, centre=1 - standing.estimate),
+                mirrored=True,
+                allocation=terms.allocation,
+            ),
         )
         self.demand = max(side.demand for side in self.sides)
         self.tally = Tally(np.full(new, 1 / new), replacement=False)
@@ -136,7 +131,7 @@ class Grown(VersionMethod):
         below.leave_out_above(1 - above.lowest)
         above.leave_out_above(1 - below.lowest)
         clock.add((increment.low + increment.high) / 2, prospect.variance, prospect.largest_square)
-        self._consumed += 1
+        self.consumed += 1
         self._low.add(low)
         self._high.add(high)
         self._interval = self._certify()
@@ -146,13 +141,13 @@ class Grown(VersionMethod):
     @property
     def certain(self) -> tuple[float, float]:
         """What the new scores alone prove: c is at least the first, 1 - c at least the second."""
-        return self._low.value / self.new, (self._consumed - self._high.value) / self.new
+        return self._low.value / self.new, (self.consumed - self._high.value) / self.new
 
     @property
     def logical(self) -> Interval:
         """What all scores seen prove of R by themselves."""
         low = (self.before.low + self._low.value) / self.size
-        unseen = self.size - self.before.asked - self._consumed
+        unseen = self.size - self.before.asked - self.consumed
         high = (self.before.high + self._high.value + unseen) / self.size
         slack = SLACK if unseen else 0.0
         return Interval(max(low - slack, 0.0), min(high + slack, 1.0))
@@ -180,7 +175,7 @@ class Grown(VersionMethod):
     def _mean(self) -> float:
         """The mean of the new items: information-weighted, without what was expected of it beforehand."""
         clock = self.clock
-        if self._consumed == self.new:
+        if self.consumed == self.new:
             return (self._low.value + self._high.value) / (2 * self.new)
         if clock.total <= self._expected:
             return clock.mean
@@ -193,7 +188,7 @@ class Grown(VersionMethod):
         (below, above), (certain, certain_above) = self.sides, self.certain
         return Standing(
             size=self.size,
-            asked=self.before.asked + self._consumed,
+            asked=self.before.asked + self.consumed,
             low=self.before.low + self._low.value,
             high=self.before.high + self._high.value,
             estimate=self.estimate,
@@ -231,9 +226,6 @@ class Stream(CertifiedMethod):
     def __init__(self, eps: float, delta: float, seed: int) -> None:
         super().__init__(Setting(Pool.build(1), "population", delta, seed, Aim(eps=eps)))
 
-    def next_draw(self) -> Draw | None:
-        return None
-
     def take(self, low: float, high: float) -> None:
         """Take the score of the next item, in [low, high]."""
         self.observe(Draw(self.consumed, 0, 1.0), low, high)
@@ -253,7 +245,7 @@ class Sampled(VersionMethod):
 
     def observe(self, draw: Draw, low: float, high: float) -> None:  # noqa: ARG002
         self.stream.take(low, high)
-        self._consumed += 1
+        self.consumed += 1
 
     @property
     def interval(self) -> Interval:

@@ -20,20 +20,6 @@ MOST_FORECAST = 200_000
 """Items up to which `auto` forecasts each of them: 100,000 take 3 ms a draw, 1.3 s and 250 MB to open."""
 
 
-def resolve(name: str, setting: Setting) -> str:
-    """The method that `auto` stands for: active where there is side information and the pool is not too large for it,
-    else uniform.
-
-    The population target is about items never seen, so forecasts of the known ones cannot help it.
-    """
-    if name == "auto":
-        known = setting.pool.has_side_information and setting.pool.size <= MOST_FORECAST
-        return Active.name if known and setting.target != "population" else Uniform.name
-    if known_method(name) in (Active.name, Partition.name) and setting.target == "population":
-        raise InvalidInput("method", "uniform or a method of the paper for the target population", name)
-    return name
-
-
 def known_method(name: str) -> str:
     """Return the name, if it is that of a method."""
     if name != "auto" and name not in METHODS:
@@ -44,9 +30,19 @@ def known_method(name: str) -> str:
 
 
 def build_method(name: str, setting: Setting, options: Mapping[str, Any]) -> Method:
-    """Build a method by name; `options` are its own parameters."""
+    """Build a method by name; `options` are its own parameters.
+
+    `auto` is active where there is side information and the pool is not too large for it, else uniform. The population
+    target is about items never seen, so forecasts of the known ones cannot help it.
+    """
+    pool, of_population = setting.pool, setting.target == "population"
+    if name == "auto":
+        helps = pool.has_side_information and pool.size <= MOST_FORECAST and not of_population
+        name = Active.name if helps else Uniform.name
+    if known_method(name) in (Active.name, Partition.name) and of_population:
+        raise InvalidInput("method", "uniform or a method of the paper for the target population", name)
     try:
-        return METHODS[resolve(name, setting)](setting, **options)
+        return METHODS[name](setting, **options)
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise

@@ -36,16 +36,15 @@ Floats = NDArray[np.float64]
 FIRST_EPS = 0.3
 """The first width aimed at where none is asked for: bets for a far goal would waste the few draws of a task."""
 LEAST_GAP = 0.01
-SUSPECT = 0.7
-"""Share of the draws for the task that is likeliest to fail, while some task seems to."""
-LARGEST_LOG = 600.0
-"""Log-wealth above this is taken for it: its exponential is a float."""
+SUSPECT = 0.7  # Share of the draws for the task that is likeliest to fail, while some task seems to
+LARGEST_LOG = 600.0  # Log-wealth above this is taken for it: its exponential is a float
 ROUNDED_UP = 1e-6
 """Draws that are wanted fall short of a whole number by rounding alone if they do so by less."""
 
 
 class Follower(CertifiedMethod):
-    """The games of one task, the items `members` with equal weights, played with the draws of a larger session.
+    """The games of one task, the items `members` with equal weights, played with the draws of a larger session; decides
+    none itself.
 
     Theorem. Let the session draw item i of all unseen with chance w_i / W, from the past alone. Given that the draw
     falls into a task, its chance among the task's unseen items is w_i / (sum of w over them): a draw without
@@ -76,10 +75,6 @@ class Follower(CertifiedMethod):
         self._asked_eps = eps
         self._places = {int(item): place for place, item in enumerate(members)}
         self._coming: Outlook | None = None
-
-    def next_draw(self) -> Draw | None:
-        """None: the draws are the session's."""
-        return None
 
     def take(self, draw: Draw, low: float, high: float) -> None:
         """Take a draw of the session that fell into this task."""
@@ -125,23 +120,9 @@ class Follower(CertifiedMethod):
     # -- how many draws it still needs -------------------------------------------------------------------------------
 
     @property
-    def left(self) -> int:
-        """How many items have not been asked."""
-        return self.tally.drawable - self.consumed
-
-    @property
     def seems_to_fail(self) -> bool:
         """Whether the mean, as far as it is known, lies below the threshold."""
         return self.test is not None and self.clock.mean < self.test.threshold
-
-    def calls_to_width(self, eps: float) -> float:
-        """The draws until the interval is expected to reach no further than eps; 0 when it does."""
-        if within(self.interval.half_width, eps):
-            return 0.0
-        prospect = self.tally.prospect()
-        needed = self._information_needed(prospect, eps)
-        information = max(needed - self.clock.total, self.tuning.patience * needed)
-        return calls_for(information * prospect.variance, self.left)
 
     def calls_to_decide(self, missing: float, side: int) -> float:
         """The draws until a test has `missing` more log-wealth, if the mean is where it seems to be.
@@ -154,13 +135,7 @@ class Follower(CertifiedMethod):
         lead = side * (self.clock.mean - self.test.threshold)
         gap = max(lead, self.clock.standard_error / 2, LEAST_GAP)
         information = 2 * self.clock.variance * max(missing, 0.1) / gap**2
-        return calls_for(information * self.tally.prospect().variance, self.left)
-
-
-def calls_for(independent: float, left: int) -> float:
-    """The draws without replacement, of `left` items, that are worth so many independent ones: the inverse of
-    `stats.information.information_ahead`."""
-    return independent / (1 + independent / left) if left else 0.0
+        return self.calls_for(information, self.tally.prospect())
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +216,9 @@ class ManyTasks(Active):
         if wanted is None:
             return super()._block_weights(block)
         forecast = self._fits[block - 1].forecast
-        weights = np.zeros(len(self._drawn))
+        weights = np.zeros(len(self._is_drawn))
         for follower, draws in zip(self.followers, wanted, strict=True):
-            items = follower.members[~self._drawn[follower.members]]
+            items = follower.members[~self._is_drawn[follower.members]]
             if draws > 0 and len(items):
                 inside = draw_weights(forecast.mean[items], forecast.spread[items], self.aims.each)
                 weights[items] = inside * (draws / len(items))
@@ -259,7 +234,7 @@ class ManyTasks(Active):
         wanted = self._wanted_at[block - 1] if block >= UNIFORM_BLOCKS else None
         if wanted is None:
             return None
-        pending = self.groups[self._order[self._starts[block - 1] : self._starts[block]]]
+        pending = self.groups[np.array(self._items[self._starts[block - 1] : self._starts[block]])]
         rest = wanted - np.bincount(pending, minlength=len(wanted))
         return np.maximum(rest, 0.0) if (rest > 0).any() else wanted
 
@@ -269,16 +244,10 @@ class ManyTasks(Active):
             return self._wanted_to_decide()
         if self.aims.each is None:
             return None
-        each = np.array([follower.calls_to_width(self.aims.each) for follower in self.followers])
-        return np.asarray(np.maximum(each, self._wanted_by_macro() / len(each)))
-
-    def _wanted_by_macro(self) -> float:
-        eps = self.aims.macro
-        if eps is None or within(self.interval.half_width, eps):
-            return 0.0
-        prospect = self.tally.prospect()
-        draws = max(self._information_needed(prospect, eps) - self.clock.total, 0.0) * prospect.variance
-        return calls_for(draws, self.tally.drawable - self.consumed)
+        eps, patience = self.aims.each, Follower.default_tuning.patience
+        each = np.array([follower.calls_to_width(eps, patience) for follower in self.followers])
+        macro = 0.0 if self.aims.macro is None else self.calls_to_width(self.aims.macro, 0.0)
+        return np.asarray(np.maximum(each, macro / len(each)))
 
     def _wanted_to_decide(self) -> Floats:
         """All open tasks in proportion to what a pass takes; most of it for the first suspect, if there is one."""

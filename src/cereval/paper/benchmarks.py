@@ -25,13 +25,11 @@ from cereval.paper.figures import (
     where,
     write_note,
 )
-from cereval.paper.recorded import Benchmark, folders, identity, load, load_embeddings, saved_embeddings
+from cereval.paper.recorded import Benchmark, folders, load, load_embeddings, saved_embeddings
 from cereval.paper.replays import reaches
 
-MULTIPLES = (1.0, 1.25, 1.5, 2.0, 3.0)
-"""Half-widths as multiples of eps*."""
-EMBEDDED = ("cer-eval", "cer-eval clamped", "active", "partition")
-"""Methods that use embeddings."""
+MULTIPLES = (1.0, 1.25, 1.5, 2.0, 3.0)  # Half-widths as multiples of eps*
+EMBEDDED = ("cer-eval", "cer-eval clamped", "active", "partition")  # Methods that use embeddings
 WANTED = ("gpt-4o", "llama-3-8b", "llama3-8b", "mistral-7b", "qwen2-7b")
 """The paper's four models, by parts of their names; a folder without any gives its first four."""
 THREE_DIGITS = "{:.3f}"
@@ -40,7 +38,7 @@ THREE_DIGITS = "{:.3f}"
 def tasks_of(
     folder: Path, models: Iterable[str], methods: Iterable[str], replications: int, **settings: Any
 ) -> list[Task]:
-    """A task of `replicate` for each model, method and replication, keyed by the folder's scores and all settings."""
+    """A task of `replicate` for each model, method and replication."""
     tasks = []
     for method in methods:
         known = {
@@ -49,13 +47,12 @@ def tasks_of(
             if (name != "embeddings" or method in EMBEDDED)
             and (name != "repartition_every" or method.startswith("cer-eval"))
         }
-        parts = [value.name if isinstance(value, Path) else str(value) for value in known.values()]
         # Base and Seq need the same number of items on every replication.
         for replication in range(1 if method in ("static", "seq") else replications):
-            for model in models:
-                key = "/".join((identity(folder), model, method, str(replication), *parts))
-                one = {"folder": folder, "model": model, "method": method, "replication": replication}
-                tasks.append(Task(key, replicate, one | known))
+            tasks += [
+                Task(replicate, folder=folder, model=model, method=method, replication=replication, **known)
+                for model in models
+            ]
     return tasks
 
 
@@ -92,10 +89,7 @@ def replicate(
             "accuracy": round(float(series.scores.mean()), 4),
             "n": len(series.scores),
             "multiple": round(reached.eps / series.eps_star, 6),
-            "eps": reached.eps,
-            "items": reached.items,
-            "saved": 1 - reached.items / len(series.scores),
-            "missed": reached.missed,
+            **reached._asdict(),
         }
         for reached in reaches(method, series.scores, wanted, seed=replication, **side)
     ]
@@ -269,11 +263,7 @@ class ScalingLaw:
 
 
 def model_size(name: str) -> float | None:
-    """The billions of parameters stated in a model's name; None when it states none.
-
-    >>> model_size("Meta-Llama-3-8B-Instruct"), model_size("Mixtral-8x7B-Instruct-v0.1"), model_size("gpt-4o")
-    (8.0, 56.0, None)
-    """
+    """The billions of parameters stated in a model's name; None when it states none."""
     found = re.search(r"(?<![\d.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z])", name, re.IGNORECASE)
     return None if found is None else float(found[1] or 1) * float(found[2])
 
@@ -293,11 +283,7 @@ def _scatter(axes: Any, rows: Rows, x: str) -> None:
 
 
 def curvature(accuracy: list[float], items: list[float]) -> float:
-    """The quadratic term of needed items over accuracy: negative for an inverted U.
-
-    >>> curvature([0.0, 0.5, 1.0], [0.0, 100.0, 0.0]) < 0
-    True
-    """
+    """The quadratic term of needed items over accuracy: negative for an inverted U."""
     return float(np.polyfit(accuracy, items, 2)[0])
 
 

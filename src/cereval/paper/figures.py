@@ -9,6 +9,7 @@ Obligations of every figure
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import os
 from collections import Counter, defaultdict
@@ -16,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from statistics import fmean
@@ -24,7 +26,7 @@ from typing import Any, Protocol
 
 from cereval.datasets.formats import one_line
 from cereval.errors import BadFile, Misuse, shown
-from cereval.files import open_regular
+from cereval.files import open_regular, read_bytes
 from cereval.imports import optional
 
 Row = Mapping[str, Any]
@@ -52,16 +54,27 @@ STYLES: dict[str, tuple[str, str]] = {
 """Label and colour of each method, in the order of every figure and table."""
 
 
-@dataclass(frozen=True, slots=True)
 class Task:
-    """One replication: `work(**settings)` gives the rows, `key` names it in the CSV."""
+    """One replication: `work(**settings)` gives the rows, `key` names it in the CSV by all its settings."""
 
-    key: str
-    work: Callable[..., list[dict[str, Any]]]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, work: Callable[..., list[dict[str, Any]]], **settings: Any) -> None:
+        self.work, self.settings = work, settings
+        self.key = "/".join(map(_key_of, settings.values()))
 
     def run(self) -> list[dict[str, Any]]:
         return self.work(**self.settings)
+
+
+def _key_of(value: Any) -> str:
+    """A setting in words; a file or a folder by its contents, so that what was finished for others is not taken up."""
+    if isinstance(value, Path):
+        return f"{value.name}-{fingerprint(value / 'scores.parquet' if value.is_dir() else value)}"
+    return ",".join(map(_key_of, value)) if isinstance(value, tuple) else str(value)
+
+
+@lru_cache(maxsize=32)
+def fingerprint(path: Path) -> str:
+    return hashlib.sha256(read_bytes(path)).hexdigest()[:12]
 
 
 class Figure(Protocol):
@@ -278,11 +291,7 @@ def where(rows: Rows, **values: Any) -> list[Row]:
 
 
 def grouped(rows: Rows, *columns: str) -> dict[Key, list[Row]]:
-    """The rows by the values of some columns, in order of first appearance.
-
-    >>> {key: len(found) for key, found in grouped([{"a": 1}, {"a": 2}, {"a": 1}], "a").items()}
-    {(1,): 2, (2,): 1}
-    """
+    """The rows by the values of some columns, in order of first appearance."""
     found: dict[Key, list[Row]] = defaultdict(list)
     for row in rows:
         found[tuple(row[column] for column in columns)].append(row)

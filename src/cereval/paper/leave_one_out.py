@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.errors import BadFile
 from cereval.paper.figures import Rows, Task, grouped, run_tasks
-from cereval.paper.recorded import fingerprint
 from cereval.paper.replays import misses
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay
@@ -36,14 +35,10 @@ class LeaveOneOut:
     features: Path | None = None
 
     def tasks(self) -> list[Task]:
-        """One for each model and seed; keys name the contents of the files, not their places."""
-        digest = "-".join(fingerprint(path) for path in (self.scores, self.features) if path is not None)
+        known = {"scores": self.scores, "features": self.features}
+        goal = {"eps": self.eps, "confidence": self.confidence}
         return [
-            Task(
-                f"{digest}/{model}/{seed}/{self.eps:g}/{self.confidence:g}",
-                both_ways,
-                {"plan": self, "model": model, "seed": seed},
-            )
+            Task(both_ways, **known, model=model, seed=seed, **goal)
             for model in scored_models(self.scores)
             for seed in self.seeds
         ]
@@ -80,21 +75,23 @@ def leave_one_out(plan: LeaveOneOut, memory: Path, *, jobs: int = 2, quiet: bool
     return savings(run_tasks(plan.tasks(), memory, jobs=jobs, title="all models", quiet=quiet))
 
 
-def both_ways(plan: LeaveOneOut, model: str, seed: int) -> list[dict[str, Any]]:
+def both_ways(
+    scores: Path, features: Path | None, model: str, seed: int, eps: float, confidence: float
+) -> list[dict[str, Any]]:
     """Evaluate one model with one seed: without and with what is known beforehand."""
-    table = _table(plan.scores)
-    scores = table.model(model)
-    truth = float(np.nanmean(scores))
+    table = _table(scores)
+    column = table.model(model)
+    truth = float(np.nanmean(column))
     others = table.others(model)
     history = table.history(others) if others else None
     ways: dict[str, dict[str, Any]] = {
         "uniform": {},
-        "auto": {"history": history, **_features(plan.features)},
+        "auto": {"history": history, **_features(features)},
     }
     rows = []
     for method, known in ways.items():
-        goal = Estimate(plan.eps)
-        result = replay(scores, goal=goal, confidence=plan.confidence, method=method, seed=seed, **known)
+        goal = Estimate(eps)
+        result = replay(column, goal=goal, confidence=confidence, method=method, seed=seed, **known)
         rows.append(
             {
                 "model": model,
@@ -124,11 +121,7 @@ def savings(rows: Rows) -> list[Saving]:
 
 
 def total(parts: Sequence[Saving]) -> Saving:
-    """Sum up the whole table.
-
-    >>> total([Saving("a", 100, 50, 25, 2, 0), Saving("b", 100, 30, 35, 2, 1)]).saved
-    140.0
-    """
+    """Sum up the whole table."""
     return Saving(
         "all models",
         items=float(sum(one.items for one in parts)),

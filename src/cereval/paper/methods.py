@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.errors import InvalidInput, LogMismatch
+from cereval.errors import InvalidInput
 from cereval.forecasts.partition import Grouping, NearestNeighbourPartition
-from cereval.methods.base import Method, Setting, Target
-from cereval.methods.drawing import draw_order, logged_chances
+from cereval.methods.base import NO_DRAWS, Draws, Method, Setting, Target
+from cereval.methods.drawing import check_items, draw_order, logged_chances
 from cereval.randomness import generator
 from cereval.records import Draw, Interval
 from cereval.stats.paper_bounds import (
@@ -42,6 +41,7 @@ class PrintedMethod(Method):
     targets: ClassVar[tuple[Target, ...]] = ("benchmark", "population")
 
     def __init__(self, setting: Setting) -> None:
+        super().__init__()
         if setting.pool.weights is not None:
             raise InvalidInput(
                 "weights", f"left out for the method {self.name}: its theorem is for equal weights", "weights"
@@ -52,35 +52,24 @@ class PrintedMethod(Method):
             )
         self.setting, self.size = setting, setting.pool.size
         self._fresh = generator("draws with replacement", setting.seed)
-        self._drawn = self._consumed = 0
         self._lows: list[float] = []
         self._highs: list[float] = []
         self._low = self._high = 0.0
-        self._take_order()
 
-    def _take_order(self) -> None:
-        """Put the items into random order, those of a log that need not be checked first."""
-        if self.setting.target != "expected":
-            rng = generator("order of the paper's methods", self.setting.seed)
-            self._order = draw_order(rng, self.size, () if self.check else self.log)
+    @cached_property
+    def _order(self) -> Integers:
+        """The items in random order, those of a log that need not be checked first."""
+        rng = generator("order of the paper's methods", self.setting.seed)
+        return draw_order(rng, self.size, () if self.check else self.log)
 
-    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
-        super().follow(log, check=check)
-        self._take_order()
-
-    def next_draw(self) -> Draw | None:
+    def decide_draws(self) -> Draws:
         choice = self._choose()
         if choice is None:
-            return None
-        (item, candidates), index = choice, self._drawn
-        self._drawn += 1
-        if index >= len(self.log):
-            return Draw(index, item, 1.0 / candidates)
-        logged = self.log[index]
-        if self.check and logged.item != item:
-            raise LogMismatch(f"draw {index} would have been item {item}; the log has item {logged.item}")
-        logged_chances(np.array([1.0 / candidates]), [logged])
-        return Draw(index, logged.item, logged.probability)
+            return NO_DRAWS
+        (item, candidates), log = choice, self.log[len(self._items) : len(self._items) + 1]
+        if self.check:
+            check_items(log, np.array([item] * len(log)))
+        return np.array([log[0].item if log else item]), logged_chances(np.array([1.0 / candidates]), log)
 
     def _choose(self) -> tuple[int, int] | None:
         """The next item, and of how many it was drawn uniformly: each once, or with replacement for `expected`."""
@@ -91,7 +80,7 @@ class PrintedMethod(Method):
         return int(self._order[self._drawn]), self.size - self._drawn
 
     def observe(self, draw: Draw, low: float, high: float) -> None:  # noqa: ARG002
-        self._consumed += 1
+        self.consumed += 1
         self._low += low
         self._high += high
         self._lows.append(low)
@@ -100,7 +89,7 @@ class PrintedMethod(Method):
     @property
     def complete(self) -> bool:
         """Whether every item of a `benchmark` pool is in, so that the mean is known."""
-        return self.setting.target == "benchmark" and self._consumed == self.size
+        return self.setting.target == "benchmark" and self.consumed == self.size
 
     @property
     def estimate(self) -> float:
@@ -127,7 +116,7 @@ class PrintedMethod(Method):
         return self._means()
 
     def _means(self) -> Interval:
-        n = self._consumed
+        n = self.consumed
         return Interval(self._low / n, self._high / n) if n else Interval(0.5, 0.5)
 
     @abstractmethod
@@ -147,7 +136,7 @@ class Seq(PrintedMethod):
     targets = ("benchmark", "population", "expected")
 
     def _printed_radius(self) -> float:
-        return float(adaptive_hoeffding(self._consumed, self.setting.delta)) if self._consumed else 1.0
+        return float(adaptive_hoeffding(self.consumed, self.setting.delta)) if self.consumed else 1.0
 
 
 class Static(PrintedMethod):
@@ -173,7 +162,7 @@ class Static(PrintedMethod):
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
         super().observe(draw, low, high)
-        if self._consumed == self.planned:
+        if self.consumed == self.planned:
             self._planned_mean = super()._means()
 
     @property
@@ -186,78 +175,66 @@ class Static(PrintedMethod):
         return self._planned_mean
 
     def _printed_radius(self) -> float:
-        if self._consumed < self.planned:
+        if self.consumed < self.planned:
             return 1.0
         return float(hoeffding(self.planned, self.setting.delta, two_sided=self.two_sided))
 
 
-@dataclass(slots=True, eq=False)
-class GroupSums:
-    """What lines 5 to 12 of Algorithm 2 need of each group: sizes, evaluated, failed, sums of losses.
+class GroupedMethod(PrintedMethod):
+    """Algorithm 2's lines 5 to 12 for any groups: a stratified mean, its radius, and the group that needs an item most.
 
-    `k` is the K of the union bound ln(16 K/delta).
+    The K of the union bound ln(16 K/delta) is `groups.k`.
     """
 
-    sizes: Floats
-    seen: Floats
-    unknown: Floats
-    total: Floats
-    squares: Floats
-    delta: float
-    k: int
+    groups: Grouping
 
-    @classmethod
-    def empty(cls, labels: Integers, delta: float) -> GroupSums:
-        """The sums of a partition of which nothing has been evaluated."""
-        sizes = np.bincount(labels).astype(np.float64)
-        seen, unknown, total, squares = np.zeros((4, len(sizes)))
-        return cls(sizes, seen, unknown, total, squares, delta, len(sizes))
-
-    @classmethod
-    def of(cls, grouping: Grouping, delta: float) -> GroupSums:
-        one = grouping
-        return cls(one.sizes, one.seen, one.unknown, one.total, one.squares, delta, one.k)
-
-    def add(self, group: int, loss: float | None) -> None:
-        """Add one more evaluated item of this group; None when its call failed."""
-        self.seen[group] += 1
+    def _observe_group(self, item: int, loss: float | None) -> None:
+        """Add an evaluated item to its group."""
+        groups = self.groups
+        group = int(groups.labels[item])
+        groups.seen[group] += 1
         if loss is None:
-            self.unknown[group] += 1
+            groups.unknown[group] += 1
         else:
-            self.total[group] += loss
-            self.squares[group] += loss**2
+            groups.total[group] += loss
+            groups.squares[group] += loss**2
 
     @property
-    def variances(self) -> Floats:
-        return worst_variance(self.seen, self.total, self.squares, self.unknown)
+    def _variances(self) -> Floats:
+        groups = self.groups
+        return worst_variance(groups.seen, groups.total, groups.squares, groups.unknown)
 
-    def radius(self) -> float:
+    def _group_radius(self) -> float:
         """sum_j N_j eps_j/N."""
-        radii = group_radius(self.seen, self.variances, self.k, self.delta)
-        return float(self.sizes @ radii / self.sizes.sum())
+        groups = self.groups
+        radii = group_radius(groups.seen, self._variances, groups.k, self.setting.delta)
+        return float(groups.sizes @ radii / groups.sizes.sum())
 
-    def means(self) -> Interval:
+    def _group_means(self) -> Interval:
         """The mean *score* with failed calls as 0 and as 1; an empty group has the overall mean."""
-        low = 1.0 - self._mean_loss(self.total + self.unknown)
-        return Interval(low, max(1.0 - self._mean_loss(self.total), low))
+        groups = self.groups
+        low = 1.0 - self._mean_loss(groups.total + groups.unknown)
+        return Interval(low, max(1.0 - self._mean_loss(groups.total), low))
 
     def _mean_loss(self, losses: Floats) -> float:
-        overall = losses.sum() / max(self.seen.sum(), 1.0)
-        means = np.where(self.seen > 0, losses / np.maximum(self.seen, 1.0), overall)
-        return float(self.sizes @ means / self.sizes.sum())
+        sizes, seen = self.groups.sizes, self.groups.seen
+        overall = losses.sum() / max(seen.sum(), 1.0)
+        means = np.where(seen > 0, losses / np.maximum(seen, 1.0), overall)
+        return float(sizes @ means / sizes.sum())
 
-    def neediest(self) -> int:
+    def _neediest_group(self) -> int:
         """The group with items left whose weighted radius falls fastest per further item."""
-        slope = group_slope(self.seen, self.variances, self.k, self.delta)
-        unfinished = np.flatnonzero(self.seen < self.sizes)
-        need = self.sizes[unfinished] * slope[unfinished]
+        groups = self.groups
+        slope = group_slope(groups.seen, self._variances, groups.k, self.setting.delta)
+        unfinished = np.flatnonzero(groups.seen < groups.sizes)
+        need = groups.sizes[unfinished] * slope[unfinished]
         largest = need[np.isfinite(need)].max(initial=1e-300)
         # Rounded, so that of two groups with equal needs the first is taken on every machine.
         return int(unfinished[np.argmax(np.round(need / largest, 9))])
 
 
-class Oracle(PrintedMethod):
-    """Algorithm 2 with the given `groups`: a stratified mean; the next item comes from the group that needs it most.
+class Oracle(GroupedMethod):
+    """Algorithm 2 with the given `groups`: the next item comes from the group that needs it most.
 
     Theorem 5.2's radius (`stats.paper_bounds.group_radius`): with groups fixed in advance and uniform
     draws inside each, all group means stay within their radii at all times with probability >= 1 - 3 delta/4,
@@ -269,36 +246,36 @@ class Oracle(PrintedMethod):
     guarantee = "anytime"
 
     def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         if setting.pool.groups is None:
             raise InvalidInput("groups", "given for the method oracle", None)
-        self._labels = setting.pool.groups
-        self._sums = GroupSums.empty(self._labels, setting.delta)
-        super().__init__(setting)
+        self.groups = Grouping.empty(setting.pool.groups)
 
-    def _take_order(self) -> None:
-        super()._take_order()
-        groups = range(len(self._sums.sizes))
-        self._members = [self._order[self._labels[self._order] == group] for group in groups]
+    @cached_property
+    def _members(self) -> list[Integers]:
+        """The items of each group in random order."""
+        labels = self.groups.labels[self._order]
+        return [self._order[labels == group] for group in range(len(self.groups.sizes))]
 
     def _choose(self) -> tuple[int, int] | None:
-        if self._consumed < self._drawn or self._drawn == self.size:
+        if self.consumed < self._drawn or self._drawn == self.size:
             return None
-        group = self._sums.neediest()
-        members, taken = self._members[group], int(self._sums.seen[group])
+        group = self._neediest_group()
+        members, taken = self._members[group], int(self.groups.seen[group])
         return int(members[taken]), len(members) - taken
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
         super().observe(draw, low, high)
-        self._sums.add(int(self._labels[draw.item]), known_loss(low, high))
+        self._observe_group(draw.item, known_loss(low, high))
 
     def _means(self) -> Interval:
-        return self._sums.means() if self._consumed else super()._means()
+        return self._group_means() if self.consumed else super()._means()
 
     def _printed_radius(self) -> float:
-        return self._sums.radius()
+        return self._group_radius()
 
 
-class CerEval(PrintedMethod):
+class CerEval(GroupedMethod):
     """Algorithms 2 and 3: after a warm-up, partition by 1-NN, take one item from the neediest group, repeat.
 
     No theorem covers it: training items carry their own label, items drawn under earlier partitions are not
@@ -339,38 +316,31 @@ class CerEval(PrintedMethod):
         self._partition = NearestNeighbourPartition(
             setting.pool.embeddings, training_fraction, training, clamp=clamp
         )
-        self._labels = np.zeros(self.size, dtype=np.int64)
-        self._sums = GroupSums.empty(self._labels, setting.delta)
+        self.groups = Grouping.empty(np.zeros(self.size, dtype=np.int64))
         self._radius = 1.0
 
     def _choose(self) -> tuple[int, int] | None:
         if self._drawn < self.warm_up:
             return super()._choose()
-        if self._consumed < self._drawn or self._drawn == self.size:
+        if self.consumed < self._drawn or self._drawn == self.size:
             return None
-        left = np.flatnonzero((self._labels == self._sums.neediest()) & ~self._partition.seen)
+        left = np.flatnonzero((self.groups.labels == self._neediest_group()) & ~self._partition.seen)
         return int(self._rng.choice(left)), len(left)
-
-    @property
-    def n_groups(self) -> int:
-        """K of the partition in use."""
-        return len(self._sums.sizes)
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
         super().observe(draw, low, high)
         loss = known_loss(low, high)
         self._partition.add(draw.item, loss)
-        if self._consumed < self.warm_up:
+        if self.consumed < self.warm_up:
             return
-        if (self._consumed - self.warm_up) % self.repartition_every == 0:
-            grouping = self._partition.grouping(self._partition.best(self.setting.delta))
-            self._labels, self._sums = grouping.labels, GroupSums.of(grouping, self.setting.delta)
+        if (self.consumed - self.warm_up) % self.repartition_every == 0:
+            self.groups = self._partition.grouping(self._partition.best(self.setting.delta))
         else:
-            self._sums.add(int(self._labels[draw.item]), loss)
-        self._radius = self._sums.radius()
+            self._observe_group(draw.item, loss)
+        self._radius = self._group_radius()
 
     def _means(self) -> Interval:
-        return super()._means() if self._consumed < self.warm_up else self._sums.means()
+        return super()._means() if self.consumed < self.warm_up else self._group_means()
 
     def _printed_radius(self) -> float:
         return self._radius

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from cereval.datasets.tables import read_items, read_scores
 from cereval.errors import BadFile
-from cereval.files import read_bytes
 from cereval.forecasts.embeddings import Vectors, embed
 
 Floats = NDArray[np.float64]
@@ -71,16 +70,6 @@ def folders(data: Path) -> list[Path]:
     if not found:
         raise BadFile(f"{data} holds no folder with scores.parquet and items.parquet")
     return found
-
-
-def identity(folder: Path) -> str:
-    """Name a benchmark with a fingerprint of its scores: what was finished for other scores is not taken up."""
-    return f"{folder.name}-{fingerprint(_file(folder, 'scores'))}"
-
-
-@lru_cache(maxsize=32)
-def fingerprint(path: Path) -> str:
-    return hashlib.sha256(read_bytes(path)).hexdigest()[:12]
 
 
 def saved_embeddings(benchmark: Benchmark, embedder: str, dimensions: int, out: Path) -> Path:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Method, Setting
 from cereval.paper.methods import CerEval, Oracle, Seq, Static
+from cereval.records import Interval
 
 Floats = NDArray[np.float64]
 
 PRINTED: dict[str, Callable[..., Method]] = {cls.name: cls for cls in (Static, Seq, CerEval, Oracle)}
 """The paper's methods. Their draws do not depend on eps, which is why one run serves all eps."""
-ROUNDING = 1e-9
-"""A full pass is exact up to the rounding of a sum, and so is the truth."""
+ROUNDING = 1e-9  # A full pass is exact up to the rounding of a sum, and so is the truth
 
 
 def misses(lower: float, upper: float, truth: float) -> bool:
@@ -26,53 +25,22 @@ def misses(lower: float, upper: float, truth: float) -> bool:
     return not lower - ROUNDING <= truth <= upper + ROUNDING
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """Where a run stops for one eps: the items it took, whether its interval then misses the mean, and the distance of
-    its estimate from it.
+class Reached(NamedTuple):
+    """Where a run stops for one eps: the items it took, the share it saved, whether its interval then misses the mean,
+    and the distance of its estimate from it.
     """
 
     eps: float
     items: int
+    saved: float
     missed: bool
     error: float
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trace:
-    """Estimate, radius and interval after each result of one run, and the mean they are about."""
-
-    estimate: Floats
-    radius: Floats
-    lower: Floats
-    upper: Floats
-    truth: float
-
-    def reach(self, eps: float) -> Reached:
-        """Find the first n with radius <= eps, or take the whole pool.
-
-        >>> estimate, radius = np.array([0.5, 0.75]), np.array([1.0, 0.125])
-        >>> Trace(estimate, radius, estimate - radius, estimate + radius, truth=0.5).reach(0.2)
-        Reached(eps=0.2, items=2, missed=True, error=0.25)
-        """
-        inside = self.radius <= eps
-        last = int(np.argmax(inside)) if inside.any() else len(inside) - 1
-        missed = misses(float(self.lower[last]), float(self.upper[last]), self.truth)
-        return Reached(eps, last + 1, missed, abs(float(self.estimate[last]) - self.truth))
-
-
-def trace(method: Method, scores: Floats, *, until: float = 0.0) -> Trace:
-    """Play recorded scores to a method until its radius is at most `until` or no item is left."""
-    path: list[tuple[float, float, float, float]] = []
-    while (draw := method.next_draw()) is not None:
-        score = float(scores[draw.item])
-        method.observe(draw, score, score)
-        interval = method.interval
-        path.append((method.estimate, method.radius, interval.lower, interval.upper))
-        if path[-1][1] <= until:
-            break
-    estimate, radius, lower, upper = np.array(path).T
-    return Trace(estimate, radius, lower, upper, float(scores.mean()))
+    @classmethod
+    def of(cls, eps: float, items: int, interval: Interval, estimate: float, scores: Floats) -> Reached:
+        truth = float(scores.mean())
+        missed = misses(interval.lower, interval.upper, truth)
+        return cls(eps, items, 1 - items / len(scores), missed, abs(estimate - truth))
 
 
 def reaches(method: str, scores: Floats, eps: Sequence[float], *, seed: int, **side: Any) -> list[Reached]:
@@ -102,8 +70,16 @@ def printed_reaches(
     """
     pool = Pool.build(len(scores), embeddings=embeddings, groups=groups)
     method = PRINTED[name](Setting(pool, "benchmark", delta, seed, Aim()), **parameters)
-    path = trace(method, scores, until=min(eps))
-    return [path.reach(value) for value in eps]
+    radii: list[float] = []
+    states: list[tuple[Interval, float]] = []
+    while (not radii or radii[-1] > min(eps)) and (draw := method.next_draw()) is not None:
+        score = float(scores[draw.item])
+        method.observe(draw, score, score)
+        radii.append(method.radius)
+        states.append((method.interval, method.estimate))
+    # The first n whose radius is at most eps, or the whole pool.
+    lasts = [next((n for n, radius in enumerate(radii) if radius <= one), len(radii) - 1) for one in eps]
+    return [Reached.of(one, n + 1, *states[n], scores) for one, n in zip(eps, lasts, strict=True)]
 
 
 def certified_reaches(
@@ -122,9 +98,8 @@ def certified_reaches(
 
     options = {} if training_fraction is None else {"training_fraction": training_fraction}
     plan = {"confidence": 1 - delta, "method": name, "seed": seed, "options": options, **side}
-    truth, reached = float(scores.mean()), []
-    for value in eps:
-        result = replay(scores, goal=Estimate(eps=value), **plan)
-        missed = misses(result.lower, result.upper, truth)
-        reached.append(Reached(value, result.n_evaluated, missed, abs(result.estimate - truth)))
-    return reached
+    results = [(one, replay(scores, goal=Estimate(eps=one), **plan)) for one in eps]
+    return [
+        Reached.of(one, result.n_evaluated, Interval(result.lower, result.upper), result.estimate, scores)
+        for one, result in results
+    ]

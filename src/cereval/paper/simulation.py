@@ -46,14 +46,9 @@ class Simulation:
     name: str = "simulation"
 
     def tasks(self) -> list[Task]:
-        listed = ",".join(f"{eps:g}" for eps in self.eps)
+        fixed = {"eps": self.eps, "size": self.size}
         return [
-            Task(
-                f"{scenario}/{method}/{replication}/{self.size}/{listed}",
-                simulate,
-                {"scenario": scenario, "method": method, "replication": replication}
-                | {"eps": self.eps, "size": self.size},
-            )
+            Task(simulate, scenario=scenario, method=method, replication=replication, **fixed)
             for replication in range(self.replications)
             for scenario in SCENARIOS
             for method in self.methods
@@ -85,15 +80,7 @@ def simulate(
     if method == "oracle":
         side["groups"] = population.groups
     return [
-        {
-            "scenario": scenario,
-            "method": method,
-            "replication": replication,
-            "eps": reached.eps,
-            "items": reached.items,
-            "saved": 1 - reached.items / population.size,
-            "missed": reached.missed,
-        }
+        {"scenario": scenario, "method": method, "replication": replication, **reached._asdict()}
         for reached in reaches(method, population.scores, eps, seed=replication, **side)
     ]
 
@@ -131,11 +118,7 @@ class Counterexample:
 
     def tasks(self) -> list[Task]:
         return [
-            Task(
-                f"{case}/{method}/{replication}",
-                find_misses,
-                {"case": case, "method": method, "replication": replication},
-            )
+            Task(find_misses, case=case, method=method, replication=replication)
             for case in self.cases
             for method in self.methods
             for replication in range(self.replications)
@@ -162,18 +145,9 @@ def find_misses(case: HubnessCase, method: str, replication: int) -> list[dict[s
     side: dict[str, Any] = {} if method == "uniform" else {"embeddings": population.embeddings}
     if method not in ("uniform", "active"):
         side["training_fraction"] = case.training_fraction
-    reached = reaches(method, population.scores, (case.eps,), seed=replication, **side)[0]
-    return [
-        {
-            "case": str(case),
-            "method": method,
-            "replication": replication,
-            "truth": population.mean,
-            "items": reached.items,
-            "missed": reached.missed,
-            "error": reached.error,
-        }
-    ]
+    about = {"case": str(case), "method": method, "replication": replication, "truth": population.mean}
+    found = reaches(method, population.scores, (case.eps,), seed=replication, **side)
+    return [{**about, **reached._asdict()} for reached in found]
 
 
 def _misses(rows: Rows) -> str:
@@ -186,8 +160,7 @@ def _misses(rows: Rows) -> str:
     return markdown(["method", "intervals that miss", "mean items", "mean error of the estimate"], body)
 
 
-MOST_NUMBERS = 50_000_000
-"""Of all vectors together: half a gigabyte when they are drawn."""
+MOST_NUMBERS = 50_000_000  # Of all vectors together: half a gigabyte when they are drawn
 
 
 @dataclass(frozen=True, slots=True)

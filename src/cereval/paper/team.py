@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.paper.figures import Rows, Task, grouped, markdown, panels, where, write_note
-from cereval.paper.recorded import Benchmark, folders, identity, load
+from cereval.paper.recorded import Benchmark, folders, load
 from cereval.paper.replays import misses
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
@@ -25,8 +25,7 @@ Floats = NDArray[np.float64]
 WAYS = ("no history", "team", "complete", "all others")
 WINDOW = 5
 """A point of the curve is the mean over the models up to this many places before and after, and over all orders."""
-SHOWN = (1, 2, 3, 5, 10, 20, 50, 100)
-"""Places in the table of the note."""
+SHOWN = (1, 2, 3, 5, 10, 20, 50, 100)  # Places in the table of the note
 
 
 def evaluate_in_turn(folder: Path, order: int, eps: float, models: int | None = None) -> list[dict[str, Any]]:
@@ -102,11 +101,7 @@ class Team:
 
     def tasks(self) -> list[Task]:
         return [
-            Task(
-                f"{identity(folder)}/{order}/{self.eps:g}/{self.models or 'all'}",
-                evaluate_in_turn,
-                {"folder": folder, "order": order, "eps": self.eps, "models": self.models},
-            )
+            Task(evaluate_in_turn, folder=folder, order=order, eps=self.eps, models=self.models)
             for folder in folders(self.data)
             for order in range(self.orders)
         ]
@@ -132,14 +127,7 @@ class Team:
 
 
 def mean_calls(rows: Rows, way: str, position: int, window: int = WINDOW) -> float:
-    """The mean of the calls over a window around a position, and over all orders.
-
-    >>> rows = [{"way": "team", "position": place, "calls": 10 * place} for place in (1, 2, 3)]
-    >>> mean_calls(rows, "team", 1, window=1)
-    10.0
-    >>> mean_calls(rows, "team", 2, window=1)
-    20.0
-    """
+    """The mean of the calls over a window around a position, and over all orders."""
     # As many places after as before: at the ends of the curve the window shrinks to the position itself.
     last = max(int(row["position"]) for row in rows)
     reach = min(window, position - 1, last - position)

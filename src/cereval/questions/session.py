@@ -11,7 +11,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import wraps
 from itertools import count, takewhile
 from secrets import randbits
@@ -52,13 +52,7 @@ class Change:
     horizon: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        found = {
-            "consumed": self.consumed,
-            "drawn": self.drawn,
-            "goal": dict(self.goal),
-            "max_calls": self.max_calls,
-        }
-        return found if self.horizon is None else {**found, "horizon": self.horizon}
+        return {name: value for name, value in asdict(self).items() if name != "horizon" or value is not None}
 
     def apply(self, session: AskTell) -> None:
         """Have a session take it."""
@@ -108,25 +102,23 @@ class AskTell(ABC):
         asked: int = 1,
     ) -> None:
         """Begin with no draws; seed: None draws one; models: their names; asked: how many of them every draw asks."""
-        self._lock, self._broken = RLock(), None
+        self._lock = RLock()
+        self._broken: BaseException | None = None
         self.n_items = pool_size(n_items)
         self._goal = checked_goal(goal, self.goals)
         self.confidence = checked_confidence(confidence)
         self.seed_drawn = seed is None
         self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
         self.budget = None if budget is None else whole("budget", budget, 1)
-        self.first_budget, self.horizon = self.budget, None
+        self.first_budget = self.budget
+        self.horizon: int | None = None
         self.models = tuple(models)
         self.changes: list[Change] = []
         self._draws = Draws(tuple(range(asked))) if draws is None else draws
         self._told, self._has_told = tuple(Scores() for _ in range(asked)), bytearray()
-        self._consumed = 0
-        self._failures = 0
-        self._stopped: Stopped = "running"
-
-    _lock: Any
-    _broken: BaseException | None
-    horizon: int | None
+        self.n_evaluated = self.failures = 0
+        """The results consumed so far, in draw order, and those of them with a call that failed."""
+        self.stopped: Stopped = "running"
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
@@ -177,7 +169,7 @@ class AskTell(ABC):
         """Decide up to k further draws: fewer, or none, when earlier results must come first or no item is left."""
         most = whole("k", k, 1)
         if self.done:
-            raise Misuse(f"the session has ended ({self._stopped}); nothing is left to ask")
+            raise Misuse(f"the session has ended ({self.stopped}); nothing is left to ask")
         if self.budget is not None:
             most = max(min(most, self.budget - len(self._draws)), 0)
         with self._changing():
@@ -188,10 +180,10 @@ class AskTell(ABC):
             for told in self._told:
                 told.extend([None] * len(fresh))
             self._has_told.extend([False] * len(fresh))
-            if not fresh and self._consumed == len(self._draws):
+            if not fresh and self.n_evaluated == len(self._draws):
                 # Nothing is awaited and there is nothing left to ask: no further call could change that.
-                spent = self.budget is not None and self._consumed >= self.budget
-                self._stopped = "budget" if spent else "exhausted"
+                spent = self.budget is not None and self.n_evaluated >= self.budget
+                self.stopped = "budget" if spent else "exhausted"
         return fresh
 
     @locked
@@ -227,10 +219,10 @@ class AskTell(ABC):
 
     def _consume(self) -> None:
         """Observe in draw order up to the first gap, or up to the end of the session."""
-        while not self.done and self._consumed < len(self._draws) and self._has_told[self._consumed]:
-            self._observe(self._consumed)
-            self._failures += None in self._scores(self._consumed)
-            self._consumed += 1
+        while not self.done and self.n_evaluated < len(self._draws) and self._has_told[self.n_evaluated]:
+            self._observe(self.n_evaluated)
+            self.failures += None in self._scores(self.n_evaluated)
+            self.n_evaluated += 1
             self._check_stop()
 
     @contextmanager
@@ -246,19 +238,19 @@ class AskTell(ABC):
         return tuple(told[index] for told in self._told)
 
     def _check_stop(self) -> None:
-        self._stopped = self._state()
+        self.stopped = self._state()
 
     def _frame(self) -> dict[str, Any]:
         """Return what the results of all kinds have."""
         return {
             "confidence": self.confidence,
-            "n_evaluated": self._consumed,
+            "n_evaluated": self.n_evaluated,
             "n_items": self.n_items,
-            "saved": 1 - self._consumed / self.n_items,
-            "stopped": self._stopped,
+            "saved": 1 - self.n_evaluated / self.n_items,
+            "stopped": self.stopped,
             "target": self.target,
             "seed": self.seed,
-            "failures": self._failures,
+            "failures": self.failures,
             "goal": self._goal.spec(),
             "models": self.models,
         }
@@ -275,22 +267,13 @@ class AskTell(ABC):
 
     @property
     def done(self) -> bool:
-        return self._stopped != "running"
-
-    @property
-    def stopped(self) -> Stopped:
-        return self._stopped
+        return self.stopped != "running"
 
     @property
     @locked
     def outstanding(self) -> tuple[Draw, ...]:
         """Return the draws asked and not told, in draw order."""
         return tuple(draw for draw, told in zip(self._draws, self._has_told, strict=True) if not told)
-
-    @property
-    def n_evaluated(self) -> int:
-        """Count the results consumed so far, in draw order."""
-        return self._consumed
 
     @property
     def n_drawn(self) -> int:
@@ -305,18 +288,13 @@ class AskTell(ABC):
     @property
     def calls(self) -> int:
         """Return the calls behind the results consumed so far: one for each model that a draw asks."""
-        return self._consumed * self.asked
-
-    @property
-    def surplus(self) -> int:
-        """Count the results told but not consumed: in flight when the session ended, or waiting for an earlier one."""
-        return sum(self._has_told) - self._consumed
+        return self.n_evaluated * self.asked
 
     @property
     @locked
     def log(self) -> tuple[tuple[Draw, Scored], ...]:
         """Return the results consumed so far, in draw order (None: the call failed)."""
-        return tuple((self._draws[index], self._scores(index)) for index in range(self._consumed))
+        return tuple((self._draws[index], self._scores(index)) for index in range(self.n_evaluated))
 
     def step(self) -> Step | None:
         """Return the interval now, on the scale that people are shown; None where there is no single one."""
@@ -346,7 +324,7 @@ class AskTell(ABC):
         found, most = self._new_goal(goal), None if budget is None else whole("budget", budget, 1)
         with self._changing():
             self._goal, self.budget, self.horizon = found, most, None
-            self.changes.append(Change(self._consumed, len(self._draws), found.spec(), most))
+            self.changes.append(Change(self.n_evaluated, len(self._draws), found.spec(), most))
             self._rebudget()
             self._check_stop()
             self._consume()
@@ -366,7 +344,7 @@ class AskTell(ABC):
         self.horizon = None if calls is None else whole("horizon", calls, 1)
         with self._changing():
             spec, drawn = self._goal.spec(), len(self._draws)
-            self.changes.append(Change(self._consumed, drawn, spec, self.budget, self.horizon or 0))
+            self.changes.append(Change(self.n_evaluated, drawn, spec, self.budget, self.horizon or 0))
             self._rebudget()
 
     @property
@@ -381,17 +359,19 @@ class AskTell(ABC):
 class MethodSession(AskTell):
     """Ask on behalf of one method. Obligation of subclasses: `_begin` at the end of their constructors."""
 
+    method: Method
+
     def _begin(self, method: Method, limit: int | None) -> None:
         """Take the method, and how many items there are to ask; None where an item may come again."""
-        self._method, self._limit = method, limit
+        self.method, self._limit = method, limit
         self._asks = tuple(range(self.asked))
         self._check_stop()
 
     def follow(self, log: Mapping[int, Draw], *, check: bool = False) -> None:
-        self._method.follow(first_of(log), check=check)
+        self.method.follow(first_of(log), check=check)
 
     def _next_draw(self) -> Draw | None:
-        draw = self._method.next_draw()
+        draw = self.method.next_draw()
         if draw is None or len(self._asks) == 1:
             return draw
         return Draw(draw.index, draw.item, draw.probability, self._asks)
@@ -400,7 +380,7 @@ class MethodSession(AskTell):
         return self.budget is None or draw.index < self.budget
 
     def _observe(self, index: int) -> None:
-        self._method.observe(self._draws[index], *self._bounds(index))
+        self.method.observe(self._draws[index], *self._bounds(index))
 
     def _bounds(self, index: int) -> tuple[float, float]:
         """Return where the score of a draw lies: anywhere in [0, 1] when its call failed."""
@@ -408,13 +388,13 @@ class MethodSession(AskTell):
         return (0.0, 1.0) if score is None else (score, score)
 
     def _state(self) -> Stopped:
-        if self._method.contradiction:
+        if self.method.contradiction:
             return "contradiction"
-        if self._goal.reached(self._method):
+        if self._goal.reached(self.method):
             return "goal"
-        if self._limit is not None and self._consumed >= self._limit:
+        if self._limit is not None and self.n_evaluated >= self._limit:
             return "exhausted"
-        if self.budget is not None and self._consumed >= self.budget:
+        if self.budget is not None and self.n_evaluated >= self.budget:
             return "budget"
         return "running"
 
@@ -424,15 +404,15 @@ class MethodSession(AskTell):
 
     def _rebudget(self) -> None:
         """Have bets work towards the new budget; those on draws already decided stay as they were."""
-        self._method.aim_at(self._aim(self.soonest), drawn=len(self._draws))
+        self.method.aim_at(self._aim(self.soonest), drawn=len(self._draws))
 
     def _frame(self) -> dict[str, Any]:
-        method = self._method
+        method = self.method
         own = {"method": method.name, "guarantee": method.guarantee, "notes": self._notes()}
         return super()._frame() | own
 
     def _notes(self) -> tuple[str, ...]:
-        return (*([rejection(self.confidence)] if self._method.contradiction else []), *self._method.notes)
+        return (*([rejection(self.confidence)] if self.method.contradiction else []), *self.method.notes)
 
     @property
     @locked
@@ -440,16 +420,12 @@ class MethodSession(AskTell):
         """Return what is certified now; every interval ever shown is covered by the same confidence (for `anytime`
         methods).
         """
-        return self._method.interval
+        return self.method.interval
 
     @property
     @locked
     def estimate(self) -> float:
-        return self._method.estimate
-
-    @property
-    def method(self) -> Method:
-        return self._method
+        return self.method.estimate
 
     def step(self) -> Step | None:
         interval = self.interval

@@ -25,7 +25,7 @@ is kept from whoever chooses them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, log
 
@@ -42,12 +42,9 @@ Floats = NDArray[np.float64]
 
 SLACK = 1e-12
 """Limits are moved outwards by this much: the sums of two products that they come from are rounded."""
-LEAST_COLUMNS = 20
-"""However small a part the new items are: with fewer values their mean cannot be told."""
-MOST_PAIRS = 200_000
-"""A tiny eps gets a coarser grid, which costs calls, rather than all memory."""
-SPOILT = -700.0
-"""Log-wealth of a value that no cell of pairs gives: as good as nothing."""
+LEAST_COLUMNS = 20  # However small a part the new items are: with fewer values their mean cannot be told
+MOST_PAIRS = 200_000  # A tiny eps gets a coarser grid, which costs calls, rather than all memory
+SPOILT = -700.0  # Log-wealth of a value that no cell of pairs gives: as good as nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +98,9 @@ class Course:
     alpha: float
     centre: float
 
-    @property
-    def mirrored(self) -> Course:
-        return replace(self, centre=1 - self.centre)
-
 
 class Side:
-    """One side of one version, in its own coordinates: `mirrored` turns the upper side into a lower one.
-
-    >>> from cereval.stats.increments import Tally
-    >>> side = Side(EMPTY, Course(0.0, 0.85, 0.1, 0.025, 0.5), mirrored=False)
-    >>> tally, clock = Tally(np.full(400, 1 / 400), replacement=False), Information()
-    >>> for item in range(200):
-    ...     prospect = tally.prospect()
-    ...     side.stake(prospect, clock, 300.0)
-    ...     increment = tally.settle(item, 1.0, 1.0)
-    ...     side.settle(increment)
-    ...     clock.add(increment.low, prospect.variance)
-    >>> side.lower() > 0.95
-    True
-    """
+    """One side of one version, in its own coordinates: `mirrored` turns the upper side into a lower one."""
 
     def __init__(
         self, before: Cells, course: Course, *, mirrored: bool, allocation: Allocation | None = None

@@ -29,8 +29,7 @@ Floats = NDArray[np.float64]
 
 STALE = 1 / 64
 """Sums over the unseen items are taken anew at this share of their last value: subtraction loses their digits."""
-TINY = 1e-300
-"""What a sum over the unseen items is taken for once it is 0: it is divided by."""
+TINY = 1e-300  # What a sum over the unseen items is taken for once it is 0: it is divided by
 
 
 @dataclass(frozen=True, slots=True)

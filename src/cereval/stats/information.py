@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-PRIOR_WEIGHT = 1.0
-"""Results that the largest possible variance counts for."""
+PRIOR_WEIGHT = 1.0  # Results that the largest possible variance counts for
 LEVEL_WEIGHT = 60.0
 """Results that an expected variance counts for: 3% fewer calls than without; 20 saves less."""
 MISLED, MISLED_AFTER = 1.1, 10
@@ -106,9 +105,6 @@ def information_ahead(calls: int, relative_variance: float, left: int | None) ->
 
     With `left` unseen items and draws without replacement, r falls as (1 - j/left)^2, which sums to
     calls / (1 - calls/left) / r; with replacement (`left` None) r stays.
-
-    >>> information_ahead(50, 1.0, 100)
-    100.0
     """
     if left is None:
         return calls / relative_variance

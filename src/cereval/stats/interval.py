@@ -41,8 +41,7 @@ from cereval.stats.ladder import Ladder, Rungs
 
 Floats = NDArray[np.float64]
 
-ROUNDING = 1e-9
-"""A rejection needs this much more log-wealth than the theorem asks: rounding may only widen."""
+ROUNDING = 1e-9  # A rejection needs this much more log-wealth than the theorem asks: rounding may only widen
 CAP = 0.8
 """The largest share of an account that one bet may lose: .65 to .8 take the fewest calls for means under .1."""
 
@@ -198,17 +197,12 @@ class BettingTable:
 
 
 def starting_capital(candidates: Floats, tilt: float) -> Floats:
-    """What K+ and K- of each candidate start with, shape (2, candidates): all 1 without a tilt.
-
-    >>> starting_capital(np.array([0.0, 0.5, 1.0]), 0.2).round(2).tolist()
-    [[0.73, 0.91, 1.09], [1.09, 0.91, 0.73]]
-    """
+    """What K+ and K- of each candidate start with, shape (2, candidates): all 1 without a tilt."""
     if not 0.0 <= tilt < 1.0:
         raise InvalidInput("tilt", "a number in [0, 1)", tilt)
     leaning = tilt * (1.0 - 2.0 * candidates)
     widest = float(np.diff(candidates).max(initial=0.0))
-    capital: Floats = np.vstack((1.0 - leaning, 1.0 + leaning)) / (1.0 + tilt * widest)
-    return capital
+    return np.asarray(np.vstack((1.0 - leaning, 1.0 + leaning)) / (1.0 + tilt * widest))
 
 
 def sided_capital(candidates: Floats, mark: float, spare: float, *, strict: bool) -> Floats:
@@ -227,9 +221,5 @@ def sided_capital(candidates: Floats, mark: float, spare: float, *, strict: bool
 
 
 def grid(step: float) -> Floats:
-    """Candidate values 0, step, ..., 1 with a step at most the given one.
-
-    >>> grid(0.3)
-    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
-    """
+    """Candidate values 0, step, ..., 1 with a step at most the given one."""
     return np.linspace(0.0, 1.0, int(np.ceil(1.0 / step)) + 1)

@@ -68,9 +68,6 @@ class Rungs:
     def towards(self, draws: float) -> Rungs:
         """The rungs on the way to a goal that takes so many draws at worst: each has twice the horizon of the last,
         up to half of those draws.
-
-        >>> Rungs().towards(2401).horizons
-        (25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
         """
         horizons = [self.horizons[0]]
         while 2 * horizons[-1] <= draws / 2:
@@ -79,32 +76,14 @@ class Rungs:
 
     @property
     def inverse_parts(self) -> Floats:
-        """The share over each rung's part of it.
-
-        >>> Rungs(parts=(3.0, 2.0, 1.0)).inverse_parts.round(2).tolist()
-        [2.67, 4.0, 8.0, 8.0, 8.0]
-        """
+        """The share over each rung's part of it."""
         further = len(self.horizons) - len(self.parts)
         parts = np.array([*self.parts[: len(self.horizons)], *further * self.parts[-1:]])
-        inverse: Floats = parts.sum() / parts
-        return inverse
+        return np.asarray(parts.sum() / parts)
 
 
 class Ladder:
-    """The rungs' games on their own grid, restricted to the window that the table still plays.
-
-    >>> from cereval.stats.increments import Tally
-    >>> ladder, clock = Ladder(Rungs(share=1.0), 0.025, 0.8), Information()
-    >>> tally = Tally(np.full(400, 1 / 400), replacement=False)
-    >>> for item in range(50):
-    ...     prospect = tally.prospect()
-    ...     ladder.stake(prospect, clock, 0.0, 1.0)
-    ...     increment = tally.settle(item, 0.0, 0.0)
-    ...     ladder.settle(increment)
-    ...     clock.add(increment.low, prospect.variance)
-    >>> bool(ladder.log_wealth(np.array([0.2]))[1, 0] > np.log(40))
-    True
-    """
+    """The rungs' games on their own grid, restricted to the window that the table still plays."""
 
     def __init__(self, rungs: Rungs, alpha: float, cap: float, step: float = 0.0) -> None:
         """`step`: the table's."""
@@ -133,8 +112,7 @@ class Ladder:
         while (passed := self._horizons <= total).any():
             self._horizons[passed] *= self.rungs.again
             self._merge_equal_horizons()
-        found: Floats = np.maximum(self._horizons - total, self.rungs.patience * self._horizons)
-        return found
+        return np.asarray(np.maximum(self._horizons - total, self.rungs.patience * self._horizons))
 
     def _merge_equal_horizons(self) -> None:
         horizons, places = np.unique(self._horizons, return_inverse=True)

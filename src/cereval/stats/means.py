@@ -26,12 +26,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CELLS = 200
-CAP = 0.8
-"""The largest share of an account that one bet may lose."""
-ROUNDING = 1e-9
-"""A rejection needs this much more log-wealth than the theorem asks."""
-SLACK = 1e-12
-"""The least by which a stake's room and a factor stay away from 0."""
+CAP = 0.8  # The largest share of an account that one bet may lose
+ROUNDING = 1e-9  # A rejection needs this much more log-wealth than the theorem asks
+SLACK = 1e-12  # The least by which a stake's room and a factor stay away from 0
 
 
 class MeanGames:
@@ -68,8 +65,7 @@ class MeanGames:
     def _stakes(self, time: Ints, total: Floats, squares: Floats) -> Floats:
         mean = (total + 0.5) / (time + 1)
         variance = np.maximum((squares + 0.5) / (time + 1) - mean**2, 1e-4)
-        stakes: Floats = np.sqrt(2 * log(1 / self._alpha) / (variance * (time + 1) * np.log(time + 2)))
-        return stakes
+        return np.asarray(np.sqrt(2 * log(1 / self._alpha) / (variance * (time + 1) * np.log(time + 2))))
 
     def _settle(self, which: Ints, won: Floats, low: Floats, high: Floats) -> None:
         """Take what the bets have won, and the bounds of the scores."""
@@ -100,15 +96,7 @@ class MeanGames:
 
 
 class RacedMeanGames(MeanGames):
-    """`MeanGames` along a race.
-
-    >>> games = RacedMeanGames(Race.along(np.arange(1000), np.ones(1000), np.ones(1000)), models=2, alpha=0.01)
-    >>> for _ in range(300):
-    ...     games.play(np.array([0, 1]), low=np.array([1.0, 0.0]), high=np.array([1.0, 0.0]))
-    >>> lower, upper = games.limits()
-    >>> bool(lower[0] > 0.9), bool(upper[1] < 0.1)
-    (True, True)
-    """
+    """`MeanGames` along a race."""
 
     def __init__(self, race: Race, *, models: int, alpha: float) -> None:
         super().__init__(len(race.order), models=models, alpha=alpha)

@@ -45,10 +45,8 @@ PRIOR_SQUARE = 0.25
 LARGEST_GAP = 0.5
 LOGICAL_SLACK = 1e-9
 """The least by which a sum of differences must exceed its null; more where the sum may be off by more."""
-UNKNOWN = 1e6
-"""The standard error of an estimate before the first item."""
-TINY = 1e-12
-"""What is divided by, and what an account is multiplied with, is at least this."""
+UNKNOWN = 1e6  # The standard error of an estimate before the first item
+TINY = 1e-12  # What is divided by, and what an account is multiplied with, is at least this
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +127,7 @@ class PairGames:
         lead = total / np.maximum(time, 1) - self.nulls
         stakes = self._stakes(time, wealth, lead, error, square, time / left, left)
         np.minimum(stakes, self.tuning.cap / np.maximum(1 + rest, TINY), out=stakes)
-        found: Floats = np.log1p(np.maximum(stakes * (gain - rest), -1 + TINY))
-        return found
+        return np.asarray(np.log1p(np.maximum(stakes * (gain - rest), -1 + TINY)))
 
     def _stakes(
         self,
@@ -169,8 +166,7 @@ class PairGames:
     @property
     def estimates(self) -> Floats:
         """The mean difference of each pair on the items it has played (0 before the first)."""
-        found: Floats = (self.total[0] - self.total[1]) / 2 / np.maximum(self.time, 1)
-        return found
+        return np.asarray((self.total[0] - self.total[1]) / 2 / np.maximum(self.time, 1))
 
     @property
     def errors(self) -> Floats:
@@ -182,16 +178,7 @@ class PairGames:
 
 
 class RacedPairGames(PairGames):
-    """`PairGames` along a race.
-
-    >>> race = Race.along(np.arange(100), np.ones(100), np.ones(100))
-    >>> games = RacedPairGames(race, pairs=1, nulls=(0.0,), alpha=0.01, floor=0.05)
-    >>> for _ in range(25):
-    ...     games.play(np.array([0]), low=np.array([1.0]), high=np.array([1.0]))
-    >>> above, below = games.evidence[0, :, 0] >= np.log(100)
-    >>> bool(above), bool(below)
-    (True, False)
-    """
+    """`PairGames` along a race."""
 
     def __init__(self, race: Race, **playing: Any) -> None:
         super().__init__(len(race.order), **playing)
@@ -210,8 +197,7 @@ class RacedPairGames(PairGames):
         lead = np.stack((mean, -mean)) - self.nulls
         stakes = self._stakes(time, wealth, lead, error, square, information, race.variance[time])
         stakes = np.minimum(stakes, race.largest_stakes(time, owed, self.tuning.cap))
-        found: Floats = np.log(np.maximum(race.payoffs(time, stakes, owed, gain), TINY))
-        return found
+        return np.asarray(np.log(np.maximum(race.payoffs(time, stakes, owed, gain), TINY)))
 
     def _update_moments(self, which: Ints, middle: Floats) -> None:
         time = self.time[which]
@@ -243,5 +229,4 @@ def kelly_gaps(floor: float) -> Floats:
     [0.05, 0.1, 0.2, 0.4]
     """
     count = max(int(np.floor(np.log2(LARGEST_GAP / floor))), 0) + 1
-    found: Floats = floor * np.exp2(np.arange(count, dtype=np.float64))
-    return found
+    return np.asarray(floor * np.exp2(np.arange(count, dtype=np.float64)))

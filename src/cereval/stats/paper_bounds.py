@@ -79,11 +79,7 @@ def adaptive_hoeffding(n: ArrayLike, delta: float) -> Floats:
 
 
 def adaptive_hoeffding_items(eps: float, delta: float) -> int:
-    """Where Seq stops, whatever the data: the smallest n with eps_n <= eps.
-
-    >>> adaptive_hoeffding_items(0.05, 0.05)
-    3799
-    """
+    """Where Seq stops, whatever the data: the smallest n with eps_n <= eps."""
     check_eps(eps)
     return first_count(lambda n: float(adaptive_hoeffding(n, delta)) <= eps)
 
@@ -116,10 +112,6 @@ def group_slope(n: ArrayLike, variance: ArrayLike, n_groups: ArrayLike, delta: f
     The paper's argmax of d eps/d n is over negative numbers: what it must look for is the largest decrease.
     With h = eta^2 = u/n:  dh/dn = (n u' - u)/n^2,  u' = 2/((log2 n + 1) n ln 2),
     d eps/dh = 2/3 + (v + 3/2 sqrt(h) + 2 h)/sqrt((v + sqrt(h) + h) h).
-
-    >>> gap = float(group_radius(1000, 0.1, 2, 0.05) - group_radius(1001, 0.1, 2, 0.05))
-    >>> abs(gap / float(group_slope(1000.5, 0.1, 2, 0.05)) - 1) < 1e-4
-    True
     """
     count = np.maximum(np.asarray(n, dtype=np.float64), 1.0)
     h = _eta_squared(count, n_groups, delta)
@@ -136,11 +128,7 @@ def _eta_squared(n: ArrayLike, n_groups: ArrayLike, delta: float) -> Floats:
 
 
 def group_items(eps: float, delta: float, *, variance: float = 0.0, n_groups: int = 1) -> int:
-    """Smallest n at which one group of empirical variance `variance` has radius at most eps.
-
-    >>> group_items(0.02, 0.05)
-    5723
-    """
+    """Smallest n at which one group of empirical variance `variance` has radius at most eps."""
     check_eps(eps)
     return first_count(lambda n: float(group_radius(n, variance, n_groups, delta)) <= eps)
 
@@ -151,20 +139,13 @@ def hoeffding(n: ArrayLike, delta: float, *, two_sided: bool = True) -> Floats:
     Theorem (Hoeffding 1963). At one n planned in advance, |mean_n - R| <= radius with probability
     >= 1 - delta. The paper's eps* = sqrt(ln(1/delta)/(2n)) is the one-sided radius (`two_sided=False`): used
     on both sides it is proven only at 1 - 2 delta.
-
-    >>> round(float(hoeffding(5000, 0.05, two_sided=False)), 4)
-    0.0173
     """
     sides = 2.0 if two_sided else 1.0
     return np.asarray(np.sqrt(math.log(sides / check_delta(delta)) / (2.0 * np.asarray(n, dtype=np.float64))))
 
 
 def hoeffding_items(eps: float, delta: float) -> int:
-    """Smallest n whose fixed-n radius is at most eps.
-
-    >>> hoeffding_items(0.05, 0.05)
-    738
-    """
+    """Smallest n whose fixed-n radius is at most eps."""
     return math.ceil(math.log(2.0 / check_delta(delta)) / (2.0 * check_eps(eps) ** 2))
 
 
@@ -174,9 +155,6 @@ def worst_variance(n: ArrayLike, total: ArrayLike, squares: ArrayLike, unknown: 
     `total` and `squares` are the sums over the known ones. The variance is convex in each value, so the
     extreme has m of the unknown values at 1 and the others at 0:
     (squares + m)/n - ((total + m)/n)^2 is concave in m with its peak at m = n/2 - total.
-
-    >>> float(worst_variance(4, 2.0, 2.0, 0)), float(worst_variance(2, 0.0, 0.0, 1))
-    (0.25, 0.25)
     """
     count = np.maximum(np.asarray(n, dtype=np.float64), 1.0)
     ones = np.clip(count / 2.0 - np.asarray(total), 0.0, np.asarray(unknown, dtype=np.float64))
@@ -209,10 +187,6 @@ def sequential_bounds(eps: float, delta: float) -> SequentialBounds:
 
     The printed lower bound has its condition inverted: what cannot be certified is an n' whose ratio to
     `order` tends to *zero*, as the proof says. ln ln(1/eps) is taken as 0 above 1/e, where it is negative.
-
-    >>> bounds = sequential_bounds(0.05, 0.05)
-    >>> bounds.fixed_n, bounds.stopping_time, round(bounds.upper), round(bounds.order)
-    (738, 3799, 26300, 1637)
     """
     iterated = max(math.log(math.log(1 / check_eps(eps))), 0.0)
     return SequentialBounds(
@@ -279,95 +253,11 @@ def check_partition(masses: ArrayLike, variances: ArrayLike, eps: float) -> Part
     return PartitionCheck(eps, floor, float(required.sum()), groups)
 
 
-def check_groups(scores: ArrayLike, groups: ArrayLike, eps: float) -> PartitionCheck:
-    """`check_partition` for evaluated items and their labels: is this partition benign for my data?
-
-    >>> check_groups([0.9, 0.8, 0.1, 0.2], ["easy", "easy", "hard", "hard"], eps=0.05).benign
-    True
-    """
-    values, labels = np.asarray(scores, dtype=np.float64), np.asarray(groups)
-    if values.shape != labels.shape or values.ndim != 1 or not len(values):
-        raise InvalidInput(
-            "groups", f"one label for each of the {values.size} scores", f"shape {labels.shape}"
-        )
-    members = [values[labels == label] for label in np.unique(labels)]
-    return check_partition([len(m) / len(values) for m in members], [m.var() for m in members], eps)
-
-
-def largest_benign(eps: float) -> int:
-    """The largest K for which *any* partition into K groups can be benign: K ln(K + 1) eps^(2/3) <= 1.
-
-    >>> largest_benign(0.02), largest_benign(0.1)
-    (6, 3)
-    """
-    floor, k = check_eps(eps) ** (2 / 3), 1
-    while (k + 1) * math.log(k + 2) * floor <= 1:
-        k += 1
-    return k
-
-
-@dataclass(frozen=True, slots=True)
-class SuperGaussian:
-    """Corollary 5.3: the K that it allows at eps and what they promise.
-
-    `smallest`..`largest` is the allowed range (empty when smallest > largest, or None when no K satisfies the
-    mass condition below the search limit); `rho` = ln(K + 1)/K at the largest allowed K, without constant.
-    """
-
-    eps: float
-    smallest: int | None
-    largest: int
-    rho: float | None
-
-    @property
-    def applies(self) -> bool:
-        return self.rho is not None
-
-
-def super_gaussian(height: float, sigma2: float, eps: float) -> SuperGaussian:
-    """Corollary 5.3: losses with density >= A exp(-z^2/sigma^2) on [0, 1], cut into K equal intervals.
-
-    Allowed: K/ln(K + 1) >= exp(1/sigma^2)/A and K <= eps^(-1/3). The interval of an item's loss is known only
-    after evaluation, so this partition exists on paper: embeddings can at best approximate it.
-    `sigma2` may be infinite (uniform losses).
-
-    >>> super_gaussian(height=1.0, sigma2=math.inf, eps=0.001)
-    SuperGaussian(eps=0.001, smallest=1, largest=10, rho=0.23978952727983707)
-    >>> super_gaussian(height=0.5, sigma2=1.0, eps=0.02).applies
-    False
-    """
-    if not height > 0 or not sigma2 > 0:
-        raise InvalidInput("height and sigma2", "> 0", (height, sigma2))
-    # Rounded before the floor: eps = .001 must give 10, and .001 ** (-1/3) is 9.999...
-    largest = math.floor(round(check_eps(eps) ** (-1 / 3), 9))
-    need = math.exp(1 / sigma2) / height
-    smallest = next((k for k in range(1, largest + 1) if k / math.log(k + 1) >= need), None)
-    rho = None if smallest is None else math.log(largest + 1) / largest
-    return SuperGaussian(eps, smallest, largest, rho)
-
-
-def equal_difficulty(levels: int, eps: float) -> PartitionCheck:
-    """Example 5.4: K levels of equal size, losses of level k uniform on [(k - 1)/K, k/K], v_k = 1/(12 K^2).
-
-    >>> check = equal_difficulty(3, eps=0.02)
-    >>> check.benign, round(check.rho, 3)
-    (True, 0.306)
-    """
-    if levels < 1:
-        raise InvalidInput("levels", ">= 1", levels)
-    return check_partition(np.full(levels, 1 / levels), np.full(levels, 1 / (12 * levels**2)), eps)
-
-
 def partition_items(masses: ArrayLike, variances: ArrayLike, eps: float, delta: float) -> int:
     """Items that Algorithm 2 needs with its printed constants, for groups that never run out.
 
     The smallest total of the n_k with sum_k mass_k eps_k(n_k) <= eps. At the optimum all groups have the same
     decrease mass_k |d eps_k/d n_k|, which is where the algorithm's choice of groups drifts to.
-
-    >>> partition_items([1.0], [0.0], eps=0.02, delta=0.05)
-    5723
-    >>> partition_items([1/3, 1/3, 1/3], [0.02, 0.02, 0.02], eps=0.02, delta=0.05) > 5723
-    True
     """
     mass, variance = _check_groups(masses, variances)
     check_eps(eps)

@@ -41,8 +41,7 @@ DECIDING = 22.0
 """A threshold test needs 2 v ln(1/delta)/gap^2 + DECIDING sqrt(v)/gap independent draws, gap = |mean - threshold|: what
 Wald's bet takes, which knows the gap, and the price of not knowing it. Within 15% of the mean of replays with means .55
 to .95, gaps .02 and .05, N 5,000; one run in ten takes 1.6 times as many."""
-FINEST = 1e-9
-"""The smallest half-width or gap that is planned for: calls grow with its square."""
+FINEST = 1e-9  # The smallest half-width or gap that is planned for: calls grow with its square
 MOST_ITEMS = 10**9
 """Items that are planned for: exact tests of larger pools take minutes, and their logarithms lose their digits."""
 

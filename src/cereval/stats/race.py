@@ -36,8 +36,7 @@ from cereval.stats.rounding import RANGE_SLACK
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SAFE = 0.95
-"""The largest share of its own part b that an unlikely item may lose."""
+SAFE = 0.95  # The largest share of its own part b that an unlikely item may lose
 CARE = 0.15
 """How far the stakes mind the largest loss of all (0: all items alike, 1: as if every b were in proportion to q); 0 to
 .3 take about the same calls on AlpacaEval and GSM8K."""

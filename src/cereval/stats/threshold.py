@@ -31,17 +31,6 @@ class ThresholdTest:
     wrong answer, so each may be given at level delta and the answer is wrong with probability <= delta,
     whenever one stops. The bets are a mixture over the unknown distance |R - c| (method of mixtures, Robbins
     1970): one account for each gap d, betting d / s^2, and one that plugs in the current estimate.
-
-    >>> from cereval.stats.increments import Tally
-    >>> test, tally, clock = ThresholdTest(0.5, 0.05), Tally(np.full(200, 1 / 200), replacement=False), Information()
-    >>> for item in range(20):
-    ...     prospect = tally.prospect()
-    ...     test.stake(prospect, clock)
-    ...     increment = tally.settle(item, 1.0, 1.0)
-    ...     test.settle(increment)
-    ...     clock.add(increment.low, prospect.variance)
-    >>> test.above, test.below
-    (True, False)
     """
 
     def __init__(self, threshold: float, delta: float, cap: float = CAP) -> None:
@@ -84,11 +73,7 @@ class ThresholdTest:
 
 
 def holm(e_values: Sequence[float], delta: float) -> tuple[bool, ...]:
-    """Which nulls are rejected with familywise error <= delta, any dependence (Holm 1979 with p = 1/e).
-
-    >>> holm([100.0, 45.0, 2.0], delta=0.05)
-    (True, True, False)
-    """
+    """Which nulls are rejected with familywise error <= delta, any dependence (Holm 1979 with p = 1/e)."""
     values = np.asarray(e_values, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not (values >= 0).all():
         raise InvalidInput("e_values", "a non-empty list of numbers >= 0", e_values)

@@ -22,30 +22,20 @@ from cereval.stats.rounding import upper_quantile
 
 Floats = NDArray[np.float64]
 
-STEPS = 400
-"""Steps of the integral of 1/u."""
-MOST_CLASSES = 1000
-"""More different weights than this are put into classes of about the same weight."""
+STEPS = 400  # Steps of the integral of 1/u
+MOST_CLASSES = 1000  # More different weights than this are put into classes of about the same weight
 FEW = 0.1
 """A pool worth less than this share of its size, or an item heavier than the half-width wanted, is extreme."""
 
 
 def effective_size(shares: Floats) -> float:
-    """Kish's effective sample size of weights, whatever their sum.
-
-    >>> effective_size(np.array([1.0, 1.0, 2.0])), effective_size(np.ones(7))
-    (2.6666666666666665, 7.0)
-    """
+    """Kish's effective sample size of weights, whatever their sum."""
     part = shares / shares.sum()
     return float(1.0 / (part @ part))
 
 
 def weighted_calls(shares: Floats, independent: float) -> int:
-    """Calls for the information of `independent` draws, drawn without replacement in proportion to the shares.
-
-    >>> weighted_calls(np.full(5000, 1.0), 2738), Scenario(5000).calls(2738)
-    (1770, 1770)
-    """
+    """Calls for the information of `independent` draws, drawn without replacement in proportion to the shares."""
     part, counts = _classes(shares[shares > 0] / shares.sum())
     # The race goes on until the integral of 1/u has reached the need; u <= 1, so that time is at most the need.
     times = independent * np.linspace(0.0, 1.0, STEPS + 1) ** 2
@@ -111,11 +101,7 @@ class Shift:
 
 
 def shift_of(shares: Floats, eps: float, delta: float, variance: float = 0.25) -> Shift:
-    """The shift that these shares make; variance: of the scores, 1/4 at worst.
-
-    >>> shift_of(np.append(np.full(90, 1.0), np.full(10, 100.0)), 0.05, 0.05).extreme
-    True
-    """
+    """The shift that these shares make; variance: of the scores, 1/4 at worst."""
     scenario = Scenario(len(shares), variance=variance)
     independent = deadline_draws(variance, scenario.skew, eps, delta)
     effective, quantile = effective_size(shares), upper_quantile(delta / 2)

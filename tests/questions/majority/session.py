@@ -57,9 +57,9 @@ class MajoritySession(AskTell):
         lower, upper = self.limits()
         if lower > 0.5 or upper <= 0.5:
             return "goal"
-        if self._consumed >= self.n_items:
+        if self.n_evaluated >= self.n_items:
             return "exhausted"
-        return "budget" if self.budget is not None and self._consumed >= self.budget else "running"
+        return "budget" if self.budget is not None and self.n_evaluated >= self.budget else "running"
 
     @locked
     def result(self) -> MajorityResult:

@@ -7,7 +7,7 @@ weights); `check` then recomputes the numbers and says what it recomputed, or th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -43,14 +43,20 @@ class Audit:
         self.kind = kind
         self.begin(session)
 
-    def begin(self, session: AskTell) -> None:
+    def begin(self, session: Any) -> None:
         """Look at the session before its first result."""
 
     def tell(self, session: AskTell, draw: Draw, scores: Scored) -> None:
-        """Tell a result, and note what the audit needs of it."""
+        """Tell a result; once it is consumed, note it."""
+        before = session.n_evaluated
         tell(session, draw, scores)
+        if session.n_evaluated > before:
+            self.note(session, draw, scores)
 
-    def check(self, certificate: Mapping[str, Any], session: AskTell, equal: Equal) -> str:  # noqa: ARG002
+    def note(self, session: Any, draw: Draw, scores: Scored) -> None:
+        """Note what the audit needs of a result that was consumed just now."""
+
+    def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:  # noqa: ARG002
         """Recompute the result; return what was recomputed, in words."""
         return "nothing recomputed by an audit"
 
@@ -90,6 +96,16 @@ class Watched:
             tuning=self.method.tuning,
             **{**usual, **differing},
         )
+
+
+def check_chances(log: Sequence[Mapping[str, Any]], chances: Sequence[float], equal: Equal) -> None:
+    for number, (entry, chance) in enumerate(zip(log, chances, strict=True)):
+        equal(f"probability of draw {number}", entry["probability"], chance)
+
+
+def check_ends(name: str, stated: Mapping[str, Any], lower: float, upper: float, equal: Equal) -> None:
+    equal(f"{name}.lower (audit)", stated["lower"], lower)
+    equal(f"{name}.upper (audit)", stated["upper"], upper)
 
 
 def bounds(score: float | None) -> tuple[float, float]:
@@ -219,9 +235,14 @@ class SlowClock:
 
 
 @dataclass(frozen=True, slots=True)
-class BeforeResult:
-    """Hold what is known just before a result: the sums over S and U, the range of X, its stated variance."""
+class Step:
+    """Hold what is known just before a result (the sums over S and U, the range of X, its stated variance), the chance
+    of the draw, and X with failed calls at 0 and at 1."""
 
+    number: int
+    chance: float
+    low: float
+    high: float
     seen_low: float
     seen_high: float
     unseen: float
@@ -269,7 +290,7 @@ class Book:
         rest = self._open()
         rest[items] = False
         self.unseen = [np.cumsum([term[rest].sum(), *term[items][::-1]])[::-1].tolist() for term in terms]
-        self.began = number
+        self.began, self.tables = number, (forecast.weights, share, forecast.mean)
         self.reach = share / weight * forecast.mean, share / weight * (1 - forecast.mean)
         self._state_reach(self.unseen[2][0])
 
@@ -281,7 +302,7 @@ class Book:
     def _open(self) -> NDArray[np.bool_]:
         return np.asarray(self.left & (self.forecast.weights > 0))
 
-    def position(self, number: int) -> BeforeResult:
+    def position(self, number: int) -> Step:
         """Return what is known before result `number`, which is the next."""
         if self.coming and self.coming[0].since <= number:
             self._turn(number)
@@ -290,7 +311,14 @@ class Book:
         if race < STALE * self.stated:
             self._state_reach(race)
         seen_low, seen_high = self.sums
-        return BeforeResult(
+        result = self.case.seen[number]
+        weight, share, mean = (float(table[result.item]) for table in self.tables)
+        chance = weight / race
+        return Step(
+            number=number,
+            chance=chance,
+            low=seen_low + expected + (result.low - mean) * share / chance,
+            high=seen_high + expected + (result.high - mean) * share / chance,
             seen_low=seen_low,
             seen_high=seen_high,
             unseen=max(unseen, 1e-300),
@@ -304,14 +332,13 @@ class Book:
 
     # -- results ------------------------------------------------------------------------------------------------
 
-    def increment(self, position: BeforeResult, result: Seen) -> tuple[float, float, float]:
-        """Return the chance of the draw, and X with failed calls at 0 and at 1."""
-        item = result.item
-        chance = float(self.forecast.weights[item]) / position.race
-        share, mean = float(self.case.shares[item]), float(self.forecast.mean[item])
-        low = position.seen_low + position.expected + (result.low - mean) * share / chance
-        high = position.seen_high + position.expected + (result.high - mean) * share / chance
-        return chance, low, high
+    def steps(self, clock: SlowClock) -> Iterator[Step]:
+        """Yield every step, and enter its result into the clock and the book once it was looked at."""
+        for number, result in enumerate(self.case.seen):
+            step = self.position(number)
+            yield step
+            clock.add((step.low + step.high) / 2, step.variance, step.largest_square, step.level)
+            self.enter(result)
 
     def enter(self, result: Seen) -> None:
         self.entered.append(result)

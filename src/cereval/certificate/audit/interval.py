@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from cereval.certificate.audit import BeforeResult, Book, Case, Floats, SlowClock
+from cereval.certificate.audit import Book, Case, Floats, SlowClock, Step
 from cereval.methods.certified import (
     ALIKE,
     BESIDE_SHARE,
@@ -102,8 +102,8 @@ class SlowTable:
             horizons.append(2 * horizons[-1])
         return SlowLadder(ladder, horizons, self._ladder_share, tail, ladder.cap or self.cap, self.widest)
 
-    def play(self, number: int, position: BeforeResult, clock: SlowClock, low: float, high: float) -> None:
-        while self.coming and self.coming[0].since <= number:
+    def play(self, position: Step, clock: SlowClock) -> None:
+        while self.coming and self.coming[0].since <= position.number:
             self.aim = self.coming.pop(0)
         still = slice(self.first, max(self.first, self.last))
         values = self.values[still]
@@ -111,8 +111,8 @@ class SlowTable:
         ahead = self._ahead(values, position, clock, eps)
         gaps = self.tuning.sides.gaps if self.marked else (eps,)
         if self.rungs is not None and len(values):
-            self.rungs.play(values[0], values[-1], position, clock, low, high)
-        for side, gain in enumerate((low - values, values - high)):
+            self.rungs.play(values[0], values[-1], position, clock)
+        for side, gain in enumerate((position.low - values, values - position.high)):
             spread = null_variance(values, position, clock, side)
             room = values - position.floor if side == 0 else position.ceiling - values
             most = self.cap / np.maximum(room, 1e-12)
@@ -136,15 +136,13 @@ class SlowTable:
             found[found] = np.logaddexp.reduce([one[found] for one in wealth], axis=0) >= bar
         return np.asarray(found)
 
-    def _deadline(
-        self, wealth: Floats, spread: Floats, position: BeforeResult, ahead: float | Floats
-    ) -> Floats:
+    def _deadline(self, wealth: Floats, spread: Floats, position: Step, ahead: float | Floats) -> Floats:
         """Return the slope of the fixed-horizon test that an account of this wealth is worth."""
         overshoot = SideBets(self.delta / 2).overshoot if self.marked else self.tuning.overshoot
         slope = slope_of(wealth, self.delta / 2 / (1 + overshoot))
         return np.asarray(slope / (np.sqrt(spread * ahead) * position.variance))
 
-    def _ahead(self, values: Floats, position: BeforeResult, clock: SlowClock, eps: float) -> float | Floats:
+    def _ahead(self, values: Floats, position: Step, clock: SlowClock, eps: float) -> float | Floats:
         """Return the information until the horizon: one for an estimate; with marks, each value's own."""
         if not self.marked:
             needed = self._needed(position, clock, eps)
@@ -159,7 +157,7 @@ class SlowTable:
         wanted = (1 + bets.margin) * variance * (ndtri(1 - level) / gaps) ** 2
         return np.asarray(np.maximum(wanted - clock.total, bets.patience * wanted))
 
-    def _needed(self, position: BeforeResult, clock: SlowClock, eps: float) -> float:
+    def _needed(self, position: Step, clock: SlowClock, eps: float) -> float:
         """Return the information at which a fixed-n test is 2 eps wide, or that which the budget still buys."""
         level = self.case.delta / 2
         if self.tuning.own_level:
@@ -261,16 +259,14 @@ class SlowLadder:
         self.wealth = [np.array([start + log(part) for part in parts]) for start in starts]
         self.inside = slice(0, 0)
 
-    def play(
-        self, lower: float, upper: float, position: BeforeResult, clock: SlowClock, low: float, high: float
-    ) -> None:
+    def play(self, lower: float, upper: float, position: Step, clock: SlowClock) -> None:
         """Bet and pay on the values from the last at most `lower` to the first at least `upper`."""
         self._move_on(clock.total)
         self.inside = inside = self._divided(lower, upper)
         values = self.values[inside]
         ahead = np.maximum(self.horizons - clock.total, self.ladder.patience * self.horizons)
         level = self.alpha / (1 + self.ladder.overshoot)
-        for side, gain in enumerate((low - values, values - high)):
+        for side, gain in enumerate((position.low - values, values - position.high)):
             spread = null_variance(values, position, clock, side)
             room = values - position.floor if side == 0 else position.ceiling - values
             most = self.cap / np.maximum(room, 1e-12)
@@ -349,10 +345,10 @@ class Test:
         self.wealth = [[log(share) for share in self.shares] for _ in range(2)]
         self.certain = [False, False]
 
-    def play(self, number: int, position: BeforeResult, clock: SlowClock, low: float, high: float) -> None:  # noqa: ARG002
+    def play(self, position: Step, clock: SlowClock) -> None:
         lead = clock.mean - self.threshold
         rooms = (self.threshold - position.floor, position.ceiling - self.threshold)
-        gains = (low - self.threshold, self.threshold - high)
+        gains = (position.low - self.threshold, self.threshold - position.high)
         for side in range(2):
             value = np.array([self.threshold])
             variance = float(null_variance(value, position, clock, side)[0]) * position.variance
@@ -369,7 +365,7 @@ class Test:
         return Interval(self.threshold if above else 0.0, self.threshold if below else 1.0)
 
 
-def null_variance(values: Floats, position: BeforeResult, clock: SlowClock, side: int) -> Floats:
+def null_variance(values: Floats, position: Step, clock: SlowClock, side: int) -> Floats:
     """Return the variance if R were each value: mu (1 - mu) of the unseen mean mu, scaled to what was observed."""
     seen = (position.seen_low, position.seen_high)[side]
     means = np.minimum(np.maximum((values - seen) / position.unseen, 1e-4), 1 - 1e-4)
@@ -389,6 +385,7 @@ class Audited:
     mean: float
     contradiction: bool
     chances: tuple[float, ...]
+    complete: bool
 
 
 def audit(case: Case) -> Audited:
@@ -399,27 +396,17 @@ def audit(case: Case) -> Audited:
     table = SlowTable(case)
     games: tuple[Test | SlowTable, ...] = (table,) if test is None else (test, table)
     chances = []
-    for number, result in enumerate(case.seen):
-        position = book.position(number)
-        chance, low, high = book.increment(position, result)
-        chances.append(chance)
+    for step, result in zip(book.steps(clock), case.seen, strict=True):
+        chances.append(step.chance)
         for game in games:
-            game.play(number, position, clock, low, high)
+            game.play(step, clock)
         graded = result.low != result.high or result.low not in (0, 1)
         clock.counts &= not graded
         table.graded |= graded
-        clock.add((low + high) / 2, position.variance, position.largest_square, position.level)
-        book.enter(result)
-    bets = Interval(0.0, 1.0)
-    for game in games:
-        found = game.interval
-        bets = Interval(max(bets.lower, found.lower), min(bets.upper, found.upper))
-    return _concluded(book, bets, clock.mean, table.crossed, tuple(chances))
-
-
-def _concluded(book: Book, bets: Interval, mean: float, crossed: bool, chances: tuple[float, ...]) -> Audited:
     logical = book.logical()
-    lower, upper = max(logical.lower, bets.lower), min(logical.upper, bets.upper)
-    contradiction = crossed or lower > upper + max(LOGICAL_SLACK, book.slack)
-    interval = logical if contradiction or book.complete else Interval(lower, upper)
-    return Audited(interval, mean, contradiction, chances)
+    found = [game.interval for game in games]
+    lower = max(logical.lower, *(one.lower for one in found))
+    upper = min(logical.upper, *(one.upper for one in found))
+    crossed = table.crossed or lower > upper + max(LOGICAL_SLACK, book.slack)
+    interval = logical if crossed or book.complete else Interval(lower, upper)
+    return Audited(interval, clock.mean, crossed, tuple(chances), book.complete)

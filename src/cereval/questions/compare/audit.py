@@ -5,43 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cereval.certificate.audit import Audit, Equal, Watched, aims_of, bounds
+from cereval.certificate.audit import Audit, Equal, Watched, aims_of, bounds, check_chances, check_ends
 from cereval.certificate.audit.interval import Audited, audit
 from cereval.questions.compare.goal import EQUAL
-from cereval.questions.compare.session import CompareSession
 from cereval.questions.goals import ROUNDING
-from cereval.questions.session import AskTell, tell
 from cereval.records import Draw, Scored
 
 
 class CompareAudit(Audit):
     """Check the interval, the chances of the draws, and the decision."""
 
-    def begin(self, session: AskTell) -> None:
-        assert isinstance(session, CompareSession)
-        self.watched = Watched(session.engine)
+    def begin(self, session: Any) -> None:
+        self.watched = Watched(session.method)
 
-    def tell(self, session: AskTell, draw: Draw, scores: Scored) -> None:
-        before = session.n_evaluated
-        tell(session, draw, scores)
-        if session.n_evaluated > before:
-            (low, high), (low2, high2) = map(bounds, scores)
-            self.watched.note(draw.item, (1 + low - high2) / 2, (1 + high - low2) / 2)
+    def note(self, session: Any, draw: Draw, scores: Scored) -> None:  # noqa: ARG002
+        (low, high), (low2, high2) = map(bounds, scores)
+        self.watched.note(draw.item, (1 + low - high2) / 2, (1 + high - low2) / 2)
 
-    def check(self, certificate: Mapping[str, Any], session: AskTell, equal: Equal) -> str:
-        assert isinstance(session, CompareSession)
-        spec, stated = certificate["settings"]["goal"], certificate["result"]
-        found = audit(self.watched.case(aims_of(spec, session.first_budget, session.changes)))
-        for number, (chance, entry) in enumerate(zip(found.chances, certificate["log"], strict=True)):
-            equal(f"probability of draw {number}", entry["probability"], chance)
-        equal("result.lower (audit)", stated["lower"], 2 * found.interval.lower - 1)
-        equal("result.upper (audit)", stated["upper"], 2 * found.interval.upper - 1)
-        complete = len(self.watched.seen) == int((session.pool.shares() > 0).sum())
-        equal(
-            "result.decision (audit)",
-            stated["decision"],
-            decision(spec, found, ROUNDING if complete else 0.0),
-        )
+    def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:
+        settings, stated = certificate["settings"], certificate["result"]
+        spec, case = settings["goal"], self.watched.case
+        found = audit(case(aims_of(spec, settings["budget"], session.changes)))
+        check_chances(certificate["log"], found.chances, equal)
+        check_ends("result", stated, 2 * found.interval.lower - 1, 2 * found.interval.upper - 1, equal)
+        slack = ROUNDING if found.complete else 0.0
+        equal("result.decision (audit)", stated["decision"], decision(spec, found, slack))
         return self.kind.audited
 
 

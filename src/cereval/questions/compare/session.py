@@ -118,6 +118,7 @@ class CompareSession(MethodSession):
     """
 
     goals = (Sign, Difference, NotWorse)
+    method: CertifiedMethod
 
     def __init__(
         self,
@@ -167,18 +168,12 @@ class CompareSession(MethodSession):
         )
         return (1 + low - high2) / 2, (1 + high - low2) / 2
 
-    @property
-    def engine(self) -> CertifiedMethod:
-        """Return the method, which is certified: it sees y alone."""
-        assert isinstance(self._method, CertifiedMethod)
-        return self._method
-
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"side_information": self.pool.fingerprint()}
 
     @locked
     def result(self) -> Comparison:
-        step, decision = self.step(), self._goal.decision(self._method)
+        step, decision = self.step(), self._goal.decision(self.method)
         return Comparison(
             **self._frame(),
             decision=decision or UNDECIDED,
@@ -192,5 +187,5 @@ class CompareSession(MethodSession):
         return Step(self.n_evaluated, *(2 * y - 1 for y in (self.estimate, interval.lower, interval.upper)))
 
     def _notes(self) -> tuple[str, ...]:
-        found = [rejection(self.confidence)] if self._method.contradiction else []
+        found = [rejection(self.confidence)] if self.method.contradiction else []
         return (*found, *(self._predictor.notes if self._predictor is not None else ()))

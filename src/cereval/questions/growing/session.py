@@ -129,7 +129,7 @@ class VersionSession(MethodSession):
 
     def freeze(self) -> None:
         """Keep what is certified now: a later version goes on with the same evidence."""
-        self._frozen = self._method.interval, self._method.estimate
+        self._frozen = self.method.interval, self.method.estimate
 
     @property
     def interval(self) -> Interval:
@@ -148,14 +148,14 @@ class VersionSession(MethodSession):
             version=number,
             n_items=self.n_items,
             n_new=self.new,
-            calls=self._consumed,
+            calls=self.n_evaluated,
             n_evaluated=evaluated,
             estimate=estimate,
             lower=interval.lower,
             upper=interval.upper,
             half_width=reach(estimate, interval, self._goal.eps),
-            stopped=self._stopped,
-            failures=self._failures,
+            stopped=self.stopped,
+            failures=self.failures,
         )
 
 
@@ -207,9 +207,9 @@ class Growing:
 
     def _begin(self, new: int) -> None:
         before = self.n_items
-        self._parts.append(VersionSession(self, self._method(new), new, before))
+        self._parts.append(VersionSession(self, self._new_method(new), new, before))
 
-    def _method(self, new: int) -> Grown | Sampled:
+    def _new_method(self, new: int) -> Grown | Sampled:
         number, delta = len(self._parts), 1 - self.confidence
         last = self.last.method if number else None
         if self.target == "benchmark":

@@ -83,7 +83,7 @@ class Session(MethodSession):
 
     def _new_goal(self, spec: Mapping[str, Any]) -> Goal:
         goal: Goal = goal_from_spec(spec, self.goals)
-        if isinstance(self._goal, Threshold) and self._stopped == "goal" and goal != self._goal:
+        if isinstance(self._goal, Threshold) and self.stopped == "goal" and goal != self._goal:
             raise Misuse(
                 "the threshold was decided with the whole error budget: start a new session for a new goal"
             )
@@ -95,12 +95,12 @@ class Session(MethodSession):
         # Items of weight 0 are never asked: not asking them saves nothing.
         counted = self._limit or self.n_items
         return Result(
-            **self._frame() | {"n_items": counted, "saved": 1 - self._consumed / counted},
+            **self._frame() | {"n_items": counted, "saved": 1 - self.n_evaluated / counted},
             estimate=self.estimate,
             lower=interval.lower,
             upper=interval.upper,
             half_width=reach(self.estimate, interval, getattr(self._goal, "eps", None)),
-            decision=self._goal.decision(self._method),
+            decision=self._goal.decision(self.method),
         )
 
     def settings(self) -> dict[str, Any]:

@@ -25,9 +25,7 @@ from cereval.certificate.audit import Audit, Equal
 from cereval.forecasts.draw_weights import ALIKE, EVEN, LEVELS, NOISE, PRIOR
 from cereval.forecasts.pool import Pool
 from cereval.questions.goals import goal_from_spec
-from cereval.questions.rank.goal import RankGoal, Top
-from cereval.questions.rank.session import INTERVALS_SHARE, ORDER_SHARE
-from cereval.questions.session import AskTell
+from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, RankGoal, Top
 from cereval.randomness import generator
 from cereval.stats.means import CAP, CELLS
 from cereval.stats.pairs import LARGEST_GAP, PRIOR_SQUARE, PairTuning
@@ -322,7 +320,7 @@ def _rejected(
 class RankAudit(Audit):
     """Check the order, the answer and the intervals of a ranking."""
 
-    def check(self, certificate: Mapping[str, Any], session: AskTell, equal: Equal) -> str:  # noqa: ARG002
+    def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:  # noqa: ARG002
         if certificate["result"]["stopped"] == "contradiction":
             return "no order is claimed, so that none was recomputed by the audit"
         equal("the audit's objection", RankingProof(certificate).objection(), None)

@@ -19,6 +19,9 @@ from cereval.stats.rounding import upper_quantile
 from cereval.text import percent
 
 SMALLEST_FLOOR = 0.005
+INTERVALS_SHARE = 0.05
+ORDER_SHARE = 0.05
+"""Of delta. Both are cheap: evidence is counted in logarithms, and ln(1/.9) is little beside ln(K/delta)."""
 DOUBTS = (0.5, 0.3, 0.15)
 """Pairs are followed in stages: first those that are estimated to be further apart than the tie, then those that may
 well be, last those of which it is only not unlikely. So whatever the budget, it goes to what matters most."""

@@ -109,18 +109,6 @@ def closed(claims: Bools) -> Bools:
         claims = further
 
 
-def covers(order: Bools) -> Bools:
-    """Return the transitive reduction of a closed order: the pairs with no model between them (a Hasse diagram's
-    lines).
-
-    >>> covers(np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=bool)).astype(int).tolist()
-    [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
-    """
-    steps = order.astype(np.float32)
-    found: Bools = order & ~(steps @ steps > 0.5)
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class Diagram:
     """List the models from top to bottom, and for each the ones below it: all, and those with nothing between.

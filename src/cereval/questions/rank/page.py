@@ -1,8 +1,7 @@
-"""Render the page of a ranking: the certified order as a picture (a Hasse diagram) and as a table."""
+"""Render the page of a ranking: the ranks that its order leaves, every model, and the order in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 
@@ -14,12 +13,9 @@ from cereval.report.story import Story
 from cereval.report.svg import fitted, interval_bar, ticks
 from cereval.text import percent, printable, rounded, shortened
 
-TOP, LEFT, LABEL = 18, 20, 190
-LOWEST_ROW, HIGHEST_ROW, USUAL_HEIGHT = 24, 44, 480
-"""Of a row; a picture of a few models has more air."""
 LONGEST_NAME, SHORTEST_NAME = 30, 18
-MOST_IN_GRAPH = 12
-"""Models whose order is drawn as a graph too; more cannot be followed."""
+MOST_LINES = 12
+"""Of the order in words; more cannot be followed, and the picture has them all."""
 RANK_TOP, RANK_ROW, NAME_WIDE, NAME_NARROW = 26, 22, 230, 140
 
 
@@ -33,12 +29,12 @@ def rank_page(story: Story) -> Additions:
         pictures={"wide": ranks_drawn(diagram, WIDE), "narrow": ranks_drawn(diagram, NARROW)},
         caption="From the best rank that the certified order leaves a model to the worst. A dot: its rank is certain.",
     )
-    picture = Section(
+    lines = diagram.text()
+    in_words = Section(
         "The certified order",
-        pictures={"hasse": drawn(diagram)},
-        caption="A line leads from a better model down to a worse one, by comparing the two or by their intervals. "
-        "Lines that follow from others are left out: a model is certified to be at least as good as all that can be "
-        "reached downwards. Models without such a path are not ordered, whatever their height.",
+        says=[said("{}", line, limit=400) for line in lines],
+        caption="Models before a > are certified to be at least as good as those after it, by comparing them or by "
+        "their intervals. Pairs that no line puts in order, directly or through others, are not ordered.",
     )
     table = _table(result, diagram)
     limits = [result.intervals[row[1]] for row in table.rows]
@@ -58,9 +54,9 @@ def rank_page(story: Story) -> Additions:
     says = said("The order, the ranks it leaves each model and all intervals <b>hold at once</b>.")
     if result.undecided:
         says += said(" Undecided: {}.", counted(len(result.undecided), "pair"))
-    ordered = any(diagram.lines.values())
-    graph = (picture,) if ordered and len(diagram.rows) <= MOST_IN_GRAPH else ()
-    return Additions(says=(says + _ties(result),), sections=(*((places,) if ordered else ()), models, *graph))
+    order = [places] if lines else []
+    words = [in_words] if 0 < len(lines) <= MOST_LINES else []
+    return Additions(says=(says + _ties(result),), sections=(*order, models, *words))
 
 
 def ranks_drawn(diagram: Diagram, width: int) -> str:
@@ -120,67 +116,3 @@ def _ties(result: Ranking) -> str:
     unlikely = f"a difference above {tie} is unlikely, though not excluded"
     how = proven if result.ties_proven else unlikely
     return said(" Left as ties: {}; {}.", counted(len(result.ties), "pair"), how)
-
-
-def drawn(diagram: Diagram, width: int = 720) -> str:
-    """Return one row for each model, its place across by what it hangs from; lines from the better down to the
-    worse."""
-    step = min(max(USUAL_HEIGHT // len(diagram.rows), LOWEST_ROW), HIGHEST_ROW)
-    places = {
-        name: (x, TOP + step * row)
-        for row, (name, x) in enumerate(zip(diagram.rows, across(diagram, width), strict=True))
-    }
-    lines = [
-        _line(places[better], places[worse]) for better, below in diagram.lines.items() for worse in below
-    ]
-    marks = [_mark(name, *places[name]) for name in diagram.rows]
-    height = 2 * TOP + step * (len(diagram.rows) - 1)
-    return (
-        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-        f'aria-label="The certified order: a line leads from the better model down to the worse">'
-        f"{''.join(lines)}{''.join(marks)}</svg>"
-    )
-
-
-def across(diagram: Diagram, width: int) -> list[float]:
-    """Return where each row's model lies from left to right: levels of the order are spread over the width."""
-    levels = _levels(diagram)
-    room = width - LEFT - LABEL
-    found: dict[str, float] = {}
-    for level in range(max(levels.values()) + 1):
-        names = [name for name in diagram.rows if levels[name] == level]
-        wanted = sorted(names, key=lambda name: (_middle(diagram, name, found), diagram.rows.index(name)))
-        for number, name in enumerate(wanted):
-            # A level alone in its row is centred; odd levels are shifted, so that lines pass beside the names.
-            shift = 0.25 if level % 2 else 0.0
-            share = (number + 0.5 + shift) / (len(wanted) + 0.5)
-            found[name] = LEFT + room * min(share, 1.0)
-    return [found[name] for name in diagram.rows]
-
-
-def _levels(diagram: Diagram) -> dict[str, int]:
-    """Return how long the longest chain of better models above each is."""
-    levels = dict.fromkeys(diagram.rows, 0)
-    for better in diagram.rows:
-        for worse in diagram.lines[better]:
-            levels[worse] = max(levels[worse], levels[better] + 1)
-    return levels
-
-
-def _middle(diagram: Diagram, name: str, found: Mapping[str, float]) -> float:
-    parents = [found[better] for better, below in diagram.lines.items() if name in below and better in found]
-    return sum(parents) / len(parents) if parents else 0.0
-
-
-def _line(start: Sequence[float], end: Sequence[float]) -> str:
-    (x1, y1), (x2, y2) = start, end
-    bend = (y1 + y2) / 2
-    return f'<path class="cover" d="M{x1:.1f} {y1}C{x1:.1f} {bend} {x2:.1f} {bend} {x2:.1f} {y2}"/>'
-
-
-def _mark(name: str, x: float, y: float) -> str:
-    label = escape(printable(shortened(name, LONGEST_NAME), LONGEST_NAME))
-    return (
-        f'<circle class="dot" cx="{x:.1f}" cy="{y}" r="4"/>'
-        f'<text class="model" x="{x + 9:.1f}" y="{y + 4}">{label}</text>'
-    )

@@ -34,7 +34,7 @@ from cereval.forecasts.pool import Pool
 from cereval.forms import Count, Positive, Share
 from cereval.methods.drawing import draw_order, draw_without_replacement
 from cereval.pictures import Part
-from cereval.questions.rank.goal import Beats, Order, RankGoal, Top
+from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, Beats, Order, RankGoal, Top
 from cereval.questions.rank.order import Bools, Diagram, PairClaims, Pairs, read
 from cereval.questions.session import AskTell, first_of, locked, pool_size
 from cereval.randomness import generator
@@ -234,10 +234,6 @@ def checkpoints(n_items: int) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-INTERVALS_SHARE = 0.05
-ORDER_SHARE = 0.05
-"""Of delta. Both are cheap: evidence is counted in logarithms, and ln(1/.9) is little beside ln(K/delta)."""
-
 ROUNDING = 1e-9
 
 
@@ -331,7 +327,7 @@ class RankSession(AskTell):
 
     def _state(self) -> Stopped:
         """Play the games as far as the results go at the end of a round, then stop or plan the next round."""
-        if self._consumed < self._planned:
+        if self.n_evaluated < self._planned:
             return "running"
         self._play()
         self._standing = self._read()
@@ -340,14 +336,14 @@ class RankSession(AskTell):
         wanted = self._goal.open(self._standing)
         if not wanted.any():
             return "goal"
-        room = None if self.budget is None else self.budget - self._consumed
+        room = None if self.budget is None else self.budget - self.n_evaluated
         if room == 0:
             return "budget"
-        draws = self._rounds.planned(wanted, self._consumed, room)
+        draws = self._rounds.planned(wanted, self.n_evaluated, room)
         self._ends = self._rounds.prefix.copy()
         for draw in draws:
             self._ends[draw.model] += 1
-        self._round, self._planned = iter(draws), self._consumed + len(draws)
+        self._round, self._planned = iter(draws), self.n_evaluated + len(draws)
         return "running" if draws else "exhausted"
 
     def _read(self) -> PairClaims:
@@ -421,7 +417,7 @@ class RankSession(AskTell):
         ties, unsettled = goal.ties(standing), goal.unsettled(standing)
         full = self.n_items * len(self.models)
         return Ranking(
-            **self._frame() | {"saved": 1 - self._consumed / full},
+            **self._frame() | {"saved": 1 - self.n_evaluated / full},
             method="pairs",
             guarantee="anytime",
             order=self._named(order),
@@ -431,7 +427,7 @@ class RankSession(AskTell):
             winners=self._chosen(goal.winners(standing) & (sound and not unsettled.any())),
             eliminated=self._chosen(goal.losers(standing) & sound),
             intervals=self._intervals(order),
-            calls=self._consumed,
+            calls=self.n_evaluated,
             calls_full=full,
             notes=() if sound else (self._warning(),),
         )

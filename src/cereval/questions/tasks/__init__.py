@@ -78,4 +78,4 @@ class Tasks(Kind):
 
     def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:
         assert isinstance(session, TaskSession)
-        return Known(session.engine.groups, known.history).as_dict()
+        return Known(session.method.groups, known.history).as_dict()

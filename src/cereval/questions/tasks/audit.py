@@ -8,12 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from cereval.certificate.audit import AimSince, Audit, Book, Equal, SlowClock, Watched, bounds, budgets_of
+from cereval.certificate.audit import (
+    AimSince,
+    Audit,
+    Book,
+    Equal,
+    SlowClock,
+    Watched,
+    bounds,
+    budgets_of,
+    check_chances,
+    check_ends,
+)
 from cereval.certificate.audit.interval import Audited, Test, audit
 from cereval.methods.certified import LOGICAL_SLACK
-from cereval.methods.tasks import Follower
-from cereval.questions.session import AskTell, tell
-from cereval.questions.tasks.session import TaskSession
 from cereval.records import Draw, Interval, Scored
 from cereval.stats.interval import ROUNDING
 from cereval.stats.rounding import sum_slack
@@ -23,79 +31,78 @@ from cereval.stats.threshold import holm
 class TasksAudit(Audit):
     """Check the macro mean's game, the tasks' own, and the verdicts on a threshold."""
 
-    def begin(self, session: AskTell) -> None:
-        assert isinstance(session, TaskSession)
-        self.macro = Watched(session.engine)
-        self.tasks = [Watched(follower) for follower in session.engine.followers]
+    def begin(self, session: Any) -> None:
+        self.macro = Watched(session.method)
+        self.tasks = [Watched(follower) for follower in session.method.followers]
 
-    def tell(self, session: AskTell, draw: Draw, scores: Scored) -> None:
-        assert isinstance(session, TaskSession)
-        before, engine = session.n_evaluated, session.engine
-        tell(session, draw, scores)
-        if session.n_evaluated == before:
-            return
-        if not engine.paused:
+    def note(self, session: Any, draw: Draw, scores: Scored) -> None:
+        if not session.method.paused:
             self.macro.note(draw.item, *bounds(scores[0]))
-        task = int(engine.groups[draw.item])
-        place = int(np.searchsorted(engine.followers[task].members, draw.item))
+        task = int(session.method.groups[draw.item])
+        place = int(np.searchsorted(session.method.followers[task].members, draw.item))
         self.tasks[task].note(place, *bounds(scores[0]))
 
-    def check(self, certificate: Mapping[str, Any], session: AskTell, equal: Equal) -> str:
-        assert isinstance(session, TaskSession)
-        self.session, self.certificate, self.equal = session, certificate, equal
-        engine, stated = session.engine, certificate["result"]
+    def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:
+        followers, stated = session.method.followers, certificate["result"]
         audits = [
             audit(watched.case([AimSince(since, eps, None, None) for since, eps in follower.aims]))
-            for watched, follower in zip(self.tasks, engine.followers, strict=True)
+            for watched, follower in zip(self.tasks, followers, strict=True)
         ]
-        self._check_verdicts(audits)
-        for name, found, follower in zip(self.session.names, audits, engine.followers, strict=True):
-            self._check_task(f"tasks.{name} (audit)", stated["tasks"][name], found, follower)
-        self._check_macro(audits)
+        verdicts = self._verdicts(audits, session.method)
+        for name, found, verdict in zip(session.names, audits, verdicts, strict=True):
+            self._check_task(
+                name, stated["tasks"][name], found, verdict, session.method.aims.threshold, equal
+            )
+        self._check_macro(certificate, session, audits, equal)
         return self.kind.audited
 
-    def _check_macro(self, audits: Sequence[Audited]) -> None:
-        engine, stated, logical = self.session.engine, self.certificate["result"]["macro"], self._logical()
-        eps = float(engine.aim.eps or 0.0)
-        budgets = budgets_of(self.session.first_budget, self.session.changes)
+    def _check_task(
+        self,
+        name: str,
+        stated: Any,
+        found: Audited,
+        verdict: str | None,
+        threshold: float | None,
+        equal: Equal,
+    ) -> None:
+        equal(f"tasks.{name}.verdict (audit)", stated["verdict"], verdict)
+        low, high = found.interval.lower, found.interval.upper
+        if verdict is not None and threshold is not None:
+            low, high = (max(low, threshold), high) if verdict == "pass" else (low, min(high, threshold))
+        check_ends(f"tasks.{name}", stated, low, high, equal)
+        equal(f"tasks.{name}.n (audit)", stated["n"], len(found.chances))
+
+    def _check_macro(
+        self, certificate: Mapping[str, Any], session: Any, audits: Sequence[Audited], equal: Equal
+    ) -> None:
+        method, logical = session.method, self._logical()
+        eps, budgets = float(method.aim.eps or 0.0), budgets_of(session.first_budget, session.changes)
         own = audit(self.macro.case([AimSince(since, eps, None, limit) for since, limit in budgets]))
-        for number, chance in enumerate(own.chances):
-            self.equal(
-                f"probability of draw {number}", self.certificate["log"][number]["probability"], chance
-            )
+        check_chances(certificate["log"][: len(own.chances)], own.chances, equal)
         lower = fsum(one.interval.lower for one in audits) / len(audits)
         upper = fsum(one.interval.upper for one in audits) / len(audits)
         lower = max(own.interval.lower, lower, logical.lower)
         upper = min(own.interval.upper, upper, logical.upper)
-        slack = max(LOGICAL_SLACK, sum_slack(self.session.n_items))
+        slack = max(LOGICAL_SLACK, sum_slack(session.n_items))
         crossed = any(one.contradiction for one in (own, *audits)) or lower > upper + slack
-        interval = logical if crossed or engine.complete else Interval(lower, upper)
-        self.equal("macro.lower (audit)", stated["lower"], interval.lower)
-        self.equal("macro.upper (audit)", stated["upper"], interval.upper)
-
-    def _check_task(self, name: str, stated: Any, found: Audited, follower: Follower) -> None:
-        low, high, threshold = found.interval.lower, found.interval.upper, self.session.engine.aims.threshold
-        if stated["verdict"] is not None and threshold is not None:
-            low = max(low, threshold) if stated["verdict"] == "pass" else low
-            high = min(high, threshold) if stated["verdict"] == "fail" else high
-        self.equal(f"{name}, lower", stated["lower"], low)
-        self.equal(f"{name}, upper", stated["upper"], high)
-        self.equal(f"{name}, n", stated["n"], follower.consumed)
+        if crossed or method.complete:
+            lower, upper = logical.lower, logical.upper
+        check_ends("macro", certificate["result"]["macro"], lower, upper, equal)
 
     def _logical(self) -> Interval:
         """Return what the seen scores prove of the macro mean: each task's sums, its unseen items anywhere in [0,
         1]."""
         lows, highs = [], []
-        for watched, follower in zip(self.tasks, self.session.engine.followers, strict=True):
-            size = len(follower.members)
+        for watched in self.tasks:
+            size = len(watched.method.tally.shares)
             lows.append(fsum(one.low for one in watched.seen) / size)
             highs.append((fsum(one.high for one in watched.seen) + size - len(watched.seen)) / size)
         return Interval(max(fsum(lows) / len(lows), 0.0), min(fsum(highs) / len(highs), 1.0))
 
-    def _check_verdicts(self, audits: Sequence[Audited]) -> None:
-        aims, delta = self.session.engine.aims, self.session.engine.delta
+    def _verdicts(self, audits: Sequence[Audited], method: Any) -> list[str | None]:
+        aims, delta = method.aims, method.delta
         if aims.threshold is None:
-            return
+            return [None] * len(audits)
         logs = np.array([slow_evidence(watched, aims.threshold) for watched in self.tasks]).T
         lows, highs = np.array([(one.interval.lower, one.interval.upper) for one in audits]).T
         level = (aims.parts[3] / len(audits) if aims.every else aims.parts[2]) * delta
@@ -103,28 +110,21 @@ class TasksAudit(Audit):
         if aims.every:
             fails = logs[1] >= log(1 / level) + ROUNDING
         else:
-            fails = np.array(
-                holm([exp(min(one - ROUNDING, 600.0)) for one in logs[1]], aims.parts[3] * delta)
-            )
+            wealth = [exp(min(one - ROUNDING, 600.0)) for one in logs[1]]
+            fails = np.array(holm(wealth, aims.parts[3] * delta))
         fails = fails | (highs < aims.threshold)
         certain = aims.every or (bool(np.all(passes)) and not bool(np.any(fails)))
-        for task, name in enumerate(self.session.names):
-            verdict = "fail" if fails[task] else "pass" if passes[task] and certain else None
-            self.equal(
-                f"tasks.{name}.verdict (audit)", self.certificate["result"]["tasks"][name]["verdict"], verdict
-            )
+        return [
+            "fail" if fail else "pass" if passed and certain else None
+            for fail, passed in zip(fails, passes, strict=True)
+        ]
 
 
 def slow_evidence(watched: Watched, threshold: float) -> tuple[float, float]:
     """Return the largest log-wealth against "at most" and "at least" the threshold, straight from the formulas."""
     case = watched.case([AimSince(0, 0.5, None, None)])
-    book, clock, test = Book(case), SlowClock(), Test(threshold, case.delta)
-    best = [-np.inf, -np.inf]
-    for number, result in enumerate(case.seen):
-        position = book.position(number)
-        _, low, high = book.increment(position, result)
-        test.play(number, position, clock, low, high)
+    clock, test, best = SlowClock(), Test(threshold, case.delta), [-np.inf, -np.inf]
+    for step in Book(case).steps(clock):
+        test.play(step, clock)
         best = [max(old, float(np.logaddexp.reduce(test.wealth[side]))) for side, old in enumerate(best)]
-        clock.add((low + high) / 2, position.variance, position.largest_square, position.level)
-        book.enter(result)
     return best[0], best[1]

@@ -107,6 +107,7 @@ class TaskSession(MethodSession):
     """
 
     goals = (Macro, EachWithin, AllAtLeast, WhichFail)
+    method: ManyTasks
 
     def __init__(
         self,
@@ -130,8 +131,7 @@ class TaskSession(MethodSession):
         )
         aims, delta = self._goal.aims, 1 - self.confidence
         setting = Setting(pool, "benchmark", aims.parts[0] * delta, self.seed, self._aim(self.budget))
-        self.engine = ManyTasks(setting, codes, aims, delta)
-        self._begin(self.engine, self.n_items)
+        self._begin(ManyTasks(setting, codes, aims, delta), self.n_items)
 
     def _aim(self, budget: int | None) -> Aim:
         return Aim(eps=macro_eps(self._goal.aims, len(self.names)), budget=budget)
@@ -143,19 +143,19 @@ class TaskSession(MethodSession):
 
     @locked
     def result(self) -> TasksResult:
-        engine, decision = self.engine, self._goal.decision(self.engine)
-        verdicts = engine.verdicts
-        if not engine.aims.every and decision != "all-pass":
+        method, decision = self.method, self._goal.decision(self.method)
+        verdicts = method.verdicts
+        if not method.aims.every and decision != "all-pass":
             verdicts = tuple(None if verdict == "pass" else verdict for verdict in verdicts)
-        limits = engine.interval.lower, engine.interval.upper
-        counts = self._consumed, self.n_items, self._failures
+        limits = method.interval.lower, method.interval.upper
+        counts = self.n_evaluated, self.n_items, self.failures
         return TasksResult(
             **self._frame(),
             tasks={
                 name: self._task(follower, verdict)
-                for name, follower, verdict in zip(self.names, engine.followers, verdicts, strict=True)
+                for name, follower, verdict in zip(self.names, method.followers, verdicts, strict=True)
             },
-            macro=TaskEstimate(engine.estimate, *limits, *counts),
+            macro=TaskEstimate(method.estimate, *limits, *counts),
             failing=tuple(
                 name for name, verdict in zip(self.names, verdicts, strict=True) if verdict == "fail"
             ),
@@ -163,16 +163,16 @@ class TaskSession(MethodSession):
         )
 
     def _notes(self) -> tuple[str, ...]:
-        if not self.engine.contradiction:
-            return self.engine.notes
+        if not self.method.contradiction:
+            return self.method.notes
         warning = (
             "the evidence of a task or of the macro mean rejects every value: this has probability at most "
             f"{1 - self.confidence:.3g}; of these only what the seen scores prove by themselves is shown"
         )
-        return (warning, *self.engine.notes)
+        return (warning, *self.method.notes)
 
     def _task(self, follower: Follower, verdict: Any) -> TaskEstimate:
-        interval, threshold = follower.interval, self.engine.aims.threshold
+        interval, threshold = follower.interval, self.method.aims.threshold
         low, high = interval.lower, interval.upper
         if verdict is not None and threshold is not None:
             low, high = (max(low, threshold), high) if verdict == "pass" else (low, min(high, threshold))
