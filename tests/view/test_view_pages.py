@@ -205,7 +205,9 @@ def test_calls_whose_failures_were_held_back_are_counted(store: SqlStore, tmp_pa
     (tmp_path / "dead.py").write_text("def model(text):\n    raise RuntimeError('it is dead')\n")
     rows = [{"question": f"{n}", "answer": f"{n}"} for n in range(50)]
     with pytest.raises(CerevalError, match="it is dead"):
-        cereval.evaluate(rows, model=f"python:{tmp_path}/dead.py:model", store=str(store.address), connections=4)
+        cereval.evaluate(
+            rows, model=f"python:{tmp_path}/dead.py:model", store=str(store.address), connections=4
+        )
     (run,) = store.runs()
     held = store.events(run.run_id)[-1]["detail"]["held_back"]
     assert (run.status, run.answers, held > 0) == ("failed", 0, True)
