@@ -340,7 +340,7 @@ def test_an_error_of_every_call_is_not_swallowed(monkeypatch: pytest.MonkeyPatch
     def dead(*_: object) -> None:
         raise DeadError("wrong key")
 
-    monkeypatch.setattr("cereval.scorers.text.folded", dead)
+    monkeypatch.setattr("cereval.scorers.text.fold", dead)
     with pytest.raises(DeadError):
         scored("exact", "x", "x")
 

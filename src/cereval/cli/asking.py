@@ -63,7 +63,10 @@ def ask_candidates(
     if settings["fresh"] and settings["max_age"] is not None:
         click.echo("note: --max-age has no effect with --fresh, which reuses no answer", err=True)
     fixed = None if seal is None else Path(seal)
-    with opened_store(settings["store"], create=fixed is None) as store:
+    with (
+        opened_store(settings["store"], create=fixed is None) as store,
+        store.hold_request(work.plan.request),
+    ):
         plan = asyncio.run(choose_plan(work, settings, store, observer_for(flags["display"]), seal=fixed))
         if settings["fresh"]:
             say_what_is_left(plan, store)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cereval.datasets.base import Item
-from cereval.datasets.large import OnDisk
+from cereval.datasets.large import answer_key_of
 from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.files import read_json, read_text
@@ -267,7 +267,7 @@ def open_candidate(
         price=price_of(own),
         timeout_s=own["timeout"],
         connections=circumstances["connections"],
-        answer_key=_answer_key(items) if spec["model"].startswith("scripted/") else None,
+        answer_key=answer_key_of(items) if spec["model"].startswith("scripted/") else None,
     )
     return open_model(spec["model"], replace(options, given=_given(spec, items)))
 
@@ -287,12 +287,6 @@ def price_of(values: Mapping[str, Any], whose: str = "") -> Price | None:
     per_in, per_out = (values.get(f"{whose}price_{way}") for way in ("in", "out"))
     flags = f"--{whose.replace('_', '-')}price-in and -out"
     return None if per_in is None and per_out is None else Price(per_in or 0.0, per_out or 0.0, flags)
-
-
-def _answer_key(items: Sequence[Item]) -> Mapping[str, str]:
-    if isinstance(items, OnDisk):
-        return items.answer_key
-    return {item.text: item.answer for item in items if item.answer is not None}
 
 
 def _given(spec: CandidateSpec, items: Sequence[Item]) -> dict[str, str] | None:

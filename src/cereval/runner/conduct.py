@@ -63,13 +63,14 @@ async def conduct(
     bounds = bounds or Bounds()
     if bounds.since is not None:
         work = replace(work, circumstances={**work.circumstances, "since": bounds.since})
-    plan = await choose_plan(work, settings, store, observer, bounds=bounds, seal=seal)
     if bounds.reading:
         await work.close()
-        return read_back(plan, store)
-    return await carry_out(
-        work, plan, store, observer, reuse=reuse_in(work.circumstances), allowance=bounds.allowance
-    )
+        return read_back(await choose_plan(work, settings, store, bounds=bounds), store)
+    with store.hold_request(work.plan.request):
+        plan = await choose_plan(work, settings, store, observer, bounds=bounds, seal=seal)
+        return await carry_out(
+            work, plan, store, observer, reuse=reuse_in(work.circumstances), allowance=bounds.allowance
+        )
 
 
 async def choose_plan(

@@ -49,14 +49,14 @@ def build_scorer(
     if name not in JUDGES:
         if judges:
             raise InvalidInput("judge", f"left out for the scorer `{name}`", judges[0].name)
-        plain: Scorer = _made(name, parts)
+        plain: Scorer = _make(name, parts)
         return plain
     if not judges:
         raise InvalidInput("judge", f"a model for the scorer `{name}` (--judge openai/NAME)", None)
     how, of = parts.pop("how", "mean"), parts.pop("of", Grade.name if name == Panel.name else name)
     if of not in (Grade.name, Prefer.name):
         raise InvalidInput("panel", "of `grade` or `prefer`", of)
-    members = tuple(_made(of, parts | {"judge": one, "asks": asks}) for one in judges)
+    members = tuple(_make(of, parts | {"judge": one, "asks": asks}) for one in judges)
     panel = Panel(members, how)
     return panel if len(members) > 1 or name == Panel.name else panel.members[0]
 
@@ -67,7 +67,7 @@ def named(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     >>> named("numeric:0.01")
     ('numeric', {'tolerance': 0.01})
     """
-    parts = _parsed(spec) if isinstance(spec, str) else dict(spec)
+    parts = _parse_text(spec) if isinstance(spec, str) else dict(spec)
     name = str(parts.pop("name", ""))
     if name not in SCORERS:
         raise InvalidInput("scorer", f"a known name ({did_you_mean(name, SCORERS)})", name)
@@ -80,7 +80,7 @@ def code_of(spec: str | Mapping[str, Any]) -> str | None:
     >>> code_of("python:mine:score"), code_of({"name": "python", "function": "mine:score"}), code_of("exact")
     ('mine:score', 'mine:score', None)
     """
-    parts = _parsed(spec) if isinstance(spec, str) else dict(spec)
+    parts = _parse_text(spec) if isinstance(spec, str) else dict(spec)
     if str(parts.get("name", "")) != PythonScorer.name:
         return None
     if not isinstance(parts.get("function"), str):
@@ -88,14 +88,15 @@ def code_of(spec: str | Mapping[str, Any]) -> str | None:
     return str(parts["function"])
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_text(text: str) -> dict[str, Any]:
     name, colon, argument = text.partition(":")
     if not colon or name not in SCORERS:
         return {"name": name}
-    settings = [field for field in fields(SCORERS[name]) if field.name not in ("judge", "members", "schema")]
-    if not settings:
+    known = {field.name: field.type for field in fields(SCORERS[name]) if field.name != "judge"}
+    setting = getattr(SCORERS[name], "argument", next(iter(known), ""))
+    if not setting:
         raise InvalidInput("scorer", f"`{name}` without an argument", text)
-    return {"name": name, settings[0].name: _value(settings[0].type, argument)}
+    return {"name": name, setting: _value(known[setting], argument)}
 
 
 def _value(kind: Any, text: str) -> Any:
@@ -107,7 +108,7 @@ def _value(kind: Any, text: str) -> Any:
         return text
 
 
-def _made(name: str, arguments: dict[str, Any]) -> Any:
+def _make(name: str, arguments: dict[str, Any]) -> Any:
     known = {field.name: field for field in fields(SCORERS[name])}
     for argument in arguments:
         if argument not in known:

@@ -121,7 +121,7 @@ def spec_of(scorer: Any) -> dict[str, Any]:
     return {"name": scorer.name, **{name: _plain(getattr(scorer, name)) for name in settings}}
 
 
-def expected(question: Question) -> tuple[str, ...]:
+def need_answers(question: Question) -> tuple[str, ...]:
     """Give the accepted answers; a scorer that compares cannot do without."""
     if not question.answers:
         raise InvalidInput("answer", "present in the data for this scorer", f"none for item {question.id}")

@@ -16,7 +16,7 @@ from math import exp
 from typing import Any, ClassVar, Protocol
 
 from cereval.errors import CallError, InvalidInput, shown
-from cereval.scorers.base import NOT_IN_SPEC, Question, Score, expected, spec_of
+from cereval.scorers.base import NOT_IN_SPEC, Question, Score, need_answers, spec_of
 
 LONGEST = 50_000
 """Characters of an answer shown to the judge: a runaway answer must not cost a fortune."""
@@ -81,33 +81,55 @@ _PLACE = re.compile(r"\{(\w+)\}")
 _GRADE = re.compile(r"\[\[\s*(\d{1,2}(?:\.\d+)?)\s*\]\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Grade:
-    """Score by a grade g from 1 to 10, mapped to (g - 1) / 9; the data's answer, if any, is shown as a reference."""
+@dataclass(frozen=True)
+class _Judged:
+    """Ask a judge. asks: what it is shown of the question, as the messages that the model gets."""
 
     judge: Judge
     criteria: str = ""
     template: str = ""
     asks: Asks | None = field(default=None, repr=False, compare=False, metadata=NOT_IN_SPEC)
-    name: ClassVar[str] = "grade"
+    usual: ClassVar[str]
+    needed: ClassVar[tuple[str, ...]]
+    """Parts that a template must name, besides the question."""
     calls_models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_template(self.template, ("question", "answer"))
+        missing = [name for name in ("question", *self.needed) if f"{{{name}}}" not in self.template]
+        if self.template and missing:
+            wanted = "a text with {question}, {" + "}, {".join(self.needed) + "}"
+            raise InvalidInput("judge_template", wanted, shown(self.template))
 
     def check(self, questions: Sequence[Question]) -> None:
         """Refuse a template that names what the items do not have, before any call is paid for."""
-        _check_fields(self.template, {"answer", "criteria", "reference"}, questions)
+        fields = (name for question in questions for name in fields_of(question))
+        known = dict.fromkeys(["question", *self.needed, "criteria", "reference", *fields])
+        for name in _PLACE.findall(self.template):
+            if name not in known:
+                raise InvalidInput("judge_template", "made of {" + "}, {".join(known) + "}", f"{{{name}}}")
+
+    async def _ask(self, question: Question, *, top_logprobs: int = 0, **parts: str) -> JudgeReply:
+        parts = {
+            **fields_of(question),
+            "question": asked_text(question, self.asks),
+            "criteria": f"{self.criteria}\n" if self.criteria else "",
+            "reference": f"<reference>\n{question.answers[0]}\n</reference>\n" if question.answers else "",
+            **parts,
+        }
+        prompt = fill(self.template or self.usual, parts)
+        return await self.judge.answer([{"role": "user", "content": prompt}], top_logprobs=top_logprobs)
+
+
+@dataclass(frozen=True)
+class Grade(_Judged):
+    """Score by a grade g from 1 to 10, mapped to (g - 1) / 9; the data's answer, if any, is shown as a reference."""
+
+    name: ClassVar[str] = "grade"
+    usual: ClassVar[str] = GRADE
+    needed: ClassVar[tuple[str, ...]] = ("answer",)
 
     async def score(self, question: Question, answer: str) -> Score:
-        parts = {
-            "criteria": _line(self.criteria),
-            "question": asked_text(question, self.asks),
-            "reference": f"<reference>\n{question.answers[0]}\n</reference>\n" if question.answers else "",
-            "answer": answer[:LONGEST],
-        }
-        prompt = fill(self.template or GRADE, fields_of(question) | parts)
-        verdict = await self.judge.answer(_chat(prompt))
+        verdict = await self._ask(question, answer=answer[:LONGEST])
         grades = _GRADE.findall(verdict.text)
         grade = float(grades[-1]) if grades else 0.0
         if not 1 <= grade <= 10:
@@ -115,8 +137,8 @@ class Grade:
         return Score((grade - 1) / 9, f"grade {grade:g}: {verdict.text.strip()}", verdict.cost_usd)
 
 
-@dataclass(frozen=True, slots=True)
-class Prefer:
+@dataclass(frozen=True)
+class Prefer(_Judged):
     """Score by the probability that the judge prefers the answer to the data's reference, as in AlpacaEval 2.
 
     p(answer's name) / (p(m) + p(M)) from the log-probabilities of the judge's first token. Which output comes
@@ -125,20 +147,11 @@ class Prefer:
     Reference: Dubois, Galambosi, Liang & Hashimoto, *Length-Controlled AlpacaEval* (2024).
     """
 
-    judge: Judge
     both_orders: bool = False
-    criteria: str = ""
-    template: str = ""
-    asks: Asks | None = field(default=None, repr=False, compare=False, metadata=NOT_IN_SPEC)
     name: ClassVar[str] = "prefer"
-    calls_models: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        _check_template(self.template, ("question", "first", "second"))
-
-    def check(self, questions: Sequence[Question]) -> None:
-        """Refuse a template that names what the items do not have, before any call is paid for."""
-        _check_fields(self.template, {"first", "second", "criteria"}, questions)
+    argument: ClassVar[str] = "both_orders"
+    usual: ClassVar[str] = PREFER
+    needed: ClassVar[tuple[str, ...]] = ("first", "second")
 
     async def score(self, question: Question, answer: str) -> Score:
         orders = (False, True) if self.both_orders else (comes_second(question.id),)
@@ -147,16 +160,9 @@ class Prefer:
         return Score(value, f"p = {value:.4f}", _total(scores))
 
     async def _one(self, question: Question, answer: str, second: bool) -> Score:
-        pair = (answer[:LONGEST], expected(question)[0][:LONGEST])
+        pair = (answer[:LONGEST], need_answers(question)[0][:LONGEST])
         first, last = reversed(pair) if second else pair
-        parts = {
-            "criteria": _line(self.criteria),
-            "question": asked_text(question, self.asks),
-            "first": first,
-            "second": last,
-        }
-        prompt = fill(self.template or PREFER, fields_of(question) | parts)
-        verdict = await self.judge.answer(_chat(prompt), top_logprobs=5)
+        verdict = await self._ask(question, top_logprobs=5, first=first, second=last)
         return Score(preference(verdict.first_token, "M" if second else "m"), cost_usd=verdict.cost_usd)
 
 
@@ -169,6 +175,7 @@ class Panel:
     members: tuple[Grade | Prefer, ...]
     how: str = "mean"
     name: ClassVar[str] = "panel"
+    argument: ClassVar[str] = "how"
     calls_models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -249,19 +256,6 @@ def fill(template: str, parts: Mapping[str, str]) -> str:
     return _PLACE.sub(lambda match: parts.get(match[1], ""), template)
 
 
-def _check_template(template: str, needed: tuple[str, ...]) -> None:
-    missing = [name for name in needed if template and f"{{{name}}}" not in template]
-    if missing:
-        raise InvalidInput("judge_template", "a text with {" + "}, {".join(needed) + "}", shown(template))
-
-
-def _check_fields(template: str, own: set[str], questions: Sequence[Question]) -> None:
-    known = dict.fromkeys(["question", *sorted(own), *(name for one in questions for name in fields_of(one))])
-    for name in _PLACE.findall(template):
-        if name not in known:
-            raise InvalidInput("judge_template", "made of {" + "}, {".join(known) + "}", f"{{{name}}}")
-
-
 def _vote(value: float) -> float:
     return 0.5 if value == 0.5 else float(value > 0.5)
 
@@ -274,11 +268,3 @@ def _total(scores: Sequence[Score]) -> float | None:
 def comes_second(item: str) -> bool:
     """Throw a fair coin that always falls the same way for an item."""
     return bool(hashlib.blake2b(item.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] & 1)
-
-
-def _line(text: str) -> str:
-    return f"{text}\n" if text else ""
-
-
-def _chat(prompt: str) -> list[dict[str, str]]:
-    return [{"role": "user", "content": prompt}]

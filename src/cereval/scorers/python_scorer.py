@@ -12,11 +12,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, ClassVar
 
 from cereval.errors import InvalidInput
-from cereval.imports import code_digest, load_function
+from cereval.imports import code_digest, load_function, name_of
 from cereval.scorers.base import NOT_IN_SPEC, Question, Score, off_the_loop
 
 TARGETS = frozenset(
@@ -29,26 +28,27 @@ SIGNATURE = "score(output: str, item: Item) -> float"
 
 @dataclass(frozen=True, slots=True)
 class PythonScorer:
-    """Call a function. `own`: the function itself, where it was not named but given."""
+    """Call a function. `own`: the function itself, where it is not loaded by its name."""
 
     function: str
     own: Callable[..., Any] | None = field(default=None, repr=False, compare=False, metadata=NOT_IN_SPEC)
     name: ClassVar[str] = "python"
 
     def __post_init__(self) -> None:
-        if self.own is None:
-            _loaded(self.function)
-        else:
-            _check_signature(self.own, self.function)
+        own = self.own or load_function("scorer", self.function)
+        _check_signature(own, self.function)
+        object.__setattr__(self, "own", own)
 
     @property
     def code(self) -> str:
         """Name the code of the function: edited code is another scorer."""
-        return code_digest(self.own or self.function)
+        assert self.own is not None
+        return code_digest(self.own if name_of(self.own) == self.function else self.function)
 
     def check(self, questions: Sequence[Question]) -> None:
         """Try the function on the first item, before any call is paid for."""
-        function, question = self.own or _loaded(self.function), questions[0]
+        function, question = self.own, questions[0]
+        assert function is not None
         if inspect.iscoroutinefunction(function):
             return
         try:
@@ -61,7 +61,8 @@ class PythonScorer:
             ) from None
 
     async def score(self, question: Question, answer: str) -> Score:
-        function = self.own or _loaded(self.function)
+        function = self.own
+        assert function is not None
         if inspect.iscoroutinefunction(function):
             value = await function(answer, question)
         else:
@@ -70,14 +71,6 @@ class PythonScorer:
             # An object with an async `__call__` does not look like an async function.
             value = await value
         return Score.of(value)
-
-
-@cache
-def _loaded(spec: str) -> Callable[..., Any]:
-    # A file is executed when it is loaded: once a process, not once an answer.
-    function = load_function("scorer", spec)
-    _check_signature(function, spec)
-    return function
 
 
 def _check_signature(function: Callable[..., Any], spec: str) -> None:

@@ -25,6 +25,7 @@ class Schema:
 
     schema: Mapping[str, Any]
     name: ClassVar[str] = "schema"
+    argument: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Mapping):
