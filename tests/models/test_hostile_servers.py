@@ -384,7 +384,7 @@ def test_the_name_of_the_model_that_answered_is_kept() -> None:
 
 def callers(*models: OpenAIModel) -> Callers:
     item = Item(id="1", input="q", answers=("4",))
-    return Callers([item], Prompt(), models, build_scorer("exact"))
+    return Callers([item], [Prompt()] * len(models), models, [build_scorer("exact")] * len(models))
 
 
 def test_models_that_are_not_as_asked_are_named_once() -> None:

@@ -107,7 +107,7 @@ async def go(
 
 
 def callers_for(pool: DataSet, models: Sequence[Model]) -> Callers:
-    return Callers(pool.items, [Prompt()] * len(models), models, build_scorer("exact"))
+    return Callers(pool.items, [Prompt()] * len(models), models, [build_scorer("exact")] * len(models))
 
 
 def finish(

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from cereval import api
+import cereval
 from cereval.errors import Busy, StoreError
+from cereval.runner import conduct
 from cereval.store import locks
 from cereval.store.base import Store, open_store
 
@@ -109,7 +110,7 @@ def test_the_same_command_begun_twice_at_once_is_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each would find no run to go on with, draw a seed of its own, and pay for it."""
-    together, find_run, refusals = threading.Barrier(2), api.planned, list[str]()
+    together, find_run, refusals = threading.Barrier(2), conduct.planned, list[str]()
 
     def find_together(*args: object, **settings: object) -> object:
         found = find_run(*args, **settings)
@@ -117,13 +118,13 @@ def test_the_same_command_begun_twice_at_once_is_one_run(
             together.wait(1)
         return found
 
-    monkeypatch.setattr(api, "planned", find_together)
+    monkeypatch.setattr(conduct, "planned", find_together)
     rows = [{"question": f"{n} + 1", "answer": f"{n + 1}"} for n in range(60)]
     url = f"sqlite:///{tmp_path}/runs.db"
 
     def run() -> None:
         try:
-            api.run(rows, model="scripted/0.7", eps=0.2, store=url)
+            cereval.evaluate(rows, model="scripted/0.7", eps=0.2, store=url)
         except Busy as error:
             refusals.append(str(error))
 
