@@ -58,6 +58,19 @@ SCENES: tuple[tuple[float, str], ...] = (
     ),
     (1, f"compare questions.jsonl --model openai/m --model openai/n {SERVED}"),
     (2, f"compare questions.jsonl {PAIR} --eps 0.2"),
+    (
+        2,
+        "compare questions.jsonl good brief --candidates candidates.yaml --store sqlite:///new.db --display none",
+    ),
+    (
+        1,
+        "rank questions.jsonl --candidates candidates.yaml --tie 0.4 --store sqlite:///new.db --display none",
+    ),
+    (
+        2,
+        "compare questions.jsonl --model scripted/0.8 --system a --system @template.txt --set top_p=0.9 "
+        "--store sqlite:///new.db --display none",
+    ),
     (2, f"rank questions.jsonl {PAIR} --tie 0.3"),
     (2, f"tasks questions.jsonl {LIVE} --eps 0.3"),
     (1, f"tasks north.jsonl south.jsonl {LIVE} --each-eps 0.4"),
@@ -251,6 +264,20 @@ OF_OPTION: Mapping[str, Sequence[str]] = {
         "item",
         "none",
     ),
+    "temperature": ("none", "None", "0", "2", "3", "nan", "x"),
+    "request": (
+        "top_p=0.9",
+        "a",
+        "=",
+        "=1",
+        "a={",
+        "a=[1]",
+        "model=x",
+        "messages=[]",
+        "temperature=2",
+        "\udc80=1",
+    ),
+    "name": ("a", "", "a" * 5000, "\x1b[31m", "good"),
     "judge": ("python:golden_models:steady", "scripted/0.5", "openai/none", "x"),
     "scorer": (
         "exact",
@@ -362,6 +389,8 @@ FILES = frozenset(
         "public_key",
         "out",
         "history",
+        "schema",
+        "candidates_file",
     }
 )
 

@@ -187,6 +187,8 @@ class Fuzzer:
             shutil.copy(source, place / name)
             if name in ("task.yaml", "fleet.yaml"):
                 self._copy("questions.jsonl", place)
+            if name == "candidates.yaml":
+                self._copy("template.txt", place)
 
 
 class _WithoutPandas:

@@ -86,6 +86,10 @@ def _other_formats() -> None:
     Path("fleet.yaml").write_text(
         "models: [scripted/0.7, scripted/0.2]\ndata: questions.jsonl\nscorer: exact\neps: 0.3\n"
     )
+    Path("candidates.yaml").write_text(
+        "good: scripted/0.8\nbrief: {model: scripted/0.8, system: Be brief., temperature: 0}\n"
+        "bad: {model: scripted/0.3, template: '@template.txt', request: {top_p: 0.9}}\n"
+    )
     for name, pattern in LOGS.items():
         path = next((GOLDEN.parent / "integrations" / "logs").glob(pattern))
         (shutil.copytree if path.is_dir() else shutil.copy)(path, name)
@@ -111,7 +115,7 @@ def _keys() -> None:
 def _certified_log() -> None:
     """Put a certificate into a log of Inspect, and the draws that it is about into its samples."""
     parts, certificate = unpacked(Path("log.eval")), json.loads(Path("estimate.json").read_text())
-    certificate["plan"]["scorer"] = {"name": "includes"}
+    certificate["plan"]["scorer"] = {"spec": {"name": "includes"}}
     parts["header.json"]["eval"]["metadata"] = {"cereval_certificate": resealed(certificate)}
     samples = [part for name, part in parts.items() if name.startswith("samples/")]
     for number, (sample, entry) in enumerate(zip(samples, certificate["log"], strict=False)):

@@ -26,7 +26,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     mean = cereval.evaluate(QUESTIONS, model="scripted/0.8", eps=0.15, store=url, seed=1)
     tasks = cereval.tasks(QUESTIONS, model="scripted/0.8", goal=cereval.Macro(0.2), store=url, seed=1)
     both = ["scripted/0.3", "scripted/0.9"]
-    pair = cereval.compare(QUESTIONS, both, store=url, seed=1)
+    pair = cereval.compare(QUESTIONS, *both, store=url, seed=1)
     return {"url": url, "mean": mean.run_id, "tasks": tasks.run_id, "pair": pair.run_id}
 
 

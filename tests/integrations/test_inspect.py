@@ -73,7 +73,7 @@ def test_an_unedited_task_is_certified_and_its_log_verifies(
     assert log.results.headline.metric == "certified"
     assert {"accuracy", "stderr"} <= set(found)
     assert certificate["result"]["lower"] == found["certified_lower"]
-    assert certificate["plan"]["model"] == {"name": "mockllm/model"}
+    assert certificate["plan"]["candidates"][0]["model"] == "mockllm/model"
     assert log.metadata["cereval_headline"] in capsys.readouterr().err
     assert certificate_of(log.location) == certificate
     assert main(["verify", log.location]) == 0

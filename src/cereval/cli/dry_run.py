@@ -11,6 +11,7 @@ from cereval.questions.goals import in_words
 from cereval.questions.mean.goal import Estimate
 from cereval.runner.forecast import forecast
 from cereval.runner.samples import Samples
+from cereval.runner.scoring import scorer_name
 from cereval.text import percent
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
     rows = [
         *(("candidate", name) for name in plan.names),
         ("items", f"{plan.n_items:,} ({plan.data_hash[:23]}...)"),
-        ("scorer", str(plan.scorer["spec"]["name"])),
+        ("scorer", scorer_name(plan.scorer["spec"])),
         ("goal", f"{in_words(plan.goal)} at {percent(plan.confidence)} confidence"),
         ("target", f"{plan.target}, method {plan.method}, seed {plan.seed}"),
     ]

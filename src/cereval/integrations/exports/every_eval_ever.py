@@ -52,7 +52,7 @@ def _moment(text: str, run_id: str) -> datetime:
 
 def _result(found: Exported, part: Part) -> dict[str, Any]:
     name = f"{found.story.data}: {part.name}" if part.name else found.story.data
-    scorer = found.plan["scorer"].get("spec", found.plan["scorer"])
+    scorer = found.plan["scorer"]["spec"]
     return {
         "evaluation_result_id": f"{found.run_id}/{part.name or 'all'}",
         "evaluation_name": name,
