@@ -33,7 +33,8 @@ from benchmarks.rank_families import family_rows
 from benchmarks.rank_floor import peeking
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import read_scores
-from cereval.questions.rank.goal import Claims, Order, RankGoal, Top
+from cereval.questions.rank.goal import Order, RankGoal, Top
+from cereval.questions.rank.order import PairClaims
 from cereval.questions.rank.session import Ranking, RankSession
 
 Floats = NDArray[np.float64]
@@ -46,11 +47,10 @@ DOUBTS = (0.1, 0.2, 0.45)
 ALLOWED_TOP = {"GSM8K": 0.22, "AlpacaEval": 0.04, "MATH-L5": 0.06}
 
 
-@dataclass(frozen=True, slots=True)
-class Everyone(Order):
+class Everyone(Order, frozen=True, tag="order"):
     """The same goal, with every model asked every item until it is reached."""
 
-    def open(self, claims: Claims) -> Bools:
+    def open(self, claims: PairClaims) -> Bools:
         found = ~np.eye(len(claims.above), dtype=bool)
         return found if self.unsettled(claims).any() else np.zeros_like(found)
 

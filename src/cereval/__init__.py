@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from cereval.api import extend as extend
     from cereval.api import rank as rank
     from cereval.api import rank_async as rank_async
-    from cereval.api import replay as replay
     from cereval.api import seal as seal
     from cereval.api import tasks as tasks
     from cereval.api import tasks_async as tasks_async
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from cereval.questions.rank.goal import Top as Top
     from cereval.questions.rank.session import Ranking as Ranking
     from cereval.questions.rank.session import RankSession as RankSession
+    from cereval.questions.replay import replay as replay
     from cereval.questions.tasks.goal import AllAtLeast as AllAtLeast
     from cereval.questions.tasks.goal import EachWithin as EachWithin
     from cereval.questions.tasks.goal import Macro as Macro
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from cereval.settings import Candidate as Candidate
 
 _HOMES = {
-    "api": "Run compare compare_async evaluate evaluate_async extend rank rank_async replay seal tasks tasks_async",
+    "api": "Run compare compare_async evaluate evaluate_async extend rank rank_async seal tasks tasks_async",
     "errors": "CerevalError",
     "fleet.result": "FleetResult",
     "fleet.run": "run_fleet",
@@ -77,6 +77,7 @@ _HOMES = {
     "questions.mean.session": "Session",
     "questions.rank.goal": "Beats Order Top",
     "questions.rank.session": "Ranking RankSession",
+    "questions.replay": "replay",
     "questions.tasks.goal": "AllAtLeast EachWithin Macro WhichFail",
     "questions.tasks.session": "TaskSession TasksResult",
     "records": "Draw Interval Result",

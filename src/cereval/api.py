@@ -12,13 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, Unpack
 
-import numpy as np
-
 from cereval.certificate.seal import Seal
 from cereval.errors import InvalidInput, Misuse
-from cereval.questions import kind_for
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import replay_mean
 from cereval.questions.session import whole
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
@@ -386,55 +382,6 @@ def seal(
 
 
 # -- recorded scores --------------------------------------------------------------------------------------------------
-
-
-def replay(
-    scores: Any, *, goal: Any = None, versions: Sequence[int] | None = None, **options: Any
-) -> Certified:
-    """Say what an evaluation would have cost: recorded scores, drawn as if they were asked. NaN: not part of the pool.
-
-    scores: one number in [0, 1] for each item; for a goal about two candidates or many, a column for each (a table, a
-    data frame or a dict of lists). groups: the task of each item, for goals of `tasks`. versions: of data that grew,
-    how many of the items each version had. options: those of the kind's session: confidence, history, seed, budget, ...
-
-    >>> from cereval import Sign
-    >>> result = replay([1, 0, 1, 1] * 500, goal=Estimate(0.05), seed=3)
-    >>> result.stopped, result.n_evaluated < 500
-    ('goal', True)
-    >>> replay({"new": [1, 1, 1, 0] * 500, "old": [1, 0, 1, 0] * 500}, goal=Sign(), seed=0).decision
-    'first'
-    """
-    kind = "growing" if versions is not None else ("estimate" if goal is None else kind_for(goal).name)
-    if kind == "growing":
-        from cereval.questions.growing.session import replay_growing
-
-        return replay_growing(scores, list(versions or ()), goal=goal, **options)
-    if kind == "compare":
-        from cereval.questions.compare.session import replay_comparison
-
-        (first, second), names = _two_columns(scores)
-        return replay_comparison(first, second, goal=goal, models=names, **options)
-    if kind == "rank":
-        from cereval.questions.rank.session import replay_ranking
-
-        return replay_ranking(scores, goal=goal, **options)
-    if kind == "tasks":
-        from cereval.questions.tasks.session import replay_tasks
-
-        return replay_tasks(scores, options.pop("groups", None), goal=goal, **options)
-    return replay_mean(scores, goal=goal, **options)
-
-
-def _two_columns(scores: Any) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the columns of a table of two, and their names where it has any."""
-    names = list(scores) if hasattr(scores, "keys") else []
-    columns = [scores[name] for name in names]
-    if not names:
-        table = np.asarray(scores)
-        columns = list(table.T) if table.ndim == 2 else [scores]
-    if len(columns) != 2:
-        raise InvalidInput("scores", "two columns, one for each candidate", f"{len(columns)}")
-    return columns, tuple(map(str, names))
 
 
 # -- places -----------------------------------------------------------------------------------------------------------

@@ -6,8 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from html import escape
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+from msgspec import Meta
+
+from cereval.forms import Count, Positive, Share
 from cereval.pictures import Part, frame_of, plotted
 from cereval.text import SIDES, interval, percent, plus_minus, rounded
 
@@ -16,6 +19,9 @@ Guarantee = Literal["anytime", "fixed-n", "heuristic"]
 
 Stopped = Literal["goal", "exhausted", "budget", "contradiction", "running"]
 """Why a session ended (`running`: it has not)."""
+
+Target = Literal["benchmark", "population", "expected", "weighted"]
+"""Which mean a result is about (docs/guarantee.md)."""
 
 PASSED, FAILED, UNDECIDED = 0, 2, 3
 """Exit codes: goal reached or certified pass, certified fail, undecided."""
@@ -100,16 +106,20 @@ class Certified(ABC):
     `goal` and `models` say what was asked of whom; they are part of the JSON form only where a kind says so.
     """
 
-    confidence: float
-    n_evaluated: int
-    n_items: int
-    saved: float
+    confidence: Share
+    n_evaluated: Count
+    n_items: Positive
+    saved: Annotated[
+        float, Meta(le=1, description="Of the items; below 0 where items are asked more than once.")
+    ]
     stopped: Stopped
     method: str
     guarantee: Guarantee
-    target: str
-    seed: int
-    failures: int = 0
+    target: Target
+    seed: Count
+    failures: Annotated[
+        int, Meta(ge=0, description="Calls that failed for good, which may only widen intervals.")
+    ] = 0
     decision: str | None = None
     notes: tuple[str, ...] = ()
     goal: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -213,10 +223,11 @@ class Result(Certified):
     <Result: 82.00% ± 1.80%, 95% confidence, 1,940 of 14,042 questions asked (86.2% saved)>
     """
 
-    estimate: float
-    lower: float
-    upper: float
-    half_width: float
+    estimate: Share
+    lower: Share
+    upper: Share
+    half_width: Share
+    decision: Literal["above", "below"] | None = None
 
     def answer(self) -> str:
         """Return the estimate and how far it may be off, or the verdict on a threshold."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.certificate.cases import SCENARIOS, Scenario, certificate, estimate
+from tests.certificate.forging import forge, repaired
 
-from cereval.certificate.audit import Watched
+from cereval.certificate.audit import Watched, aims_of
 from cereval.certificate.audit.interval import audit
-from cereval.certificate.format import chained, digest
 from cereval.certificate.verify import verify
-from cereval.plan import Known, digest_of
-from cereval.questions.mean.audit import aim_of
+from cereval.plan import Known
 from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.mean.session import Goal, Session
 
@@ -42,7 +40,7 @@ def test_the_audit_follows_every_change_of_goal(first: Goal, second: Goal) -> No
     for seed, turn in enumerate((3, 30, 60)):
         scores = rng.choice([0.0, 0.5, 1.0], 600, p=[0.2, 0.4, 0.4])
         session = Session(600, goal=first, seed=seed, confidence=(0.5, 0.8, 0.95)[seed])
-        watched, aims = Watched(session.method), [aim_of(0, first.spec(), None)]
+        watched = Watched(session.method)
         for number in range(120):
             if session.done:
                 break
@@ -51,7 +49,7 @@ def test_the_audit_follows_every_change_of_goal(first: Goal, second: Goal) -> No
             watched.note(draw.item, scores[draw.item], scores[draw.item])
             if number == turn and not session.done:
                 session.goal = second
-                aims.append(aim_of(session.n_drawn, second.spec(), None))
+        aims = aims_of(first.spec(), None, session.changes)
         given_up = aims[0].threshold is not None and len(aims) > 1
         found = audit(watched.case(aims, equal=True, replacement=False, given_up=given_up)).interval
         assert found.lower == pytest.approx(session.interval.lower, abs=1e-9)
@@ -87,7 +85,7 @@ NUMBERS = ("result", "draws", "plan.seed", "plan.confidence", "plan.target", "pl
 def test_a_forger_who_repairs_the_hashes_is_found_by_recomputing(number: int) -> None:
     forged = certificate(Scenario("forged", {"goal": estimate(0.1)}, groups=True, failing=0.02))
     where = forge(forged, random.Random(number), only=NUMBERS[number % len(NUMBERS)])
-    repair(forged)
+    repaired(forged)
     assert verify(json.loads(json.dumps(forged))).status == "invalid", where
 
 
@@ -97,57 +95,10 @@ def test_side_information_that_was_swapped_is_found() -> None:
     assert known.groups is not None
     assert known.history is not None
     forged["side_information"] = Known(known.groups, 1 - known.history).as_dict()
-    repair(forged)
+    repaired(forged)
     assert verify(forged).status == "invalid"
 
 
 @pytest.mark.parametrize("content", [None, 3, [], {}, "x", {"format": "cereval-certificate/1"}])
 def test_anything_else_is_no_certificate(content: Any) -> None:
     assert verify(content).status == "invalid"
-
-
-def repair(forged: dict[str, Any]) -> None:
-    from cereval.plan import Plan
-
-    try:
-        forged["run_id"] = Plan.from_dict(forged["plan"]).run_id
-    except Exception:
-        return
-    forged["chain"] = chained(digest_of(forged["plan"]), forged["log"])
-    forged["digest"] = digest(forged)
-
-
-def forge(value: Any, rng: random.Random, only: str | None = None) -> str:
-    """Changes one field somewhere; returns where."""
-    found = [(".".join(map(str, path)), holder, key) for path, holder, key in leaves(value)]
-    if only == "draws":
-        found = [one for one in found if one[2] in ("item", "probability")]
-    elif only is not None:
-        found = [one for one in found if one[0].startswith(only)]
-    where, holder, key = rng.choice(found)
-    holder[key] = other(holder[key], rng)
-    return where
-
-
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
-    keys = value.keys() if isinstance(value, dict) else range(len(value))
-    for key in keys:
-        inner = value[key]
-        if isinstance(inner, dict | list) and inner:
-            yield from leaves(inner, (*path, key))
-        else:
-            yield (*path, key), value, key
-
-
-def other(value: Any, rng: random.Random) -> Any:
-    """A value of the same kind that is not the same."""
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int):
-        return value + rng.choice((-1, 1, 7))
-    if isinstance(value, float):
-        return rng.choice((value + 1e-6, 1 - value if value != 0.5 else 0.25, value * 0.999 + 2e-3))
-    if isinstance(value, str):
-        spot = rng.randrange(len(value) + 1)
-        return value[:spot] + "x" + value[spot:]
-    return 0.5 if value is None else None

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.task_scenes import TaskScene, adversarial, easy
-from tests.certificate.test_audit import leaves, other
+from tests.certificate.forging import leaves, other, repaired
 
-from cereval.certificate.format import chained, digest, issue
+from cereval.certificate.format import issue
 from cereval.certificate.verify import verify
-from cereval.plan import Known, digest_of
+from cereval.plan import Known
 from cereval.questions import formats, kind_named
 from cereval.questions.compare.goal import Difference, NotWorse, Sign
 from cereval.questions.compare.session import CompareSession
@@ -137,12 +137,6 @@ def case(name: str) -> dict[str, Any]:
     return CASES[name]()
 
 
-def resealed(content: dict[str, Any]) -> dict[str, Any]:
-    """As a forger would: the hashes fit again."""
-    content = {**content, "chain": chained(digest_of(content["settings"]), content["log"])}
-    return {**content, "digest": digest(content)}
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_an_honest_certificate_is_valid(name: str) -> None:
     content = case(name)
@@ -166,7 +160,7 @@ def test_a_forger_who_repairs_the_hashes_is_found_by_recomputing(name: str) -> N
         mine = [one for one in found if one[0][0] == part and (score or one[0][-1] not in SCORES)]
         path, holder, key = rng.choice(mine)
         kept, holder[key] = holder[key], other(holder[key], rng)
-        assert verify(resealed(forged)).status == "invalid", path
+        assert verify(repaired(forged)).status == "invalid", path
         holder[key] = kept
 
 
@@ -178,7 +172,7 @@ def test_a_forged_decision_is_named() -> None:
     forged = copy.deepcopy(case("sign, budget"))
     assert forged["result"]["decision"] == "undecided"
     forged["result"]["decision"] = "first"
-    verdict = verify(resealed(forged), explain=True)
+    verdict = verify(repaired(forged), explain=True)
     assert "decision" in verdict.reasons[0]
 
 

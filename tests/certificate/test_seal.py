@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from benchmarks.seals import repaired
+from tests.certificate.forging import repaired
 
 from cereval.arrays import packed
 from cereval.certificate.format import digest, issue, schema

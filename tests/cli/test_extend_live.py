@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from tests.cli.live import process, run, settled, write
+from tests.questions.replays import replay_growing
 
 from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
-from cereval.questions.growing.session import replay_growing
 from cereval.questions.mean.goal import Estimate
 from cereval.runner.recall import recall_run
 from cereval.store.base import open_store

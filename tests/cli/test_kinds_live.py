@@ -13,19 +13,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from benchmarks.serving import served
-from tests.certificate.test_audit import forge
+from tests.certificate.forging import forge, repaired
 from tests.cli.live import MODELS, answered, asked, content, killed, listed, run, settled, slow_model, write
 
 from cereval import ENGINE
-from cereval.certificate.format import chained, digest
 from cereval.certificate.verify import verify
 from cereval.cli.main import main
-from cereval.plan import digest_of
-from cereval.questions import kind_of
 from cereval.runner import loop
 
 __all__ = ["slow_model"]
@@ -317,13 +313,6 @@ def test_a_forger_who_repairs_the_hashes_is_found(question: Question, capsys: Ca
             # 41 calls are as many pairs as 40, and say the same: an even number is another budget.
             forged["changes"][0]["max_calls"] = random.Random(number).choice((38, 42, 48))
         assert verify(repaired(forged)).status == "invalid", where
-
-
-def repaired(forged: dict[str, Any]) -> dict[str, Any]:
-    forged["run_id"] = digest_of(forged["plan"])[:12]
-    forged["chain"] = chained(digest_of(forged[kind_of(forged["plan"]).begins_with]), forged["log"])
-    forged["digest"] = digest(forged)
-    return forged
 
 
 @every_kind

@@ -71,8 +71,9 @@ def test_a_top_k_in_words(table: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_wrong_top_k_is_called_wrong() -> None:
+    from tests.questions.replays import replay_ranking
+
     from cereval.cli.recorded import ScoredModels, truth_in_words
-    from cereval.questions.rank.session import replay_ranking
 
     scores = np.tile([[1.0, 0.0, 0.0]], (100, 1))
     told = replay_ranking(scores, goal=Top(1), models=["a", "b", "c"])

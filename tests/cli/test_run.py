@@ -302,7 +302,7 @@ def test_verify_says_when_it_cannot_check(
         ('{"format": ["x"]}', 2, "invalid: this is no certificate of cereval: its format is ['x']"),
         ('{"format": "other/1"}', 2, "invalid: this is no certificate of cereval: its format is 'other/1'"),
         ('{"format": "cereval-certificate/9"}', 1, "does not know the format 'cereval-certificate/9'"),
-        ('{"format": "cereval-certificate/1"}', 2, "invalid: it has other fields than a certificate"),
+        ('{"format": "cereval-certificate/1"}', 2, "invalid: engine of the certificate must be given"),
     ],
 )
 def test_verify_says_what_is_no_certificate(

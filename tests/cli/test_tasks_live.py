@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.live import content, run, write
+from tests.questions.replays import replay_tasks
 
 from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
 from cereval.questions.tasks.goal import Macro
-from cereval.questions.tasks.session import replay_tasks
 
 SIZE = 300
 MODEL = ("--model", "scripted/0.7")

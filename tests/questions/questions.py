@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.questions.majority import MajoritySession, MoreThanHalf
+from tests.questions.majority.goal import MoreThanHalf
+from tests.questions.majority.session import MajoritySession
 
 from cereval.datasets.fields import Fields
 from cereval.datasets.read import read_dataset

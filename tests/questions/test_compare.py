@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from benchmarks.coverage import most_misses
 from benchmarks.pair_scenes import SCENES, Scene, allowed, useful_history, watch
+from tests.questions.replays import replay_comparison
 
 import cereval
 from cereval.certificate.format import issue
@@ -16,7 +17,7 @@ from cereval.errors import InvalidInput, Misuse
 from cereval.plan import Known
 from cereval.questions import kind_named
 from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Sign
-from cereval.questions.compare.session import CompareSession, Comparison, replay_comparison
+from cereval.questions.compare.session import CompareSession, Comparison
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.replay import drive
 

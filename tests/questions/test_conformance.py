@@ -18,17 +18,17 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.certificate.test_audit import leaves, other
+from tests.certificate.forging import leaves, other, repaired
 from tests.questions.majority import Majority
 from tests.questions.questions import ALL, QUESTIONS, Before, Live, Question, groups, own_log, same_result
 
 from cereval import ENGINE
 from cereval import questions as kinds
-from cereval.certificate.format import chained, digest, issue, schema
+from cereval.certificate.format import issue, schema
 from cereval.certificate.verify import verify
 from cereval.errors import CallError, CerevalError, StoreError
 from cereval.models.base import EndpointError
-from cereval.plan import Known, Plan, digest_of
+from cereval.plan import Known, Plan
 from cereval.questions import kind_of
 from cereval.questions.log import Change
 from cereval.questions.replay import drive
@@ -300,20 +300,6 @@ UNUSED = {
 """Of the plan, where the settings are what counts."""
 
 
-def resealed(content: dict[str, Any]) -> dict[str, Any]:
-    """As a forger would: all hashes fit again."""
-    kind = kind_of(content["plan"])
-    return {
-        **content,
-        "run_id": Plan.from_dict(content["plan"]).run_id,
-        "chain": chained(digest_of(content[kind.begins_with]), content["log"]),
-    }
-
-
-def signed(content: dict[str, Any]) -> dict[str, Any]:
-    return {**content, "digest": digest(content)}
-
-
 @pytest.mark.slow
 def test_a_forger_who_repairs_the_hashes_is_found_by_recomputing(whole: tuple[Live, Outcome]) -> None:
     rng, forged = random.Random(1), copy.deepcopy(dict(whole[1].certificate))
@@ -324,7 +310,7 @@ def test_a_forger_who_repairs_the_hashes_is_found_by_recomputing(whole: tuple[Li
     for path, holder, key in [*stated, *rng.sample(drawn, 8)]:
         kept, holder[key] = holder[key], other(holder[key], rng)
         try:
-            verdict = verify(signed(resealed(forged)))
+            verdict = verify(repaired(forged))
         except (CerevalError, TypeError):  # no plan any more
             continue
         finally:
@@ -354,15 +340,16 @@ def test_what_another_engine_made_is_never_called_invalid_if_it_is_intact(
 ) -> None:
     content = copy.deepcopy(dict(whole[1].certificate))
     content["log"][2], content["log"][5] = content["log"][5], content["log"][2]
-    assert verify(signed(resealed(content))).status == "invalid", "of this engine"
+    assert verify(repaired(content)).status == "invalid", "of this engine"
     content |= {"engine": ENGINE + 1}
-    verdict = verify(signed(resealed(content)))
+    verdict = verify(repaired(content))
     assert verdict.status == "unchecked"
     assert f"this is engine {ENGINE}" in verdict.reasons[0]
     assert {"digest", "hash chain of the log", "counts"} <= set(verdict.checked)
-    assert verify(resealed(content)).status == "invalid", "the digest does not depend on the engine"
+    wrong = {**repaired(content), "digest": "0" * 64}
+    assert verify(wrong).status == "invalid", "the digest does not depend on the engine"
     content["log"].pop()
-    assert verify(signed(resealed(content))).status == "invalid", "nor do the counts"
+    assert verify(repaired(content)).status == "invalid", "nor do the counts"
 
 
 # -- pages ------------------------------------------------------------------------------------------------------------

@@ -10,12 +10,13 @@ import pytest
 from benchmarks.coverage import most_misses
 from benchmarks.growing import least_ratio
 from benchmarks.growing_scenes import ENEMIES, bernoulli, run_grown
+from tests.questions.replays import replay_growing
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
-from cereval.questions.growing.session import Growing, checked_sizes, replay_growing
+from cereval.questions.growing.session import Growing
 from cereval.questions.mean.goal import Estimate, Threshold
-from cereval.questions.replay import drive
+from cereval.questions.replay import checked_sizes, drive
 
 RUNS = 12
 CONFIDENCE = 0.8

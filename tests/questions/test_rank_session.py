@@ -12,6 +12,7 @@ from benchmarks.rank_families import FAMILIES, wrong_claims
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.questions.replays import replay_ranking
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
@@ -19,7 +20,7 @@ from cereval.questions.goals import goal_from_spec
 from cereval.questions.rank.audit import SlowGame
 from cereval.questions.rank.goal import Beats, Order, RankGoal, Top
 from cereval.questions.rank.order import closed, covers
-from cereval.questions.rank.session import RankSession, checkpoints, replay_ranking
+from cereval.questions.rank.session import RankSession, checkpoints
 from cereval.stats.pairs import PairGames, PairTuning
 
 Floats = NDArray[np.float64]
@@ -263,9 +264,9 @@ def test_a_top_k_with_close_rivals_ends_at_its_goal() -> None:
 
 def test_a_goal_of_another_question_is_refused() -> None:
     with pytest.raises(
-        InvalidInput, match=r"goal must be that of a ranking: Order, Top or Beats, got Estimate"
+        InvalidInput, match=r"goal must be one of Order\(tie, doubt, proven\), .*got Estimate"
     ):
-        replay_ranking(np.eye(3), goal=cereval.Estimate(0.05))  # type: ignore[arg-type]
+        RankSession(9, NAMES, goal=cereval.Estimate(0.05))  # type: ignore[arg-type]
 
 
 def test_columns_of_a_data_frame_name_the_models() -> None:
@@ -276,7 +277,7 @@ def test_columns_of_a_data_frame_name_the_models() -> None:
 def test_a_dict_names_its_models_and_ragged_ones_are_refused() -> None:
     scores = {"owl": [1.0] * 60, "wren": [0.0] * 60}
     assert replay_ranking(scores, seed=0).order == (("owl", "wren"),)
-    with pytest.raises(InvalidInput, match="scores must be a table of numbers"):
+    with pytest.raises(InvalidInput, match="wren must be scores of the same 60 items as owl"):
         replay_ranking({"owl": [1.0] * 60, "wren": [0.0] * 59})
     series = pd.Series([1.0, 0.0], index=["a", "b"])
     with pytest.raises(InvalidInput, match=r"wren must be in the order of the others"):

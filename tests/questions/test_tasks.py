@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from benchmarks.coverage import most_misses
 from benchmarks.task_scenes import GOALS, SCENES, TaskScene, easy, watch
+from tests.questions.replays import replay_tasks
 
 import cereval
 from cereval.errors import InvalidInput
 from cereval.questions import kind_named
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
-from cereval.questions.tasks.session import TaskSession, TasksResult, replay_tasks
+from cereval.questions.tasks.session import TaskSession, TasksResult
 
 RUNS = 7
 CONFIDENCE = 0.8

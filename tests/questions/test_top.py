@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.questions.replays import replay_ranking
 
 from cereval.cli.recorded import ScoredModels
 from cereval.questions.rank.goal import Beats, Order, Top
 from cereval.questions.rank.order import Diagram
-from cereval.questions.rank.session import ModelInterval, Ranking, replay_ranking
+from cereval.questions.rank.session import ModelInterval, Ranking
 
 NAMES = tuple("abcdefgh")
 

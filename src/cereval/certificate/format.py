@@ -8,7 +8,7 @@ Obligations of every format:
 - `engine` is the number of the rules that decide draws and intervals: another one may decide them differently;
 - it holds no secret: a plan has none.
 
-The folder `schemas` has the published form of each.
+`form_of` is the form of each, as a type: what is read is checked against it, and `schema` publishes it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,101 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
-from typing import Any
+from dataclasses import MISSING
+from functools import cache
+from types import GenericAlias
+from typing import Annotated, Any, Literal, get_type_hints
 
 import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
+from msgspec.json import schema as json_schema
 
-from cereval.plan import Known, Plan, digest_of
-from cereval.questions.base import Kind
+from cereval.forms import Count, Positive, Record
+from cereval.plan import PLAN_FORMAT, Known, Plan, digest_of
+from cereval.questions import formats
+from cereval.questions.base import Engine, Kind
 from cereval.questions.log import Change
 from cereval.questions.session import AskTell
 from cereval.records import Certified, plain
 from cereval.version import ENGINE, __version__
+
+Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+RunId = Annotated[
+    str, Meta(pattern="^[0-9a-f]{12}$", description="The first 12 hex digits of SHA-256 over the plan.")
+]
+Chain = Annotated[
+    Hash,
+    Meta(
+        description="Last link: each is SHA-256 of the link before (first: of the settings; of the plan, where there "
+        "are none) and the entry as JSON with sorted keys and no spaces."
+    ),
+]
+Digest = Annotated[
+    Hash, Meta(description="SHA-256 of all other fields as JSON with sorted keys and no spaces.")
+]
+
+
+class Versions(Record):
+    """What computed the numbers: with others, the last digits may differ."""
+
+    cereval: str
+    numpy: str
+    python: str
+
+
+class Provenance(Record):
+    """Of a run in a store: where its seed and its answers came from, and the digest of its seal."""
+
+    seed: Literal["drawn", "chosen"]
+    kept: Annotated[
+        dict[str, Positive], Meta(description="How many answers were taken from which earlier run.")
+    ]
+    seal: Hash | UnsetType = UNSET
+
+
+class Changed(Record):
+    """A goal or budget that was set after so many results and so many draws; horizon: what money or time were
+    expected to buy, in results (0: no longer)."""
+
+    consumed: Count
+    drawn: Count
+    goal: dict[str, Any]
+    max_calls: Positive | None
+    horizon: Count | UnsetType = UNSET
+
+
+@cache
+def form_of(kind: Kind, run: bool | None = None) -> type[Struct]:
+    """Return the form of a kind's certificates: of a run, or of recorded scores; None: of either."""
+    needed: dict[str, Any] = {
+        "format": Literal[kind.format],
+        "engine": Engine,
+        "result": published(kind.result_form, kind.result_form.silent),
+        "versions": Versions,
+        "log": GenericAlias(list, (kind.entry_form,)),
+        "chain": Chain,
+        "digest": Digest,
+    }
+    of_runs: dict[str, Any] = {"run_id": RunId, "plan": published(Plan, format=Literal[PLAN_FORMAT])}
+    of_runs |= {"changes": list[Changed]} if kind.lists_changes else {}
+    free: dict[str, Any] = {} if run is False else {"provenance": Provenance}
+    if kind.settings_form:
+        needed["settings"] = kind.settings_form
+    if kind.side_form:
+        (free if kind.side_may_lack else needed)["side_information"] = kind.side_form
+    if run or not kind.settings_form:
+        needed |= of_runs
+    elif run is None:
+        free |= of_runs
+    fields: list[Any] = [*needed.items(), *((name, form | UnsetType, UNSET) for name, form in free.items())]
+    return defstruct(kind.format, fields, forbid_unknown_fields=True)
+
+
+def published(form: Any, leaving_out: frozenset[str] = frozenset(), **more: Any) -> type[Struct]:
+    """Return the form of a dataclass as a file has it: all of its fields, and no others."""
+    hints = get_type_hints(form, include_extras=True)
+    fields = {name: hints[name] for name in form.__dataclass_fields__ if name not in leaving_out}
+    return defstruct(form.__name__, [*more.items(), *fields.items()], forbid_unknown_fields=True)
 
 
 def issue(
@@ -53,9 +137,10 @@ def issue(
         "run_id": lambda: plan.run_id if plan else None,
         "changes": lambda: [ordered(change.as_dict()) for change in changes],
     }
-    wanted = kind.fields | (kind.run_fields if plan is not None else frozenset())
+    wanted = form_of(kind, plan is not None).__struct_fields__
     body = {name: make() for name, make in found.items() if name in wanted}
-    body |= {name: value for name in kind.optional if (value := found[name]())}
+    if kind.side_may_lack and not body["side_information"]:
+        del body["side_information"]
     if provenance is not None:
         body["provenance"] = ordered(provenance)
     return sealed(
@@ -111,17 +196,27 @@ def versions() -> dict[str, str]:
 
 
 def schema(format: str = "cereval-certificate/1") -> dict[str, Any]:
-    """Return the published JSON schema of a format of certificates, with that of plans in its place."""
-    found = _schema_file(format.removeprefix("cereval-").partition("/")[0])
-    own = found["properties"].get("plan", {})
-    if "$ref" in own:
-        plan = _schema_file("plan")
-        narrowed = {name: {**plan["properties"][name], **rule} for name, rule in own["properties"].items()}
-        found["properties"]["plan"] = {**plan, "properties": {**plan["properties"], **narrowed}}
-    return found
+    """Return the published JSON schema of a format: of certificates, or of seals."""
+    from cereval.certificate.seal import SEAL_FORMAT, Seal
 
-
-def _schema_file(name: str) -> dict[str, Any]:
-    text = (files(__package__) / "schemas" / f"{name}.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    found = json_schema(Seal if format == SEAL_FORMAT else form_of(formats()[format]))
+    whole = found["$defs"].pop(found["$ref"].rpartition("/")[2])
+    for one in (whole, *found["$defs"].values()):
+        if "properties" in one:
+            # Files have every field, also those with a usual value; only fields without one may be absent.
+            usual = [
+                name
+                for name, form in one["properties"].items()
+                if form.pop("default", MISSING) is not MISSING
+            ]
+            one["required"] = [
+                name for name in one["properties"] if name in (*usual, *one.get("required", ()))
+            ]
+            one.setdefault("additionalProperties", False)
+    title = format.replace("-", " ").partition("/")[0]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **whole,
+        "title": title,
+        "$defs": found["$defs"],
+    }

@@ -13,20 +13,22 @@ import binascii
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
+from msgspec.structs import replace
 
-from cereval.certificate.format import ordered
+from cereval.certificate.format import Hash, RunId, ordered
 from cereval.errors import InvalidInput, Misuse, shown
+from cereval.forms import Record, read_as
 from cereval.imports import optional
 from cereval.plan import Known, Plan, digest_of
 from cereval.questions import kind_of
+from cereval.questions.base import Engine
 from cereval.questions.log import Change
 
 SEAL_FORMAT = "cereval-seal/1"
-FIELDS = ("format", "kind", "engine", "run_id", "plan", "commitment", "side_information", "digest")
 HIDDEN = ("seed", "nonce")
 """Fields of a plan that a seal only commits to."""
 DIGESTED = re.compile(r"^weights|^candidates\[\d+\]\.prompt")
@@ -34,9 +36,17 @@ DIGESTED = re.compile(r"^weights|^candidates\[\d+\]\.prompt")
 _MISSING = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
-    """Hold what a seal file holds; `plan` without what is hidden, `signature` where somebody signed it.
+class Signature(Record):
+    """Of the text `cereval-seal/1:DIGEST`; key: the public key. Both in base64."""
+
+    algorithm: Literal["ed25519"]
+    key: str
+    value: str
+
+
+class Seal(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a run will depend on, fixed before its first call. `cereval verify CERTIFICATE --seal FILE` names every
+    later choice.
 
     >>> from cereval.plan import candidate_spec
     >>> goal, nonce = {"goal": "estimate", "eps": 0.1}, "ab" * 32
@@ -46,76 +56,64 @@ class Seal:
     (False, True)
     """
 
+    format: Literal["cereval-seal/1"]
     kind: str
-    engine: int
-    run_id: str
-    plan: Mapping[str, Any]
-    commitment: str
-    side_information: str
-    signature: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def digest(self) -> str:
-        """Return the hash of everything but the digest itself and the signature."""
-        return digest_of(self._body())
+    engine: Engine
+    run_id: RunId
+    plan: Annotated[
+        dict[str, Any],
+        Meta(
+            description="As in its certificate, without seed and nonce; of prompt and weights, SHA-256 of each part."
+        ),
+    ]
+    commitment: Annotated[
+        Hash,
+        Meta(description="SHA-256 of the text `cereval-seal/1:SEED:NONCE`; the certificate reveals both."),
+    ]
+    side_information: Annotated[
+        Hash,
+        Meta(
+            description="SHA-256 over categories and history: for each its shape and the SHA-256 of its numbers "
+            "(little-endian, 64 bits, row by row)."
+        ),
+    ]
+    digest: Annotated[Hash, Meta(description="SHA-256 of all other fields but the signature.")]
+    signature: Signature | UnsetType = UNSET
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the seal as JSON, as the schema `seal.json` describes it."""
-        signed = {"signature": dict(self.signature)} if self.signature else {}
-        return {**self._body(), "digest": self.digest, **signed}
-
-    def _body(self) -> dict[str, Any]:
-        return {
-            "format": SEAL_FORMAT,
-            "kind": self.kind,
-            "engine": self.engine,
-            "run_id": self.run_id,
-            "plan": ordered(self.plan),
-            "commitment": self.commitment,
-            "side_information": self.side_information,
-        }
+        found: dict[str, Any] = to_builtins(self)
+        return found
 
     @classmethod
     def from_dict(cls, values: Any) -> Seal:
         """Check and take what a file holds: it may come from anybody."""
-        if not isinstance(values, Mapping) or values.get("format") != SEAL_FORMAT:
-            received = values.get("format") if isinstance(values, Mapping) else values
-            raise InvalidInput("seal", f"a JSON object of the format {SEAL_FORMAT}", received)
-        odd = sorted(map(str, (set(values) - {"signature"}) ^ set(FIELDS)))
-        if odd:
-            raise InvalidInput("seal", "made of the fields of a seal", odd[0])
-        _check_types(values)
-        given = {name: values[name] for name in FIELDS if name not in ("format", "digest")}
-        seal = cls(**given, signature=values.get("signature", {}))
-        if seal.digest != values["digest"]:
-            raise InvalidInput("seal", f"whole: what it holds has the digest {seal.digest}", values["digest"])
+        seal = read_as(cls, values, "seal")
+        if seal.digest != seal_digest(values):
+            raise InvalidInput(
+                "seal", f"whole: what it holds has the digest {seal_digest(values)}", seal.digest
+            )
         return seal
 
 
-def _check_types(values: Mapping[str, Any]) -> None:
-    for name, digits in (("run_id", 12), ("commitment", 64), ("side_information", 64), ("digest", 64)):
-        if not isinstance(values[name], str) or not re.fullmatch(f"[0-9a-f]{{{digits}}}", values[name]):
-            raise InvalidInput(f"{name} of the seal", f"{digits} hex digits", values[name])
-    if type(values["engine"]) is not int:
-        raise InvalidInput("engine of the seal", "a whole number", values["engine"])
-    signature = values.get("signature", {})
-    texts = isinstance(signature, Mapping) and all(isinstance(one, str) for one in signature.values())
-    if not isinstance(values["kind"], str) or not isinstance(values["plan"], Mapping) or not texts:
-        raise InvalidInput("seal", "made of a kind, a plan and perhaps a signature", values["kind"])
+def seal_digest(values: Mapping[str, Any]) -> str:
+    """Return the hash of everything in a seal but the digest itself and the signature."""
+    return digest_of({name: value for name, value in values.items() if name not in ("digest", "signature")})
 
 
 def seal_of(plan: Plan, known: Known, engine: int | None = None) -> Seal:
     """Seal a plan that has a nonce, with what is known of its items."""
     if not plan.nonce:
         raise Misuse(f"run {plan.run_id} was not sealed before it began")
-    return Seal(
-        kind=kind_of(plan).name,
-        engine=plan.engine if engine is None else engine,
-        run_id=plan.run_id,
-        plan=sealed_form(plan),
-        commitment=commitment(plan.seed, plan.nonce),
-        side_information=fingerprint(known),
-    )
+    body = {
+        "format": SEAL_FORMAT,
+        "kind": kind_of(plan).name,
+        "engine": plan.engine if engine is None else engine,
+        "run_id": plan.run_id,
+        "plan": sealed_form(plan),
+        "commitment": commitment(plan.seed, plan.nonce),
+        "side_information": fingerprint(known),
+    }
+    return Seal.from_dict({**body, "digest": digest_of(body)})
 
 
 def sealed_form(plan: Plan) -> dict[str, Any]:
@@ -245,7 +243,7 @@ def provenance(
     return {"seed": seed, "kept": dict(sorted(kept.items())), **sealed}
 
 
-ALGORITHM = "ed25519"
+ALGORITHM: Literal["ed25519"] = "ed25519"
 EXTRA = "sign"
 PRIVATE = "an unencrypted private Ed25519 key (PEM or OpenSSH)"
 PUBLIC = "a public Ed25519 key (PEM or OpenSSH)"
@@ -257,20 +255,17 @@ def sign(seal: Seal, key: bytes) -> Seal:
     kinds = optional("cryptography.hazmat.primitives.serialization", EXTRA)
     raw = private.public_key().public_bytes(kinds.Encoding.Raw, kinds.PublicFormat.Raw)
     value = private.sign(_message(seal))
-    named = {"algorithm": ALGORITHM, "key": _text(raw), "value": _text(value)}
-    return replace(seal, signature=named)
+    return replace(seal, signature=Signature(ALGORITHM, _text(raw), _text(value)))
 
 
 def wrong_signature(seal: Seal, key: bytes) -> str | None:
     """Say why a seal is not signed by the owner of a public key; None: it is."""
     public = _loaded(key, b"ssh-ed25519", ("public_key", {}), "--public-key", PUBLIC)
-    if not seal.signature:
+    if not isinstance(seal.signature, Signature):
         return "signature: the seal is not signed"
-    if seal.signature.get("algorithm") != ALGORITHM:
-        return f"signature: only {ALGORITHM} is known"
     refused = optional("cryptography.exceptions", EXTRA).InvalidSignature
     try:
-        public.verify(base64.b64decode(seal.signature.get("value", ""), validate=True), _message(seal))
+        public.verify(base64.b64decode(seal.signature.value, validate=True), _message(seal))
     except (refused, binascii.Error, ValueError):
         return "signature: the seal was not signed with this key, or was changed since"
     return None

@@ -13,13 +13,14 @@ from math import ceil, floor, isclose
 from typing import Any, Literal
 
 from cereval.certificate.audit import Audit
-from cereval.certificate.format import chained, digest, ordered
+from cereval.certificate.format import chained, digest, form_of, ordered
 from cereval.certificate.seal import Seal, certificate_departures, known_of, provenance
-from cereval.errors import CerevalError, LogMismatch, shown
+from cereval.errors import CerevalError, InvalidInput, LogMismatch, shown
+from cereval.forms import read_as
 from cereval.methods.drawing import TOLERANCE
 from cereval.plan import MOST_ITEMS, Known, Plan, digest_of
-from cereval.questions import formats
-from cereval.questions.base import ALWAYS, Kind
+from cereval.questions import formats, kind_of
+from cereval.questions.base import Kind
 from cereval.questions.log import Change, Log
 from cereval.questions.session import AskTell
 from cereval.records import Draw, Scored, plain
@@ -30,8 +31,6 @@ ROUNDING = 1e-9
 PRINTED = (1e4, 1e5, 1e6)
 """Results are printed to so many parts: percentages with two to four decimals."""
 OURS = "cereval-"
-OPTIONAL = frozenset({"provenance"})
-"""Fields of a run that recorded scores do not have."""
 Status = Literal["valid", "invalid", "unchecked", "departed"]
 """`departed`: not what was sealed before, whatever the certificate is worth by itself."""
 Check = tuple[str, Callable[[], str | None]]
@@ -198,20 +197,11 @@ class _Checks:
     # -- whatever the engine ----------------------------------------------------------------------------------
 
     def format(self) -> None:
-        """Check that the fields are those of its format, and no others."""
-        kind, there = self.kind, set(self.certificate)
-        fields = ALWAYS | kind.fields | (kind.run_fields if self.is_run else frozenset())
-        may_be = kind.optional | (OPTIONAL if self.is_run else frozenset())
-        odd = sorted(map(str, (there - may_be) ^ fields))
-        if odd:
-            raise WrongError(f"it has other fields than a certificate: {', '.join(odd)}")
-        engine = self.certificate["engine"]
-        if isinstance(engine, bool) or not isinstance(engine, int):
-            raise WrongError(f"engine is {shown(engine)}, which is no whole number")
-        if not isinstance(self.certificate["log"], list) or not isinstance(
-            self.certificate["result"], Mapping
-        ):
-            raise WrongError("its log is no list, or its result no object")
+        """Check that its fields, their types and ranges are those of its format."""
+        try:
+            read_as(form_of(self.kind, self.is_run), self.certificate, "certificate")
+        except InvalidInput as error:
+            raise WrongError(str(error)) from None
 
     def digest(self) -> None:
         """Check the hash of everything but itself."""
@@ -228,14 +218,9 @@ class _Checks:
             raise WrongError(f"the hash chain does not fit the log: an entry or the {start} were changed")
 
     def counts(self) -> None:
-        """Check that the log holds as many results and failures as stated, scores lie in [0, 1], and the estimate in
-        its interval.
-        """
+        """Check that the log holds as many results and failures as stated, and the estimate lies in its interval."""
         result = self.certificate["result"]
         scores = [self.kind.scores(entry) for entry in self.certificate["log"]]
-        for number, told in enumerate(scores):
-            if not all(score is None or (is_number(score) and 0 <= score <= 1) for score in told):
-                raise WrongError(f"entry {number} of the log has a score outside [0, 1]")
         equal("results in the log", len(scores), result.get("n_evaluated", result.get("calls")))
         equal("result.failures", result["failures"], sum(None in told for told in scores))
         middle = result.get("estimate", result.get("difference"))
@@ -248,8 +233,6 @@ class _Checks:
         """
         certificate, stated = self.certificate, self.certificate["provenance"]
         kept = stated["kept"]
-        if not all(type(count) is int and count > 0 for count in kept.values()):
-            raise WrongError("provenance.kept has a count that is no whole number above 0")
         answers = sum(len(self.kind.scores(entry)) for entry in certificate["log"])
         if sum(kept.values()) > answers:
             raise WrongError(f"provenance.kept has more than the {answers} answers in the log")
@@ -332,6 +315,7 @@ class _Checks:
     def plan(self) -> None:
         """Check that the plan of a run says the same as its settings, and names the certificate's engine."""
         plan = Plan.from_dict(self.certificate["plan"])
+        equal("kind of the plan", kind_of(plan).name, self.kind.name)
         equal("plan.engine", plan.engine, ENGINE)
         self.kind.check_plan(self.certificate, same)
 

@@ -22,8 +22,9 @@ from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_i
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
 from cereval.files import read_json, write_whole
 from cereval.integrations.logs.table import is_log, scores_of
-from cereval.questions.growing.session import Growing, GrowingResult, checked_sizes
+from cereval.questions.growing.session import Growing, GrowingResult
 from cereval.questions.rank.session import Ranking
+from cereval.questions.replay import checked_sizes
 from cereval.questions.tasks import UNNAMED
 from cereval.questions.tasks.session import TasksResult
 from cereval.runner.items import items_of

@@ -55,16 +55,22 @@ def kinds() -> Iterator[Kind]:
 
 def all_goals() -> dict[str, Any]:
     """Return every goal by the name in its spec."""
-    return {goal.name: goal for kind in kinds() for goal in kind.goals}
+    return {goal_name(goal): goal for kind in kinds() for goal in kind.goals}
 
 
 def kind_for(goal: Any) -> Kind:
     """Return the kind that a goal, or the name of one, belongs to."""
-    name = goal if isinstance(goal, str) else getattr(goal, "name", None)
     for kind in kinds():
-        if any(one.name == name for one in kind.goals):
+        if any(
+            goal == goal_name(one) if isinstance(goal, str) else isinstance(goal, one) for one in kind.goals
+        ):
             return kind
     raise InvalidInput("goal", "one of " + ", ".join(all_goals()), goal)
+
+
+def goal_name(goal: Any) -> str:
+    """Return the name of a goal, or of a class of goals."""
+    return str(goal.__struct_config__.tag)
 
 
 def formats() -> dict[str, Kind]:

@@ -8,14 +8,12 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypedDict, TypeVar, Unpack
-
-from numpy.typing import ArrayLike
+from typing import Any, TypeVar, Unpack
 
 from cereval.errors import CallError, InvalidInput, shown
 from cereval.questions.goals import Goal, of_one_model
 from cereval.questions.mean.session import Session
-from cereval.questions.replay import check_same_order
+from cereval.questions.replay import SessionSettings, check_same_order
 from cereval.questions.session import unit_score, whole
 from cereval.records import Draw, Result
 
@@ -38,21 +36,10 @@ class EvaluationInterrupted(KeyboardInterrupt):
         )
 
 
-class SessionSettings(TypedDict, total=False):
-    """Name the keywords that `evaluate_scores` hands to its `Session`."""
+class Asked(SessionSettings, total=False):
+    """Name the keywords that `evaluate` hands to its `Session`."""
 
     goal: Goal | None
-    confidence: float
-    method: str
-    target: str
-    texts: Sequence[str] | None
-    embeddings: ArrayLike | None
-    history: ArrayLike | None
-    weights: ArrayLike | None
-    groups: ArrayLike | None
-    budget: int | None
-    seed: int | None
-    options: Mapping[str, Any] | None
 
 
 def evaluate_scores(
@@ -60,7 +47,7 @@ def evaluate_scores(
     score: Score[Item],
     *,
     max_connections: int | None = None,
-    **plan: Unpack[SessionSettings],
+    **plan: Unpack[Asked],
 ) -> Result:
     """Ask `score` for the items that matter most and stop when the goal is certified.
 
@@ -98,7 +85,7 @@ async def evaluate_scores_async(
     score: Score[Item],
     *,
     max_connections: int | None = None,
-    **plan: Unpack[SessionSettings],
+    **plan: Unpack[Asked],
 ) -> Result:
     """Evaluate as `evaluate_scores` does, for code that runs in an event loop: same arguments, same result.
 
@@ -117,7 +104,7 @@ class _Evaluation:
         items: Iterable[Any],
         score: Callable[[Any], Any],
         max_connections: int | None,
-        plan: SessionSettings,
+        plan: Asked,
     ) -> None:
         self.items = _checked_items(items)
         self.score = _checked_score(score)

@@ -1,17 +1,20 @@
 """State the contract of a goal: what to work towards, and whether it has been reached; read goals from their specs.
 
-Each kind of question lists its own goals (`Kind.goals`).
+Each kind of question has goals of its own (`Kind.goals`). A goal's class is its published form too: `tag` is its name
+in a spec, its fields are the parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import NODEFAULT, Struct, to_builtins
+from msgspec.structs import fields, force_setattr
 
 from cereval.errors import InvalidInput
-from cereval.methods.base import Aim, Method
-from cereval.questions import all_goals, kind_for
+from cereval.methods.base import Aim
+from cereval.questions import all_goals, goal_name, kind_for
 from cereval.text import did_you_mean
 
 LEAST_CONFIDENCE = 1e-12
@@ -25,24 +28,47 @@ ROUNDING = 1e-12
 in, their sum is correctly rounded (`math.fsum`), and each score's own rounding is at most 2^-53."""
 
 
-class Goal(Protocol):
-    """Say what a run works towards. Goals are frozen, validated in their constructors, and rebuilt from their spec."""
+class Goal(Struct, frozen=True, forbid_unknown_fields=True, tag_field="goal"):
+    """Say what a run works towards; goals check their parameters (`_set` in `__post_init__`).
 
-    def aim(self, budget: int | None) -> Aim:
-        """Return what the method's bets and draws should work towards."""
-
-    def reached(self, method: Method) -> bool:
-        """Tell whether the results consumed so far certify the goal."""
-
-    def decision(self, method: Method) -> str | None:
-        """Return the answer to a yes/no goal, if it has one yet."""
+    The goals of tasks and rankings have what their sessions need in place of `aim`.
+    """
 
     @property
     def words(self) -> str:
         """Return what is asked, in a few words."""
+        raise NotImplementedError
+
+    def aim(self, budget: int | None) -> Aim:
+        """Return what the method's bets and draws should work towards."""
+        raise NotImplementedError
+
+    def decision(self, method: Any) -> str | None:  # noqa: ARG002
+        """Return the answer to a question that is to be decided, if it has one yet."""
+        return None
+
+    def reached(self, method: Any) -> bool:
+        """Tell whether the results consumed so far certify the goal."""
+        return self.decision(method) is not None
 
     def spec(self) -> dict[str, Any]:
         """Return name and parameters as JSON."""
+        found: dict[str, Any] = to_builtins(self)
+        return found
+
+    def _set(self, **checked: Any) -> None:
+        for name, value in checked.items():
+            force_setattr(self, name, value)
+
+
+def checked_goal(goal: Any, goals: Sequence[Any]) -> Any:
+    """Return a goal, if it is one of these; None: the first with its usual parameters."""
+    if goal is None:
+        return goals[0]()
+    if goals and not isinstance(goal, tuple(goals)):
+        shapes = (f"{one.__name__}({', '.join(one.__struct_fields__)})" for one in goals)
+        raise InvalidInput("goal", "one of " + ", ".join(shapes), goal)
+    return goal
 
 
 def goal_from_spec(spec: Mapping[str, Any], allowed: Iterable[Any] = ()) -> Any:
@@ -51,28 +77,20 @@ def goal_from_spec(spec: Mapping[str, Any], allowed: Iterable[Any] = ()) -> Any:
     >>> goal_from_spec({"goal": "estimate", "eps": 0.1}), goal_from_spec({"goal": "which-fail", "value": 0.5})
     (Estimate(eps=0.1), WhichFail(value=0.5))
     """
-    goals = {goal.name: goal for goal in allowed} or all_goals()
+    goals = {goal_name(goal): goal for goal in allowed} or all_goals()
     kind = goals.get(str(spec.get("goal")))
     if kind is None:
         raise InvalidInput("goal", "one of " + ", ".join(goals), spec.get("goal"))
     given = {key: value for key, value in spec.items() if key != "goal"}
-    _check_names(kind, given)
-    try:
-        return kind(**given)
-    except TypeError:
-        raise InvalidInput("goal", f"the parameters of {kind.name}", dict(spec)) from None
-
-
-def _check_names(kind: Any, given: Mapping[str, Any]) -> None:
-    """Refuse parameters that a goal does not have, and ask for those that it needs."""
-    needed = {one.name: one.default is MISSING for one in fields(kind)}
+    known = {field.name: field.default is NODEFAULT for field in fields(kind)}
     for name in given:
-        if name not in needed:
-            hint = did_you_mean(str(name), needed)
-            raise InvalidInput("goal", f"{kind.name} with parameters of its own ({hint})", name)
-    for name in needed:
-        if needed[name] and name not in given:
-            raise InvalidInput(name, f"given for the goal {kind.name}", None)
+        if name not in known:
+            hint = did_you_mean(str(name), known)
+            raise InvalidInput("goal", f"{goal_name(kind)} with parameters of its own ({hint})", name)
+    for name, needed in known.items():
+        if needed and name not in given:
+            raise InvalidInput(name, f"given for the goal {goal_name(kind)}", None)
+    return kind(**given)
 
 
 def of_one_model(goal: Goal | None) -> Goal | None:
@@ -91,11 +109,8 @@ def in_words(spec: Mapping[str, Any]) -> str:
     >>> in_words({"goal": "sign", "tie": 0.02}), in_words({"goal": "macro", "eps": 0.01, "each": 0.05})
     ('which is better, or within 2%', 'macro mean within 1%, every task within 5%')
     """
-    return (
-        str(goal_from_spec(spec).words)
-        if spec.get("goal") in all_goals()
-        else str(spec.get("words", "part of a run"))
-    )
+    known = spec.get("goal") in all_goals()
+    return str(goal_from_spec(spec).words if known else spec.get("words", "part of a run"))
 
 
 def in_open_unit_interval(field: str, value: object) -> float:
@@ -107,6 +122,16 @@ def in_open_unit_interval(field: str, value: object) -> float:
     if isinstance(value, bool) or not SMALLEST < number < 1.0:
         raise InvalidInput(field, "a number in (0, 1)", value)
     return number
+
+
+def zero_or_in_unit_interval(field: str, value: object) -> float:
+    """Return the value as a float, if it is 0 or strictly between 0 and 1."""
+    if value == 0 and not isinstance(value, bool):
+        return 0.0
+    try:
+        return in_open_unit_interval(field, value)
+    except InvalidInput:
+        raise InvalidInput(field, "a number in [0, 1)", value) from None
 
 
 def checked_confidence(value: object) -> float:

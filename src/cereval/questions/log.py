@@ -14,43 +14,13 @@ from typing import Any, TypeVar
 
 from cereval.errors import LogMismatch
 from cereval.questions.session import AskTell, tell
+from cereval.questions.session import Change as Change
 from cereval.records import Draw, Scored
 
 CHUNK = 256
 
 S = TypeVar("S", bound=AskTell)
 Teller = Callable[[Any, Draw, Scored], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Record a new goal or budget, set when so many results had been consumed and so many draws decided.
-
-    horizon: with the goal and the budget as they were, the results that money or time are expected to buy in all,
-    which the bets on later draws work towards; 0: none is expected any more.
-    """
-
-    consumed: int
-    drawn: int
-    goal: Mapping[str, Any]
-    max_calls: int | None = None
-    horizon: int | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        found = {
-            "consumed": self.consumed,
-            "drawn": self.drawn,
-            "goal": dict(self.goal),
-            "max_calls": self.max_calls,
-        }
-        return found if self.horizon is None else {**found, "horizon": self.horizon}
-
-    def apply(self, session: AskTell) -> None:
-        """Have a session take it."""
-        if self.horizon is None:
-            session.change(self.goal, self.max_calls)
-        else:
-            session.foresee(self.horizon or None)
 
 
 @dataclass(frozen=True, slots=True)

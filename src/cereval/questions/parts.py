@@ -5,25 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import fsum
-from typing import Any, ClassVar
+from typing import Any
 
 from cereval.arrays import Draws
 from cereval.errors import Misuse, StoreError
+from cereval.forms import Share
 from cereval.plan import Known, Plan
 from cereval.questions.base import Earlier, Kind
-from cereval.questions.session import AskTell
+from cereval.questions.session import AskTell, locked
 from cereval.records import Certified, Draw, Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class PartGoal:
+    """Hold what a plan says that the answers are for."""
+
+    stated: Mapping[str, Any]
+
+    @property
+    def words(self) -> str:
+        return str(self.stated.get("words", "part of a ranking"))
+
+    def spec(self) -> dict[str, Any]:
+        return dict(self.stated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PartResult(Certified):
     """Hold what a model has answered as part of a larger run: counts and a plain mean, nothing certified."""
 
-    mean: float | None
+    mean: Share | None
 
     def answer(self) -> str:
         shown = "no score yet" if self.mean is None else f"{self.mean:.1%} on average, not certified"
-        return f"{self.goal.get('words', 'part of a ranking')}: {shown}"
+        return f"{PartGoal(self.goal).words}: {shown}"
 
     def headline(self) -> str:
         return f"{self.answer()}, {self.asked()}"
@@ -34,11 +49,13 @@ class PartSession(AskTell):
 
     def __init__(self, plan: Plan, draws: tuple[Draw, ...]) -> None:
         """Take the draws that the larger run decided."""
-        self.n_items, self.seed, self.confidence = plan.n_items, plan.seed, plan.confidence
-        self.models, self.spec = (plan.name,), dict(plan.goal)
-        self.goal = None
+        asked: dict[str, Any] = {
+            "confidence": plan.confidence,
+            "seed": plan.seed,
+            "models": plan.names,
+        }
+        super().__init__(plan.n_items, PartGoal(plan.goal), draws=Draws(), budget=None, **asked)
         self._given = iter(draws)
-        super().__init__(Draws(), None)
 
     def _next_draw(self) -> Draw | None:
         return next(self._given, None)
@@ -49,41 +66,31 @@ class PartSession(AskTell):
     def _state(self) -> Stopped:
         return "running"
 
-    def settings(self) -> dict[str, Any]:
-        return {"n_items": self.n_items, "seed": self.seed}
-
+    @locked
     def result(self) -> PartResult:
-        told = [scores[0] for _, scores in self.log]
-        known = [score for score in told if score is not None]
-        return PartResult(
-            confidence=self.confidence,
-            n_evaluated=len(told),
-            n_items=self.n_items,
-            saved=1 - len(told) / self.n_items,
-            stopped="running",
-            method="pairs",
-            guarantee="heuristic",
-            target="benchmark",
-            seed=self.seed,
-            failures=len(told) - len(known),
-            goal=self.spec,
-            models=self.models,
-            mean=fsum(known) / len(known) if known else None,
-        )
+        known = [score for _, (score,) in self.log if score is not None]
+        mean = fsum(known) / len(known) if known else None
+        return PartResult(**self._frame(), method="pairs", guarantee="heuristic", mean=mean)
 
 
 class Part(Kind):
     """Keep one model's answers in a ranking or a comparison."""
 
-    name: ClassVar[str] = "part"
-    format: ClassVar[str] = ""
-    learns: ClassVar[bool] = False
+    name = "part"
+    learns = False
 
-    def session(self, plan: Plan, known: Known, earlier: Earlier) -> PartSession:  # noqa: ARG002
-        return PartSession(plan, _checked(plan, earlier(plan.run_id)[2]))
+    def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> PartSession:  # noqa: ARG002
+        assert earlier is not None
+        draws = earlier(plan.run_id)[2]
+        for number, draw in enumerate(draws):
+            if draw.index != number:
+                raise StoreError(
+                    f"the draws of run {plan.run_id} are damaged, or were changed by hand: draw {number} is missing"
+                )
+        return PartSession(plan, draws)
 
     def goal_words(self, plan: Mapping[str, Any]) -> str:
-        return str(plan["goal"].get("words", "part of a ranking"))
+        return PartGoal(plan["goal"]).words
 
     def refusal(self, plan: Plan) -> str | None:
         # Parts of rankings belong to all that share them.
@@ -94,13 +101,3 @@ class Part(Kind):
 
     def reopened(self, certificate: Mapping[str, Any]) -> AskTell:  # noqa: ARG002
         raise Misuse("a part of a run has no certificate of its own")
-
-
-def _checked(plan: Plan, draws: tuple[Draw, ...]) -> tuple[Draw, ...]:
-    """Return the draws that a store has of a part, if they are numbered from 0 on."""
-    for number, draw in enumerate(draws):
-        if draw.index != number:
-            raise StoreError(
-                f"the draws of run {plan.run_id} are damaged, or were changed by hand: draw {number} is missing"
-            )
-    return draws

@@ -1,60 +1,139 @@
 """State the contract of a session: ask, call, tell, consume in draw order, stop.
 
-A session decides and never acts: it does no IO and reads no clock. Results may be told in any order; they are
-consumed in draw order, because answers that come early are different from answers that come late. So the same
-settings, seed and scores give the same draws and the same result, whatever was in flight.
+A session decides and never acts: it does no IO and reads no clock. Results may be told in any order, and from several
+threads at once; they are consumed in draw order, because answers that come early are different from answers that come
+late. So the same settings, seed and scores give the same draws and the same result, whatever was in flight.
 """
 
 from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from itertools import count, takewhile
 from secrets import randbits
-from typing import Any
+from threading import RLock
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cereval.arrays import Draws, Scores
 from cereval.errors import InvalidInput, Misuse
-from cereval.methods.base import Method
+from cereval.methods.base import Aim, Method
+from cereval.plan import MOST_ITEMS
+from cereval.questions.goals import checked_confidence, checked_goal
 from cereval.records import Certified, Draw, Interval, Scored, Step, Stopped
+from cereval.stats.rounding import within
 from cereval.version import ENGINE
 
 SEED_BITS = 53
 
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S", bound="AskTell")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Record a new goal or budget, set when so many results had been consumed and so many draws decided.
+
+    horizon: with the goal and the budget as they were, the results that money or time are expected to buy in all,
+    which the bets on later draws work towards; 0: none is expected any more.
+    """
+
+    consumed: int
+    drawn: int
+    goal: Mapping[str, Any]
+    max_calls: int | None = None
+    horizon: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        found = {
+            "consumed": self.consumed,
+            "drawn": self.drawn,
+            "goal": dict(self.goal),
+            "max_calls": self.max_calls,
+        }
+        return found if self.horizon is None else {**found, "horizon": self.horizon}
+
+    def apply(self, session: AskTell) -> None:
+        """Have a session take it."""
+        if self.horizon is None:
+            session.change(self.goal, self.max_calls)
+        else:
+            session.foresee(self.horizon or None)
+
+
+def locked(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Have a method of a session wait for those in other threads, and refuse a session that broke."""
+
+    @wraps(method)
+    def alone(self: S, /, *arguments: P.args, **named: P.kwargs) -> T:
+        with self._lock:
+            if self._broken is not None:
+                raise Misuse(
+                    f"the session cannot go on: an error interrupted it in the middle of a step ({self._broken}); "
+                    "open a new one and tell it the results again"
+                )
+            return method(self, *arguments, **named)
+
+    return alone
+
 
 class AskTell(ABC):
-    """Ask and tell. Obligations of subclasses: `_next_draw`, `_observe`, `_state`, `result`, `settings`;
-    `_check_stop()` once built.
+    """Ask and tell. Obligations of subclasses: `goals`, `_next_draw`, `_observe`, `_state`, `result`; `_check_stop()`
+    once built.
 
     A draw asks one or several models (`draw.models`); `tell` takes a score for each of them.
     """
 
-    goal: Any
-    confidence: float
-    seed: int
-    seed_drawn: bool = False
-    """Whether the seed was drawn here; else it was chosen by whoever opened the session."""
-    n_items: int
-    models: tuple[str, ...] = ()
-    """The names of the models, where they are known."""
+    goals: ClassVar[tuple[Any, ...]] = ()
+    """The classes of its goals; the first is the usual one."""
+    target: str = "benchmark"
 
-    def __init__(self, draws: Draws, budget: int | None, asked: int = 1) -> None:
-        """Begin with no draws; `asked` is how many models every draw asks."""
-        self.budget = budget
-        self.horizon: int | None = None
-        self._draws = draws
+    def __init__(
+        self,
+        n_items: int,
+        goal: Any,
+        *,
+        confidence: float,
+        budget: int | None,
+        seed: int | None,
+        models: Sequence[str] = (),
+        draws: Draws | None = None,
+        asked: int = 1,
+    ) -> None:
+        """Begin with no draws; seed: None draws one; models: their names; asked: how many of them every draw asks."""
+        self._lock, self._broken = RLock(), None
+        self.n_items = pool_size(n_items)
+        self._goal = checked_goal(goal, self.goals)
+        self.confidence = checked_confidence(confidence)
+        self.seed_drawn = seed is None
+        self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
+        self.budget = None if budget is None else whole("budget", budget, 1)
+        self.first_budget, self.horizon = self.budget, None
+        self.models = tuple(models)
+        self.changes: list[Change] = []
+        self._draws = Draws(tuple(range(asked))) if draws is None else draws
         self._told, self._has_told = tuple(Scores() for _ in range(asked)), bytearray()
         self._consumed = 0
         self._failures = 0
         self._stopped: Stopped = "running"
 
-    def _take_seed(self, seed: int | None) -> None:
-        """Take the seed that was chosen, or draw one."""
-        self.seed_drawn = seed is None
-        self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
+    _lock: Any
+    _broken: BaseException | None
+    horizon: int | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._lock = RLock()
 
     # -- obligations ------------------------------------------------------------------------------------------
 
@@ -72,15 +151,18 @@ class AskTell(ABC):
 
     @abstractmethod
     def result(self) -> Certified:
-        """Read the certificate as it stands, whether or not the session has ended."""
+        """Read the certificate as it stands, whether or not the session has ended; `locked`."""
 
-    @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return everything but the side information that decides draws and answers, JSON-able."""
-
-    def _repr_html_(self) -> str:
-        """Return the certificate as it stands, as notebooks show it."""
-        return self.result()._repr_html_()
+        """Return everything but the side information that decided draws and answers at the start, JSON-able."""
+        return {
+            "n_items": self.n_items,
+            "goal": self._goal.spec(),
+            "confidence": self.confidence,
+            "budget": self.first_budget,
+            "seed": self.seed,
+            "engine": ENGINE,
+        }
 
     def follow(self, log: Mapping[int, Draw], *, check: bool = False) -> None:  # noqa: B027
         """Take the draws that a log has, by number, in place of deciding them; before the first draw.
@@ -90,6 +172,7 @@ class AskTell(ABC):
 
     # -- ask and tell -----------------------------------------------------------------------------------------
 
+    @locked
     def ask(self, k: int = 1) -> list[Draw]:
         """Decide up to k further draws: fewer, or none, when earlier results must come first or no item is left."""
         most = whole("k", k, 1)
@@ -97,34 +180,34 @@ class AskTell(ABC):
             raise Misuse(f"the session has ended ({self._stopped}); nothing is left to ask")
         if self.budget is not None:
             most = max(min(most, self.budget - len(self._draws)), 0)
-        fresh: list[Draw] = []
-        while len(fresh) < most and (draw := self._next_draw()) is not None:
-            fresh.append(draw)
-        self._note(fresh)
-        if not fresh and self._consumed == len(self._draws):
-            # Nothing is awaited and there is nothing left to ask: no further call could change that.
-            spent = self.budget is not None and self._consumed >= self.budget
-            self._stopped = "budget" if spent else "exhausted"
+        with self._changing():
+            fresh: list[Draw] = []
+            while len(fresh) < most and (draw := self._next_draw()) is not None:
+                fresh.append(draw)
+            self._draws.extend(fresh)
+            for told in self._told:
+                told.extend([None] * len(fresh))
+            self._has_told.extend([False] * len(fresh))
+            if not fresh and self._consumed == len(self._draws):
+                # Nothing is awaited and there is nothing left to ask: no further call could change that.
+                spent = self.budget is not None and self._consumed >= self.budget
+                self._stopped = "budget" if spent else "exhausted"
         return fresh
 
-    def _note(self, fresh: Sequence[Draw]) -> None:
-        self._draws.extend(fresh)
-        for told in self._told:
-            told.extend([None] * len(fresh))
-        self._has_told.extend([False] * len(fresh))
-
+    @locked
     def tell(self, draw: Draw, *scores: Any) -> None:
         """Take the scores of a draw, in [0, 1], one for each model that it asks."""
-        if len(scores) != len(self._told):
-            raise Misuse(f"draw {draw.index} takes {len(self._told)} scores, got {len(scores)}")
+        if len(scores) != self.asked:
+            raise Misuse(f"draw {draw.index} takes {self.asked} scores, got {len(scores)}")
         self._record(draw, tuple(self._checked(draw, number, score) for number, score in enumerate(scores)))
 
     def _checked(self, draw: Draw, number: int, score: Any) -> float | None:  # noqa: ARG002
         return unit_score(score, allowed=f"a number in [0, 1] (item {draw.item})")
 
+    @locked
     def fail(self, draw: Draw) -> None:
         """Note that a draw failed for good: its scores count as unknown, which can only hold claims back."""
-        self._record(draw, (None,) * len(self._told))
+        self._record(draw, (None,) * self.asked)
 
     def _record(self, draw: Draw, scores: Scored) -> None:
         index = draw.index
@@ -132,10 +215,15 @@ class AskTell(ABC):
             raise Misuse(f"draw {index} (item {draw.item}) was not asked by this session")
         if self._has_told[index]:
             raise Misuse(f"draw {index} (item {draw.item}) was told already")
-        for told, score in zip(self._told, scores, strict=True):
-            told[index] = score
-        self._has_told[index] = True
-        self._consume()
+        with self._changing():
+            self._hear(draw, scores)
+            for told, score in zip(self._told, scores, strict=True):
+                told[index] = score
+            self._has_told[index] = True
+            self._consume()
+
+    def _hear(self, draw: Draw, scores: Scored) -> None:  # noqa: B027
+        """Take scores as they arrive; only what does not depend on their order may come of it."""
 
     def _consume(self) -> None:
         """Observe in draw order up to the first gap, or up to the end of the session."""
@@ -145,13 +233,45 @@ class AskTell(ABC):
             self._consumed += 1
             self._check_stop()
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Change the session; after an error in the middle nothing that it says could be trusted."""
+        try:
+            yield
+        except BaseException as error:
+            self._broken = error
+            raise
+
     def _scores(self, index: int) -> Scored:
         return tuple(told[index] for told in self._told)
 
     def _check_stop(self) -> None:
         self._stopped = self._state()
 
+    def _frame(self) -> dict[str, Any]:
+        """Return what the results of all kinds have."""
+        return {
+            "confidence": self.confidence,
+            "n_evaluated": self._consumed,
+            "n_items": self.n_items,
+            "saved": 1 - self._consumed / self.n_items,
+            "stopped": self._stopped,
+            "target": self.target,
+            "seed": self.seed,
+            "failures": self._failures,
+            "goal": self._goal.spec(),
+            "models": self.models,
+        }
+
+    def _repr_html_(self) -> str:
+        """Return the certificate as it stands, as notebooks show it."""
+        return self.result()._repr_html_()
+
     # -- what a runner needs ----------------------------------------------------------------------------------
+
+    @property
+    def goal(self) -> Any:
+        return self._goal
 
     @property
     def done(self) -> bool:
@@ -162,6 +282,7 @@ class AskTell(ABC):
         return self._stopped
 
     @property
+    @locked
     def outstanding(self) -> tuple[Draw, ...]:
         """Return the draws asked and not told, in draw order."""
         return tuple(draw for draw, told in zip(self._draws, self._has_told, strict=True) if not told)
@@ -192,6 +313,7 @@ class AskTell(ABC):
         return sum(self._has_told) - self._consumed
 
     @property
+    @locked
     def log(self) -> tuple[tuple[Draw, Scored], ...]:
         """Return the results consumed so far, in draw order (None: the call failed)."""
         return tuple((self._draws[index], self._scores(index)) for index in range(self._consumed))
@@ -218,16 +340,23 @@ class AskTell(ABC):
         """
         return []
 
+    @locked
     def change(self, goal: Mapping[str, Any], budget: int | None) -> None:
-        """Set a new budget; sessions that can also take a new goal say so by overriding this."""
-        if dict(goal) != self.goal.spec():
-            raise Misuse("this question keeps its goal: start a new run for another")
-        self.budget = None if budget is None else whole("budget", budget, 1)
-        self.horizon = None
-        self._rebudget()
-        self._check_stop()
-        self._consume()
+        """Set a new goal or a new budget; most questions keep their goal."""
+        found, most = self._new_goal(goal), None if budget is None else whole("budget", budget, 1)
+        with self._changing():
+            self._goal, self.budget, self.horizon = found, most, None
+            self.changes.append(Change(self._consumed, len(self._draws), found.spec(), most))
+            self._rebudget()
+            self._check_stop()
+            self._consume()
 
+    def _new_goal(self, spec: Mapping[str, Any]) -> Any:
+        if dict(spec) != self._goal.spec():
+            raise Misuse("this question keeps its goal: start a new run for another")
+        return self._goal
+
+    @locked
     def foresee(self, calls: int | None) -> None:
         """Have bets on the draws to come work towards so many results in all; None: towards the goal alone again.
 
@@ -235,32 +364,28 @@ class AskTell(ABC):
         whatever it is, as long as it does not depend on draws that are still to be decided.
         """
         self.horizon = None if calls is None else whole("horizon", calls, 1)
-        self._rebudget()
+        with self._changing():
+            spec, drawn = self._goal.spec(), len(self._draws)
+            self.changes.append(Change(self._consumed, drawn, spec, self.budget, self.horizon or 0))
+            self._rebudget()
 
     @property
     def soonest(self) -> int | None:
         """Return the results after which the session is expected to end, by its budget or by what is foreseen."""
-        ends = [end for end in (self.budget, self.horizon) if end is not None]
-        return min(ends, default=None)
+        return min((end for end in (self.budget, self.horizon) if end is not None), default=None)
 
     def _rebudget(self) -> None:  # noqa: B027
         """Have bets work towards `soonest` from the next draw on."""
 
 
 class MethodSession(AskTell):
-    """Ask on behalf of one method. Obligation of subclasses: `_goal_reached`."""
+    """Ask on behalf of one method. Obligation of subclasses: `_begin` at the end of their constructors."""
 
-    def __init__(self, method: Method, limit: int | None, budget: int | None, models: int = 1) -> None:
-        """Take how many items there are to ask as `limit`, None where an item may come again."""
-        super().__init__(Draws(tuple(range(models))), budget, models)
-        self._method = method
-        self._limit = limit
-        self._asks = tuple(range(models))
+    def _begin(self, method: Method, limit: int | None) -> None:
+        """Take the method, and how many items there are to ask; None where an item may come again."""
+        self._method, self._limit = method, limit
+        self._asks = tuple(range(self.asked))
         self._check_stop()
-
-    @abstractmethod
-    def _goal_reached(self) -> bool:
-        """Tell whether the results consumed so far certify the goal."""
 
     def follow(self, log: Mapping[int, Draw], *, check: bool = False) -> None:
         self._method.follow(first_of(log), check=check)
@@ -285,7 +410,7 @@ class MethodSession(AskTell):
     def _state(self) -> Stopped:
         if self._method.contradiction:
             return "contradiction"
-        if self._goal_reached():
+        if self._goal.reached(self._method):
             return "goal"
         if self._limit is not None and self._consumed >= self._limit:
             return "exhausted"
@@ -293,7 +418,24 @@ class MethodSession(AskTell):
             return "budget"
         return "running"
 
+    def _aim(self, budget: int | None) -> Aim:
+        found: Aim = self._goal.aim(budget)
+        return found
+
+    def _rebudget(self) -> None:
+        """Have bets work towards the new budget; those on draws already decided stay as they were."""
+        self._method.aim_at(self._aim(self.soonest), drawn=len(self._draws))
+
+    def _frame(self) -> dict[str, Any]:
+        method = self._method
+        own = {"method": method.name, "guarantee": method.guarantee, "notes": self._notes()}
+        return super()._frame() | own
+
+    def _notes(self) -> tuple[str, ...]:
+        return (*([rejection(self.confidence)] if self._method.contradiction else []), *self._method.notes)
+
     @property
+    @locked
     def interval(self) -> Interval:
         """Return what is certified now; every interval ever shown is covered by the same confidence (for `anytime`
         methods).
@@ -301,6 +443,7 @@ class MethodSession(AskTell):
         return self._method.interval
 
     @property
+    @locked
     def estimate(self) -> float:
         return self._method.estimate
 
@@ -352,6 +495,31 @@ def whole(field: str, value: object, least: int) -> int:
     return int(value)
 
 
+def pool_size(value: object, models: int = 1) -> int:
+    """Return a number of items, if there is memory for it."""
+    size = whole("n_items", value, 1)
+    if size * models > MOST_ITEMS:
+        each = f" for {models:,} models" if models > 1 else ""
+        raise InvalidInput("n_items", f"at most {MOST_ITEMS // models:,}{each}", value)
+    return size
+
+
+def embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
+    """Return the texts of the items as features."""
+    from cereval.forecasts.embeddings import text_features
+
+    if len(texts) != n_items:
+        raise InvalidInput("texts", f"one text for each of the {n_items} items", f"{len(texts)} texts")
+    found: ArrayLike = text_features(texts)
+    return found
+
+
+def reach(estimate: float, interval: Interval, eps: float | None) -> float:
+    """Return how far the target may be from the estimate; a goal that was met is not shown as missed by rounding."""
+    found = max(estimate - interval.lower, interval.upper - estimate)
+    return min(found, eps) if eps is not None and within(interval.half_width, eps) else found
+
+
 def unit_score(value: object, field: str = "score", allowed: str = "a number in [0, 1]") -> float:
     """Return a score as a float: any real number, bool or single-element array scalar in [0, 1].
 
@@ -361,8 +529,7 @@ def unit_score(value: object, field: str = "score", allowed: str = "a number in 
     plain: Any = value
     if type(value) is not float and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         plain = plain.item()
-    real = isinstance(plain, numbers.Real)
-    if not real or not 0 <= plain <= 1:
+    if not isinstance(plain, numbers.Real) or not 0 <= plain <= 1:  # type: ignore[operator]
         raise InvalidInput(field, allowed, value)
     return float(plain)
 

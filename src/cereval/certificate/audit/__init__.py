@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from cereval.methods.certified import CertifiedMethod, Tuning
 from cereval.questions.base import Kind
+from cereval.questions.goals import goal_from_spec
+from cereval.questions.log import Change
 from cereval.questions.session import AskTell, tell
 from cereval.records import Draw, Interval, Scored
 from cereval.stats.increments import STALE, Outlook
@@ -236,53 +238,12 @@ class BeforeResult:
         return (self.ceiling - self.floor) ** 2 / self.variance
 
 
-RECOUNT_LEAST = 1000
-RECOUNTS = 100
-"""Sums are counted anew after this many results, or after this part of the items where that is more."""
-
-APART = 1e-9
-"""How far a running sum and the count that follows may differ, as a share of the count before: far above rounding."""
-
-
-class Unseen:
-    """Keep a sum over the unseen items: counted anew, then lessened by each item that is seen.
-
-    What a subtraction rounds off is kept beside it (Neumaier 1974), so that no digits are lost as the sum shrinks.
-
-    >>> unseen = Unseen("weights", 1e16)
-    >>> for term in (1.0, 1e16):
-    ...     unseen.lessen(term)
-    >>> unseen.value
-    -1.0
-    """
-
-    __slots__ = ("_lost", "_sum", "counted", "name")
-
-    def __init__(self, name: str, counted: float) -> None:
-        self.name, self.counted = name, counted
-        self._sum, self._lost = counted, 0.0
-
-    def lessen(self, term: float) -> None:
-        left = self._sum - term
-        larger, smaller = (self._sum, -term) if abs(self._sum) >= abs(term) else (-term, self._sum)
-        self._lost += (larger - left) + smaller
-        self._sum = left
-
-    @property
-    def value(self) -> float:
-        return self._sum + self._lost
-
-    def confirmed(self, anew: float) -> Unseen:
-        """Begin again with a sum counted anew, which the running one has to agree with."""
-        if not abs(self.value - anew) <= APART * max(abs(self.counted), abs(anew)):
-            raise ValueError(
-                f"the sum of the {self.name} of the unseen items runs to {self.value!r}, not {anew!r}"
-            )
-        return Unseen(self.name, anew)
-
-
 class Book:
-    """Keep which items are in, and the sums over the others."""
+    """Keep which items are in, and the sums over the others.
+
+    Which items come is in the log. So under one forecast the sums before every result are counted once, backwards from
+    those over the items that stay unseen: only terms above 0 are added, and no digits are lost.
+    """
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -292,59 +253,42 @@ class Book:
         self.entered: list[Seen] = []
         self.sums = (0.0, 0.0)
         self.coming = sorted(case.forecasts, key=lambda one: one.since)
-        self.recount_after = max(RECOUNT_LEAST, self.drawable // RECOUNTS)
-        self._turn(self.coming.pop(0))
+        self._turn(0)
 
     # -- sums over the unseen items -----------------------------------------------------------------------------
 
-    def _turn(self, forecast: ForecastSince) -> None:
-        """Take a forecast, and count every sum and maximum over the unseen items anew."""
-        self.forecast = forecast
-        self._take(forecast)
-        self.unseen = [Unseen(name, self._count(name)) for name in self.terms]
-        self.counted_at = len(self.entered)
-        # Stated with the largest terms at this moment: U only shrinks, so they bound the later ones.
-        self.fresh = self.unseen[2].value
-        self.down, self.up = (float(np.max(reach[self._open()], initial=0.0)) for reach in self.reach)
-
-    def _take(self, forecast: ForecastSince) -> None:
-        """Take the terms that every item has in the sums, and how far its increment may reach down and up."""
-        share, weight = self.case.shares, np.where(forecast.weights > 0, forecast.weights, np.inf)
-        self.terms = {
-            "shares": share,
-            "forecasts": share * forecast.mean,
-            "weights": forecast.weights,
-            "variances": share * share / weight * forecast.spread**2,
-        }
+    def _turn(self, number: int) -> None:
+        """Take the latest forecast, and count every sum under it, before each result until the next one."""
+        while self.coming and self.coming[0].since <= number:
+            self.forecast = self.coming.pop(0)
+        forecast, share = self.forecast, self.case.shares
+        weight = np.where(forecast.weights > 0, forecast.weights, np.inf)
+        terms = share, share * forecast.mean, forecast.weights, share * share / weight * forecast.spread**2
+        until = self.coming[0].since if self.coming else len(self.case.seen)
+        items = [] if self.case.replacement else [one.item for one in self.case.seen[number:until]]
+        rest = self._open()
+        rest[items] = False
+        self.unseen = [np.cumsum([term[rest].sum(), *term[items][::-1]])[::-1].tolist() for term in terms]
+        self.began = number
         self.reach = share / weight * forecast.mean, share / weight * (1 - forecast.mean)
+        self._state_reach(self.unseen[2][0])
+
+    def _state_reach(self, race: float) -> None:
+        """State the largest terms at this moment: the unseen only get fewer, so they bound the later ones."""
+        self.stated = race
+        self.down, self.up = (float(np.max(reach[self._open()], initial=0.0)) for reach in self.reach)
 
     def _open(self) -> NDArray[np.bool_]:
         return np.asarray(self.left & (self.forecast.weights > 0))
 
-    def _count(self, name: str) -> float:
-        return fsum(self.terms[name][self._open()].tolist())
-
-    def _term(self, name: str, item: int) -> float:
-        return float(self.terms[name][item])
-
-    def _recount(self) -> None:
-        self.unseen = [one.confirmed(self._count(one.name)) for one in self.unseen]
-        self.counted_at = len(self.entered)
-
     def position(self, number: int) -> BeforeResult:
         """Return what is known before result `number`, which is the next."""
-        latest = self.forecast
-        while self.coming and self.coming[0].since <= number:
-            latest = self.coming.pop(0)
-        if latest is not self.forecast:
-            self._recount()
-            self._turn(latest)
-        elif self.unseen[2].value < STALE * self.fresh:
-            self._recount()
-            self._turn(self.forecast)
-        elif len(self.entered) - self.counted_at >= self.recount_after:
-            self._recount()
-        unseen, expected, race, energy = (one.value for one in self.unseen)
+        if self.coming and self.coming[0].since <= number:
+            self._turn(number)
+        place = 0 if self.case.replacement else number - self.began
+        unseen, expected, race, energy = (one[place] for one in self.unseen)
+        if race < STALE * self.stated:
+            self._state_reach(race)
         seen_low, seen_high = self.sums
         return BeforeResult(
             seen_low=seen_low,
@@ -373,9 +317,6 @@ class Book:
         self.entered.append(result)
         if not self.case.replacement:
             self.left[result.item] = False
-            if self._term("weights", result.item) > 0:
-                for sum_left in self.unseen:
-                    sum_left.lessen(self._term(sum_left.name, result.item))
             share = float(self.case.shares[result.item])
             self.sums = (self.sums[0] + share * result.low, self.sums[1] + share * result.high)
 
@@ -394,3 +335,22 @@ class Book:
         unseen = float(np.sum(self.case.shares[self.left]))
         slack = 0.0 if self.complete else self.slack
         return Interval(max(self.sums[0] - slack, 0.0), min(self.sums[1] + unseen + slack, 1.0))
+
+
+def budgets_of(budget: int | None, changes: Sequence[Change]) -> list[tuple[int, int | None]]:
+    """Return each budget with the number of draws that were decided before it.
+
+    What money and time were expected to buy counts where it ends sooner; a horizon of 0 is none.
+    """
+    later = [(one.drawn, [end for end in (one.max_calls, one.horizon) if end]) for one in changes]
+    return [(0, budget), *((drawn, min(ends, default=None)) for drawn, ends in later)]
+
+
+def aims_of(goal: Mapping[str, Any], budget: int | None, changes: Sequence[Change]) -> list[AimSince]:
+    """Return what the goals have the bets work towards, each from a draw on."""
+    specs = [goal, *(change.goal for change in changes)]
+    aims = []
+    for spec, (since, soonest) in zip(specs, budgets_of(budget, changes), strict=True):
+        aim = goal_from_spec(spec).aim(soonest)
+        aims.append(AimSince(since, aim.eps, aim.threshold, aim.budget, aim.marks, aim.strict))
+    return aims

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cereval.certificate.audit import Audit, Equal, Watched, bounds
+from cereval.certificate.audit import Audit, Equal, Watched, aims_of, bounds
 from cereval.certificate.audit.interval import Audited, audit
 from cereval.questions.compare.goal import EQUAL
 from cereval.questions.compare.session import CompareSession
 from cereval.questions.goals import ROUNDING
-from cereval.questions.mean.audit import aim_of
 from cereval.questions.session import AskTell, tell
 from cereval.records import Draw, Scored
 
@@ -32,8 +31,7 @@ class CompareAudit(Audit):
     def check(self, certificate: Mapping[str, Any], session: AskTell, equal: Equal) -> str:
         assert isinstance(session, CompareSession)
         spec, stated = certificate["settings"]["goal"], certificate["result"]
-        aims = [aim_of(since, spec, budget) for since, budget in session.budgets]
-        found = audit(self.watched.case(aims))
+        found = audit(self.watched.case(aims_of(spec, session.first_budget, session.changes)))
         for number, (chance, entry) in enumerate(zip(found.chances, certificate["log"], strict=True)):
             equal(f"probability of draw {number}", entry["probability"], chance)
         equal("result.lower (audit)", stated["lower"], 2 * found.interval.lower - 1)

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
-from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import PairPredictor
+from cereval.forms import Signed
 from cereval.methods.active import Active
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Uniform
 from cereval.pictures import Part
 from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Sign
-from cereval.questions.goals import checked_confidence
-from cereval.questions.mean.session import embedded
-from cereval.questions.replay import check_same_order, checked_scores, drive, kept_rows, kept_texts
-from cereval.questions.session import MethodSession, rejection, unit_score, whole
+from cereval.questions.session import MethodSession, embedded, locked, rejection, unit_score
 from cereval.records import PASSED, Certified, Draw, Rows, Scored, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
 from cereval.text import signed_interval, signed_plus_minus
-from cereval.version import ENGINE
 
 Floats = NDArray[np.float64]
-UNDECIDED = "undecided"
+UNDECIDED: Literal["undecided"] = "undecided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -40,9 +37,10 @@ class Comparison(Certified):
     both models answered. failures: items on which a call failed.
     """
 
-    difference: float
-    lower: float
-    upper: float
+    difference: Annotated[float, Meta(ge=-1, le=1, description="Mean of the first minus mean of the second.")]
+    lower: Signed
+    upper: Signed
+    decision: Literal["first", "second", "no-difference", "not-worse", "worse", "undecided"] = "undecided"
 
     @property
     def estimate(self) -> float:
@@ -119,6 +117,8 @@ class CompareSession(MethodSession):
     'first'
     """
 
+    goals = (Sign, Difference, NotWorse)
+
     def __init__(
         self,
         n_items: int,
@@ -132,35 +132,21 @@ class CompareSession(MethodSession):
         groups: ArrayLike | None = None,
         budget: int | None = None,
         seed: int | None = None,
-        models: tuple[str, ...] = (),
+        models: Sequence[str] = (),
     ) -> None:
-        self.models = tuple(models)
-        self._goal = _checked_goal(Sign() if goal is None else goal)
-        self.confidence = checked_confidence(confidence)
+        asked: dict[str, Any] = {"confidence": confidence, "budget": budget, "seed": seed}
+        super().__init__(n_items, goal, **asked, models=models, asked=2)
         self.target = "benchmark" if weights is None else "weighted"
-        self._take_seed(seed)
-        self.n_items = whole("n_items", n_items, 1)
-        budget = None if budget is None else whole("budget", budget, 1)
         if texts is not None and embeddings is None:
             embeddings = embedded(texts, self.n_items)
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
-        aim = self.goal.aim(budget)
-        setting = Setting(self.pool, "benchmark", 1 - self.confidence, self.seed, aim)
+        setting = Setting(self.pool, "benchmark", 1 - self.confidence, self.seed, self._aim(self.budget))
         self._predictor = PairPredictor(self.pool) if self.pool.has_side_information else None
-        self.budgets: tuple[tuple[int, int | None], ...] = ((0, budget),)
-        """The budgets so far, each with the number of draws that were decided before it."""
-        method: CertifiedMethod = (
-            Uniform(setting) if self._predictor is None else Active(setting, predictor=self._predictor)
-        )
-        super().__init__(method, int(np.count_nonzero(self.pool.shares() > 0)), budget, models=2)
-
-    @property
-    def goal(self) -> CompareGoal:
-        """Return what was asked; a comparison keeps it."""
-        return self._goal
+        method = Uniform(setting) if self._predictor is None else Active(setting, predictor=self._predictor)
+        self._begin(method, int(np.count_nonzero(self.pool.shares() > 0)))
 
     def _checked(self, draw: Draw, number: int, score: Any) -> float | None:
         if score is None:
@@ -168,13 +154,11 @@ class CompareSession(MethodSession):
         which = ("first", "second")[number]
         return unit_score(score, f"score of the {which} model", f"in [0, 1], or None (item {draw.item})")
 
-    def _record(self, draw: Draw, scores: Scored) -> None:
+    def _hear(self, draw: Draw, scores: Scored) -> None:
         first, second = scores
-        fresh = 0 <= draw.index < len(self._draws) and not self._has_told[draw.index]
-        if fresh and self._predictor is not None and first is not None and second is not None:
-            # Heard now, looked at in draw order: fits use the results of earlier draws alone.
+        if self._predictor is not None and first is not None and second is not None:
+            # Looked at in draw order: fits use the results of earlier draws alone.
             self._predictor.tell(draw.item, first, second)
-        super()._record(draw, scores)
 
     def _bounds(self, index: int) -> tuple[float, float]:
         """Return where y lies: a failed call has a score anywhere in [0, 1]."""
@@ -183,13 +167,6 @@ class CompareSession(MethodSession):
         )
         return (1 + low - high2) / 2, (1 + high - low2) / 2
 
-    def _rebudget(self) -> None:
-        self.budgets = (*self.budgets, (len(self._draws), self.soonest))
-        self._method.aim_at(self.goal.aim(self.soonest), drawn=len(self._draws))
-
-    def _goal_reached(self) -> bool:
-        return bool(self.goal.reached(self._method))
-
     @property
     def engine(self) -> CertifiedMethod:
         """Return the method, which is certified: it sees y alone."""
@@ -197,103 +174,23 @@ class CompareSession(MethodSession):
         return self._method
 
     def settings(self) -> dict[str, Any]:
-        """Return everything but the side information that decides draws and answers, JSON-able."""
-        return {
-            "n_items": self.n_items,
-            "goal": self.goal.spec(),
-            "confidence": self.confidence,
-            "budget": self.budgets[0][1],
-            "seed": self.seed,
-            "side_information": self.pool.fingerprint(),
-            "engine": ENGINE,
-        }
+        return super().settings() | {"side_information": self.pool.fingerprint()}
 
+    @locked
     def result(self) -> Comparison:
-        """Return the state of the certificate now, whether or not the session has ended."""
-        interval, method = self.interval, self._method
+        step, decision = self.step(), self._goal.decision(self._method)
         return Comparison(
-            decision=self.goal.decision(method) or UNDECIDED,
-            difference=2 * self.estimate - 1,
-            lower=2 * interval.lower - 1,
-            upper=2 * interval.upper - 1,
-            confidence=self.confidence,
-            n_evaluated=self._consumed,
-            n_items=self.n_items,
-            saved=1 - self._consumed / self.n_items,
-            stopped=self._stopped,
-            method=method.name,
-            guarantee=method.guarantee,
-            target=self.target,
-            seed=self.seed,
-            failures=self._failures,
-            notes=self._notes(),
-            goal=self.goal.spec(),
-            models=self.models,
+            **self._frame(),
+            decision=decision or UNDECIDED,
+            difference=step.estimate,
+            lower=step.lower,
+            upper=step.upper,
         )
 
-    def step(self) -> Step | None:
+    def step(self) -> Step:
         interval = self.interval
         return Step(self.n_evaluated, *(2 * y - 1 for y in (self.estimate, interval.lower, interval.upper)))
 
     def _notes(self) -> tuple[str, ...]:
-        notes = self._predictor.notes if self._predictor is not None else ()
-        if not self._method.contradiction:
-            return notes
-        return (rejection(self.confidence), *notes)
-
-
-def replay_comparison(
-    scores_a: ArrayLike,
-    scores_b: ArrayLike,
-    *,
-    goal: CompareGoal | None = None,
-    confidence: float = 0.95,
-    texts: Sequence[str] | None = None,
-    embeddings: ArrayLike | None = None,
-    history: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    batch: int = 1,
-    budget: int | None = None,
-    seed: int | None = None,
-    models: tuple[str, ...] = (),
-) -> Comparison:
-    """Compare two models on recorded scores of the same items; an item that either lacks (NaN) is left out.
-
-    goal: `Sign(tie=0.02)` (the default), `Difference(eps)` or `NotWorse(eps)`. history: items x past models, neither
-    of the two among them. `batch` draws are in flight at a time; the result does not depend on it.
-
-    >>> better, worse = [1, 1, 1, 0] * 500, [1, 0, 1, 0] * 500
-    >>> answer = replay_comparison(better, worse)
-    >>> answer.decision, answer.lower >= 0, answer.n_evaluated < 100
-    ('first', True, True)
-    """
-    first, second = checked_scores(scores_a), checked_scores(scores_b)
-    if len(first) != len(second):
-        raise InvalidInput(
-            "scores_b", f"scores of the same {len(first)} items as scores_a", f"{len(second)} scores"
-        )
-    check_same_order("scores_b", scores_b, scores_a)
-    kept = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
-    if not len(kept):
-        raise InvalidInput("scores", "at least one item that both models have a score for", "none")
-    side = {"embeddings": embeddings, "history": history, "weights": weights, "groups": groups}
-    rows = {name: kept_rows(name, values, len(first), kept, scores_a) for name, values in side.items()}
-    session = CompareSession(
-        len(kept),
-        goal=goal,
-        confidence=confidence,
-        texts=kept_texts(texts, len(first), kept, scores_a),
-        budget=budget,
-        seed=seed,
-        models=models,
-        **rows,
-    )
-    comparison: Comparison = drive(session, np.column_stack((first[kept], second[kept])), batch)
-    return comparison
-
-
-def _checked_goal(goal: object) -> CompareGoal:
-    if not isinstance(goal, Sign | Difference | NotWorse):
-        raise InvalidInput("goal", "Sign(tie), Difference(eps) or NotWorse(eps)", goal)
-    return goal
+        found = [rejection(self.confidence)] if self._method.contradiction else []
+        return (*found, *(self._predictor.notes if self._predictor is not None else ()))

@@ -6,36 +6,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
 
 from cereval.errors import InvalidInput, LogMismatch, Misuse, StoreError
+from cereval.forms import Count, Positive, Record, Share
 from cereval.plan import Known, Plan
-from cereval.questions.base import Earlier, Kind
-from cereval.questions.growing.session import Growing, VersionSession
+from cereval.questions.base import Earlier, Engine, Entry, Kind
+from cereval.questions.growing.session import Growing, GrowingResult, VersionSession
 from cereval.questions.log import Log, Teller, replayed
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import AskTell
 from cereval.records import Draw, Scored
 
 
+class VersionEntry(Entry):
+    """One result, version by version, in draw order."""
+
+    version: Annotated[int, Meta(ge=1, description="The number of the version, from 1.")]
+
+
+class GrowingSettings(Record):
+    """What decided draws and answers, and the names of the model and of the data."""
+
+    goal: Estimate
+    confidence: Share
+    target: Literal["benchmark", "population"]
+    seed: Count
+    engine: Engine
+    sizes: Annotated[list[Positive], Meta(min_length=1, description="How many items each version added.")]
+    about: dict[str, Any]
+    budgets: list[Positive | None] | UnsetType = UNSET
+
+
 class GrowingData(Kind):
     """Estimate the mean of every version of a data set, all certificates valid at once."""
 
-    name: ClassVar[str] = "growing"
-    format: ClassVar[str] = "cereval-growing/1"
-    goals = (Estimate,)
-    fields: ClassVar[frozenset[str]] = frozenset({"settings"})
-    run_fields: ClassVar[frozenset[str]] = frozenset({"run_id", "plan"})
-    audited: ClassVar[str] = "the interval of every version recomputed by the audit"
-    audit: ClassVar[str] = "cereval.questions.growing.audit:GrowingAudit"
-    page: ClassVar[str] = "cereval.questions.growing.page:growing_page"
-    learns: ClassVar[bool] = False
-    grows: ClassVar[bool] = True
+    name = "growing"
+    goals, opens = VersionSession.goals, VersionSession
+    learns, grows = False, True
+    format = "cereval-growing/1"
+    result_form, entry_form, settings_form = GrowingResult, VersionEntry, GrowingSettings
+    side_form, lists_changes = None, False
+    audited = "the interval of every version recomputed by the audit"
+    audit = "cereval.questions.growing.audit:GrowingAudit"
+    page = "cereval.questions.growing.page:growing_page"
 
     def complete_plan(self, plan: Plan, categories: Sequence[str | None]) -> Plan:  # noqa: ARG002
         return replace(plan, method="growing", growth={"sizes": [plan.n_items], "after": None})
 
-    def session(self, plan: Plan, known: Known, earlier: Earlier) -> VersionSession:
+    def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> VersionSession:
         """Return the version that a plan describes; those before it are told their results again."""
         *_, size = plan.growth["sizes"]
         after = plan.growth["after"]
@@ -49,6 +70,7 @@ class GrowingData(Kind):
                 models=plan.names,
             )
             return _limited(first.last, plan.max_calls)
+        assert earlier is not None
         before, log, _ = earlier(after)
         version = self.session(before, known, earlier)
         try:
@@ -71,9 +93,10 @@ class GrowingData(Kind):
         return (f"version {len(before) + 1}: {new:,} new items, {sum(before):,} before",)
 
     def log(self, session: AskTell) -> list[dict[str, Any]]:
+        assert isinstance(session, VersionSession)
         return [
             {"version": number, **self.entry(draw, scores)}
-            for number, log in enumerate(_whole(session).logs, start=1)
+            for number, log in enumerate(session.whole.logs, start=1)
             for draw, scores in log
         ]
 
@@ -92,7 +115,8 @@ class GrowingData(Kind):
         versions = [entry["version"] for entry in certificate["log"]]
         if versions != sorted(versions):
             raise InvalidInput("log", "in the order of the versions", "another order")
-        session, draws, sizes = self.reopened(certificate), [], certificate["settings"]["sizes"]
+        draws: list[Draw] = []
+        session, sizes = self.reopened(certificate), certificate["settings"]["sizes"]
         budgets = certificate["settings"].get("budgets") or [None] * len(sizes)
         for number, (new, budget) in enumerate(zip(sizes, budgets, strict=True), start=1):
             if number > 1:
@@ -133,11 +157,6 @@ class GrowingData(Kind):
         for name in ("goal", "confidence", "target", "seed"):
             equal(f"plan.{name}", getattr(plan, name), settings[name])
         equal("settings.about", settings["about"], self.about(plan))
-
-
-def _whole(session: AskTell) -> Growing:
-    assert isinstance(session, VersionSession)
-    return session.whole
 
 
 def _limited(version: VersionSession, budget: int | None) -> VersionSession:

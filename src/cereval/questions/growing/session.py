@@ -7,22 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
-from typing import Any
+from itertools import accumulate
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from msgspec import Meta
 
 from cereval.errors import InvalidInput, Misuse
-from cereval.methods.base import Method
+from cereval.forms import Count, Positive, Share
 from cereval.methods.growing import Grown, Sampled, Standing, Stream, Terms
 from cereval.pictures import Part
-from cereval.questions.goals import checked_confidence
+from cereval.questions.goals import checked_confidence, checked_goal, goal_from_spec
+from cereval.questions.log import Log, replayed
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import checked_scores, drive
-from cereval.questions.session import MethodSession, check_engine, fresh_seed, rejection, tell, whole
+from cereval.questions.session import (
+    MethodSession,
+    check_engine,
+    fresh_seed,
+    locked,
+    pool_size,
+    reach,
+    rejection,
+    whole,
+)
 from cereval.records import Certified, Draw, Interval, Rows, Scored, Stopped, Table
-from cereval.stats.rounding import within
 from cereval.text import interval, percent, plus_minus
 from cereval.version import ENGINE
 
@@ -37,17 +45,17 @@ class Version:
     calls: results that it took by itself. n_evaluated: those of all versions so far.
     """
 
-    version: int
-    n_items: int
-    n_new: int
-    calls: int
-    n_evaluated: int
-    estimate: float
-    lower: float
-    upper: float
-    half_width: float
+    version: Positive
+    n_items: Positive
+    n_new: Annotated[int, Meta(ge=1, description="Items that it added.")]
+    calls: Annotated[int, Meta(ge=0, description="Results that it took by itself.")]
+    n_evaluated: Annotated[int, Meta(ge=0, description="Results of all versions so far.")]
+    estimate: Share
+    lower: Share
+    upper: Share
+    half_width: Share
     stopped: Stopped
-    failures: int = 0
+    failures: Count = 0
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -57,11 +65,12 @@ class Version:
 class GrowingResult(Certified):
     """Hold all versions; with the stated confidence everything in it holds at once. Top fields: the last version."""
 
-    versions: tuple[Version, ...]
-    estimate: float
-    lower: float
-    upper: float
-    half_width: float
+    versions: Annotated[tuple[Version, ...], Meta(min_length=1)]
+    estimate: Share
+    lower: Share
+    upper: Share
+    half_width: Share
+    decision: None = None
 
     def parts(self) -> list[Part]:
         return [Part(f"version {one.version}", one.estimate, one.lower, one.upper) for one in self.versions]
@@ -102,16 +111,16 @@ class VersionSession(MethodSession):
     What is certified is that of all versions so far: `result` and `settings` are those of the whole.
     """
 
+    goals = (Estimate,)
+
     def __init__(self, whole: Growing, method: Grown | Sampled, new: int, before: int) -> None:
-        self.whole, self.new, self.n_items = whole, new, before + new
-        self.goal, self.confidence, self.seed = whole.goal, whole.confidence, whole.seed
-        self.seed_drawn = whole.seed_drawn
+        asked: dict[str, Any] = {"confidence": whole.confidence, "seed": whole.seed, "models": whole.models}
+        super().__init__(before + new, whole.goal, budget=None, **asked)
+        self.whole, self.new, self.seed_drawn = whole, new, whole.seed_drawn
         self._frozen: tuple[Interval, float] | None = None
-        super().__init__(method, method.limit, None)
+        self._begin(method, method.limit)
 
-    def _goal_reached(self) -> bool:
-        return bool(self.goal.reached(self._method))
-
+    @locked
     def result(self) -> GrowingResult:
         return self.whole.result()
 
@@ -124,27 +133,27 @@ class VersionSession(MethodSession):
 
     @property
     def interval(self) -> Interval:
-        return self._method.interval if self._frozen is None else self._frozen[0]
+        return super().interval if self._frozen is None else self._frozen[0]
 
     @property
     def estimate(self) -> float:
-        return self._method.estimate if self._frozen is None else self._frozen[1]
+        return super().estimate if self._frozen is None else self._frozen[1]
 
-    def as_version(self, number: int, items: int, evaluated: int) -> Version:
+    def _rebudget(self) -> None:
+        """Leave the bets as they are: they do not look at a budget, which only ends the draws."""
+
+    def as_version(self, number: int, evaluated: int) -> Version:
         interval, estimate = self.interval, self.estimate
-        reach = max(estimate - interval.lower, interval.upper - estimate)
-        if within(interval.half_width, self.goal.eps):
-            reach = min(reach, self.goal.eps)
         return Version(
             version=number,
-            n_items=items,
+            n_items=self.n_items,
             n_new=self.new,
             calls=self._consumed,
             n_evaluated=evaluated,
             estimate=estimate,
             lower=interval.lower,
             upper=interval.upper,
-            half_width=reach,
+            half_width=reach(estimate, interval, self._goal.eps),
             stopped=self._stopped,
             failures=self._failures,
         )
@@ -184,46 +193,45 @@ class Growing:
         confidence: float = 0.95,
         target: str = "benchmark",
         seed: int | None = None,
-        models: tuple[str, ...] = (),
+        models: Sequence[str] = (),
     ) -> None:
-        goal = Estimate() if goal is None else goal
-        if not isinstance(goal, Estimate):
-            raise InvalidInput("goal", "Estimate(eps)", goal)
         if target not in TARGETS:
             raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
-        self.goal, self.target = goal, target
-        self.confidence = checked_confidence(confidence)
+        self.goal: Estimate = checked_goal(goal, (Estimate,))
+        self.confidence, self.target = checked_confidence(confidence), target
         self.seed_drawn = seed is None
         self.seed = fresh_seed() if seed is None else whole("seed", seed, 0)
         self.models = tuple(models)
-        size = whole("n_items", n_items, 1)
         self._parts: list[VersionSession] = []
-        self._parts.append(VersionSession(self, self._method(size), size, 0))
+        self._begin(pool_size(n_items))
 
-    def _method(self, new: int, last: VersionSession | None = None) -> Grown | Sampled:
-        number = 0 if last is None else len(self._parts)
-        delta = 1 - self.confidence
+    def _begin(self, new: int) -> None:
+        before = self.n_items
+        self._parts.append(VersionSession(self, self._method(new), new, before))
+
+    def _method(self, new: int) -> Grown | Sampled:
+        number, delta = len(self._parts), 1 - self.confidence
+        last = self.last.method if number else None
         if self.target == "benchmark":
-            standing = Standing() if last is None else _as_grown(last.method).standing()
+            standing = last.standing() if isinstance(last, Grown) else Standing()
             return Grown(standing, new, number, Terms(self.goal.eps, delta, self.seed))
-        if last is None:
-            return Sampled(Stream(self.goal.eps, delta, self.seed), np.arange(new), 0, self.seed)
-        assert isinstance(last.method, Sampled)
-        items = np.concatenate((last.method.unseen, self.n_items + np.arange(new)))
-        return Sampled(last.method.stream, items, number, self.seed)
+        if isinstance(last, Sampled):
+            items = np.concatenate((last.unseen, self.n_items + np.arange(new)))
+            return Sampled(last.stream, items, number, self.seed)
+        return Sampled(Stream(self.goal.eps, delta, self.seed), np.arange(new), 0, self.seed)
 
     def extend(self, n_new: int) -> None:
         """Begin a new version: the items so far and `n_new` more, numbered on. Draws in flight are given up."""
         count = whole("n_new", n_new, 1)
+        pool_size(self.n_items + count)
         if not self.done:
             raise Misuse(
                 f"version {len(self._parts)} has not ended: tell its results before a new one begins"
             )
         if self.last.stopped == "contradiction":
             raise Misuse("the evidence has rejected every value: nothing is certified that could be extended")
-        method = self._method(count, self.last)
         self.last.freeze()
-        self._parts.append(VersionSession(self, method, count, self.n_items))
+        self._begin(count)
 
     # -- ask and tell, for the last version -----------------------------------------------------------------
 
@@ -276,33 +284,24 @@ class Growing:
     @property
     def versions(self) -> tuple[Version, ...]:
         """Return every version; those before the last are frozen."""
-        found: list[Version] = []
-        items = evaluated = 0
-        for number, part in enumerate(self._parts, start=1):
-            items, evaluated = items + part.new, evaluated + part.n_evaluated
-            found.append(part.as_version(number, items, evaluated))
-        return tuple(found)
+        evaluated = accumulate(part.n_evaluated for part in self._parts)
+        return tuple(
+            part.as_version(number, count)
+            for number, (part, count) in enumerate(zip(self._parts, evaluated, strict=True), start=1)
+        )
 
     def result(self) -> GrowingResult:
         """Return the state of all certificates now."""
         versions = self.versions
         last = versions[-1]
-        return GrowingResult(
-            versions=versions,
-            **{name: getattr(last, name) for name in ("estimate", "lower", "upper", "half_width", "stopped")},
-            confidence=self.confidence,
-            n_evaluated=last.n_evaluated,
-            n_items=last.n_items,
-            saved=1 - last.n_evaluated / last.n_items,
-            method=self.last.method.name,
-            guarantee=self.last.method.guarantee,
-            target=self.target,
-            seed=self.seed,
-            failures=sum(version.failures for version in versions),
-            notes=self._notes(),
-            goal=self.goal.spec(),
-            models=self.models,
-        )
+        own = ("estimate", "lower", "upper", "half_width", "n_evaluated")
+        frame = self.last._frame() | {
+            "saved": 1 - last.n_evaluated / last.n_items,
+            "target": self.target,
+            "failures": sum(version.failures for version in versions),
+            "notes": self._notes(),
+        }
+        return GrowingResult(**frame | {name: getattr(last, name) for name in own}, versions=versions)
 
     def settings(self) -> dict[str, Any]:
         """Return all that decides draws and bets, JSON-able; `sizes`: how many items each version added.
@@ -337,21 +336,19 @@ class Growing:
     def state(self) -> dict[str, Any]:
         """Return all that is needed to go on elsewhere, JSON-able: the settings, and each version's results in
         order."""
+        names = ("goal", "confidence", "target", "seed", "engine")
+        versions = [
+            {
+                "n_new": part.new,
+                "items": [draw.item for draw, _ in part.log],
+                "scores": [score for _, (score,) in part.log],
+            }
+            for part in self._parts
+        ]
         return {
             "format": STATE_FORMAT,
-            "goal": self.goal.spec(),
-            "confidence": self.confidence,
-            "target": self.target,
-            "seed": self.seed,
-            "engine": ENGINE,
-            "versions": [
-                {
-                    "n_new": part.new,
-                    "items": [draw.item for draw, _ in part.log],
-                    "scores": [score for _, (score,) in part.log],
-                }
-                for part in self._parts
-            ],
+            **{name: self.settings()[name] for name in names},
+            "versions": versions,
         }
 
     @classmethod
@@ -360,76 +357,16 @@ class Growing:
         if not isinstance(state, Mapping) or state.get("format") != STATE_FORMAT:
             raise InvalidInput("state format", STATE_FORMAT, getattr(state, "get", lambda _: state)("format"))
         check_engine("state", state.get("engine"))
-        first, *others = state["versions"]
-        goal = Estimate(state["goal"]["eps"])
-        session = cls(
-            first["n_new"],
-            goal=goal,
-            **{key: state[key] for key in ("confidence", "target", "seed")},
-        )
-        session._retell(first)
-        for version in others:
-            session.extend(version["n_new"])
-            session._retell(version)
+        goal, versions = goal_from_spec(state["goal"], (Estimate,)), list(state["versions"])
+        kept = {key: state[key] for key in ("confidence", "target", "seed")}
+        session = cls(versions[0]["n_new"], goal=goal, **kept)
+        for number, version in enumerate(versions):
+            if number:
+                session.extend(version["n_new"])
+            items, scores = version["items"], version["scores"]
+            if len(items) != len(scores):
+                raise InvalidInput("state", "an item for each score", f"{len(items)} items")
+            draws = {place: Draw(place, whole("item", item, 0), 0.0) for place, item in enumerate(items)}
+            results = {place: (score,) for place, score in enumerate(scores)}
+            replayed(session.last, Log(results, drawn=len(draws), draws=draws))
         return session
-
-    def _retell(self, version: Mapping[str, Any]) -> None:
-        """Tell the last version what a state says of it."""
-        items = version["items"]
-        if len(items) != len(version["scores"]):
-            raise InvalidInput("state", "an item for each score", f"{len(items)} items")
-        self.last.follow(
-            {place: Draw(place, whole("item", item, 0), 0.0) for place, item in enumerate(items)}
-        )
-        for score in version["scores"]:
-            (draw,) = self.ask(1)
-            tell(self.last, draw, (score,))
-
-
-def replay_growing(
-    scores: ArrayLike,
-    sizes: Sequence[int],
-    *,
-    goal: Estimate | None = None,
-    confidence: float = 0.95,
-    target: str = "benchmark",
-    seed: int | None = None,
-    batch: int = 1,
-) -> GrowingResult:
-    """Replay recorded scores as a data set that grew: version j had the first `sizes[j]` items. NaN is refused.
-
-    >>> result = replay_growing([1, 0, 1, 1] * 500, [1600, 2000], goal=Estimate(0.08), seed=3)
-    >>> [version.n_items for version in result.versions], result.stopped
-    ([1600, 2000], 'goal')
-    """
-    values = checked_scores(scores)
-    if np.isnan(values).any():
-        raise InvalidInput("scores", "without NaN: take items without a score out of every version", "NaN")
-    steps = checked_sizes(sizes, len(values))
-    count = whole("batch", batch, 1)
-    session = Growing(steps[0], goal=goal, confidence=confidence, target=target, seed=seed)
-    for new in (None, *steps[1:]):
-        if new is not None:
-            session.extend(new)
-        drive(session.last, values, count)
-        if session.result().stopped == "contradiction":
-            break
-    return session.result()
-
-
-def checked_sizes(sizes: Sequence[int], total: int) -> list[int]:
-    """Return how many items each version adds, from how many each has.
-
-    >>> checked_sizes([600, 800, 1000], 1000)
-    [600, 200, 200]
-    """
-    counts = [0, *(whole("sizes", size, 1) for size in sizes)]
-    steps = [after - before for before, after in pairwise(counts)]
-    if not steps or min(steps) < 1 or counts[-1] > total:
-        raise InvalidInput("sizes", f"growing numbers of items, at most {total}", list(sizes))
-    return steps
-
-
-def _as_grown(method: Method) -> Grown:
-    assert isinstance(method, Grown)
-    return method

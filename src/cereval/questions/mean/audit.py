@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from cereval.certificate.audit import AimSince, Audit, Equal, Watched, bounds
+from cereval.certificate.audit import Audit, Equal, Watched, aims_of, bounds
 from cereval.certificate.audit.interval import audit
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Hedged
 from cereval.plan import Plan
-from cereval.questions.goals import goal_from_spec
 from cereval.questions.mean.session import Session
-from cereval.questions.session import AskTell, tell
+from cereval.questions.session import AskTell, Change, tell
 from cereval.records import Draw, Result, Scored
 from cereval.stats.rounding import within
 
@@ -41,7 +40,7 @@ class MeanAudit(Audit):
                 f"no audit for the method {stated['method']}: its interval was recomputed by the method alone"
             )
         plan = Plan.from_dict(certificate["plan"])
-        found = audit(self._case(plan, certificate["changes"]))
+        found = audit(self._case(plan, session.changes))
         if plan.target != "population":
             # A population is sampled in the order of one permutation, each item as if drawn anew.
             for number, (chance, entry) in enumerate(zip(found.chances, certificate["log"], strict=True)):
@@ -52,10 +51,9 @@ class MeanAudit(Audit):
         equal("result.estimate (audit)", stated["estimate"], _moved(found.mean, session))
         return self.kind.audited
 
-    def _case(self, plan: Plan, changes: list[Mapping[str, Any]]) -> Any:
+    def _case(self, plan: Plan, changes: Sequence[Change]) -> Any:
         assert self.watched is not None
-        first = aim_of(0, plan.goal, plan.max_calls)
-        later = [aim_of(change["drawn"], change["goal"], _soonest(change)) for change in changes]
+        first, *later = aims_of(plan.goal, plan.max_calls, changes)
         shares = self.watched.method.tally.shares
         return self.watched.case(
             [first, *later],
@@ -73,16 +71,3 @@ def _moved(mean: float, session: Session) -> float:
     if eps is not None and within(high - low, 2 * eps):
         low, high = max(low, result.upper - eps), min(high, result.lower + eps)
     return min(max(mean, low), max(high, low))
-
-
-def _soonest(change: Mapping[str, Any]) -> int | None:
-    """Return the budget, or what money and time were expected to buy, whichever ends sooner; a horizon of 0 is
-    none."""
-    ends = [end for end in (change["max_calls"], change.get("horizon")) if end]
-    return min(ends, default=None)
-
-
-def aim_of(since: int, goal: Mapping[str, Any], budget: int | None) -> AimSince:
-    """Return what a goal has the bets work towards from a draw on."""
-    aim = goal_from_spec(goal).aim(budget)
-    return AimSince(since, aim.eps, aim.threshold, aim.budget, aim.marks, aim.strict)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
+from cereval.forms import OpenShare
 from cereval.methods.base import Aim, Method
-from cereval.questions.goals import ROUNDING, in_open_unit_interval
+from cereval.questions.goals import ROUNDING, Goal, in_open_unit_interval
 from cereval.stats.rounding import within
 from cereval.text import percent
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Goal, frozen=True, tag="estimate"):
     """Stop as soon as the interval's half-width is at most eps.
 
     >>> Estimate(0.02)
     Estimate(eps=0.02)
     """
 
-    name: ClassVar[str] = "estimate"
-    eps: float = 0.02
+    eps: OpenShare = 0.02
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "eps", in_open_unit_interval("eps", self.eps))
+        self._set(eps=in_open_unit_interval("eps", self.eps))
 
     def aim(self, budget: int | None) -> Aim:
         return Aim(eps=self.eps, budget=budget)
@@ -31,36 +27,25 @@ class Estimate:
     def reached(self, method: Method) -> bool:
         return within(method.radius, self.eps)
 
-    def decision(self, method: Method) -> str | None:  # noqa: ARG002
-        return None
-
     @property
     def words(self) -> str:
         return f"within {percent(self.eps)}"
 
-    def spec(self) -> dict[str, Any]:
-        return {"goal": self.name, "eps": self.eps}
 
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Goal, frozen=True, tag="threshold"):
     """Stop as soon as it is certified on which side of `value` the mean lies. A mean equal to it passes.
 
     >>> Threshold(0.8).spec()
     {'goal': 'threshold', 'value': 0.8}
     """
 
-    name: ClassVar[str] = "threshold"
-    value: float
+    value: OpenShare
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", in_open_unit_interval("threshold", self.value))
+        self._set(value=in_open_unit_interval("threshold", self.value))
 
     def aim(self, budget: int | None) -> Aim:
         return Aim(threshold=self.value, budget=budget)
-
-    def reached(self, method: Method) -> bool:
-        return self.decision(method) is not None
 
     def decision(self, method: Method) -> str | None:
         """Return "above" or "below" once the interval no longer straddles the threshold.
@@ -78,6 +63,3 @@ class Threshold:
     @property
     def words(self) -> str:
         return f"at least {percent(self.value)}?"
-
-    def spec(self) -> dict[str, Any]:
-        return {"goal": self.name, "value": self.value}

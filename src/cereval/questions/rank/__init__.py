@@ -2,56 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from msgspec import UNSET, Meta, UnsetType
 
-from cereval.arrays import packed
-from cereval.errors import InvalidInput
+from cereval.forms import Record
 from cereval.plan import Known, Plan
-from cereval.questions.base import Earlier, Kind
+from cereval.questions.base import Earlier, Item, Kind, Score, Settings, Table
 from cereval.questions.rank.goal import Beats, Order, Top
-from cereval.questions.rank.session import RankSession
+from cereval.questions.rank.session import Ranking, RankSession
 from cereval.questions.session import AskTell
 from cereval.records import Draw, Scored
 
-SETTINGS = frozenset(("models", "n_items", "goal", "confidence", "budget", "seed", "engine", "data"))
-WITH_HISTORY = SETTINGS | {"side_information"}
+
+class RankEntry(Record):
+    """One result, in draw order. Items come in the shared order that the seed decides."""
+
+    model: Annotated[int, Meta(ge=0, description="The model's number in the settings, from 0.")]
+    item: Item
+    score: Score
+
+
+class RankSettings(Settings):
+    """What decided draws and answers; data: its name. side_information: SHA-256 of it; absent: nothing was known."""
+
+    models: Annotated[list[str], Meta(min_length=2)]
+    goal: Order | Top | Beats
+    data: str
+    side_information: str | UnsetType = UNSET
+
+
+class RankSideInformation(Record):
+    """Scores of past models on the items, by which the shared order was drawn; absent: all orders were equally
+    likely."""
+
+    history: Table
 
 
 class Rank(Kind):
     """Certify the order of many models; every draw asks one of them."""
 
-    name: ClassVar[str] = "rank"
-    format: ClassVar[str] = "cereval-ranking/1"
-    goals = (Order, Top, Beats)
-    asks = "all"
-    without_history: ClassVar[str] = "--history none"
-    fields: ClassVar[frozenset[str]] = frozenset({"settings"})
-    audited: ClassVar[str] = "order, answer and intervals recomputed by the audit"
-    audit: ClassVar[str] = "cereval.questions.rank.audit:RankAudit"
-    page: ClassVar[str] = "cereval.questions.rank.page:rank_page"
-    optional: ClassVar[frozenset[str]] = frozenset({"side_information"})
-
-    def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> None:
-        """Return nothing: the shared order does not look at categories."""
-
-    def coded_groups(self, plan: Plan, names: Sequence[str], codes: NDArray[np.int64]) -> None:
-        """Return nothing, as `groups`."""
-
-    def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> RankSession:  # noqa: ARG002
-        return RankSession(
-            plan.n_items,
-            plan.names,
-            goal=self.goal(plan.goal),
-            confidence=plan.confidence,
-            history=known.history,
-            budget=plan.max_calls,
-            seed=plan.seed,
-        )
+    name = "rank"
+    goals, opens = RankSession.goals, RankSession
+    asks, by_category = "all", False
+    without_history = "--history none"
+    format = "cereval-ranking/1"
+    result_form, entry_form = Ranking, RankEntry
+    settings_form, side_form, side_may_lack = RankSettings, RankSideInformation, True
+    audited = "order, answer and intervals recomputed by the audit"
+    audit = "cereval.questions.rank.audit:RankAudit"
+    page = "cereval.questions.rank.page:rank_page"
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
         """Return a run of each model along the order of the items, which the seed and the history decide.
@@ -73,29 +75,16 @@ class Rank(Kind):
     def settings(self, session: AskTell, about: Mapping[str, Any]) -> dict[str, Any]:
         return {**session.settings(), "data": about.get("data", "")}
 
+    def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:  # noqa: ARG002
+        assert isinstance(session, RankSession)
+        return Known(None, session.pool.history).as_dict()
+
     def entry(self, draw: Draw, scores: Scored) -> dict[str, Any]:
         return {"model": draw.model, "item": draw.item, "score": scores[0]}
 
     def draws(self, log: Sequence[Mapping[str, Any]]) -> dict[int, Draw]:  # noqa: ARG002
         """Return none: the shared order is drawn again from the seed, and each entry held against it."""
         return {}
-
-    def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:  # noqa: ARG002
-        assert isinstance(session, RankSession)
-        history = session.pool.history
-        return {} if history is None else {"history": packed(history)}
-
-    def reopened(self, certificate: Mapping[str, Any]) -> RankSession:
-        settings = certificate["settings"]
-        if set(settings) not in (SETTINGS, WITH_HISTORY):
-            raise InvalidInput("settings", "the fields of a ranking", sorted(settings))
-        return RankSession(
-            settings["n_items"],
-            settings["models"],
-            goal=self.goal(settings["goal"]),
-            history=_history(certificate),
-            **{name: settings[name] for name in ("confidence", "budget", "seed")},
-        )
 
     def kept(self, certificate: Mapping[str, Any], plan: Plan, earlier: Earlier) -> list[tuple[Draw, Scored]]:
         """Return the stored answers by model and item: each model's stand in its part, along the shared order."""
@@ -106,18 +95,3 @@ class Rank(Kind):
             found.append({item: (draw, log.results[draw.index]) for item, draw in mine.items()})
         asked = [(entry["model"], entry["item"]) for entry in certificate["log"]]
         return [found[model][item] for model, item in asked if item in found[model]]
-
-    def check_plan(self, certificate: Mapping[str, Any], equal: Callable[..., None]) -> None:
-        plan, settings = Plan.from_dict(certificate["plan"]), certificate["settings"]
-        equal("plan.method, plan.target", (plan.method, plan.target), ("pairs", "benchmark"))
-        known = Known(None, _history(certificate))
-        equal("plan.side_information", list(plan.side_information), list(known.names))
-        equal("settings of the plan", settings, self.settings(self.session(plan, known), self.about(plan)))
-
-
-def _history(certificate: Mapping[str, Any]) -> NDArray[np.float64] | None:
-    """Return the past models' scores that a certificate holds."""
-    side = certificate.get("side_information", {})
-    if set(side) - {"history"}:
-        raise InvalidInput("side_information of a ranking", "made of history alone", sorted(side))
-    return Known.from_dict(side, certificate["settings"]["n_items"]).history

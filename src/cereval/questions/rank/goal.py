@@ -1,116 +1,86 @@
 """State the goals of a ranking: the full order, the top k, who beats a baseline.
 
 A goal says which pairs are played, how many of their nulls can be true and wrongly rejected (`family`), which
-pairs still matter, and what the answer is. Matrices are those of `Claims`: [i, j] speaks of model i over model j.
+pairs still matter, and what the answer is. Matrices are those of `PairClaims`: [i, j] speaks of model i over model j.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from msgspec import Meta
 
 from cereval.errors import InvalidInput
-from cereval.questions.goals import in_open_unit_interval
+from cereval.forms import Count, OpenShare, Positive, ShareBelowOne
+from cereval.questions.goals import Goal, in_open_unit_interval
+from cereval.questions.rank.order import Bools, Ints, PairClaims
 from cereval.stats.rounding import upper_quantile
 from cereval.text import percent
 
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 SMALLEST_FLOOR = 0.005
-
-
-class Claims(Protocol):
-    """Describe what a goal may look at; see `cereval.questions.rank.order.PairClaims`."""
-
-    @property
-    def above(self) -> Bools: ...
-    @property
-    def near(self) -> Bools: ...
-    @property
-    def gap(self) -> Floats: ...
-    @property
-    def error(self) -> Floats: ...
-    @property
-    def unordered(self) -> Bools: ...
-
-
-class RankGoal(Protocol):
-    """Say what a ranking works towards. Goals are frozen, validated in their constructors, and rebuilt from their
-    spec.
-    """
-
-    @property
-    def margin(self) -> float | None:
-        """Return the second null's distance from 0, if a claim "worse by less than this" is needed."""
-
-    @property
-    def floor(self) -> float:
-        """Return the smallest distance from a null that the bets aim at."""
-
-    @property
-    def cap(self) -> float:
-        """Return the largest share of an account that one item may lose (see `PairTuning`)."""
-
-    def pairs(self, models: int) -> tuple[Ints, Ints]:
-        """Return the pairs that are played."""
-
-    def family(self, models: int) -> int:
-        """Return among how many nulls the error budget is shared: as many as can be true and matter to the answer."""
-
-    @property
-    def orders_all(self) -> bool:
-        """Tell whether the family covers every pair played, so that all claims are certified order."""
-
-    def unsettled(self, claims: Claims) -> Bools:
-        """Return the pairs that keep the goal from being reached (symmetric)."""
-
-    def open(self, claims: Claims) -> Bools:
-        """Return those of them to follow now; none only if none is unsettled."""
-
-    def played(self, claims: Claims) -> Bools:
-        """Return the pairs whose games go on when both models have been asked (symmetric)."""
-
-    def ties(self, claims: Claims) -> Bools:
-        """Return the pairs given as ties (symmetric)."""
-
-    def winners(self, claims: Claims) -> Bools:
-        """Return the models that answer the goal's question: the top k, or those that beat the baseline."""
-
-    def losers(self, claims: Claims) -> Bools:
-        """Return the models certified out of it."""
-
-    @property
-    def words(self) -> str:
-        """Return what is asked, in a few words."""
-
-    def spec(self) -> dict[str, Any]:
-        """Return name and parameters as JSON."""
-
-
-def all_pairs(models: int) -> tuple[Ints, Ints]:
-    """Return every pair of different models once.
-
-    >>> [numbers.tolist() for numbers in all_pairs(3)]
-    [[0, 0, 1], [1, 2, 2]]
-    """
-    first, second = np.triu_indices(models, 1)
-    return first, second
-
-
-TIES_CAP = 0.7
-"""For pairs that are close."""
 DOUBTS = (0.5, 0.3, 0.15)
 """Pairs are followed in stages: first those that are estimated to be further apart than the tie, then those that may
 well be, last those of which it is only not unlikely. So whatever the budget, it goes to what matters most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ties:
+class RankGoal(Goal, frozen=True):
+    """Say what a ranking works towards; all matrices of pairs are symmetric."""
+
+    cap: ClassVar[float]
+    """The largest share of an account that one item may lose (see `PairTuning`)."""
+    orders_all: ClassVar[bool] = True
+    """Whether the family covers every pair played, so that all claims are certified order."""
+
+    @property
+    def margin(self) -> float | None:
+        """Return the second null's distance from 0, if a claim "worse by less than this" is needed."""
+        raise NotImplementedError
+
+    @property
+    def floor(self) -> float:
+        """Return the smallest distance from a null that the bets aim at."""
+        raise NotImplementedError
+
+    def pairs(self, models: int) -> tuple[Ints, Ints]:
+        """Return the pairs that are played.
+
+        >>> [numbers.tolist() for numbers in Order().pairs(3)]
+        [[0, 0, 1], [1, 2, 2]]
+        """
+        first, second = np.triu_indices(models, 1)
+        return first, second
+
+    def family(self, models: int) -> int:
+        """Return among how many nulls the error budget is shared: as many as can be true and matter to the answer."""
+        raise NotImplementedError
+
+    def unsettled(self, claims: PairClaims) -> Bools:
+        """Return the pairs that keep the goal from being reached."""
+        raise NotImplementedError
+
+    def open(self, claims: PairClaims) -> Bools:
+        """Return those of them to follow now; none only if none is unsettled."""
+        return self.unsettled(claims)
+
+    def played(self, claims: PairClaims) -> Bools:
+        """Return the pairs whose games go on when both models have been asked."""
+        raise NotImplementedError
+
+    def ties(self, claims: PairClaims) -> Bools:
+        """Return the pairs given as ties."""
+        return np.zeros_like(claims.above)
+
+    def winners(self, claims: PairClaims) -> Bools:
+        """Return the models that answer the goal's question: the top k, or those that beat the baseline."""
+        return np.zeros(len(claims.above), dtype=bool)
+
+    def losers(self, claims: PairClaims) -> Bools:
+        """Return the models certified out of it."""
+        return np.zeros(len(claims.above), dtype=bool)
+
+
+class Ties(RankGoal, frozen=True):
     """Decide when a pair is a tie: proven within `tie`, or unlikely to be further apart.
 
     doubt: a pair that is not ordered is given up as a tie once the chance that it is further apart than `tie`, by
@@ -118,12 +88,14 @@ class Ties:
     whose difference is certified to be below `tie` are ties, which costs about half as many calls again.
     """
 
-    tie: float = 0.05
-    doubt: float = 0.05
+    cap: ClassVar[float] = 0.7
+    """For pairs that are close."""
+    tie: OpenShare = 0.05
+    doubt: Annotated[float, Meta(gt=0, lt=0.5)] = 0.05
     proven: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tie", in_open_unit_interval("tie", self.tie))
+        self._set(tie=in_open_unit_interval("tie", self.tie))
         if isinstance(self.doubt, bool) or not 0.0 < self.doubt < 0.5:
             raise InvalidInput("doubt", "a number in (0, 0.5)", self.doubt)
         if not isinstance(self.proven, bool):
@@ -137,25 +109,17 @@ class Ties:
     def floor(self) -> float:
         return max(self.tie, SMALLEST_FLOOR)
 
-    @property
-    def cap(self) -> float:
-        return TIES_CAP
-
-    @property
-    def orders_all(self) -> bool:
-        return True
-
-    def candidates(self, claims: Claims) -> Bools:
+    def played(self, claims: PairClaims) -> Bools:
         """Return the pairs that the goal asks about and that are not ordered."""
         return claims.unordered
 
-    def ties(self, claims: Claims) -> Bools:
+    def ties(self, claims: PairClaims) -> Bools:
         if not self.proven:
-            return self.candidates(claims) & self._unlikely(claims, self.doubt)
-        found: Bools = self.candidates(claims) & claims.near & claims.near.T
+            return self.played(claims) & self._unlikely(claims, self.doubt)
+        found: Bools = self.played(claims) & claims.near & claims.near.T
         return found
 
-    def _unlikely(self, claims: Claims, doubt: float) -> Bools:
+    def _unlikely(self, claims: PairClaims, doubt: float) -> Bools:
         """Return the pairs whose chance to be further apart than the tie is below `doubt`; never one that was not
         played.
         """
@@ -163,28 +127,21 @@ class Ties:
         found: Bools = (np.abs(claims.gap) + reach < self.tie) & (claims.error < 1)
         return found
 
-    def unsettled(self, claims: Claims) -> Bools:
-        return self.candidates(claims) & ~self.ties(claims)
+    def unsettled(self, claims: PairClaims) -> Bools:
+        return self.played(claims) & ~self.ties(claims)
 
-    def open(self, claims: Claims) -> Bools:
+    def open(self, claims: PairClaims) -> Bools:
         last = self.unsettled(claims)
         stages = (last & ~self._unlikely(claims, doubt) for doubt in DOUBTS)
         return next((stage for stage in stages if stage.any()), last)
 
-    def played(self, claims: Claims) -> Bools:
-        return self.candidates(claims)
 
-    def _spec(self) -> dict[str, Any]:
-        return {"tie": self.tie, "doubt": self.doubt, "proven": self.proven}
-
-
-@dataclass(frozen=True, slots=True)
-class Order(Ties):
+class Order(Ties, frozen=True, tag="order"):
     """Put every pair further apart than `tie` in order.
 
     "Above" reads "at least as good as": of a pair with different means one order is wrong, of a pair with equal means
     none, so that K(K-1)/2 nulls share the error budget. (With `proven` it is the same: a pair further apart than the
-    tie allows one wrong event, see `sessions.claims.read`, a nearer one the wrong order alone.)
+    tie allows one wrong event, see `rank.order.read`, a nearer one the wrong order alone.)
 
     Giving the parts of settled pairs to open ones (Holm 1979) would not be valid: the null that is true of a settled
     pair has had its chance by then, whether or not it is looked at any further. What is valid, and does not pay: parts
@@ -200,34 +157,15 @@ class Order(Ties):
     903
     """
 
-    name: ClassVar[str] = "order"
-
-    def pairs(self, models: int) -> tuple[Ints, Ints]:
-        return all_pairs(models)
-
     def family(self, models: int) -> int:
         return models * (models - 1) // 2
-
-    def winners(self, claims: Claims) -> Bools:
-        return np.zeros(len(claims.above), dtype=bool)
-
-    def losers(self, claims: Claims) -> Bools:
-        return np.zeros(len(claims.above), dtype=bool)
 
     @property
     def words(self) -> str:
         return f"every pair further apart than {percent(self.tie)} in order"
 
-    def spec(self) -> dict[str, Any]:
-        return {"goal": self.name, **self._spec()}
 
-
-TOP_CAP = 0.85
-"""For pairs that are far apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class Top:
+class Top(RankGoal, frozen=True, tag="top"):
     """k models, each certified to be less than `within` below the k-th best.
 
     Theorem. Let T* be the true top k. If no claim "above" or "near" is wrong on the k(K-k) pairs of a model in T* and
@@ -240,16 +178,18 @@ class Top:
     42
     """
 
-    name: ClassVar[str] = "top"
-
-    k: int = 1
-    within: float = 0.02
+    cap: ClassVar[float] = 0.85
+    """For pairs that are far apart."""
+    orders_all: ClassVar[bool] = False
+    k: Positive = 1
+    within: ShareBelowOne = 0.02
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or self.k < 1:
             raise InvalidInput("top", "a whole number >= 1", self.k)
         if isinstance(self.within, bool) or not 0.0 <= self.within < 1.0:
             raise InvalidInput("within", "a number in [0, 1)", self.within)
+        self._set(k=int(self.k), within=float(self.within))
 
     @property
     def margin(self) -> float | None:
@@ -259,40 +199,26 @@ class Top:
     def floor(self) -> float:
         return max(self.within, SMALLEST_FLOOR)
 
-    @property
-    def cap(self) -> float:
-        return TOP_CAP
-
-    @property
-    def orders_all(self) -> bool:
-        return False
-
     def pairs(self, models: int) -> tuple[Ints, Ints]:
         if self.k >= models:
             raise InvalidInput("top", f"below the number of models, {models}", self.k)
-        return all_pairs(models)
+        return super().pairs(models)
 
     def family(self, models: int) -> int:
         return self.k * (models - self.k)
 
-    def open(self, claims: Claims) -> Bools:
-        return self.unsettled(claims)
-
-    def unsettled(self, claims: Claims) -> Bools:
+    def unsettled(self, claims: PairClaims) -> Bools:
         inside = self.winners(claims)
         rivals = ~self.losers(claims) & ~inside
         needed = np.outer(inside, rivals) & ~claims.near
         found: Bools = needed | needed.T
         return found
 
-    def played(self, claims: Claims) -> Bools:
+    def played(self, claims: PairClaims) -> Bools:
         alive = ~self.losers(claims)
         return claims.unordered & np.outer(alive, alive)
 
-    def ties(self, claims: Claims) -> Bools:
-        return np.zeros_like(claims.above)
-
-    def winners(self, claims: Claims) -> Bools:
+    def winners(self, claims: PairClaims) -> Bools:
         """Return those with the fewest certified betters, and of these the ones that lead the others on shared
         items."""
         betters = claims.above.sum(axis=0)
@@ -301,7 +227,7 @@ class Top:
         found[np.lexsort((-lead, betters))[: self.k]] = True
         return found
 
-    def losers(self, claims: Claims) -> Bools:
+    def losers(self, claims: PairClaims) -> Bools:
         found: Bools = claims.above.sum(axis=0) >= self.k
         return found
 
@@ -309,21 +235,15 @@ class Top:
     def words(self) -> str:
         return f"the {'best model' if self.k == 1 else f'{self.k} best models'} within {percent(self.within)}"
 
-    def spec(self) -> dict[str, Any]:
-        return {"goal": self.name, "k": int(self.k), "within": float(self.within)}
 
-
-@dataclass(frozen=True, slots=True)
-class Beats(Ties):
+class Beats(Ties, frozen=True, kw_only=True, tag="beats"):
     """Decide for each model: better or worse than the model number `baseline`, or a tie with it. 2(K-1) nulls.
 
     >>> Beats(baseline=3).family(43)
     84
     """
 
-    name: ClassVar[str] = "beats"
-
-    baseline: int = field(default=0, kw_only=True)
+    baseline: Count = 0
 
     def pairs(self, models: int) -> tuple[Ints, Ints]:
         if isinstance(self.baseline, bool) or not 0 <= self.baseline < models:
@@ -334,22 +254,19 @@ class Beats(Ties):
     def family(self, models: int) -> int:
         return 2 * (models - 1)
 
-    def candidates(self, claims: Claims) -> Bools:
+    def played(self, claims: PairClaims) -> Bools:
         found = np.zeros_like(claims.above)
         found[self.baseline] = found[:, self.baseline] = claims.unordered[self.baseline]
         return found
 
-    def winners(self, claims: Claims) -> Bools:
+    def winners(self, claims: PairClaims) -> Bools:
         found: Bools = claims.above[:, self.baseline]
         return found
 
-    def losers(self, claims: Claims) -> Bools:
+    def losers(self, claims: PairClaims) -> Bools:
         found: Bools = claims.above[self.baseline]
         return found
 
     @property
     def words(self) -> str:
         return f"which models beat the baseline by more than {percent(self.tie)}"
-
-    def spec(self) -> dict[str, Any]:
-        return {"goal": self.name, "baseline": int(self.baseline), **self._spec()}

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,20 +31,18 @@ from cereval.arrays import Draws
 from cereval.errors import InvalidInput
 from cereval.forecasts.draw_weights import NOISE, expected_squares, race_weights
 from cereval.forecasts.pool import Pool
+from cereval.forms import Count, Positive, Share
 from cereval.methods.drawing import draw_order, draw_without_replacement
 from cereval.pictures import Part
-from cereval.questions.goals import checked_confidence
-from cereval.questions.rank.goal import Order, RankGoal
+from cereval.questions.rank.goal import Beats, Order, RankGoal, Top
 from cereval.questions.rank.order import Bools, Diagram, PairClaims, Pairs, read
-from cereval.questions.replay import check_same_order, drive
-from cereval.questions.session import AskTell, first_of, whole
+from cereval.questions.session import AskTell, first_of, locked, pool_size
 from cereval.randomness import generator
 from cereval.records import Certified, Draw, Stopped, Table
 from cereval.stats.means import MeanGames, RacedMeanGames
 from cereval.stats.pairs import PairGames, PairTuning, RacedPairGames
 from cereval.stats.race import Race
 from cereval.text import interval
-from cereval.version import ENGINE
 
 Pair = tuple[str, str]
 
@@ -53,13 +51,10 @@ Pair = tuple[str, str]
 class ModelInterval:
     """Hold one model's mean score on all items: estimated, certified limits, and how many items it answered."""
 
-    estimate: float
-    lower: float
-    upper: float
-    n: int
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"estimate": self.estimate, "lower": self.lower, "upper": self.upper, "n": self.n}
+    estimate: Share
+    lower: Share
+    upper: Share
+    n: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -83,8 +78,8 @@ class Ranking(Certified):
     winners: tuple[str, ...]
     eliminated: tuple[str, ...]
     intervals: Mapping[str, ModelInterval]
-    calls: int
-    calls_full: int
+    calls: Count
+    calls_full: Positive
 
     silent: ClassVar[frozenset[str]] = frozenset({"n_evaluated", "decision"})
 
@@ -262,6 +257,8 @@ class RankSession(AskTell):
     ('goal', True)
     """
 
+    goals = (Order, Top, Beats)
+
     def __init__(
         self,
         n_items: int,
@@ -274,14 +271,16 @@ class RankSession(AskTell):
         seed: int | None = None,
     ) -> None:
         """Open a session; history: items x past models, none of those ranked, NaN where one was not asked."""
-        self.n_items = whole("n_items", n_items, 1)
-        self._take_seed(seed)
+        pool_size(n_items, len(models))
+        asked: dict[str, Any] = {
+            "confidence": confidence,
+            "budget": budget,
+            "seed": seed,
+            "models": _checked_models(models),
+        }
+        super().__init__(n_items, goal, draws=Draws(None), **asked)
         self.pool = Pool.build(self.n_items, history=history)
-        self.models = _checked_models(models)
-        self.goal = _checked_goal(Order() if goal is None else goal)
-        self.confidence = checked_confidence(confidence)
-        super().__init__(Draws(None), None if budget is None else whole("budget", budget, 1))
-        self._pairs = Pairs(len(self.models), *self.goal.pairs(len(self.models)))
+        self._pairs = Pairs(len(self.models), *self._goal.pairs(len(self.models)))
         self._begin(())
 
     def follow(self, log: Mapping[int, Draw], *, check: bool = False) -> None:
@@ -293,26 +292,26 @@ class RankSession(AskTell):
         order, self._race = _draw_order(self.pool, self.seed, log, check=check)
         self._rounds = Rounds(order, len(self.models), self._race)
         self._round: Iterator[Draw] = iter(())
-        self._planned, self._first_budget = 0, self.budget
+        self._planned = 0
         self._ends = self._rounds.prefix.copy()
         self._open_games()
         self._check_stop()
 
     def _open_games(self) -> None:
         count, delta = len(self.models), 1 - self.confidence
-        whole_order = self.goal.orders_all
+        whole_order = self._goal.orders_all
         share = 1 - INTERVALS_SHARE - (0 if whole_order else ORDER_SHARE)
-        alpha = share * delta / self.goal.family(count)
+        alpha = share * delta / self._goal.family(count)
         self._needed = log(1 / alpha) + ROUNDING
         own = alpha if whole_order else ORDER_SHARE * delta / (2 * len(self._pairs.first))
         self._order_needed = log(1 / own) + ROUNDING
-        margin = self.goal.margin
+        margin = self._goal.margin
         playing: dict[str, Any] = {
             "pairs": len(self._pairs.first),
             "nulls": (0.0,) if margin is None else (0.0, -margin),
             "alpha": alpha,
-            "floor": self.goal.floor,
-            "tuning": PairTuning(cap=self.goal.cap),
+            "floor": self._goal.floor,
+            "tuning": PairTuning(cap=self._goal.cap),
         }
         means: dict[str, Any] = {"models": count, "alpha": INTERVALS_SHARE * delta / count / 2}
         if self._race is None:
@@ -338,7 +337,7 @@ class RankSession(AskTell):
         self._standing = self._read()
         if self._standing.contradiction:
             return "contradiction"
-        wanted = self.goal.open(self._standing)
+        wanted = self._goal.open(self._standing)
         if not wanted.any():
             return "goal"
         room = None if self.budget is None else self.budget - self._consumed
@@ -355,7 +354,7 @@ class RankSession(AskTell):
         return read(
             self._games,
             self._pairs,
-            margin=self.goal.margin,
+            margin=self._goal.margin,
             needed=self._needed,
             order_needed=self._order_needed,
         )
@@ -364,7 +363,7 @@ class RankSession(AskTell):
         """Let lagging pairs catch up one item at a time, all of them together."""
         first, second, games, rounds = self._pairs.first, self._pairs.second, self._games, self._rounds
         shared = np.minimum(rounds.prefix[first], rounds.prefix[second])
-        matters = self._pairs.each(self.goal.played(self._read()))
+        matters = self._pairs.each(self._goal.played(self._read()))
         while len(which := np.flatnonzero(matters & (games.time < shared))):
             place, one, other = games.time[which], first[which], second[which]
             low = rounds.low[place, one] - rounds.high[place, other]
@@ -383,7 +382,7 @@ class RankSession(AskTell):
         A round holds few calls; these are the rounds to come, unless a model is settled before. They have no number
         yet (`index` -1): the session asks them again in their turn, and their answers are there.
         """
-        wanted = np.flatnonzero(self.goal.open(self._standing).any(axis=1))
+        wanted = np.flatnonzero(self._goal.open(self._standing).any(axis=1))
         reached = {} if self.done else {int(model): int(self._ends[model]) for model in wanted}
         draws: list[Draw] = []
         for place in range(min(reached.values(), default=self.n_items), self.n_items):
@@ -408,30 +407,23 @@ class RankSession(AskTell):
 
     def settings(self) -> dict[str, Any]:
         return {
+            **super().settings(),
             "models": list(self.models),
-            "n_items": self.n_items,
-            "goal": self.goal.spec(),
-            "confidence": self.confidence,
-            "budget": self._first_budget,
-            "seed": self.seed,
-            "engine": ENGINE,
             **({} if self.pool.history is None else {"side_information": self.pool.fingerprint()}),
         }
 
+    @locked
     def result(self) -> Ranking:
-        """Return the state of the certificate as of the last full round, whether or not the session has ended."""
-        standing, goal = self._standing, self.goal
+        """Return the certificate as of the last full round."""
+        standing, goal = self._standing, self._goal
         sound = not standing.contradiction
         order = standing.order if sound else np.zeros_like(standing.order)
         ties, unsettled = goal.ties(standing), goal.unsettled(standing)
         full = self.n_items * len(self.models)
         return Ranking(
-            models=self.models,
-            goal=goal.spec(),
+            **self._frame() | {"saved": 1 - self._consumed / full},
             method="pairs",
             guarantee="anytime",
-            target="benchmark",
-            n_evaluated=self._consumed,
             order=self._named(order),
             ties=self._named(np.triu(ties)),
             ties_proven=goal.margin is not None,
@@ -441,12 +433,6 @@ class RankSession(AskTell):
             intervals=self._intervals(order),
             calls=self._consumed,
             calls_full=full,
-            saved=1 - self._consumed / full,
-            n_items=self.n_items,
-            confidence=self.confidence,
-            stopped=self._stopped,
-            seed=self.seed,
-            failures=self._failures,
             notes=() if sound else (self._warning(),),
         )
 
@@ -494,82 +480,8 @@ def _draw_order(pool: Pool, seed: int, log: Sequence[Draw], *, check: bool) -> t
     return order, Race.along(order, weights, NOISE + (1 - NOISE) * squares)
 
 
-def _checked_goal(goal: object) -> RankGoal:
-    if not hasattr(goal, "pairs"):
-        raise InvalidInput("goal", "that of a ranking: Order, Top or Beats", goal)
-    return cast(RankGoal, goal)
-
-
 def _checked_models(models: Sequence[str]) -> tuple[str, ...]:
     names = tuple(models) if not isinstance(models, str) else (models,)
     if len(names) < 2 or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         raise InvalidInput("models", "two or more different names", models)
     return names
-
-
-def replay_ranking(
-    scores: ArrayLike | Mapping[str, ArrayLike],
-    *,
-    goal: RankGoal | None = None,
-    models: Sequence[str] | None = None,
-    confidence: float = 0.95,
-    history: ArrayLike | None = None,
-    budget: int | None = None,
-    batch: int = 64,
-    seed: int | None = None,
-) -> Ranking:
-    """Rank the columns of `scores` (items x models, in [0, 1]), asking only for the scores it needs.
-
-    models: their names; those that `scores` has where it is a data frame, or a dict of lists. history: items x past
-    models, none of those ranked; items on which they disagree are asked sooner. `batch` draws are in flight at a time;
-    the result does not depend on it.
-
-    >>> rng = np.random.default_rng(0)
-    >>> scores = rng.uniform(size=(500, 4)) < [0.8, 0.5, 0.5, 0.2]
-    >>> from cereval.questions.rank.goal import Top
-    >>> ranking = replay_ranking(scores, goal=Top(1, within=0.02), models=["a", "b", "c", "d"])
-    >>> ranking.winners, ranking.stopped, ranking.calls < 500
-    (('a',), 'goal', True)
-    """
-    values = checked_table(scores)
-    names = _column_names(scores, values.shape[1]) if models is None else list(models)
-    if len(names) != values.shape[1]:
-        raise InvalidInput("models", f"one name for each of the {values.shape[1]} columns", names)
-    check_same_order(
-        "history", history, next(iter(scores.values())) if isinstance(scores, Mapping) else scores
-    )
-    session = RankSession(
-        len(values), names, goal=goal, confidence=confidence, history=history, budget=budget, seed=seed
-    )
-    ranking: Ranking = drive(session, values, batch)
-    return ranking
-
-
-def _column_names(scores: ArrayLike | Mapping[str, ArrayLike], count: int) -> list[str]:
-    """Return the names that a data frame or a dict has for its columns, or numbers."""
-    named = scores if isinstance(scores, Mapping) else getattr(scores, "columns", ())
-    names = [str(name) for name in named]
-    return names if len(names) == count else [f"model {place}" for place in range(count)]
-
-
-def _stacked(columns: Mapping[str, ArrayLike]) -> NDArray[Any]:
-    """Return the scores of models, by name, as columns of the same items."""
-    first, *others = columns.values()
-    for name, scores in zip(list(columns)[1:], others, strict=True):
-        check_same_order(name, scores, first)
-    return np.stack([first, *others], axis=1)
-
-
-def checked_table(scores: ArrayLike | Mapping[str, ArrayLike]) -> Floats:
-    """Return the table as items x models, every score in [0, 1]."""
-    try:
-        values = np.asarray(_stacked(scores) if isinstance(scores, Mapping) else scores, dtype=np.float64)
-    except InvalidInput:
-        raise
-    except (TypeError, ValueError) as error:
-        raise InvalidInput("scores", "a table of numbers in [0, 1]", scores) from error
-    if values.ndim != 2 or not len(values) or values.shape[1] < 2:
-        raise InvalidInput("scores", "items x models, two models or more", f"shape {values.shape}")
-    if not ((values >= 0) & (values <= 1)).all():
-        raise InvalidInput("scores", "in [0, 1], none missing", values[~((values >= 0) & (values <= 1))][0])
-    return values

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cereval.certificate.audit import AimSince, Audit, Book, Equal, SlowClock, Watched, bounds
+from cereval.certificate.audit import AimSince, Audit, Book, Equal, SlowClock, Watched, bounds, budgets_of
 from cereval.certificate.audit.interval import Audited, Test, audit
 from cereval.methods.certified import LOGICAL_SLACK
 from cereval.methods.tasks import Follower
@@ -57,9 +57,8 @@ class TasksAudit(Audit):
     def _check_macro(self, audits: Sequence[Audited]) -> None:
         engine, stated, logical = self.session.engine, self.certificate["result"]["macro"], self._logical()
         eps = float(engine.aim.eps or 0.0)
-        own = audit(
-            self.macro.case([AimSince(since, eps, None, limit) for since, limit in self.session.budgets])
-        )
+        budgets = budgets_of(self.session.first_budget, self.session.changes)
+        own = audit(self.macro.case([AimSince(since, eps, None, limit) for since, limit in budgets]))
         for number, chance in enumerate(own.chances):
             self.equal(
                 f"probability of draw {number}", self.certificate["log"][number]["probability"], chance

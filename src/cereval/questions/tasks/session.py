@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import sqrt
-from typing import Any, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
+from cereval.forms import Count, Positive, Share
 from cereval.methods.base import Aim, Setting
 from cereval.methods.tasks import Follower, ManyTasks, TaskAims
 from cereval.pictures import Part
-from cereval.questions.goals import checked_confidence
-from cereval.questions.replay import check_same_order, checked_scores, drive, kept_rows
-from cereval.questions.session import MethodSession, whole
-from cereval.questions.tasks.goal import Macro, TasksGoal
+from cereval.questions.session import MethodSession, locked
+from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
 from cereval.records import Certified, Rows, Table
 from cereval.text import interval, percent, plus_minus
-from cereval.version import ENGINE
 
 MOST_TASKS = 1000
 ANSWERS = {"all-pass": "certified pass", "some-fail": "certified fail", None: "undecided"}
@@ -35,13 +34,13 @@ class TaskEstimate:
     verdict: "pass" or "fail" where a threshold was asked for and the task is decided.
     """
 
-    estimate: float
-    lower: float
-    upper: float
-    n: int
-    n_items: int
-    failures: int = 0
-    verdict: str | None = None
+    estimate: Share
+    lower: Share
+    upper: Share
+    n: Count
+    n_items: Positive
+    failures: Count = 0
+    verdict: Literal["pass", "fail"] | None = None
 
     @property
     def half_width(self) -> float:
@@ -54,14 +53,10 @@ class TasksResult(Certified):
 
     tasks: Mapping[str, TaskEstimate]
     macro: TaskEstimate
-
-    @property
-    def failing(self) -> tuple[str, ...]:
-        """Return the tasks that are certified to be below the threshold."""
-        return tuple(name for name, task in self.tasks.items() if task.verdict == "fail")
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**super(TasksResult, self).as_dict(), "failing": list(self.failing)}
+    failing: Annotated[
+        tuple[str, ...], Meta(description="Tasks that are certified to be below the threshold.")
+    ]
+    decision: Literal["all-pass", "some-fail"] | None = None
 
     def parts(self) -> list[Part]:
         every = {**self.tasks, "macro mean": self.macro}
@@ -111,6 +106,8 @@ class TaskSession(MethodSession):
     ('goal', ['sums', 'words'], True)
     """
 
+    goals = (Macro, EachWithin, AllAtLeast, WhichFail)
+
     def __init__(
         self,
         groups: ArrayLike,
@@ -120,15 +117,10 @@ class TaskSession(MethodSession):
         history: ArrayLike | None = None,
         budget: int | None = None,
         seed: int | None = None,
-        models: tuple[str, ...] = (),
+        models: Sequence[str] = (),
     ) -> None:
-        self.models = tuple(models)
-        self.goal = _checked_goal(Macro() if goal is None else goal)
         self.names, codes = named_groups(groups)
-        self.confidence = checked_confidence(confidence)
-        self._take_seed(seed)
-        self.n_items = len(codes)
-        self.budget = None if budget is None else whole("budget", budget, 1)
+        super().__init__(len(codes), goal, confidence=confidence, budget=budget, seed=seed, models=models)
         sizes = np.bincount(codes)
         pool = Pool.build(
             self.n_items,
@@ -136,65 +128,38 @@ class TaskSession(MethodSession):
             groups=codes if len(sizes) > 1 else None,
             history=history,
         )
-        self.budgets: tuple[tuple[int, int | None], ...] = ((0, self.budget),)
-        """The budgets so far, each with the number of draws that were decided before it."""
-        aims, delta = self.goal.aims, 1 - self.confidence
-        aim = Aim(eps=macro_eps(aims, len(sizes)), budget=self.budget)
-        setting = Setting(pool, "benchmark", aims.parts[0] * delta, self.seed, aim)
+        aims, delta = self._goal.aims, 1 - self.confidence
+        setting = Setting(pool, "benchmark", aims.parts[0] * delta, self.seed, self._aim(self.budget))
         self.engine = ManyTasks(setting, codes, aims, delta)
-        super().__init__(self.engine, self.n_items, self.budget)
+        self._begin(self.engine, self.n_items)
 
-    def _goal_reached(self) -> bool:
-        return bool(self.goal.reached(self.engine))
-
-    def _rebudget(self) -> None:
-        """Have bets work towards the new budget; those on draws already decided stay as they were."""
-        self.budgets = (*self.budgets, (len(self._draws), self.soonest))
-        self.engine.aim_at(replace(self.engine.aim, budget=self.soonest), drawn=len(self._draws))
+    def _aim(self, budget: int | None) -> Aim:
+        return Aim(eps=macro_eps(self._goal.aims, len(self.names)), budget=budget)
 
     def settings(self) -> dict[str, Any]:
         """Return all that decides draws and bets at the start but the history, JSON-able; `tasks` by their
         numbers."""
-        return {
-            "goal": self.goal.spec(),
-            "confidence": self.confidence,
-            "budget": self.budgets[0][1],
-            "seed": self.seed,
-            "n_items": self.n_items,
-            "tasks": list(self.names),
-            "engine": ENGINE,
-        }
+        return super().settings() | {"tasks": list(self.names)}
 
+    @locked
     def result(self) -> TasksResult:
-        """Return the state of all certificates now, whether or not the session has ended."""
-        engine, decision = self.engine, self.goal.decision(self.engine)
+        engine, decision = self.engine, self._goal.decision(self.engine)
         verdicts = engine.verdicts
         if not engine.aims.every and decision != "all-pass":
             verdicts = tuple(None if verdict == "pass" else verdict for verdict in verdicts)
-        interval = engine.interval
-        tasks = {
-            name: self._task(follower, verdict)
-            for name, follower, verdict in zip(self.names, engine.followers, verdicts, strict=True)
-        }
+        limits = engine.interval.lower, engine.interval.upper
+        counts = self._consumed, self.n_items, self._failures
         return TasksResult(
-            tasks=tasks,
-            macro=TaskEstimate(
-                engine.estimate, interval.lower, interval.upper, self._consumed, self.n_items, self._failures
+            **self._frame(),
+            tasks={
+                name: self._task(follower, verdict)
+                for name, follower, verdict in zip(self.names, engine.followers, verdicts, strict=True)
+            },
+            macro=TaskEstimate(engine.estimate, *limits, *counts),
+            failing=tuple(
+                name for name, verdict in zip(self.names, verdicts, strict=True) if verdict == "fail"
             ),
             decision=decision,
-            confidence=self.confidence,
-            n_evaluated=self._consumed,
-            n_items=self.n_items,
-            saved=1 - self._consumed / self.n_items,
-            stopped=self._stopped,
-            method=engine.name,
-            guarantee=engine.guarantee,
-            target="benchmark",
-            seed=self.seed,
-            failures=self._failures,
-            notes=self._notes(),
-            goal=self.goal.spec(),
-            models=self.models,
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -206,7 +171,7 @@ class TaskSession(MethodSession):
         )
         return (warning, *self.engine.notes)
 
-    def _task(self, follower: Follower, verdict: str | None) -> TaskEstimate:
+    def _task(self, follower: Follower, verdict: Any) -> TaskEstimate:
         interval, threshold = follower.interval, self.engine.aims.threshold
         low, high = interval.lower, interval.upper
         if verdict is not None and threshold is not None:
@@ -215,46 +180,6 @@ class TaskSession(MethodSession):
         return TaskEstimate(
             estimate, low, high, follower.consumed, len(follower.members), follower.failures, verdict
         )
-
-
-def replay_tasks(
-    scores: ArrayLike,
-    groups: ArrayLike,
-    *,
-    goal: TasksGoal | None = None,
-    confidence: float = 0.95,
-    history: ArrayLike | None = None,
-    budget: int | None = None,
-    seed: int | None = None,
-    batch: int = 1,
-) -> TasksResult:
-    """Replay recorded scores as many tasks; NaN = missing, not part of the pool.
-
-    >>> from cereval.questions.tasks.goal import AllAtLeast
-    >>> result = replay_tasks([1.0] * 400 + [1.0, 0.0] * 200, ["a"] * 400 + ["b"] * 400, goal=AllAtLeast(0.8))
-    >>> result.decision, result.failing
-    ('some-fail', ('b',))
-    """
-    values = checked_scores(scores)
-    labels: NDArray[Any] = np.asarray(groups)
-    if labels.ndim != 1 or len(labels) != len(values):
-        raise InvalidInput(
-            "groups", f"one label for each of the {len(values)} scores", f"shape {labels.shape}"
-        )
-    check_same_order("groups", groups, scores)
-    kept = np.flatnonzero(~np.isnan(values))
-    if not len(kept):
-        raise InvalidInput("scores", "at least one score that is not NaN", f"{len(values)} values")
-    session = TaskSession(
-        labels[kept],
-        goal=goal,
-        confidence=confidence,
-        history=kept_rows("history", history, len(values), kept, scores),
-        budget=budget,
-        seed=seed,
-    )
-    result: TasksResult = drive(session, values[kept], batch)
-    return result
 
 
 def macro_eps(aims: TaskAims, count: int) -> float:
@@ -283,9 +208,3 @@ def named_groups(groups: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]
     if len(names) > MOST_TASKS:
         raise InvalidInput("groups", f"at most {MOST_TASKS} tasks", f"{len(names)} tasks")
     return tuple(map(str, names)), np.asarray(codes, dtype=np.int64)
-
-
-def _checked_goal(goal: object) -> TasksGoal:
-    if not hasattr(goal, "aims"):
-        raise InvalidInput("goal", "one of Macro, EachWithin, AllAtLeast, WhichFail", goal)
-    return cast(TasksGoal, goal)
