@@ -87,6 +87,8 @@ class Kind:
     """How many models a run asks: `one`, `two` or `all` that there are."""
     least: ClassVar[float] = 0.0
     """The smallest value that an answer may have: -1 for a difference."""
+    learns_from_own: ClassVar[bool] = True
+    """Whether the candidates' own earlier runs are history too."""
     learns: ClassVar[bool] = True
     """Whether categories and earlier runs may steer the draws."""
     by_category: ClassVar[bool] = True

@@ -15,6 +15,7 @@ from cereval.datasets.large import OnDisk
 from cereval.errors import StoreError
 from cereval.forecasts.pool import content_keys
 from cereval.plan import PLAN_FORMAT, Plan
+from cereval.questions import kind_of
 from cereval.store.base import Store
 
 LEAST_SHARED = 10
@@ -24,9 +25,11 @@ LEAST_SHARED = 10
 def past_of(plan: Plan, items: Sequence[Item], store: Store) -> Mapping[str, int]:
     """Return the earlier runs on these items that a plan may learn from, and how far each had come.
 
-    Scores of one model each, and never of a model that is asked now.
+    Scores of one candidate each, its own earlier ones among them: an earlier checkpoint, prompt or night says most. They
+    are forecasts, fixed before the first draw, so that validity needs nothing of them; the draws are fresh, since the
+    history is part of what they are seeded with.
     """
-    own = [spec["model"] for spec in plan.candidates]
+    own = [] if kind_of(plan).learns_from_own else [spec["model"] for spec in plan.candidates]
     found: dict[str, int] = {}
     for data_hash in data_sharing(plan, items, store, LEAST_SHARED):
         runs, known = teachers(store, data_hash, own), store.cutoffs(data_hash)
