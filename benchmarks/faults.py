@@ -21,7 +21,7 @@ from cereval.models import ModelOptions, open_model
 from cereval.models.base import Messages, Model, Reply
 from cereval.models.retries import Retries
 from cereval.models.scripted import Faults, ScriptedModel
-from cereval.models.server import Handler, serving
+from cereval.models.server import Handler, serve_locally
 from cereval.plan import Plan
 from cereval.records import Result
 from cereval.runner.executor import Callers
@@ -126,7 +126,7 @@ async def many_runs(runs: int, size: int, eps: float, faults: Faults, timeout_s:
     scripted = ScriptedModel(key, 0.7, faults=faults, delay_s=0.002, slow_when_wrong_s=0.02)
     handler, truth = Handler(scripted), scripted.true_accuracy()
     with tempfile.TemporaryDirectory() as folder:
-        async with serving(handler) as url:
+        async with serve_locally(handler) as url:
             for seed in range(runs):
                 tally.add(*await one_run(data, url, Path(folder), seed, eps, timeout_s), truth=truth)
                 if seed % 20 == 19:

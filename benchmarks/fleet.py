@@ -35,7 +35,7 @@ from cereval.fleet.on_ray import cluster as started
 from cereval.fleet.run import run_fleet
 from cereval.models.base import Messages, last_text
 from cereval.models.scripted import ScriptedModel, Turn
-from cereval.models.server import Handler, serving
+from cereval.models.server import Handler, serve_locally
 from cereval.runner.start import evidence
 from cereval.store.base import opened_store
 
@@ -85,7 +85,7 @@ def serve(folder: Path, port: int, slots: int) -> None:
     async def until_told() -> None:
         told = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
-        async with serving(handler, port) as url:
+        async with serve_locally(handler, port) as url:
             print(url, flush=True)
             await told.wait()
 

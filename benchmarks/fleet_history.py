@@ -31,7 +31,7 @@ from cereval.fleet.result import FleetResult
 from cereval.fleet.run import run_fleet
 from cereval.models.base import Messages, last_text
 from cereval.models.scripted import ScriptedModel, Turn
-from cereval.models.server import Handler, serving
+from cereval.models.server import Handler, serve_locally
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 
@@ -57,7 +57,7 @@ def server(handler: Handler) -> Iterator[str]:
     loop, done, address = asyncio.new_event_loop(), asyncio.Event(), []
 
     async def serve() -> None:
-        async with serving(handler) as url:
+        async with serve_locally(handler) as url:
             address.append(url)
             begun.set()
             await done.wait()

@@ -107,7 +107,7 @@ def _newest(folder: Path, known: dict[str, str]) -> str:
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """Serve the store; give the address with the token."""
+    """Serve the store; return the address with its one-time token."""
     environment = {**os.environ, "CEREVAL_VIEW_TOKEN": "a-token-for-pictures"}
     command = [*CEREVAL, "view", "--port", "0", "--no-browser"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as server:
@@ -151,13 +151,14 @@ def main(images: Path) -> None:
         ids = made_store(folder)
         with waiting_for_people(folder) as people, served(folder) as entrance:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            page = browser.new_page()
+            page.goto(entrance)
+            page.wait_for_selector("h1")
             for size, width in WIDTHS.items():
-                page = browser.new_page(viewport={"width": width, "height": 700})
-                page.goto(entrance)
+                page.set_viewport_size({"width": width, "height": 700})
                 for title, path in pages(ids, people).items():
                     if size == "wide" or title in ON_A_PHONE:
                         take(page, entrance.partition("/?")[0], path, images / f"{title}-{size}.png")
-                page.close()
             browser.close()
 
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -324,7 +324,10 @@ async def _carried_out(
     if bounds.since is not None:
         work = replace(work, circumstances={**work.circumstances, "since": bounds.since})
     reuse = reuse_in(work.circumstances)
-    with opened_store(request.store, create=seal is None) as store:
+    with (
+        opened_store(request.store, create=seal is None) as store,
+        nullcontext() if bounds.reading else store.hold_request(work.plan.request),
+    ):
         if seal is None:
             taught = judged_before(work) if bounds.reading else await judged(work, store, observer)
             plan = planned(

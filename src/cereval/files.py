@@ -14,8 +14,8 @@ import os
 import secrets
 import stat
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from math import isfinite
 from os import PathLike
 from pathlib import Path
@@ -360,25 +360,30 @@ PRIVATE = 0o600
 LONGEST_STEM = 100
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text beside its place and move it there: a reader never meets half of it. Folders are made.
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file beside its place, and move it there at the end: a reader never meets half of it. Folders are made.
 
     The new file must not exist before: a link under its name would lead elsewhere. Errors are those of the system.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name[:LONGEST_STEM]}.{secrets.token_hex(4)}.partial")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    with os.fdopen(
-        os.open(partial, flags, PRIVATE), "w", encoding="utf-8", errors="replace", newline="\n"
-    ) as file:
+    with os.fdopen(os.open(partial, flags, PRIVATE), "wb") as file:
         try:
-            file.write(text)
+            yield file
             file.flush()
             partial.replace(path)
         except BaseException:
             with suppress(OSError):
                 partial.unlink()
             raise
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text as `whole_file` does; lone surrogates, which UTF-8 has no form for, cannot stop it."""
+    with whole_file(path) as file:
+        file.write(text.encode("utf-8", "replace"))
 
 
 def settings_folder() -> Path | None:

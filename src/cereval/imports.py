@@ -18,6 +18,9 @@ from cereval.errors import InvalidInput, Misuse, shown
 from cereval.files import is_file
 from cereval.text import did_you_mean
 
+_loaded: dict[str, str] = {}
+"""The digests of the modules that were loaded by name."""
+
 
 def optional(module: str, extra: str) -> Any:
     """Return an optional package, or one line that says how to get it.
@@ -63,7 +66,7 @@ def origin_of(spec: str) -> str:
     try:
         if where.endswith(".py"):
             return str(Path(where).resolve())
-        found = _found(where) if all(where.split(".")) else None
+        found = _find_module(where) if all(where.split(".")) else None
         if found is None or found.origin is None:
             return ""
         return str(Path(found.origin).resolve()) if found.has_location else found.origin
@@ -71,7 +74,7 @@ def origin_of(spec: str) -> str:
         return ""
 
 
-def _found(name: str) -> ModuleSpec | None:
+def _find_module(name: str) -> ModuleSpec | None:
     """Find a module as `import` would, with the working folder first, but without importing its parents."""
     loaded = getattr(sys.modules.get(name), "__spec__", None)
     if isinstance(loaded, ModuleSpec):
@@ -108,9 +111,15 @@ def _named_module(field: str, name: str) -> ModuleType:
     if PathFinder.find_spec(name.partition(".")[0], [str(Path.cwd())]) is not None:
         _look_in(Path.cwd())
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        digest = code_digest(f"{name}:")
+        # Code that was edited in the meantime, as beside a notebook, must not pass for what was loaded.
+        if _loaded.setdefault(name, digest) != digest:
+            module = importlib.reload(module)
+            _loaded[name] = digest
     except Exception as error:
         raise InvalidInput(field, f"an importable module ({_reason(error)})", name) from error
+    return module
 
 
 def _look_in(folder: Path) -> None:
@@ -127,10 +136,10 @@ def _file_module(field: str, path: Path) -> ModuleType:
     _look_in(path.parent.resolve())
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        # Not by the loader: its cache takes a file of the same size and second for the same file.
+        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
     except Exception as error:
         raise InvalidInput(field, f"an importable file ({_reason(error)})", str(path)) from error
     return module

@@ -234,7 +234,7 @@ def test_a_killed_run_is_shown_as_interrupted(
         time.sleep(0.05)
     assert status() == "running"
     assert main(["run", *flags]) == 1
-    assert "another process works on run" in capsys.readouterr().err
+    assert "another process works on the same command" in capsys.readouterr().err
     process.kill()
     process.wait()
     assert status() == "interrupted"

@@ -31,7 +31,6 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "LARGE", 60)
     monkeypatch.setattr(large, "BLOCK", 900)
     monkeypatch.setattr(large, "PIECE", 7)
-    monkeypatch.setattr(large, "BATCH", 21)
     monkeypatch.setattr(large, "HEAD", 20)
 
 
@@ -190,12 +189,12 @@ def test_a_file_that_claims_too_much_is_refused(tmp_path: Path, monkeypatch: pyt
 
 def test_a_copy_that_finds_no_room_says_so(tmp_path: Path) -> None:
     class Full:
-        def write_batch(self, _: object) -> None:
+        def write_table(self, _: object, **__: int) -> None:
             raise OSError(28, "No space left on device")
 
     rows = large.ParquetRows(parquet(tmp_path / "data", questions()))
     with pytest.raises(BadFile, match=r"cannot be written .*No space left.*TMPDIR"):
-        rows._write(Full(), [None])
+        rows._write(Full(), None)
 
 
 @WRITERS

@@ -91,8 +91,8 @@ BOMBS = {
     "{{ 9 ** (9 ** 9) }}": "memory",
     "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}": "memory",
     "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(60) }}": "memory",
-    "{{ 'x' * (3 * 10**7) }}": "characters",
-    "{% for i in range(999) %}{{ 'x' * 10**6 }}{% endfor %}": "characters",
+    "{{ 'x' * (3 * 10**7) }}": "characters|memory",
+    "{% for i in range(999) %}{{ 'x' * 10**6 }}{% endfor %}": "characters|memory",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}": "recursion",
     "{{ " + "-" * 5000 + "1 }}": "recursion",
 }

@@ -28,7 +28,7 @@ from cereval.fleet.result import planned_words
 from cereval.fleet.run import plan_fleet
 from cereval.fleet.work import Job, carried_out
 from cereval.models.scripted import ScriptedModel
-from cereval.models.server import Handler, serving
+from cereval.models.server import Handler, serve_locally
 from cereval.runner.limits import Allowance
 from cereval.runner.prepare import last_circumstances
 from cereval.store.base import opened_store
@@ -490,7 +490,7 @@ def server(key: dict[str, str], allowed: int) -> Iterator[tuple[Counting, str]]:
     address, done = loop.create_future(), asyncio.Event()
 
     async def serve() -> None:
-        async with serving(handler) as url:
+        async with serve_locally(handler) as url:
             address.set_result(url)
             await done.wait()
 

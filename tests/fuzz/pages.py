@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from tests.fuzz.commands import WHOLE, WORDS
 
 from cereval.store.sql import SqlStore
+from cereval.view.access import Keys
 from cereval.view.app import make_app
 
 TOKEN = "a-token-for-the-fuzzer"
@@ -34,9 +35,9 @@ def visit(
 ) -> None:
     """Ask for pages as a browser with the token would; what no page answers for is raised here."""
     del port, browser
-    app = make_app(store, url, host=host, token=TOKEN)
+    app = make_app(store, url, host=host, keys=Keys(TOKEN))
     with TestClient(app, base_url="http://127.0.0.1", follow_redirects=False) as client:
-        client.cookies.set("cereval_view", TOKEN)
+        client.headers["authorization"] = f"Bearer {TOKEN}"
         client.headers["origin"] = "http://127.0.0.1"
         listed = client.get("/?parts=").text + client.get("/label").text
         codes = {path: client.get(path).status_code for path in OF_ALL}

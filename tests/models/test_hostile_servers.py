@@ -22,7 +22,7 @@ from cereval.models.prices import FREE, Price
 from cereval.models.python_model import open_python
 from cereval.models.retries import FaultError, Retries
 from cereval.models.scripted import ScriptedModel
-from cereval.models.server import Handler, _response, serving
+from cereval.models.server import Handler, _response, serve_locally
 from cereval.records import Draw
 from cereval.runner.executor import Callers
 from cereval.scorers import build_scorer
@@ -63,7 +63,7 @@ def asked(
 
     async def ask() -> list[Reply | CallError]:
         found: list[Reply | CallError] = []
-        async with serving(Playing(play)) as url:
+        async with serve_locally(Playing(play)) as url:
             model = open_openai("m", base_url=url, retries=QUICK, price=Price(1e6, 1e6), timeout_s=120)
             ready(model)
             for question in questions:
@@ -245,19 +245,19 @@ def test_redirects_stay_on_the_host() -> None:
         return _response(200, text("stolen"))
 
     async def ask() -> None:
-        async with serving(Playing(elsewhere)) as other:
+        async with serve_locally(Playing(elsewhere)) as other:
             address = other.replace("127.0.0.1", "localhost").encode()
             moved = b"HTTP/1.1 307 -\r\nlocation: %s/chat/completions\r\ncontent-length: 0\r\n\r\n"
-            async with serving(Playing(lambda _: moved % address)) as url:
+            async with serve_locally(Playing(lambda _: moved % address)) as url:
                 model = open_openai("m", base_url=url, retries=QUICK)
                 with pytest.raises(CallError, match="redirects to http://localhost, which is not followed"):
                     await model.answer(chat("secret"))
                 await model.close()
-            async with serving(Playing(lambda _: moved % other.encode())) as url:
+            async with serve_locally(Playing(lambda _: moved % other.encode())) as url:
                 model = open_openai("m", base_url=url, retries=QUICK)
                 assert (await model.answer(chat("same host"))).text == "stolen"
                 await model.close()
-            async with serving(Playing(lambda _: moved % b"")) as url:
+            async with serve_locally(Playing(lambda _: moved % b"")) as url:
                 model = open_openai("m", base_url=url, retries=QUICK)
                 with pytest.raises(CallError):
                     await model.answer(chat("round and round"))
@@ -271,7 +271,7 @@ def test_a_round_of_redirects_ends() -> None:
     async def ask() -> None:
         here: list[bytes] = []
         moved = b"HTTP/1.1 308 -\r\nlocation: %s/chat/completions\r\ncontent-length: 0\r\n\r\n"
-        async with serving(Playing(lambda _: moved % here[0])) as url:
+        async with serve_locally(Playing(lambda _: moved % here[0])) as url:
             here.append(url.encode())
             model = open_openai("m", base_url=url, retries=QUICK)
             with pytest.raises(CallError, match="redirects without end"):
@@ -310,7 +310,7 @@ OTHER_LIMIT = {"message": "Unrecognized request argument supplied: max_completio
 
 
 async def ask_picky(handler: Picky, settings: Settings, times: int = 3) -> OpenAIModel:
-    async with serving(handler) as url:
+    async with serve_locally(handler) as url:
         model = open_openai("m", base_url=url, retries=QUICK, settings=settings)
         try:
             for _ in range(times):
@@ -390,7 +390,7 @@ def callers(*models: OpenAIModel) -> Callers:
 def test_models_that_are_not_as_asked_are_named_once() -> None:
     async def ask() -> list[list[str]]:
         play = Playing(lambda _: _response(200, text("4", model="gpt-4o-2024-08-06")))
-        async with serving(play) as url:
+        async with serve_locally(play) as url:
             both = callers(open_openai("gpt-4o", base_url=url), open_openai("llama", base_url=url))
             told = []
             for number in (0, 1, 1):
@@ -416,7 +416,7 @@ def test_embeddings_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
             return _response(200, {"data": [{"index": 0, "embedding": [0.5] * MIB}]})
 
     async def embed() -> None:
-        async with serving(Vectors(ScriptedModel({"q": "a"}))) as url:
+        async with serve_locally(Vectors(ScriptedModel({"q": "a"}))) as url:
             await EmbeddingsEndpoint("e", url, retries=QUICK).embed_async(["text"])
 
     with pytest.raises(CallError, match="more than 1 MiB"):

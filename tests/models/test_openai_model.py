@@ -20,7 +20,7 @@ from cereval.models.openai_model import checked_url, open_openai
 from cereval.models.prices import Price
 from cereval.models.retries import Broken, Retries, fault_of
 from cereval.models.scripted import FaultKind, Faults, ScriptedModel
-from cereval.models.server import Handler, _response, serving
+from cereval.models.server import Handler, _response, serve_locally
 
 KEY = {f"{i}+{i}": str(2 * i) for i in range(100)}
 QUICK = Retries(attempts=12, first_s=0.001, longest_s=0.01, patience_s=0.3)
@@ -32,7 +32,7 @@ def chat(text: str) -> list[dict[str, str]]:
 
 
 async def answers(handler: Handler, questions: list[str], **options: object) -> list[str | CallError]:
-    async with serving(handler) as url:
+    async with serve_locally(handler) as url:
         model = open_openai("m", base_url=url, retries=QUICK, **options)  # type: ignore[arg-type]
         found = await asyncio.gather(*(model.answer(chat(q)) for q in questions), return_exceptions=True)
         await model.close()
@@ -43,7 +43,7 @@ def test_answers_tokens_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
     async def one() -> None:
-        async with serving(Handler(ScriptedModel(KEY, 1.0), key=SECRET)) as url:
+        async with serve_locally(Handler(ScriptedModel(KEY, 1.0), key=SECRET)) as url:
             model = open_openai("m", base_url=url, price=Price(1e6, 2e6), settings=Settings(max_tokens=5))
             reply = await model.answer(chat("3+3"))
             await model.close()
@@ -138,7 +138,7 @@ def test_a_wrong_address_says_so() -> None:
 
 def test_a_server_that_goes_away_is_tried_again() -> None:
     async def ask() -> None:
-        async with serving(Handler(ScriptedModel(KEY, 1.0))) as url:
+        async with serve_locally(Handler(ScriptedModel(KEY, 1.0))) as url:
             model = open_openai("m", base_url=url, retries=replace(QUICK, attempts=3))
             await model.answer(chat("1+1"))
         try:
@@ -175,7 +175,7 @@ def test_no_connection_in_time_is_told_from_no_answer_in_time(cause: str) -> Non
 
 def test_a_wrong_path_says_so() -> None:
     async def ask() -> None:
-        async with serving(Handler(ScriptedModel(KEY))) as url:
+        async with serve_locally(Handler(ScriptedModel(KEY))) as url:
             model = open_openai("m", base_url=url.removesuffix("/v1"), retries=QUICK)
             try:
                 await model.answer(chat("1+1"))
@@ -232,7 +232,7 @@ def test_a_cancelled_call_is_not_tried_again() -> None:
     handler = Handler(ScriptedModel(KEY, delay_s=5))
 
     async def cancel() -> None:
-        async with serving(handler) as url:
+        async with serve_locally(handler) as url:
             model = open_openai("m", base_url=url, retries=QUICK)
             call = asyncio.create_task(model.answer(chat("1+1")))
             while not handler.requests:

@@ -187,6 +187,16 @@ def test_an_edited_bot_is_another(here: Path) -> None:
     assert all(one != other for one, other in zip(digests(), before, strict=True))
 
 
+@pytest.mark.usefixtures("here")
+def test_a_module_that_was_edited_is_loaded_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "edited_between.py"
+    path.write_text("def answer(messages): return 'one'\n")
+    assert load_function("model", "edited_between:answer")([]) == "one"
+    path.write_text("def answer(messages): return 'another'\n")
+    assert load_function("model", "edited_between:answer")([]) == "another"
+
+
 def test_functions_made_with_other_values_differ() -> None:
     def bot(style: str) -> Any:
         return lambda messages: f"{style} {messages}"

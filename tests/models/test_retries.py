@@ -18,9 +18,9 @@ from cereval.models.retries import (
     Pace,
     Retries,
     fault_of,
+    hide_secrets,
+    retry,
     retry_after,
-    retrying,
-    scrubbed,
 )
 
 
@@ -40,7 +40,7 @@ def run(faults: list[Fault], policy: Retries, pace: Pace | None = None) -> tuple
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    found = retrying(call, fault_of, policy, pace, sleep=sleep, jitter=lambda: 1.0, clock=lambda: sum(slept))
+    found = retry(call, fault_of, policy, pace, sleep=sleep, jitter=lambda: 1.0, clock=lambda: sum(slept))
     return slept, asyncio.run(found)[1]
 
 
@@ -65,7 +65,7 @@ def test_calls_that_are_refused_together_wait_together() -> None:
     for _ in range(32):
         assert pace.slow_down(BUSY, policy, 100.0, 1.0) is None
     assert (pace.until, pace.rounds) == (102.0, 1)
-    pace.answered()
+    pace.note_answer()
     assert pace.slow_down(BUSY, policy, 102.0, 1.0) is None
     assert pace.until == 103.0
 
@@ -91,7 +91,7 @@ def test_a_call_that_is_refused_while_others_are_answered_fails_alone() -> None:
 
     class Answered(Pace):
         def slow_down(self, *arguments: Any) -> Fault | None:
-            self.answered()
+            self.note_answer()
             return super().slow_down(*arguments)
 
     with pytest.raises(CallError) as caught:
@@ -111,7 +111,7 @@ def test_retry_after_in_every_form() -> None:
 def test_a_key_never_survives_scrubbing(key: str, before: str, after: str) -> None:
     from cereval.models.retries import HIDDEN
 
-    assert key in HIDDEN or key not in scrubbed(before + key + after, key).replace(HIDDEN, "")
+    assert key in HIDDEN or key not in hide_secrets(before + key + after, key).replace(HIDDEN, "")
 
 
 @given(st.text(st.characters()))

@@ -19,7 +19,7 @@ from cereval.paper.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature
 from cereval.paper.figures import Figure, RowFile, Rows, Task, reproduce, run_tasks
 from cereval.paper.populations import bernoulli
 from cereval.paper.recorded import folders, load
-from cereval.paper.runs import Trace, printed_reaches
+from cereval.paper.replays import Trace, printed_reaches
 from cereval.paper.simulation import Counterexample, HubnessCase, Simulation
 
 pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from cereval.errors import CallError, InvalidInput
 from cereval.scorers import SCORERS, build_scorer
-from cereval.scorers.base import Score, ScoringFailure, score_answer, spec_of
+from cereval.scorers.base import LONGEST_DETAIL, Score, ScoringFailure, score_answer, spec_of
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,9 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", sorted(set(SCORERS) - {"grade", "prefer", "people", "python", "math"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(SCORERS) - {"grade", "prefer", "panel", "people", "python", "math", "schema"})
+)
 def test_hostile_and_huge_answers_score_in_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In time of its own: a loaded machine takes longer, for which no pattern is to be blamed."""
     monkeypatch.setattr("cereval.scorers.text.LONGEST_S", 60.0)
@@ -181,6 +184,11 @@ def nothing(answer, item): return None
 def word(answer, item): return "1"
 def nan(answer, item): return float("nan")
 def full(answer, item): return Score(0.25, "why", 0.01)
+def pair(answer, item): return 0.5, "too short"
+def named(answer, item): return {"score": True, "reason": "as it should be"}
+async def reasonless(answer, item): return {"score": 0.75}
+def triple(answer, item): return 0.5, "too", "short"
+def other(answer, item): return {"score": 1.0, "strict": 0.0}
 """
 
 
@@ -190,6 +198,11 @@ def full(answer, item): return Score(0.25, "why", 0.01)
         ("length", 0.3),
         ("same", 0.0),
         ("full", 0.25),
+        ("pair", 0.5),
+        ("named", 1.0),
+        ("reasonless", 0.75),
+        ("triple", None),
+        ("other", None),
         ("crash", None),
         ("nothing", None),
         ("word", None),
@@ -205,6 +218,77 @@ def test_functions_of_users(tmp_path: Path, name: str, expected: float | None) -
     else:
         assert isinstance(score, Score)
         assert score.value == expected
+
+
+def test_reasons_are_kept_whole_and_bounded(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    for name, reason in (("pair", "too short"), ("named", "as it should be"), ("reasonless", "")):
+        score = scored(f"python:{tmp_path}/mine.py:{name}", "abc")
+        assert isinstance(score, Score)
+        assert score.detail == reason
+    assert len(Score(1.0, "x" * 10**6).detail) == LONGEST_DETAIL
+
+
+def test_a_function_is_a_scorer_itself() -> None:
+    def length(output: str, item: Any) -> tuple[float, str]:
+        return len(output) / 10, f"of {item.id}"
+
+    scorer = build_scorer(length)
+    assert asyncio.run(score_answer(scorer, Asked(), "abc")) == Score(0.3, "of q1")
+    assert spec_of(scorer)["function"].endswith("test_a_function_is_a_scorer_itself.<locals>.length")
+    assert scorer.code == build_scorer(length).code  # type: ignore[attr-defined]
+    with pytest.raises(InvalidInput, match="the second argument is the item"):
+        build_scorer(lambda output, target: output == target)
+
+
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "pattern": "^[A-Z]"}, "age": {"type": "integer"}},
+    "required": ["name"],
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "why"),
+    [
+        ('{"name": "Ann", "age": 7}', 1, ""),
+        ('```json\n{"name": "Ann"}\n```\n', 1, ""),
+        ('{"name": "Ann", "age": "7"}', 0, "$.age: '7' is not of type 'integer'"),
+        ('{"name": "ann"}', 0, "$.name: 'ann' does not match"),
+        ("{}", 0, "$: 'name' is a required property"),
+        ("Here you are: {}", 0, "broken JSON"),
+        ('{"name": "Ann", "name": "Bob"}', 0, "the key 'name' twice"),
+        ("[" * 100_000, 0, "nested too deeply"),
+        ("", 0, "broken JSON"),
+    ],
+)
+def test_json_of_a_schema(answer: str, expected: float, why: str) -> None:
+    score = scored({"name": "schema", "schema": PERSON}, answer)
+    assert isinstance(score, Score)
+    assert score.value == expected
+    assert why in score.detail
+
+
+def test_a_schema_reaches_nothing_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cereval.scorers.schema.LONGEST_S", 0.2)
+    for schema in (
+        {"$ref": "http://127.0.0.1:9/schema.json"},
+        {"$ref": "file:///etc/passwd"},
+        {"type": "string", "pattern": "^(a|aa)+$"},
+        {"$ref": "#"},
+    ):
+        failure = scored({"name": "schema", "schema": schema}, json.dumps("a" * 50 + "b"))
+        assert isinstance(failure, ScoringFailure)
+
+
+def test_a_schema_is_part_of_the_spec_and_must_be_one() -> None:
+    scorer = build_scorer({"name": "schema", "schema": PERSON})
+    assert build_scorer(json.loads(json.dumps(spec_of(scorer)))) == scorer
+    for spec in ("schema", "schema:file.json", {"name": "schema", "schema": "x"}):
+        with pytest.raises(InvalidInput, match=r"SCHEMA|schema|argument"):
+            build_scorer(spec)
+    with pytest.raises(InvalidInput, match="a JSON schema"):
+        build_scorer({"name": "schema", "schema": {"type": "text"}})
 
 
 def test_a_score_takes_the_numbers_of_other_libraries() -> None:
@@ -256,7 +340,7 @@ def test_an_error_of_every_call_is_not_swallowed(monkeypatch: pytest.MonkeyPatch
     def dead(*_: object) -> None:
         raise DeadError("wrong key")
 
-    monkeypatch.setattr("cereval.scorers.text.folded", dead)
+    monkeypatch.setattr("cereval.scorers.text.fold", dead)
     with pytest.raises(DeadError):
         scored("exact", "x", "x")
 

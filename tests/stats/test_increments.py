@@ -35,7 +35,7 @@ def pools(draw: st.DrawFn) -> tuple[Floats, Floats, Outlook]:
 
 def looking(shares: Floats, outlook: Outlook, *, replacement: bool = False) -> Tally:
     tally = Tally(shares, replacement=replacement)
-    tally.look(outlook)
+    tally.turn_to(outlook)
     return tally
 
 
@@ -124,7 +124,7 @@ def test_the_running_sums_equal_those_of_a_fresh_look(
     order = data.draw(st.permutations(drawable(shares)))
     tally = after(shares, outlook, scores, tuple(order[: len(order) // 2]))
     running = tally.prospect()
-    tally.look(outlook)
+    tally.turn_to(outlook)
     fresh = tally.prospect()
     assert running.variance == pytest.approx(fresh.variance, rel=1e-9)
     assert running.unseen == pytest.approx(fresh.unseen, rel=1e-9)

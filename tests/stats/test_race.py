@@ -50,13 +50,13 @@ def test_the_mean_payoff_is_that_of_the_theorem(
     asked = min(asked, items - 1)
     owed = np.array(null - sum(scores[:asked]) / items)
     place = np.array(asked)
-    stake = share * raced(levels).largest(place, owed, 0.7)
+    stake = share * raced(levels).largest_stakes(place, owed, 0.7)
     mean = 0.0
     for drawn in range(asked, items):
         rest = [item for item in range(asked, items) if item != drawn]
         race = raced(levels, [*range(asked), drawn, *rest])
-        assert race.payoff(place, stake, owed, np.array(-1.0)) >= -1e-9
-        mean += float(race.chances[asked] * race.payoff(place, stake, owed, np.array(scores[drawn])))
+        assert race.payoffs(place, stake, owed, np.array(-1.0)) >= -1e-9
+        mean += float(race.chances[asked] * race.payoffs(place, stake, owed, np.array(scores[drawn])))
     found = sum(scores[:items]) / items
     assert mean == pytest.approx(1 + float(stake) * (found - null), abs=1e-9 * max(1.0, float(stake)))
 

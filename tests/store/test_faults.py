@@ -131,6 +131,13 @@ def test_another_schema(tmp_path: Path) -> None:
     assert "has the schema 99 of another version" in refused(f"sqlite:///{tmp_path}/runs.db")
 
 
+@pytest.mark.parametrize("url", ["runs?.db", "runs.db?mode=ro", "runs.db?timeout=1&x", "runs.db?"])
+def test_no_part_of_an_address_is_dropped(url: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no settings but timeout=SECONDS"):
+        open_store(f"sqlite:///{tmp_path}/{url}")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("url", ["runs.db", "mysql://x:hunter2@y/z", "", "sqlite:/x"])
 def test_urls_that_are_none(url: str) -> None:
     with pytest.raises((InvalidInput, StoreError)) as caught:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from cereval.errors import StoreError
+from cereval import api
+from cereval.errors import Busy, StoreError
 from cereval.store import locks
 from cereval.store.base import Store, open_store
 
@@ -99,3 +102,52 @@ def test_a_lock_on_a_file_that_was_removed_does_not_count(tmp_path: Path) -> Non
     os.close(first)
     assert not locks._leads_to(path, late)
     os.close(late)
+
+
+@pytest.mark.fresh
+def test_the_same_command_begun_twice_at_once_is_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would find no run to go on with, draw a seed of its own, and pay for it."""
+    together, find_run, refusals = threading.Barrier(2), api.planned, list[str]()
+
+    def find_together(*args: object, **settings: object) -> object:
+        found = find_run(*args, **settings)
+        with suppress(threading.BrokenBarrierError):
+            together.wait(1)
+        return found
+
+    monkeypatch.setattr(api, "planned", find_together)
+    rows = [{"question": f"{n} + 1", "answer": f"{n + 1}"} for n in range(60)]
+    url = f"sqlite:///{tmp_path}/runs.db"
+
+    def run() -> None:
+        try:
+            api.run(rows, model="scripted/0.7", eps=0.2, store=url)
+        except Busy as error:
+            refusals.append(str(error))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    store = open_store(url)
+    assert [run.status for run in store.runs()] == ["finished"]
+    assert refusals == ["another process works on the same command now; wait for it to end, or stop it first"]
+    store.close()
+
+
+def test_a_disk_without_locks_is_no_other_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/runs.db")
+    store.create_run("r", {}, "d", "m")
+    store.mark("r", "running")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(StoreError, match=r"without file locks \(No locks available\)"), store.hold("r"):
+        pass
+    assert [run.status for run in store.runs()] == ["interrupted"], "nobody can work on it"
+    store.close()

@@ -145,11 +145,21 @@ def test_stores_certificates_and_locks_are_their_owners(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = begun(tmp_path, capsys)
-    store = open_store(f"sqlite:///{tmp_path / 'runs.db'}")
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    assert main(["report", run, "--store", url, "-o", str(tmp_path / "page.html")]) == 0
+    for ending in ("csv", "jsonl", "parquet"):
+        assert main(["export", run, "--store", url, "-o", str(tmp_path / f"answers.{ending}")]) == 0
+    flags = ["--model", "external/people", "--store", url, "--report", str(tmp_path / "asked.html")]
+    assert main(["run", str(tmp_path / "data.jsonl"), *flags, *QUIET]) == 3
+    asked = json.loads(capsys.readouterr().out.splitlines()[-1])["run_id"]
+    for ending in ("csv", "jsonl"):
+        assert main(["ask", asked, "--store", url, "-n", "2", "-o", str(tmp_path / f"batch.{ending}")]) == 0
+    store = open_store(url)
     with store.hold(run):
         store.mark(run, "noted")
         made = [file for file in tmp_path.iterdir() if file.name != "data.jsonl"]
-        assert {file.name.partition(".")[0] for file in made} == {"runs", run}
+        names = {"runs", "page", "answers", "asked", "batch", asked, run}
+        assert {file.name.partition(".")[0] for file in made} == names
         assert any("-held-" in file.name for file in made)
         assert {oct(file.stat().st_mode & 0o777) for file in made} == {"0o600"}
     store.close()

@@ -1,4 +1,4 @@
-"""Stores made for the view, and a client that has the token."""
+"""Stores made for the view, and a client that has a session."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cereval.runner.finding import planned
 from cereval.runner.start import Start, start
 from cereval.store.base import Answer
 from cereval.store.sql import SqlStore
+from cereval.view.access import Keys
 from cereval.view.app import make_app
 
 TOKEN = "a-token-for-the-tests"
@@ -85,10 +86,11 @@ def opened(folder: Path) -> SqlStore:
     return SqlStore.open(f"sqlite:///{folder / 'runs.db'}")
 
 
-def client(store: SqlStore, *, host: str = "127.0.0.1", token: bool = True) -> TestClient:
-    """A client of the view as `cereval view --host` would serve it; with the token it may act."""
-    app = make_app(store, str(store.address), host=host, token=TOKEN)
+def client(store: SqlStore, *, host: str = "127.0.0.1", session: bool = True) -> TestClient:
+    """A client of the view as `cereval view --host` would serve it, with a session or without."""
+    keys = Keys(TOKEN)
+    app = make_app(store, str(store.address), host=host, keys=keys)
     found = TestClient(app, base_url="http://127.0.0.1", follow_redirects=False)
-    if token:
-        found.cookies.set("cereval_view", TOKEN)
+    if session:
+        found.cookies.set("cereval_view_80", keys.new_session(80))
     return found

@@ -23,7 +23,7 @@ from cereval.store import labels as kept_labels
 from cereval.store.base import open_store
 from cereval.store.labels import Labels, agreement
 from cereval.store.sql import SqlStore
-from cereval.view.labels import Labelled
+from cereval.view.label_page import Labelled
 
 ROWS = [
     {"id": f"q{n}", "question": f"question {n}", "output": f"answer {n}", "answer": "reference"}
@@ -283,6 +283,10 @@ def test_labels_are_checked(store: SqlStore, url: str) -> None:
         ({"rater": "Ann", "part": run, "draw": "0", "label": "7"}, 400),
         ({"rater": "Ann", "part": "elsewhere", "draw": "0", "label": "1"}, 200),
         ({"rater": "Ann", "part": run, "draw": "99999", "label": "1"}, 200),
+        ({"rater": "Ann", "part": run, "draw": "-1", "label": "1"}, 400),
+        ({"rater": "Ann", "part": run, "draw": "abc", "label": "1"}, 400),
+        ({"rater": "Ann", "part": run, "label": "1"}, 400),
+        ({"rater": "Ann", "part": run, "draw": "0", "label": "1", **{f"x{n}": "" for n in range(17)}}, 413),
     ):
         assert visitor.post(f"/label/{run}/rate", data=form, headers=OURS).status_code == code, form
     assert Labels(store).ratings([run]) == []

@@ -18,6 +18,7 @@ from cereval.api import RunResult
 from cereval.plan import Plan
 from cereval.store import labels
 from cereval.store.sql import SqlStore
+from cereval.view.access import Keys
 from cereval.view.app import make_app
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
@@ -38,7 +39,8 @@ class Served:
         self.start()
 
     def start(self) -> None:
-        app = make_app(self.store, str(self.store.address), token=TOKEN)
+        self.keys = Keys(TOKEN)
+        app = make_app(self.store, str(self.store.address), keys=self.keys)
         config = uvicorn.Config(
             app, host="127.0.0.1", port=self.port, log_level="error", timeout_graceful_shutdown=1
         )
@@ -88,7 +90,8 @@ def visit(browser: sync_api.Browser, served: Served) -> Iterator[Callable[..., s
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
         page.on("dialog", lambda box: complaints.append(f"a dialog: {box.message}"))
-        page.goto(f"{served.address}{path}{'&' if '?' in path else '?'}token={TOKEN}")
+        page.goto(f"{served.address}{path}{'&' if '?' in path else '?'}token={served.keys.token}")
+        page.wait_for_url(lambda address: "token=" not in address)
         return page
 
     yield open_page
@@ -236,7 +239,8 @@ def test_labels_count_in_a_browser_that_runs_no_script(served: Served, browser: 
     _, run = people_scoring(served, [])
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(f"{served.address}/label/{run}?rater=Ann&token={TOKEN}")
+    page.goto(f"{served.address}/label/{run}?rater=Ann&token={served.keys.token}")
+    page.wait_for_url(lambda address: "token=" not in address)
     end = time.monotonic() + 300
     while not page.locator("button[data-key='1']").count() and time.monotonic() < end:
         page.reload()

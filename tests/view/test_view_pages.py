@@ -12,7 +12,9 @@ import pytest
 from shown import HOSTILE, OURS, begin, client, go_on, made, opened, pair, questions
 from sqlalchemy import text
 
+import cereval
 from cereval.certificate.verify import verify
+from cereval.errors import CerevalError
 from cereval.store.sql import SqlStore
 
 
@@ -197,6 +199,25 @@ def test_a_run_that_failed_says_why(store: SqlStore) -> None:
     assert "It failed: the judge gave no grade" in client(store).get(f"/runs/{run}/charts").text
     store.mark(run, "running")
     assert "It failed" not in client(store).get(f"/runs/{run}/charts").text
+
+
+def test_calls_whose_failures_were_held_back_are_counted(store: SqlStore, tmp_path: Path) -> None:
+    """They are no answers, for they are asked again; but they were calls."""
+    (tmp_path / "dead.py").write_text("def model(text):\n    raise RuntimeError('it is dead')\n")
+    rows = [{"question": f"{n}", "answer": f"{n}"} for n in range(50)]
+    with pytest.raises(CerevalError, match="it is dead"):
+        cereval.run(rows, model=f"python:{tmp_path}/dead.py:model", store=str(store.address), connections=4)
+    (run,) = store.runs()
+    held = store.events(run.run_id)[-1]["detail"]["held_back"]
+    assert (run.status, run.answers, held > 0) == ("failed", 0, True)
+    charts = client(store).get(f"/runs/{run.run_id}/charts").text
+    assert re.findall(r"<dt>(Calls|Failed)</dt><dd>(\d+)", charts) == [
+        ("Calls", str(held)),
+        ("Failed", str(held)),
+    ]
+    store.mark(run.run_id, "failed", {"error": "x", "held_back": 3, "held_back_usd": None})
+    assert "<dt>Cost</dt><dd>unknown" in client(store).get(f"/runs/{run.run_id}/charts").text
+    assert ">unknown</td>" in client(store).get("/").text
 
 
 def test_bad_addresses_get_one_line(store: SqlStore) -> None:

@@ -52,7 +52,10 @@ def run_live(work: Prepared, request: Request, flags: Mapping[str, Any], *, hist
     reuse = reuse_of(request)
     if request.fresh and request.max_age is not None:
         click.echo("note: --max-age has no effect with --fresh, which reuses no answer", err=True)
-    with opened_store(request.store, create=sealed is None) as store:
+    with (
+        opened_store(request.store, create=sealed is None) as store,
+        store.hold_request(work.plan.request),
+    ):
         if sealed is None:
             taught = asyncio.run(judged(work, store, observer_for(flags["display"])))
             plan = planned(

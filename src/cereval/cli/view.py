@@ -14,7 +14,7 @@ from cereval.cli.options import STORE
     default="127.0.0.1",
     show_default=True,
     metavar="H",
-    help="The address to listen on; on others than this machine's own every page needs the token.",
+    help="The address to listen on.",
 )
 @click.option(
     "--port",
@@ -28,8 +28,8 @@ from cereval.cli.options import STORE
 def view(store: str | None, host: str, port: int, no_browser: bool) -> int:
     """Look at runs in a browser: live while they go on, every answer, certificates, people's labels.
 
-    Prints an address with a token, by which it can stop and resume runs and take labels; reading needs the token only
-    where --host is not this machine alone. CEREVAL_VIEW_TOKEN sets the token. Needs cereval[view].
+    Prints an address that lets one browser in, for a week; when it was used, prints the next. Programs send the secret
+    of CEREVAL_VIEW_TOKEN as a Bearer token. Needs cereval[view].
     """
     from cereval.imports import optional
     from cereval.store.base import DEFAULT_URL, opened_store
@@ -39,7 +39,7 @@ def view(store: str | None, host: str, port: int, no_browser: bool) -> int:
     from cereval.store.sql import SqlStore
     from cereval.view.app import serve
 
-    with opened_store(store) as opened:
+    with opened_store(store, patient=False) as opened:
         assert isinstance(opened, SqlStore)
         serve(opened, store or DEFAULT_URL, host, port, browser=not no_browser, say=click.echo)
     return 0

@@ -56,7 +56,6 @@ ITEM_SPREAD = 1.6
 
 
 def example_questions() -> str:
-    """Return the question bank as lines of JSON."""
     return "".join(f"{line}\n" for line in as_jsonl())
 
 

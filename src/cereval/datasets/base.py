@@ -36,7 +36,6 @@ class Item:
 
     @property
     def answer(self) -> str | None:
-        """Return the canonical answer."""
         return self.answers[0] if self.answers else None
 
     @property
@@ -61,7 +60,6 @@ class Item:
         return dict(self.metadata) | own | parts | others
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-able values."""
         return {
             "id": self.id,
             "input": self.input if isinstance(self.input, str) else [dict(turn) for turn in self.input],

@@ -46,10 +46,8 @@ def list_names(names: Iterable[str]) -> str:
     >>> list_names(["query", "ideal"])
     "'query', 'ideal'"
     """
-    first, more = list(islice(names, MOST_SHOWN + 1)), ""
-    if len(first) > MOST_SHOWN:
-        more = ", ..."
-    return ", ".join(map(shown, first[:MOST_SHOWN])) + more
+    first = list(islice(names, MOST_SHOWN + 1))
+    return ", ".join(map(shown, first[:MOST_SHOWN])) + (", ..." if len(first) > MOST_SHOWN else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,28 +94,22 @@ class Fields:
         {'query': 'question'}
         """
         named = {self.input: "question", self.choices: "choices", self.category: "category", self.id: "id"}
-        return {name: part for name, part in named.items() if name not in (None, "input", part)}
+        return {name: part for name, part in named.items() if name and name not in ("input", part)}
 
     def used(self) -> frozenset[str]:
-        """Return the names of the data's fields that have a part."""
         single = {self.input, self.answer, self.category, self.id, self.choices}
         return frozenset(name for name in single | set((self.choices or "").split(",")) if name)
 
 
 def question_of(row: Row, name: str, source: str) -> str | tuple[Mapping[str, str], ...]:
-    """Return the text or chat in a field."""
-    value = row.values.get(name)
+    value, place = row.values.get(name), f"{source}, {row.place}: the field {name!r}"
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, list) and value and isinstance(value[0], dict) and "role" in value[0]:
-        return chat_of(value, f"{source}, {row.place}: the field {name!r}")
-    if value is None or value in ("", [], ()) or isinstance(value, str):
-        raise BadFile(
-            f"{source}, {row.place}: the field {name!r} is missing or empty; every item needs a question"
-        )
-    raise BadFile(
-        f"{source}, {row.place}: the field {name!r} must be a text or chat messages, got {shown(value)}"
-    )
+        return chat_of(value, place)
+    if value is None or isinstance(value, str) or value in ([], ()):
+        raise BadFile(f"{place} is missing or empty; every item needs a question")
+    raise BadFile(f"{place} must be a text or chat messages, got {shown(value)}")
 
 
 def choices_of(row: Row, name: str, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -125,17 +117,20 @@ def choices_of(row: Row, name: str, source: str) -> tuple[tuple[str, ...], tuple
     if name not in row.values and "," in name:
         parts = name.split(",")
         return tuple(parts), tuple(as_text(row.values.get(part, "")) for part in parts)
-    value = _unpacked(row.values.get(name))
+    value, place = _parse_cell(row.values.get(name)), f"{source}, {row.place}: the field {name!r}"
     if isinstance(value, dict) and isinstance(value.get("text"), list):
-        return _labelled(value, f"{source}, {row.place}: the field {name!r}")
+        labels, texts = value.get("label") or [], value["text"]
+        if not isinstance(labels, list) or len(labels) not in (0, len(texts)):
+            raise BadFile(
+                f"{place} must have one label for each of its {len(texts)} texts, got {shown(labels)}"
+            )
+        return tuple(map(as_text, labels)), tuple(map(as_text, texts))
     if isinstance(value, dict):
         return tuple(value), tuple(map(as_text, value.values()))
     if value is None or value == "":
         return (), ()
     if not isinstance(value, list | tuple):
-        raise BadFile(
-            f"{source}, {row.place}: the field {name!r} must be a list of choices, got {shown(value)}"
-        )
+        raise BadFile(f"{place} must be a list of choices, got {shown(value)}")
     return (), tuple(map(as_text, value))
 
 
@@ -163,13 +158,6 @@ def as_text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     return value if isinstance(value, str) else str(value)
-
-
-def _labelled(value: Mapping[str, Any], place: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    labels, texts = value.get("label") or [], value["text"]
-    if not isinstance(labels, list) or len(labels) not in (0, len(texts)):
-        raise BadFile(f"{place} must have one label for each of its {len(texts)} texts, got {shown(labels)}")
-    return tuple(map(as_text, labels)), tuple(map(as_text, texts))
 
 
 def chat_of(turns: Sequence[Any], place: str) -> tuple[Mapping[str, str], ...]:
@@ -201,7 +189,7 @@ def _wrong_turn(turn: Any, number: int, count: int) -> str | None:
     return None
 
 
-def _unpacked(value: Any) -> Any:
+def _parse_cell(value: Any) -> Any:
     """Read a cell that holds JSON as such: CSV has no lists."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:

@@ -49,7 +49,6 @@ class Row:
 
 
 def file_format(path: Path, allowed: tuple[str, ...] = ("jsonl", "json", "csv", "parquet")) -> str:
-    """Return the layout that the file's ending announces."""
     kind = FORMATS.get(path.suffix.lower(), "")
     if kind not in allowed:
         raise BadFile(f"{path}: cannot tell its layout from its ending; use one of {', '.join(allowed)}")
@@ -80,7 +79,6 @@ def row_of(source: str, place: str, values: Mapping[str, Any]) -> Row:
 
 
 def check_width(source: str, columns: int) -> None:
-    """Refuse a table with too many columns."""
     if columns > MOST_COLUMNS:
         raise BadContent(
             f"{source} has {columns:,} columns; at most {MOST_COLUMNS:,} are read (one row per item, not per model)"
@@ -164,7 +162,6 @@ def _delimiter(path: Path) -> str:
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
-    """Yield the records of a JSON array of objects."""
     values = read_json(path, unique=False)
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
         raise BadContent(f"{path} must be a list of objects, one for each record")
@@ -174,14 +171,17 @@ def _json_rows(path: Path) -> Iterator[Row]:
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
     with open_regular(path) as file:
-        lines = iter(lambda: file.readline(LINE_LIMIT + 1), b"")
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines_of(file), start=1):
             if line.strip():
                 yield Row(f"line {number}", json_object(path, number, line))
 
 
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; of one that is too long no more than shows it."""
+    return iter(lambda: file.readline(LINE_LIMIT + 1), b"")
+
+
 def json_object(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
-    """Return the record on a line."""
     place = f"{path}, line {number}"
     if len(line) > LINE_LIMIT:
         raise BadContent(f"{place}: longer than {LINE_LIMIT:,} bytes; each line must be one JSON object")
@@ -271,7 +271,6 @@ class HubSource:
 
 
 def read_hub(source: HubSource) -> list[Row]:
-    """Return every record of the split."""
     library = optional("datasets", "datasets")
     try:
         records: list[Any] = list(library.load_dataset(source.name, source.config, split=source.split))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache
 from string import ascii_uppercase
 from typing import Any
 
@@ -14,11 +15,18 @@ from cereval.datasets.fields import Fields, as_text, choices_of, identity_of, qu
 from cereval.datasets.formats import Row
 from cereval.errors import BadFile, shown
 
+MOST = len(ascii_uppercase)
+COUNTS_FROM_WHERE = (
+    "its numbers may count the choices from 0 or from 1, and neither the first nor the last is among the answers; "
+    "where files are combined, write letters or the choices' texts"
+)
 
-@dataclass(frozen=True, slots=True)
-class _Choices:
-    labels: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
+LONGEST_NUMBER = 9
+"""Digits of a number that names a choice: what is longer names none, and Python refuses 5,000 digits."""
+
+
+Choices = tuple[tuple[str, ...], tuple[str, ...]]
+"""The labels of the choices, where they have any, and their texts."""
 
 
 def items_from(
@@ -28,82 +36,13 @@ def items_from(
     parts = fields.resolved(list(dict.fromkeys(name for row in rows for name in row.values)), source)
     choices = [_choices(row, parts, source) for row in rows]
     answers = [row.values.get(parts.answer or "", "") for row in rows]
-    counts = [len(options.texts) for options in choices]
+    counts = [len(texts) for _, texts in choices]
     if combined and not says_where_it_counts_from(answers, counts):
-        raise BadFile(
-            f"{source}: its numbers may count the choices from 0 or from 1, and neither the first nor the last is "
-            "among the answers; where files are combined, write letters or the choices' texts"
-        )
+        raise BadFile(f"{source}: {COUNTS_FROM_WHERE}")
     first = first_number(answers, counts)
-    used = parts.used()
-    items = [
-        _item(row, options, parts, first, used, source) for row, options in zip(rows, choices, strict=True)
-    ]
-    return tuple(_unique(items, rows, parts, source))
-
-
-def item_of_row(row: Row, parts: Fields, first: int, source: str, name: str) -> Item:
-    """Return the item that one row of a large file describes; `name` is its id where the data has none."""
-    item = _item(row, _choices(row, parts, source), parts, first, parts.used(), source)
-    return item if item.id else replace(item, id=name)
-
-
-def _item(row: Row, options: _Choices, parts: Fields, first: int, used: frozenset[str], source: str) -> Item:
-    assert parts.input is not None
-    return Item(
-        id=_given_id(row, parts, source),
-        input=question_of(row, parts.input, source),
-        answers=_answers(row, options, parts, first, source),
-        choices=options.texts,
-        category=_category(row, parts),
-        metadata={name: _plain(value) for name, value in row.values.items() if _kept(name, value, used)},
-        names=parts.own_names(),
-    )
-
-
-def _given_id(row: Row, parts: Fields, source: str) -> str:
+    items = [_item(row, found, parts, first, source) for row, found in zip(rows, choices, strict=True)]
     if parts.id is None:
-        return ""
-    return identity_of(row.values.get(parts.id), f"{source}, {row.place}: the field {parts.id!r}")
-
-
-def _choices(row: Row, parts: Fields, source: str) -> _Choices:
-    if parts.choices is None:
-        return _Choices()
-    labels, texts = choices_of(row, parts.choices, source)
-    if len(texts) == 1 or len(texts) > MOST:
-        raise BadFile(f"{source}, {row.place}: {len(texts)} choices; an item needs 2 to {MOST}, or none")
-    return _Choices(labels, texts)
-
-
-def _answers(row: Row, options: _Choices, parts: Fields, first: int, source: str) -> tuple[str, ...]:
-    if parts.answer is None:
-        return ()
-    value = row.values.get(parts.answer)
-    if isinstance(value, dict) and "text" in value:
-        value = value["text"]
-    values = list(value) if isinstance(value, list | tuple) else [value]
-    if not values or any(one is None or one == "" for one in values):
-        raise BadFile(f"{source}, {row.place}: the field {parts.answer!r} is missing or empty")
-    if not options.texts:
-        return tuple(dict.fromkeys(map(as_text, values)))
-    letters = [letter_of(one, options.labels, options.texts, first) for one in values]
-    if None in letters:
-        raise BadFile(
-            f"{source}, {row.place}: the answer {shown(values[letters.index(None)])} is none of the "
-            f"{len(options.texts)} choices; give a letter, a number or a choice's text"
-        )
-    return tuple(letter for letter in letters if letter)
-
-
-def _category(row: Row, parts: Fields) -> str | None:
-    value = row.values.get(parts.category) if parts.category else None
-    return None if value is None or value == "" else as_text(value)
-
-
-def _unique(items: list[Item], rows: Sequence[Row], parts: Fields, source: str) -> list[Item]:
-    if parts.id is None:
-        return _named_by_content(items)
+        return tuple(_name_by_content(items))
     places: dict[str, str] = {}
     for item, row in zip(items, rows, strict=True):
         if item.id in places:
@@ -112,10 +51,70 @@ def _unique(items: list[Item], rows: Sequence[Row], parts: Fields, source: str) 
                 "make ids unique, or name another field with --id"
             )
         places[item.id] = row.place
-    return items
+    return tuple(items)
 
 
-def _named_by_content(items: list[Item]) -> list[Item]:
+def item_of_row(row: Row, parts: Fields, first: int, source: str, name: str) -> Item:
+    """Return the item that one row of a large file describes; `name` is its id where the data has none."""
+    item = _item(row, _choices(row, parts, source), parts, first, source)
+    return item if item.id else replace(item, id=name)
+
+
+def _item(row: Row, choices: Choices, parts: Fields, first: int, source: str) -> Item:
+    assert parts.input is not None
+    place, (used, names) = f"{source}, {row.place}: the field", _names(parts)
+    category = row.values.get(parts.category) if parts.category else None
+    return Item(
+        id="" if parts.id is None else identity_of(row.values.get(parts.id), f"{place} {parts.id!r}"),
+        input=question_of(row, parts.input, source),
+        answers=() if parts.answer is None else _answers(row, choices, parts.answer, first, source),
+        choices=choices[1],
+        category=None if category is None or category == "" else as_text(category),
+        # Parquet fills absent fields with None and CSV with "": neither may change the data's hash.
+        metadata={
+            name: _plain(value)
+            for name, value in row.values.items()
+            if name not in used and value is not None and value != ""
+        },
+        names=names,
+    )
+
+
+@cache
+def _names(parts: Fields) -> tuple[frozenset[str], Mapping[str, str]]:
+    """Return what all items share: the fields that have a part, and those that keep their own name."""
+    return parts.used(), parts.own_names()
+
+
+def _choices(row: Row, parts: Fields, source: str) -> Choices:
+    if parts.choices is None:
+        return (), ()
+    labels, texts = choices_of(row, parts.choices, source)
+    if len(texts) == 1 or len(texts) > MOST:
+        raise BadFile(f"{source}, {row.place}: {len(texts)} choices; an item needs 2 to {MOST}, or none")
+    return labels, texts
+
+
+def _answers(row: Row, choices: Choices, name: str, first: int, source: str) -> tuple[str, ...]:
+    value = row.values.get(name)
+    if isinstance(value, dict) and "text" in value:
+        value = value["text"]
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    if not values or any(one is None or one == "" for one in values):
+        raise BadFile(f"{source}, {row.place}: the field {name!r} is missing or empty")
+    labels, texts = choices
+    if not texts:
+        return tuple(dict.fromkeys(map(as_text, values)))
+    letters = [letter_of(one, labels, texts, first) for one in values]
+    if None in letters:
+        raise BadFile(
+            f"{source}, {row.place}: the answer {shown(values[letters.index(None)])} is none of the "
+            f"{len(texts)} choices; give a letter, a number or a choice's text"
+        )
+    return tuple(letter for letter in letters if letter)
+
+
+def _name_by_content(items: list[Item]) -> list[Item]:
     """Give ids from the content alone, which survive reordering; the n-th copy of an item is numbered."""
     seen: Counter[str] = Counter()
     named = []
@@ -125,14 +124,8 @@ def _named_by_content(items: list[Item]) -> list[Item]:
         }
         name = hashlib.sha256(canonical(content)).hexdigest()[:16]
         seen[name] += 1
-        identity = name if seen[name] == 1 else f"{name}-{seen[name]}"
-        named.append(replace(item, id=identity))
+        named.append(replace(item, id=name if seen[name] == 1 else f"{name}-{seen[name]}"))
     return named
-
-
-def _kept(name: str, value: Any, used: frozenset[str]) -> bool:
-    # Parquet fills absent fields with None and CSV with "": neither may change the data's hash.
-    return name not in used and value is not None and value != ""
 
 
 def _plain(value: Any) -> Any:
@@ -142,12 +135,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-MOST = len(ascii_uppercase)
-
-LONGEST_NUMBER = 9
-"""Digits of a number that names a choice: what is longer names none, and Python refuses 5,000 digits."""
 
 
 def letter_of(answer: Any, labels: Sequence[str], choices: Sequence[str], first: int = 0) -> str | None:

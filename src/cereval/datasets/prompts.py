@@ -40,7 +40,6 @@ class Prompt:
                 raise InvalidInput("examples", "items with an answer", example.id)
 
     def messages(self, item: Item) -> tuple[dict[str, str], ...]:
-        """Return the chat for one item."""
         turns = [{"role": "system", "content": self.system}] if self.system else []
         for example in self.examples:
             turns += self._asked(example)
@@ -76,7 +75,6 @@ def renders_alike(prompt: Prompt, items: Sequence[Item]) -> bool:
 
 
 def _lettered(item: Item) -> str:
-    """Put the choices under the question."""
     choices = "".join(
         f"{letter}. {choice}\n" for letter, choice in zip(ascii_uppercase, item.choices, strict=False)
     )

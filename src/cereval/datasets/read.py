@@ -67,44 +67,10 @@ def joined(parts: Sequence[DataSet]) -> DataSet:
     return DataSet.of(parts[0].source, items)
 
 
-def new_items(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> tuple[Item, ...]:
-    """Return the items of `data` that are not known yet; one that is known must not have changed.
-
-    Without ids of their own, items are named by their content: there a known question with another answer or
-    category would pass for a new one.
-    """
-    before = {item.id: item for item in known}
-    for item in data.items:
-        if item.id in before and item != before[item.id]:
-            raise BadFile(
-                f"{data.source}: the item {shown(item.id)} is not what it was; a new version may only add items"
-            )
-    taken = {*before, *examples}
-    fresh = tuple(item for item in data.items if item.id not in taken)
-    asked = {(item.input, item.choices) for item in known}
-    for item in fresh:
-        if BY_CONTENT.fullmatch(item.id) and (item.input, item.choices) in asked:
-            raise BadFile(
-                f"{data.source}: {shown(item.text)} is asked already, with another answer or category; a new "
-                "version may only add items (or name the field with ids by --id)"
-            )
-    if not fresh:
-        raise BadFile(f"{data.source} has no new item: all {len(data.items):,} are in the version already")
-    return fresh
-
-
 def grown_by(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> Sequence[Item]:
-    """Return the items of a version, followed by those that are new in `data`; large files stay on disk."""
-    if not isinstance(known, OnDisk) and not isinstance(data.items, FileItems):
-        return (*known, *new_items(known, data, examples))
-    fresh = new_on_disk(known, data, examples)
-    return ChainedItems([known, fresh], [hash_of(known), hash_of(fresh)])
+    """Return the items of a version, followed by those that are new in `data`; large files stay on disk.
 
-
-def new_on_disk(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> Sequence[Item]:
-    """Return the items of `data` whose ids are not known yet, where one of the two is a large file.
-
-    Ids are compared by 64-bit hashes; where two agree, the items are read, and must be the same.
+    An item that is known must not have changed. Ids are compared by 64-bit hashes; where two agree, the items are read.
     """
     before, now = _id_hashes(known, "the version before"), _id_hashes(data.items, data.source)
     order = np.argsort(before, kind="stable")
@@ -118,8 +84,24 @@ def new_on_disk(known: Sequence[Item], data: DataSet, examples: Sequence[str] = 
     if len(there) == len(data.items):
         raise BadFile(f"{data.source} has no new item: all {len(data.items):,} are in the version already")
     if isinstance(data.items, FileItems):
-        return data.items.without(sorted(there))
-    return tuple(item for number, item in enumerate(data.items) if number not in there)
+        fresh: Sequence[Item] = data.items.without(sorted(there))
+    else:
+        fresh = tuple(item for number, item in enumerate(data.items) if number not in there)
+    if isinstance(known, OnDisk) or isinstance(fresh, FileItems):
+        return ChainedItems([known, fresh], [hash_of(known), hash_of(fresh)])
+    _check_questions_are_new(known, fresh, data.source)
+    return (*known, *fresh)
+
+
+def _check_questions_are_new(known: Sequence[Item], fresh: Sequence[Item], source: str) -> None:
+    """Refuse a known question with another answer or category, where it passes for new: it is named by its content."""
+    asked = {(item.input, item.choices) for item in known}
+    for item in fresh:
+        if BY_CONTENT.fullmatch(item.id) and (item.input, item.choices) in asked:
+            raise BadFile(
+                f"{source}: {shown(item.text)} is asked already, with another answer or category; a new "
+                "version may only add items (or name the field with ids by --id)"
+            )
 
 
 def _is_known(item: Item, before: Item, source: str) -> bool:

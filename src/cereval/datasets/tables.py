@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.datasets.fields import identity_of
+from cereval.datasets.fields import identity_of, list_names
 from cereval.datasets.formats import column_values, file_format, read_rows, read_table
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.text import did_you_mean
@@ -20,8 +20,6 @@ from cereval.text import did_you_mean
 Floats = NDArray[np.float64]
 
 ITEM_NAMES = ("item", "id")
-MOST_SHOWN = 20
-"""Columns that an error names: a table may have thousands."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,18 +37,15 @@ class ScoresTable:
     models: Mapping[str, Floats]
 
     def model(self, name: str) -> Floats:
-        """Return one model's column."""
         if name not in self.models:
             hint = did_you_mean(name, self.models)
             raise InvalidInput("model", f"a column of the scores table ({hint})", name)
         return self.models[name]
 
     def others(self, name: str) -> tuple[str, ...]:
-        """Return every model but one."""
         return tuple(other for other in self.models if other != name)
 
     def history(self, names: Sequence[str]) -> Floats:
-        """Return items x the named models."""
         return (
             np.column_stack([self.model(name) for name in names]) if names else np.empty((len(self.items), 0))
         )
@@ -77,8 +72,11 @@ class ItemsTable:
                 f"the items table lacks {len(missing)} of the {len(items)} scored items, the first is "
                 f"{shown(missing[0])}; the column `item` must match in both files"
             )
-        order = [rows[item] for item in items]
-        return ItemsTable(tuple(items), _picked(self.texts, order), _picked(self.categories, order))
+        texts, categories = (
+            None if column is None else tuple(column[rows[item]] for item in items)
+            for column in (self.texts, self.categories)
+        )
+        return ItemsTable(tuple(items), texts, categories)
 
 
 def read_scores(path: str | PathLike[str]) -> ScoresTable:
@@ -86,7 +84,12 @@ def read_scores(path: str | PathLike[str]) -> ScoresTable:
     path = Path(path)
     table = read_table(path)
     items = _identities(path, _required(path, table.column_names, "item", table))
-    names = [name for name in table.column_names if name != "item" and not _is_index(name)]
+    # What pandas writes of an index without a name is no model.
+    names = [
+        name
+        for name in table.column_names
+        if name not in ("item", "", "Unnamed: 0") and not name.startswith("__index_level_")
+    ]
     if not names:
         raise BadFile(f"{path} has no column of scores; it needs `item` and one column per model")
     return ScoresTable(items, {name: _scores(path, name, table.column(name), items) for name in names})
@@ -103,8 +106,7 @@ def read_items(path: str | PathLike[str]) -> ItemsTable:
     texts = _strings(columns.get("text", columns.get("question")))
     categories = _strings(columns.get("category"))
     if texts is None and categories is None:
-        found = ", ".join(map(shown, list(columns)[:MOST_SHOWN]))
-        raise BadFile(f"{path} has neither a column `text` nor `category`; it has {found}")
+        raise BadFile(f"{path} has neither a column `text` nor `category`; it has {list_names(columns)}")
     return ItemsTable(items, texts, categories)
 
 
@@ -114,7 +116,11 @@ def read_column(path: str | PathLike[str], name: str, items: Sequence[str]) -> l
     columns = _columns(path, (*ITEM_NAMES, name))
     keys = _item_column(path, columns)
     column = _required(path, list(columns), name, columns)
-    _check_plain(path, name, column)
+    for number, value in enumerate(column, start=1):
+        if isinstance(value, dict | list):
+            raise BadFile(
+                f"{path}, row {number}: column {shown(name)} must be a text or a number, got {shown(value)}"
+            )
     values = dict(zip(keys, column, strict=True))
     missing = [item for item in items if item not in values]
     if missing:
@@ -168,11 +174,6 @@ def _identities(path: Path, values: list[Any]) -> tuple[str, ...]:
     return items
 
 
-def _is_index(name: str) -> bool:
-    """Tell whether a column is what pandas writes of an index without a name."""
-    return name in ("", "Unnamed: 0") or name.startswith("__index_level_")
-
-
 def _scores(path: Path, name: str, column: Any, items: tuple[str, ...]) -> Floats:
     import pyarrow as pa
 
@@ -180,10 +181,12 @@ def _scores(path: Path, name: str, column: Any, items: tuple[str, ...]) -> Float
         kind = pa.int8() if pa.types.is_boolean(column.type) else column.type
         values = column.cast(kind).cast(pa.float64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowException, TypeError) as error:
-        row, value = _first_text(_values(path, name, column))
-        found = f" ({column.type})" if row is None else f", item {shown(items[row])} has {shown(value)}"
+        values = enumerate(_values(path, name, column))
+        found = next(
+            (f", item {shown(items[row])} has {shown(value)}" for row, value in values if _is_text(value)), ""
+        )
         raise BadFile(
-            f"{path}: column {shown(name)} is not numeric{found}; keep `item` and scores only"
+            f"{path}: column {shown(name)} is not numeric{found or f' ({column.type})'}; keep `item` and scores only"
         ) from error
     scores: Floats = np.array(values, dtype=np.float64)
     bad = np.isinf(scores) | (scores < 0) | (scores > 1)
@@ -196,22 +199,12 @@ def _scores(path: Path, name: str, column: Any, items: tuple[str, ...]) -> Float
     return scores
 
 
-def _first_text(values: Sequence[Any]) -> tuple[int | None, Any]:
-    """Return the row and the value of what is no number and not empty; None where there is none."""
-    for row, value in enumerate(values):
-        try:
-            float(value or 0)
-        except (TypeError, ValueError):
-            return row, value
-    return None, None
-
-
-def _check_plain(path: Path, name: str, values: Sequence[Any]) -> None:
-    for number, value in enumerate(values, start=1):
-        if isinstance(value, dict | list):
-            raise BadFile(
-                f"{path}, row {number}: column {shown(name)} must be a text or a number, got {shown(value)}"
-            )
+def _is_text(value: Any) -> bool:
+    try:
+        float(value or 0)
+    except (TypeError, ValueError):
+        return True
+    return False
 
 
 def _values(path: Path, name: str, column: Any) -> list[Any]:
@@ -232,7 +225,3 @@ def _strings(values: list[Any] | None) -> tuple[str, ...] | None:
     if not values or all(value is None or value == "" for value in values):
         return None
     return tuple("" if value is None else str(value) for value in values)
-
-
-def _picked(values: tuple[str, ...] | None, order: list[int]) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values[row] for row in order)

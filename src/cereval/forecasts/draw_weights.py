@@ -1,4 +1,4 @@
-"""Estimate how far a score may fall from its forecast, and the draw weights that follow from it.
+"""The draw probabilities: how far a score may fall from its forecast, and the draw weights that follow from it.
 
 With draws in proportion to w (mean 1 over the unseen items), one increment of the certified estimator has
 
@@ -7,30 +7,14 @@ With draws in proportion to w (mean 1 over the unseen items), one increment of t
 
 The variance alone would ask for w in proportion to sqrt(v). But a bet lambda needs lambda x range < 1, and
 the bets that end a run at half-width eps have lambda near 1.4 eps / variance, so a range beyond about
-variance / (2 eps) costs more than it saves: confident items must keep a floor under their weight.
+variance / (2 eps) costs more than it saves: confident items must keep a floor under their weight, and one confident
+forecast of .9 where the mean is .1 doubles the range for the sake of one item. So forecasts are clipped too
+(`clip_forecasts`): hard for low or high means and coarse goals, not at all for small eps.
 
-Hold forecasts back where they would make the range of an increment longer than they are worth.
-
-An increment reaches max g / w below its mean and max (1 - g) / w above it (`spread`). A run needs about
-
-    4.3 variance / eps^2 + RANGE_COST (reach - FREE_REACH variance / eps)+ / eps
-
-draws: the price of the variance, and that of a range that limits the bets. Bets near 1.4 eps / variance need a
-range under variance / (1.4 eps), so that much reach is free (`stats.planning` has the same two terms for uniform
-draws). One confident forecast of .9 where the mean is .1 doubles the reach for the sake of one item. So
-forecasts are clipped where the variance lost costs less than the reach gained: hard for low or high means and
-coarse goals, not at all for small eps.
-
-Say where past models disagreed: an item on which all of them score alike tells no two models apart.
-
-What an item says of a pair is its difference, so the best chances to draw it are in proportion to the root of the
-pair's mean square there (Neyman 1934), and past models say what squares to expect. Few of them say little of one item:
-PRIOR imagined ones that disagree as on the average item are added to those that scored it. EVEN is added to all
-squares, because the pairs that matter most are close and disagree elsewhere than the average pair does: AlpacaEval,
-four runs, takes 48.2, 49.0 and 50.6% of the calls with .5, 1 and 2 (54.8 with equal chances), GSM8K's halves 45.1, 44.9
-and 46.1 (46.3). With 2, 3, 6 and 12 past models at random, four runs, AlpacaEval takes 52.1, 50.9, 49.1 and 47.9%
-(55.2 with none), GSM8K's half 48.2, 45.7, 44.5 and 42.5 (47.2). A past that has nothing to do with the items, theirs
-shuffled, takes 56.8 and 53.8: it costs calls and is never wrong.
+A ranking draws items on which past models disagreed (`race_weights`): an item on which all of them score alike tells no
+two models apart. What an item says of a pair is its difference, so the best chances to draw it are in proportion to the
+root of the pair's mean square there (Neyman 1934), and past models say what squares to expect. A past that has nothing
+to do with the items costs calls and is never wrong.
 """
 
 from __future__ import annotations
@@ -42,19 +26,14 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+# -- how far a score falls from its forecast --------------------------------------------------------------------------
 
-MIN_VARIANCE = 1e-4
-MAX_VARIANCE = 0.25
-# Prior of (log level, power): v = g (1 - g), as for calibrated forecasts of 0/1 scores.
-PRIOR_MEAN = np.array([0.0, 1.0])
-PRIOR_PRECISION = np.array([1.0, 10.0])
+MIN_VARIANCE, MAX_VARIANCE = 1e-4, 0.25
+PRIOR_MEAN, PRIOR_PRECISION = np.array([0.0, 1.0]), np.array([1.0, 10.0])
+"""Prior of (log level, power): v = g (1 - g), as for calibrated forecasts of 0/1 scores."""
 NEAR_MODE = 0.1
 CONVERGED = 1e-6
 """A Newton step shorter than this is the last: the next would be of the order of its square (see `logistic`)."""
-# Range allowed, in units of variance / eps, and at least. With `benchmarks.side_information`: calls are flat from .45
-# to .6 and from 1.15 to 1.25; a longer range saves more variance and ruins more accounts.
-REACH = 0.55
-MIN_REACH = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +53,12 @@ class PowerLaw:
 
 
 def log_bernoulli(mean: Floats) -> Floats:
-    """Return log g (1 - g), with g kept a little away from 0 and 1, where squared errors are anyone's guess."""
+    """log g (1 - g), with g kept a little away from 0 and 1, where squared errors are anyone's guess."""
     return np.asarray(np.log(np.maximum(mean * (1.0 - mean), 0.004)))
 
 
 def fit_power_law(means: Floats, squares: Floats, start: PowerLaw) -> PowerLaw:
-    """Return the posterior mode given forecasts and the squared errors that they went on to make.
+    """The posterior mode given forecasts and the squared errors that they went on to make.
 
     Gamma quasi-likelihood, half of log v + square / v per result: convex in (level, power).
 
@@ -102,38 +81,8 @@ def fit_power_law(means: Floats, squares: Floats, start: PowerLaw) -> PowerLaw:
     return PowerLaw(float(at[0]), float(at[1]))
 
 
-def draw_weights(
-    mean: Floats,
-    spread: Floats,
-    eps: float | None,
-    shares: Floats | None = None,
-    least: float = MIN_REACH,
-) -> Floats:
-    """Return weights of the unseen items, share-weighted mean 1; draw item i with probability ~ shares_i weights_i.
-
-    mean, spread: the forecast of each unseen item. shares: their parts in the target (None: equal parts of all of
-    it). eps: the half-width aimed at (None: keep the range within twice that of uniform draws).
-    least: the reach that is allowed in any case.
-
-    >>> draw_weights(np.array([0.5, 0.99]), np.array([0.5, 0.1]), eps=0.01).round(2).tolist()
-    [1.67, 0.33]
-    """
-    unseen = 1.0 if shares is None else float(shares.sum())
-    part = np.full(len(mean), 1.0 / len(mean)) if shares is None else shares / unseen
-    worst = np.maximum(mean, 1.0 - mean)
-    variance = float(part @ spread**2)
-    weights = np.ones(len(mean))
-    for _ in range(3):
-        # Of an unseen part u the variance counts u^2 and the range u: as if the goal were eps / u.
-        reach = 2.0 if eps is None else max(REACH * unseen * variance / eps, least)
-        weights = _fill(spread, worst / reach, part)
-        variance = float(part @ (spread**2 / weights))
-    return weights
-
-
 def grading(scores: Floats) -> float:
-    """Return the variance of scores as a share of that of 0/1 scores with the same mean; 1 until a score says
-    otherwise.
+    """The variance of scores as a share of that of 0/1 scores with the same mean; 1 until a score says otherwise.
 
     A score z in [0, 1] has E z^2 = E z - E z(1 - z), so its variance falls short of mean (1 - mean) by E z(1 - z).
     All scores count alike, however likely they were drawn.
@@ -146,13 +95,13 @@ def grading(scores: Floats) -> float:
     return max(1.0 - missing / (mean * (1.0 - mean)), 0.0)
 
 
-def expected_errors(mean: Floats, held: Floats, grading: float) -> Floats:
-    """Return E (z - held)^2 if the score z has this mean and the share `grading` of the variance of a 0/1 score."""
-    return np.asarray(np.maximum(grading * mean * (1.0 - mean), MIN_VARIANCE) + (mean - held) ** 2)
+def expected_errors(mean: Floats, clipped: Floats, grading: float) -> Floats:
+    """E (z - clipped)^2 if the score z has this mean and the share `grading` of the variance of a 0/1 score."""
+    return np.asarray(np.maximum(grading * mean * (1.0 - mean), MIN_VARIANCE) + (mean - clipped) ** 2)
 
 
-def expected_level(squares: Floats, spread: Floats, shares: Floats, weights: Floats) -> float:
-    """Return the mean square of (z - g) pi / q for these expected squares, in units of the one that `spread` states.
+def expected_level(errors: Floats, spread: Floats, shares: Floats, weights: Floats) -> float:
+    """The mean square of (z - g) pi / q for these expected errors, in units of the one that `spread` states.
 
     >>> items = np.ones(2)
     >>> expected_level(np.array([0.1, 0.3]), 0.5 * items, items / 2, items)
@@ -160,11 +109,52 @@ def expected_level(squares: Floats, spread: Floats, shares: Floats, weights: Flo
     """
     open_items = (shares > 0) & (weights > 0)
     leverage = shares[open_items] ** 2 / weights[open_items]
-    return float(leverage @ squares[open_items] / (leverage @ spread[open_items] ** 2))
+    return float(leverage @ errors[open_items] / (leverage @ spread[open_items] ** 2))
 
 
-def _fill(spread: Floats, floor: Floats, part: Floats) -> Floats:
-    """Return the weights max(c spread, floor) of mean 1: least variance among those above the floor."""
+def scaled_spread(spread: Floats, shares: Floats) -> Floats:
+    """The spread, scaled so that its share-weighted root mean square is 1/2."""
+    return np.asarray(spread * (0.5 / np.sqrt(shares @ spread**2 / shares.sum())))
+
+
+# -- draw weights -----------------------------------------------------------------------------------------------------
+
+REACH, MIN_REACH = 0.55, 1.2
+"""The range allowed, in units of variance / eps, and at least: calls are flat from .45 to .6 and from 1.15 to 1.25; a
+longer range saves more variance and ruins more accounts (`benchmarks.side_information`)."""
+
+
+def draw_weights(
+    mean: Floats,
+    spread: Floats,
+    eps: float | None,
+    shares: Floats | None = None,
+    least: float = MIN_REACH,
+) -> Floats:
+    """Weights of the unseen items, share-weighted mean 1; draw item i with probability ~ shares_i weights_i.
+
+    mean, spread: the forecast of each unseen item. shares: their parts in the target (None: equal parts of all of
+    it). eps: the half-width aimed at (None: keep the range within twice that of uniform draws).
+    least: the range that is allowed in any case.
+
+    >>> draw_weights(np.array([0.5, 0.99]), np.array([0.5, 0.1]), eps=0.01).round(2).tolist()
+    [1.67, 0.33]
+    """
+    unseen = 1.0 if shares is None else float(shares.sum())
+    part = np.full(len(mean), 1.0 / len(mean)) if shares is None else shares / unseen
+    worst = np.maximum(mean, 1.0 - mean)
+    variance = float(part @ spread**2)
+    weights = np.ones(len(mean))
+    for _ in range(3):
+        # Of an unseen part u the variance counts u^2 and the range u: as if the goal were eps / u.
+        reach = 2.0 if eps is None else max(REACH * unseen * variance / eps, least)
+        weights = _weights_above(spread, worst / reach, part)
+        variance = float(part @ (spread**2 / weights))
+    return weights
+
+
+def _weights_above(spread: Floats, floor: Floats, part: Floats) -> Floats:
+    """The weights max(c spread, floor) of mean 1: least variance among those above the floor."""
     if part @ floor >= 1.0:
         return np.asarray(floor / (part @ floor))
     ratio = floor / spread
@@ -176,18 +166,19 @@ def _fill(spread: Floats, floor: Floats, part: Floats) -> Floats:
     return np.asarray(np.maximum((1.0 - below[last]) / above[last] * spread, floor))
 
 
-VARIANCE_COST = 4.3
-RANGE_COST = 2.0
-FREE_REACH = 0.35
-"""AlpacaEval, 41 models, eps .03: 202 calls without, 195, 193, 193, 199 with costs of 1, 2, 4, 8 and no free reach;
-191 with a cost of 2 and .25 to .4 of it, which leaves MMLU at eps .0155 as it was."""
+# -- clipped forecasts ------------------------------------------------------------------------------------------------
+
+VARIANCE_COST, RANGE_COST, FREE_REACH = 4.3, 2.0, 0.35
+"""A run needs about VARIANCE_COST variance / eps^2 + RANGE_COST (reach - FREE_REACH variance / eps)+ / eps draws: the
+price of the variance, and that of a range that limits the bets, of which so much is free. Costs of 1 to 8 differ by 3%
+of the calls."""
 STEPS = np.array([1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0, 40.0])
 """Candidate limits in units of the mean forecast."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tempered:
-    """Hold forecasts inside [low, high], and the spreads about them."""
+class ClippedForecasts:
+    """Forecasts inside [low, high], and the spreads about them."""
 
     mean: Floats
     spread: Floats
@@ -195,32 +186,31 @@ class Tempered:
     high: float
 
 
-def temper(mean: Floats, spread: Floats, eps: float | None, shares: Floats) -> Tempered:
-    """Return forecasts of the open items, clipped to where they save calls; `eps` None leaves them alone.
+def clip_forecasts(mean: Floats, spread: Floats, eps: float | None, shares: Floats) -> ClippedForecasts:
+    """Forecasts of the open items, clipped to where they save calls; `eps` None leaves them alone.
 
     >>> mean, spread = np.array([0.9] + [0.05] * 99), np.full(100, 0.1)
-    >>> temper(mean, spread, 0.05, np.full(100, 0.01)).mean[:2].round(2).tolist()
+    >>> clip_forecasts(mean, spread, 0.05, np.full(100, 0.01)).mean[:2].round(2).tolist()
     [0.07, 0.06]
-    >>> temper(mean, spread, 0.001, np.full(100, 0.01)).mean[:2].round(2).tolist()
+    >>> clip_forecasts(mean, spread, 0.001, np.full(100, 0.01)).mean[:2].round(2).tolist()
     [0.9, 0.05]
     """
     if eps is None or not shares.any():
-        return Tempered(mean, spread, 0.0, 1.0)
+        return ClippedForecasts(mean, spread, 0.0, 1.0)
     part = shares / shares.sum()
     # Draws in proportion to the spread have the variance (mean spread)^2.
     # Of the unseen part u the variance counts u^2 and the reach u: as if the goal were eps / u.
     eps = eps / min(float(shares.sum()), 1.0)
     free = FREE_REACH * float(part @ spread) ** 2 / eps
-    low, high = 1.0 - _limit(1.0 - mean, eps, free, part), _limit(mean, eps, free, part)
-    held = np.clip(mean, low, high)
-    wider = np.sqrt(spread**2 + (mean - held) ** 2)
-    # Continuous in `held`: whether a forecast lies just on a limit is left to rounding.
-    return Tempered(held, np.minimum(wider, np.maximum(spread, 0.5)), low, high)
+    low, high = 1.0 - _cheapest_limit(1.0 - mean, eps, free, part), _cheapest_limit(mean, eps, free, part)
+    clipped = np.clip(mean, low, high)
+    wider = np.sqrt(spread**2 + (mean - clipped) ** 2)
+    # Continuous in `clipped`: whether a forecast lies just on a limit is left to rounding.
+    return ClippedForecasts(clipped, np.minimum(wider, np.maximum(spread, 0.5)), low, high)
 
 
-def _limit(reach: Floats, eps: float, free: float, part: Floats) -> float:
-    """Return the cheapest limit of the reach on one side; never under the mean, so that the two sides cannot
-    cross."""
+def _cheapest_limit(reach: Floats, eps: float, free: float, part: Floats) -> float:
+    """The limit of the reach on one side; never under the mean, so that the two sides cannot cross."""
     largest = float(reach[part > 0].max())
     limits = np.minimum(np.append(STEPS * float(part @ reach), largest), largest)
     lost = np.array([part @ np.maximum(reach - limit, 0.0) ** 2 for limit in limits])
@@ -228,8 +218,12 @@ def _limit(reach: Floats, eps: float, free: float, part: Floats) -> float:
     return float(limits[int(np.argmin(cost))])
 
 
+# -- rankings ---------------------------------------------------------------------------------------------------------
+
 PRIOR = 3.0
+"""Imagined past models that disagree as on the average item, added to those that scored an item: few say little."""
 EVEN = 0.5
+"""Added to all squares: the pairs that matter most are close, and disagree elsewhere than the average pair does."""
 LEVELS = 8
 """Weights are rounded to so many levels, evenly spaced in logarithms: bets along the order sum over levels."""
 DECIMALS = 9
@@ -241,8 +235,8 @@ NOISE = 0.1
 
 
 def expected_squares(history: Floats | None) -> Floats | None:
-    """Return the mean square of two past models' difference on each item, 1 on average; None where the past does not
-    tell items apart.
+    """The mean square of two past models' difference on each item, 1 on average; None where the past does not tell
+    items apart.
 
     history: items x past models, NaN where one was not asked.
 
@@ -268,7 +262,7 @@ def expected_squares(history: Floats | None) -> Floats | None:
 
 
 def race_weights(squares: Floats) -> Floats:
-    """Return the weights with which items race to come first, in a few levels.
+    """The weights with which items race to come first, in a few levels.
 
     >>> race_weights(np.array([0.0, 1.0, 4.0])).round(3).tolist()
     [0.707, 1.132, 2.121]

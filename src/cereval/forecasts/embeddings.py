@@ -1,12 +1,10 @@
-"""Make vectors for texts: TF-IDF + SVD, and a small neural embedder that ships with its weights.
+"""Vectors for texts: TF-IDF + SVD, and a small neural embedder that ships with its weights.
 
 Rows have length 1 (0 for a text without known words), so nearest in distance is nearest in angle. The same
 texts give the same vectors. An embeddings endpoint is in `cereval.models.embeddings`: it goes over a network.
 
-Turn texts into a sparse table of weighted terms: TF-IDF with sublinear counts, smooth idf, rows of length 1.
-
-Terms are whole numbers from the start: Python sees each word once, counting and pairing is array work. For
-the 14,042 questions of MMLU that is a quarter of the time that a counter of strings for each text takes.
+TF-IDF has sublinear counts and smooth idf. Terms are whole numbers from the start: Python sees each word once, counting
+and pairing is array work, which takes a quarter of the time of a counter of strings for each text.
 """
 
 from __future__ import annotations
@@ -28,104 +26,31 @@ from cereval.text import did_you_mean
 Vectors = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
-
-DIMENSIONS = 128
-MOST_TERMS = 10_000
-POWER_STEPS = 2
-"""256 dimensions, 20,000 terms and 4 steps forecast no better on MMLU, GSM8K, MATH and AlpacaEval (residual
-variance within 1%) and take four times as long."""
-
+DIMENSIONS, MOST_TERMS, POWER_STEPS = 128, 10_000, 2
+"""256 dimensions, 20,000 terms and 4 steps forecast no better and take four times as long."""
 NO_STRENGTH = 1e-12
 """Directions with less than this share of the strongest one's square are none."""
-
 LENGTH_SCALE = 0.15
 """Beside rows of length 1: about the first principal component, no more."""
 
-_WORD = re.compile(r"\w+")
-
-
-def words(text: str) -> list[str]:
-    """Return the lower-case words.
-
-    >>> words("What is 2+2?")
-    ['what', 'is', '2', '2']
-    """
-    return _WORD.findall(text.lower())
-
-
-def letters(text: str) -> list[str]:
-    """Return overlapping runs of four characters: robust to spelling, and to languages without spaces.
-
-    >>> letters("ab cd")
-    [' ab ', 'ab c', 'b cd', ' cd ']
-    """
-    padded = f" {' '.join(text.lower().split())} "
-    return [padded[i : i + 4] for i in range(max(len(padded) - 3, 1))]
-
-
-def tfidf(texts: Sequence[str], dimensions: int = DIMENSIONS, *, most: int = MOST_TERMS) -> Vectors:
-    """Compute TF-IDF of words and pairs of neighbouring words, reduced by a truncated SVD.
-
-    References: Deerwester et al. 1990; randomised SVD after Halko, Martinsson and Tropp 2011.
-
-    >>> vectors = tfidf(["add two numbers", "add three numbers", "who wrote Hamlet", "who wrote Faust"], 2)
-    >>> near, far = vectors[0] @ vectors[1], vectors[0] @ vectors[2]
-    >>> bool(near > 0.9 > abs(far))
-    True
-    """
-    _check(texts, dimensions)
-    terms = with_pairs(read_terms(map(words, texts)))
-    return unit_rows(_truncated_svd(term_table(terms, len(texts), most), dimensions))
-
-
-def wordllama(texts: Sequence[str], dimensions: int = DIMENSIONS) -> Vectors:
-    """Return pooled token vectors of WordLlama, whose weights lie in its package: nothing is downloaded.
-
-    `dimensions` at most 256 (its vectors are trained to be cut). Needs the extra `embeddings`.
-    """
-    _check(texts, dimensions)
-    if dimensions > 256:
-        raise InvalidInput("dimensions", "at most 256 for wordllama", dimensions)
-    package = optional("wordllama", "embeddings")
-    model = package.WordLlama.load(cache_dir=Path(package.__file__).parent, disable_download=True)
-    return unit_rows(np.asarray(model.embed(list(texts), norm=False))[:, :dimensions])
-
-
-def character_tfidf(texts: Sequence[str], dimensions: int = DIMENSIONS) -> Vectors:
-    """Compute TF-IDF + SVD over runs of four characters instead of words."""
-    _check(texts, dimensions)
-    terms = read_terms(map(letters, texts))
-    return unit_rows(_truncated_svd(term_table(terms, len(texts), MOST_TERMS), dimensions))
-
-
-def noise(texts: Sequence[str], dimensions: int = DIMENSIONS) -> Vectors:
-    """Return vectors that know nothing of the texts: the control of an ablation."""
-    _check(texts, dimensions)
-    return unit_rows(np.random.default_rng(0).normal(size=(len(texts), dimensions)))
-
-
-EMBEDDERS: dict[str, Callable[[Sequence[str], int], Vectors]] = {
-    "tfidf": tfidf,
-    "characters": character_tfidf,
-    "wordllama": wordllama,
-    "noise": noise,
-}
-"""Embedders by the name that users type."""
-
 
 def embed(texts: Sequence[str], name: str = "tfidf", dimensions: int = DIMENSIONS) -> Vectors:
-    """Return one vector for each text, by the named embedder.
+    """One vector for each text, by the named embedder.
 
     >>> embed(["one text", "one other text"], dimensions=8).shape
     (2, 8)
     """
     if name not in EMBEDDERS:
         raise InvalidInput("embedder", f"a known embedder ({did_you_mean(name, EMBEDDERS)})", name)
-    return EMBEDDERS[name](texts, dimensions)
+    if isinstance(texts, str) or not len(texts):
+        raise InvalidInput("texts", "a sequence of at least one text", texts)
+    if dimensions < 1:
+        raise InvalidInput("dimensions", ">= 1", dimensions)
+    return unit_rows(EMBEDDERS[name](texts, dimensions))
 
 
 def text_features(texts: Sequence[str], name: str = "tfidf") -> Vectors:
-    """Return vectors of the texts and, as the last column, the logarithm of their lengths.
+    """Vectors of the texts and, as the last column, the logarithm of their lengths.
 
     >>> text_features(["short", "a much longer text"])[:, -1].round(2).tolist()
     [-0.15000000596046448, 0.15000000596046448]
@@ -136,7 +61,7 @@ def text_features(texts: Sequence[str], name: str = "tfidf") -> Vectors:
 
 
 def unit_rows(vectors: NDArray[Any]) -> Vectors:
-    """Return the rows scaled to length 1; a zero row stays zero.
+    """The rows scaled to length 1; a zero row stays zero.
 
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).round(2).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
@@ -146,8 +71,72 @@ def unit_rows(vectors: NDArray[Any]) -> Vectors:
     return (array / np.where(lengths > 1e-12, lengths, np.inf)).astype(np.float32)
 
 
+# -- embedders --------------------------------------------------------------------------------------------------------
+
+
+def words(text: str) -> list[str]:
+    """The lower-case words.
+
+    >>> words("What is 2+2?")
+    ['what', 'is', '2', '2']
+    """
+    return re.findall(r"\w+", text.lower())
+
+
+def letters(text: str) -> list[str]:
+    """Overlapping runs of four characters: robust to spelling, and to languages without spaces.
+
+    >>> letters("ab cd")
+    [' ab ', 'ab c', 'b cd', ' cd ']
+    """
+    padded = f" {' '.join(text.lower().split())} "
+    return [padded[i : i + 4] for i in range(max(len(padded) - 3, 1))]
+
+
+def tfidf(texts: Sequence[str], dimensions: int) -> NDArray[Any]:
+    """TF-IDF of words and pairs of neighbouring words, reduced by a truncated SVD (Deerwester et al. 1990).
+
+    >>> vectors = unit_rows(tfidf(["add two numbers", "add three numbers", "who wrote Hamlet", "who wrote Faust"], 2))
+    >>> near, far = vectors[0] @ vectors[1], vectors[0] @ vectors[2]
+    >>> bool(near > 0.9 > abs(far))
+    True
+    """
+    terms = with_pairs(read_terms(map(words, texts)))
+    return _truncated_svd(term_table(terms, len(texts), MOST_TERMS), dimensions)
+
+
+def character_tfidf(texts: Sequence[str], dimensions: int) -> NDArray[Any]:
+    """TF-IDF + SVD over runs of four characters instead of words."""
+    return _truncated_svd(term_table(read_terms(map(letters, texts)), len(texts), MOST_TERMS), dimensions)
+
+
+def wordllama(texts: Sequence[str], dimensions: int) -> NDArray[Any]:
+    """Pooled token vectors of WordLlama (extra `embeddings`), whose weights lie in its package: nothing is downloaded.
+    They are trained to be cut."""
+    if dimensions > 256:
+        raise InvalidInput("dimensions", "at most 256 for wordllama", dimensions)
+    package = optional("wordllama", "embeddings")
+    model = package.WordLlama.load(cache_dir=Path(package.__file__).parent, disable_download=True)
+    return np.asarray(model.embed(list(texts), norm=False))[:, :dimensions]
+
+
+def noise(texts: Sequence[str], dimensions: int) -> NDArray[Any]:
+    """Vectors that know nothing of the texts: the control of an ablation."""
+    return np.random.default_rng(0).normal(size=(len(texts), dimensions))
+
+
+EMBEDDERS: dict[str, Callable[[Sequence[str], int], NDArray[Any]]] = {
+    "tfidf": tfidf,
+    "characters": character_tfidf,
+    "wordllama": wordllama,
+    "noise": noise,
+}
+"""Embedders by the name that users type; `embed` scales their rows to length 1."""
+
+
 def _truncated_svd(table: Any, dimensions: int) -> NDArray[np.float64]:
-    """Return U S of the leading `dimensions` directions; padded with zeros where the table has fewer."""
+    """U S of the leading `dimensions` directions (randomised, Halko, Martinsson and Tropp 2011); padded with zeros
+    where the table has fewer."""
     rank = min(dimensions, *table.shape)
     width = min(rank + 10, *table.shape)
     weights = tie_breakers(table.shape[0])[:, None]
@@ -165,16 +154,12 @@ def _truncated_svd(table: Any, dimensions: int) -> NDArray[np.float64]:
     return np.pad(scores, ((0, 0), (0, dimensions - rank)))
 
 
-def _check(texts: Sequence[str], dimensions: int) -> None:
-    if isinstance(texts, str) or not len(texts):
-        raise InvalidInput("texts", "a sequence of at least one text", texts)
-    if dimensions < 1:
-        raise InvalidInput("dimensions", ">= 1", dimensions)
+# -- the table of terms -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occurrences:
-    """Hold occurrences: term `codes[k]` stands in text `rows[k]`. `size`: one more than the largest code."""
+    """Term `codes[k]` stands in text `rows[k]`. `size`: one more than the largest code."""
 
     rows: Integers
     codes: Integers
@@ -182,7 +167,7 @@ class Occurrences:
 
 
 def read_terms(tokens: Iterable[Sequence[str]]) -> Occurrences:
-    """Return the tokens of each text, numbered in alphabetical order: no number depends on the order of the texts.
+    """The tokens of each text, numbered in alphabetical order: no number depends on the order of the texts.
 
     >>> read_terms([["b", "a"], [], ["b"]]).codes.tolist()
     [1, 0, 1]
@@ -200,7 +185,7 @@ def read_terms(tokens: Iterable[Sequence[str]]) -> Occurrences:
 
 
 def with_pairs(terms: Occurrences) -> Occurrences:
-    """Return the same terms and all pairs of neighbours inside a text.
+    """The same terms and all pairs of neighbours inside a text.
 
     >>> with_pairs(read_terms([["a", "b"], ["b", "a", "b"]])).codes.tolist()
     [0, 1, 1, 0, 1, 2, 3, 2]
@@ -216,7 +201,7 @@ def with_pairs(terms: Occurrences) -> Occurrences:
 
 
 def term_table(terms: Occurrences, texts: int, most: int) -> Any:
-    """Return texts x terms in float32: the `most` frequent of the terms that stand in at least two texts."""
+    """Texts x terms in float32: the `most` frequent of the terms that stand in at least two texts."""
     from scipy.sparse import csr_matrix
 
     # One number for each (text, term): counting repetitions is then one sort.

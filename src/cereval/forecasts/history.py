@@ -1,20 +1,18 @@
-"""Turn past results on the same items, complete or not, into a difficulty and a few factors per item.
+"""The forecast from history: past results on the same items, complete or not, as columns that forecast a new model.
 
-Model: probabilistic principal components with missing entries. Past model m scores item i with
+Traits of the items. Past model m scores item i with
 
     h_im = mu_m + W_m . u_i + noise_m,    u_i ~ N(0, I)
 
-fitted by expectation-maximisation over the observed entries only: a missing entry is integrated out, never
-dropped or filled in. An item that few models saw has its factors shrunk to 0 (the average item); a constant
-past model has W_m = 0; a random guesser has W_m near 0; an inverted copy has a negative W_m. None misleads:
-the target's own results decide later what each factor is worth.
+(probabilistic principal components, Tipping and Bishop 1999; with missing entries, Ilin and Raiko 2010), fitted by
+expectation-maximisation over the observed entries only: a missing entry is integrated out, never dropped or filled in.
+An item that few models saw has its factors shrunk to 0 (the average item); a constant past model has W_m = 0; a random
+guesser has W_m near 0; an inverted copy has a negative W_m. None misleads: the target's own results decide later what
+each factor is worth.
 
-Reference: Tipping and Bishop (1999); with missing entries, Ilin and Raiko (2010).
-
-Learn from many past models what a new one is likely to make of the items' traits.
-
-A logistic model of one model's scores has coefficients b on the columns x_i of a design. Past models have theirs, and
-a new model is taken for one more of their kind (empirical Bayes, Efron and Morris 1973):
+Precedents. Many past models say what a new one is likely to make of these traits. A logistic model of one model's
+scores has coefficients b on the columns x_i of a design. Past models have theirs, and a new model is taken for one more
+of their kind (empirical Bayes, Efron and Morris 1973):
 
     b ~ N(mu, C),    mu and C from past models m by expectation-maximisation: with b_m and V_m the mode and
                      the covariance of m's own posterior,   mu = mean b_m,   C = mean((b_m - mu)(b_m - mu)' + V_m)
@@ -24,9 +22,7 @@ little: it speaks for the prior that the round began with. With C = LL', z = L^-
 design as any other, so that a fit costs what it did. What a new model's first results say of its level then says what
 it makes of hard items as well.
 
-Forecasts need not be right for a certificate to hold. Share of the variance left after 25, 50, 100, 200 results on
-AlpacaEval (121 past models): .58, .575, .56, .563 for .64, .62, .596, .578 of the mixture without; on MATH-L5 and
-GSM8K (42 past models) the same to 1%.
+Forecasts need not be right for a certificate to hold.
 """
 
 from __future__ import annotations
@@ -36,35 +32,67 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.forecasts.logistic import (
-    Design,
-    intercept,
-    posterior_covariance,
-    posterior_mode,
-    tie_breakers,
-)
+from cereval.forecasts.logistic import Design, posterior_covariance, posterior_mode, tie_breakers
 
 Floats = NDArray[np.float64]
 
-
-# Ranks 3 to 12 and 5 to 25 sweeps need the same calls, within 2%, on MMLU, MATH, GSM8K and AlpacaEval.
-MAX_RANK = 8
-SWEEPS = 8
-# More past models than this enter `relatives` as so many principal axes, which keeps the cost of a fit flat.
+MAX_RANK, SWEEPS = 8, 8
+"""Ranks 3 to 12 and 5 to 25 sweeps need the same calls, within 2%, on MMLU, MATH, GSM8K and AlpacaEval."""
 MAX_RELATIVES = 100
-# Columns correlated beyond this count as copies, and a set of copies as one model.
+"""More past models than this enter `relatives` as so many principal axes, which keeps the cost of a fit flat."""
 COPY = 0.9
-# Columns correlated beyond this are of one family. Of 40 to 120 models on MATH, GSM8K and AlpacaEval 99% of all pairs
-# are below .61; of copies that differ in every fiftieth answer nearly all are above .7.
+"""Columns correlated beyond this count as copies, and a set of copies as one model."""
 FAMILY = 0.6
-# Half a success and half a failure per item: finite logits for items that every past model solved, and on
-# MMLU the logit on which a new model's results are closest to linear.
+"""Columns correlated beyond this are of one family: 99% of all pairs of real models are below."""
 PSEUDO_COUNT = 0.5
+"""Half a success and half a failure per item: finite logits for items that every past model solved."""
+
+PRECEDENTS = "precedents"
+FEWEST = 24.0
+"""Past models from which on they say what a new one is like, families counted as one: the factors know each of a few
+too well."""
+LEAST_ASKED = 30
+"""Results of a past model for it to be counted among them."""
+MOST_MODELS, MOST_ITEMS = 200, 4096
+"""As many are enough for a prior, and keep the cost of opening flat."""
+ROUNDS = 2
+"""Of expectation-maximisation: four overfit where past models are few."""
+PSEUDO_MODELS = 5.0
+"""What the design's own prior counts for in C."""
+
+
+def history_designs(table: Floats, *, precedents: bool = False) -> dict[str, Design]:
+    """The past's easiness alone, bent, and with factors or relatives: from the most to the least prejudiced expert.
+    With `precedents`, also what many past models made of all that.
+
+    The slope's prior mean is 1 on the logit scale: a new model is an average past model, shifted.
+    """
+    traits = summarise(table)
+    scale = float(traits.easiness.std())
+    if scale == 0.0:
+        return {}
+    standard = (traits.easiness - traits.easiness.mean()) / scale
+    line = replace(Design.intercept(len(table)).beside(Design.of(standard[:, None], 2.0, scale)), past=True)
+    bent = line.beside(Design.of((standard[:, None] ** 2 - 1.0) / 2.0, 2.0))
+    designs = {
+        "easiness": line,
+        "bent": bent,
+        "factors": line.beside(Design.of(traits.factors, 4.0)),
+        "bent factors": bent.beside(Design.of(traits.factors, 10.0)),
+        "relatives": line.beside(Design.of(traits.relatives, 10.0)),
+    }
+    if precedents:
+        learnt = with_learnt_prior(designs["bent factors"], traits.table, traits.votes)
+        designs |= {} if learnt is None else {PRECEDENTS: learnt}
+    return designs
+
+
+# -- traits of the items ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traits:
-    """Hold what the past says of each item.
+    """What the past says of each item.
 
     easiness: the logit of the expected score of an average reliable past model. factors: items x rank, the
     strongest first, scaled to variance 1, the others in proportion: a ridge on them is a ridge on the scores.
@@ -81,7 +109,7 @@ class Traits:
 
 
 def summarise(table: Floats) -> Traits:
-    """Estimate difficulty and factors of each item from an items x past models table, NaN where not asked.
+    """Difficulty and factors of each item, from an items x past models table, NaN where not asked.
 
     >>> traits = summarise(np.array([[1, 1, 1], [0, 1, np.nan], [0, 0, 0]]))
     >>> bool(traits.easiness[0] > traits.easiness[1] > traits.easiness[2])
@@ -92,7 +120,7 @@ def summarise(table: Floats) -> Traits:
     if table.shape[1] == 0:
         nothing = np.zeros((len(table), 0))
         return Traits(np.zeros(len(table)), nothing, nothing, table, np.zeros(0))
-    means = _column_means(table, seen)
+    means = np.array([column[mask].mean() for column, mask in zip(table.T, seen.T, strict=True)])
     centred = np.where(seen, table - means, 0.0)
     # Pairwise, over the items that both models saw: needs no filling in.
     together = seen.astype(np.float64).T @ seen
@@ -100,21 +128,18 @@ def summarise(table: Floats) -> Traits:
     votes = _votes(covariance, together, COPY)
     loadings, scores = _principal_components(centred, seen.astype(np.float64), covariance, votes)
     filled = np.clip(means + np.where(seen, centred, scores @ loadings.T), 0.0, 1.0)
+    left, strengths, axes = np.linalg.svd(loadings * np.sqrt(votes)[:, None], full_matrices=False)
     return Traits(
-        _easiness(filled, loadings, votes),
-        _ordered_factors(loadings, scores, votes),
+        _easiness(filled, left[:, 0], votes),
+        _scaled((scores @ axes.T) * strengths),
         _relatives((filled - means) * np.sqrt(votes)),
         table,
         _votes(covariance, together, FAMILY),
     )
 
 
-def _column_means(table: Floats, seen: NDArray[np.bool_]) -> Floats:
-    return np.array([column[mask].mean() for column, mask in zip(table.T, seen.T, strict=True)])
-
-
 def _votes(covariance: Floats, together: Floats, alike: float) -> Floats:
-    """Return 1 / the number of past models like each, itself included: from a correlation of `alike` on they count."""
+    """1 / the number of past models like each, itself included: from a correlation of `alike` on they count."""
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
     # Chance correlations of a few common items are no evidence of a copy: shrink by the number in common.
     correlation = covariance / np.outer(deviation, deviation) * together / (together + 30.0)
@@ -126,30 +151,30 @@ def _votes(covariance: Floats, together: Floats, alike: float) -> Floats:
 def _principal_components(
     centred: Floats, seen: Floats, covariance: Floats, votes: Floats
 ) -> tuple[Floats, Floats]:
-    """Return loadings (models x rank) and posterior mean scores (items x rank)."""
+    """Loadings (models x rank) and posterior mean scores (items x rank)."""
     squares, count = (centred**2).sum(axis=0), seen.sum(axis=0)
     variance = np.maximum(squares / count, 1e-4)
-    loadings = _start(covariance, votes)
+    # The leading eigenvectors of the covariance in which each set of copies counts once.
+    root = np.sqrt(votes)
+    values, vectors = np.linalg.eigh(covariance * np.outer(root, root))
+    rank = min(len(votes), MAX_RANK)
+    leading = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(0.8 * values[::-1][:rank], 1e-6))
+    loadings: Floats = leading / root[:, None]
     noise = np.maximum(variance - (loadings**2).sum(axis=1), 0.2 * variance)
     for _ in range(SWEEPS):
         scores, moments = _expect(centred, seen, loadings, noise / votes)
-        loadings = _maximise(centred, seen, scores, moments)
+        # One pseudo-item at loading 0 keeps hardly observed models near 0.
+        gram = (seen.T @ moments.reshape(len(scores), -1)).reshape(-1, rank, rank) + np.eye(rank)
+        loadings = np.asarray(
+            np.linalg.solve(gram, (centred.T @ scores)[:, :, None])[:, :, 0], dtype=np.float64
+        )
         fit = np.einsum("ij,ij->j", centred, scores @ loadings.T)
         noise = np.maximum((squares - fit) / count, 0.05 * variance)
     return loadings, _expect(centred, seen, loadings, noise / votes)[0]
 
 
-def _start(covariance: Floats, votes: Floats) -> Floats:
-    """Return the leading eigenvectors of the covariance in which each set of copies counts once."""
-    root = np.sqrt(votes)
-    values, vectors = np.linalg.eigh(covariance * np.outer(root, root))
-    rank = min(len(votes), MAX_RANK)
-    leading = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(0.8 * values[::-1][:rank], 1e-6))
-    return np.asarray(leading / root[:, None])
-
-
 def _expect(centred: Floats, seen: Floats, loadings: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Return posterior means (items x rank) and second moments (items x rank x rank) of the items' factors."""
+    """Posterior means (items x rank) and second moments (items x rank x rank) of the items' factors."""
     rank = loadings.shape[1]
     outer = np.einsum("mr,ms->mrs", loadings, loadings / noise[:, None]).reshape(len(loadings), -1)
     precision = (seen @ outer).reshape(-1, rank, rank) + np.eye(rank)
@@ -158,16 +183,8 @@ def _expect(centred: Floats, seen: Floats, loadings: Floats, noise: Floats) -> t
     return scores, covariance + np.einsum("ir,is->irs", scores, scores)
 
 
-def _maximise(centred: Floats, seen: Floats, scores: Floats, moments: Floats) -> Floats:
-    """Fit loadings given the factors; one pseudo-item at loading 0 keeps hardly observed models near 0."""
-    rank = scores.shape[1]
-    gram = (seen.T @ moments.reshape(len(scores), -1)).reshape(-1, rank, rank) + np.eye(rank)
-    return np.asarray(np.linalg.solve(gram, (centred.T @ scores)[:, :, None])[:, :, 0], dtype=np.float64)
-
-
-def _easiness(filled: Floats, loadings: Floats, votes: Floats) -> Floats:
-    """Return the logit of the mean score, each past model weighted by its part in the common direction."""
-    common = _axes(loadings, votes)[0][:, 0]
+def _easiness(filled: Floats, common: Floats, votes: Floats) -> Floats:
+    """The logit of the mean score, each past model weighted by its part in the common direction."""
     weights = np.maximum(common * np.sign(common @ votes or 1.0), 0.0) * np.sqrt(votes) + 1e-9
     models = weights.sum() ** 2 / (weights**2).sum()
     successes = models * (filled @ weights) / weights.sum()
@@ -175,52 +192,34 @@ def _easiness(filled: Floats, loadings: Floats, votes: Floats) -> Floats:
     return np.log(odds)
 
 
-def _ordered_factors(loadings: Floats, scores: Floats, votes: Floats) -> Floats:
-    """Turn the factors to principal axes and scale them by the score variance that each one explains."""
-    _, strengths, axes = _axes(loadings, votes)
-    factors = (scores @ axes.T) * strengths
+def _scaled(factors: Floats) -> Floats:
+    """Factors on principal axes, the strongest of variance 1."""
     scale = float(factors[:, 0].std()) if factors.shape[1] else 0.0
     return np.asarray(factors / scale if scale > 0 else np.zeros_like(factors))
 
 
 def _relatives(deviations: Floats) -> Floats:
-    """Return the columns, or their leading principal axes: all of these would be to a ridge what the columns are."""
+    """The columns, or their leading principal axes: all of these would be to a ridge what the columns are."""
     if deviations.shape[1] <= MAX_RELATIVES:
         return deviations
     _, axes = np.linalg.eigh((deviations.T * tie_breakers(len(deviations))) @ deviations)
     return np.asarray(deviations @ axes[:, -MAX_RELATIVES:])
 
 
-def _axes(loadings: Floats, votes: Floats) -> tuple[Floats, Floats, Floats]:
-    left, strengths, axes = np.linalg.svd(loadings * np.sqrt(votes)[:, None], full_matrices=False)
-    return left, strengths, axes
+# -- precedents -------------------------------------------------------------------------------------------------------
 
 
-FEWEST = 24.0
-"""Past models from which on they say what a new one is like, families counted as one. With the 10 of MMLU the factors
-know each of them too well: 5 to 10% more variance left than with a fixed prior."""
-LEAST_ASKED = 30
-"""Results of a past model for it to be counted among them."""
-MOST_MODELS = 200
-MOST_ITEMS = 4096
-"""As many are enough for a prior, and keep the cost of opening flat."""
-ROUNDS = 2
-"""Of expectation-maximisation. Four overfit where past models are few: GSM8K .770 of the variance for .742."""
-PSEUDO_MODELS = 5.0
-"""What the design's own prior counts for in C."""
-
-
-def precedented(design: Design, table: Floats, votes: Floats) -> Design | None:
-    """Return the design with the prior that past models make; None where they are too few.
+def with_learnt_prior(design: Design, table: Floats, votes: Floats) -> Design | None:
+    """The design with the prior that past models make; None where they are too few.
 
     table: items x past models, NaN where not asked. votes: 1 / the size of each model's family.
 
     >>> line = Design.of(np.column_stack([np.ones(9), np.linspace(-1, 1, 9)]), 1.0)
     >>> past = np.linspace(0.2, 0.8, 9)[:, None] * np.linspace(0.5, 1.0, 40)
-    >>> learnt = precedented(line, past, np.ones(40))
+    >>> learnt = with_learnt_prior(line, past, np.ones(40))
     >>> learnt.columns.shape, learnt.precision.tolist()
     ((9, 2), [1.0, 1.0])
-    >>> precedented(line, past[:, :10], np.ones(10)) is None
+    >>> with_learnt_prior(line, past[:, :10], np.ones(10)) is None
     True
     """
     # Copies among models that are always right, or always wrong, cannot be told: none of them counts.
@@ -229,68 +228,44 @@ def precedented(design: Design, table: Floats, votes: Floats) -> Design | None:
     # Thirds that should add up to a whole may fall short of it by a rounding error.
     if votes[varied][asked].sum() < FEWEST - 1e-6:
         return None
-    models = varied[_spaced(len(varied), MOST_MODELS)]
+    models = varied[_evenly_spaced(len(varied), MOST_MODELS)]
     votes = votes[models] * (votes[varied].sum() / votes[models].sum())
     mean, root = design.mean, np.diag(np.sqrt(1.0 / design.precision))
     for _ in range(ROUNDS):
-        prior = _turned(design.columns, mean, root)
-        found = [_posterior(prior, table[:, model]) for model in models]
-        mean, covariance = _pooled(found, votes, root, design)
+        prior = _in_coordinates(design.columns, mean, root)
+        posteriors = [_posterior(prior, table[:, model]) for model in models]
+        mean, covariance = _pool_posteriors(posteriors, votes, root, design)
         root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-    return _turned(design.columns, mean, root)
+    return _in_coordinates(design.columns, mean, root)
 
 
-def _spaced(size: int, most: int) -> NDArray[np.int64]:
-    """Return places in equal steps, all of them where they are few."""
+def _evenly_spaced(size: int, most: int) -> NDArray[np.int64]:
+    """Up to `most` evenly spaced indices."""
     return np.linspace(0, size - 1, min(size, most)).astype(np.int64)
 
 
-def _turned(columns: Floats, mean: Floats, root: Floats) -> Design:
-    """Return the design in coordinates in which the prior, of covariance root root', has covariance 1."""
+def _in_coordinates(columns: Floats, mean: Floats, root: Floats) -> Design:
+    """The design in coordinates in which the prior, of covariance root root', has covariance 1."""
     start = np.asarray(np.linalg.solve(root, mean), dtype=np.float64)
     return Design(columns @ root, start, np.ones(len(mean)), past=True)
 
 
 def _posterior(prior: Design, scores: Floats) -> tuple[Floats, Floats]:
-    """Return the mode and the covariance of one past model's coefficients, in the prior's coordinates."""
+    """The mode and the covariance of one past model's coefficients, in the prior's coordinates."""
     seen = np.flatnonzero(np.isfinite(scores))
-    seen = seen[_spaced(len(seen), MOST_ITEMS)]
+    seen = seen[_evenly_spaced(len(seen), MOST_ITEMS)]
     rows = prior.columns[seen]
     mode = posterior_mode(rows, scores[seen], prior, prior.mean)
     return mode, posterior_covariance(rows, prior, mode)
 
 
-def _pooled(
-    found: list[tuple[Floats, Floats]], votes: Floats, root: Floats, design: Design
+def _pool_posteriors(
+    posteriors: list[tuple[Floats, Floats]], votes: Floats, root: Floats, design: Design
 ) -> tuple[Floats, Floats]:
-    """Return mu and C of the past models' posteriors, in the design's coordinates."""
-    modes = np.array([mode for mode, _ in found]) @ root.T
-    left = np.einsum("m,mij->ij", votes, np.array([part for _, part in found]))
+    """mu and C of the past models' posteriors, in the design's coordinates."""
+    modes = np.array([mode for mode, _ in posteriors]) @ root.T
+    left = np.einsum("m,mij->ij", votes, np.array([part for _, part in posteriors]))
     mean = votes @ modes / votes.sum()
     away = (modes - mean) * np.sqrt(votes)[:, None]
     own = PSEUDO_MODELS * np.diag(1.0 / design.precision)
     return mean, np.asarray((away.T @ away + root @ left @ root.T + own) / (votes.sum() + PSEUDO_MODELS))
-
-
-PRECEDENTS = "precedents"
-
-
-def history_designs(table: Floats, *, precedents: bool = False) -> dict[str, Design]:
-    """Return the past's easiness alone, bent, and with factors or relatives: from the most to the least prejudiced
-    expert. With `precedents`, also what many past models made of all that.
-
-    The slope's prior mean is 1 on the logit scale: a new model is an average past model, shifted.
-    """
-    traits = summarise(table)
-    scale = float(traits.easiness.std())
-    if scale == 0.0:
-        return {}
-    standard = (traits.easiness - traits.easiness.mean()) / scale
-    line = replace(intercept(len(table)).beside(Design.of(standard[:, None], 2.0, scale)), past=True)
-    bend = Design.of((standard[:, None] ** 2 - 1.0) / 2.0, 2.0)
-    designs = {"easiness": line, "bent": line.beside(bend)}
-    designs["factors"] = line.beside(Design.of(traits.factors, 4.0))
-    designs["bent factors"] = line.beside(bend).beside(Design.of(traits.factors, 10.0))
-    designs["relatives"] = line.beside(Design.of(traits.relatives, 10.0))
-    learnt = precedented(designs["bent factors"], traits.table, traits.votes) if precedents else None
-    return designs if learnt is None else {**designs, PRECEDENTS: learnt}

@@ -1,17 +1,14 @@
-"""Keep the paper's adaptive partition, 1-nearest-neighbour labels, up to date one evaluated item at a time.
+"""The paper's adaptive partition, 1-nearest-neighbour labels, kept up to date one evaluated item at a time.
 
 Algorithm 3 labels an evaluated item floor(k Z) (Z its loss), gives every item of the pool the label of its
 nearest *training* item, and does so for each k = 1 .. ceil(ln|S|) + 1. Two facts keep every step cheap:
 a new training item is compared with all items by one matrix-vector product (O(N d), no N x N matrix), and an
 item changes its neighbour only O(log |S|) times on average, so group sums change by a few entries.
-
 The random training subset of S is drawn once for each item, when it arrives.
 
-Forecast with the paper's adaptive partition: what makes Cer-Eval's idea rigorous.
-
-Inside a certified method the partition only guesses scores and says where surprises are likely; increments
-correct every guess, so the flaws that void the paper's interval (training items that label themselves, groups
-that move) can cost items but not validity.
+As a forecast inside a certified method (`PartitionPredictor`) the partition only guesses scores and says where
+surprises are likely; increments correct every guess, so the flaws that void the paper's interval (training items that
+label themselves, groups that move) can cost items but not validity.
 """
 
 from __future__ import annotations
@@ -29,22 +26,21 @@ from cereval.randomness import generator
 from cereval.stats.paper_bounds import group_radius, worst_variance
 
 Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
 Integers = NDArray[np.int64]
-
-
-SIZE, SEEN, UNKNOWN, TOTAL, SQUARES, HELD_OUT, HELD_OUT_TOTAL, HELD_OUT_SQUARES = range(8)
-"""Rows of the table of group sums; `HELD_OUT` counts the evaluated items that are not training items."""
 
 DECIMALS = 9
 """Of squared distances, in units of the items' mean square."""
 BLOCK = 256
 """Training items taken in by one matrix product when several came between two looks."""
+SHRINKAGE = 2.0
+"""Pseudo-results with which a group's mean and variance are drawn towards those of all."""
+MIN_VARIANCE = 0.004
+"""A group of equal scores is still expected to surprise now and then."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
-    """Describe one partition of the pool into `k` groups, with what has been evaluated in each.
+    """One partition of the pool into `k` groups, with what has been evaluated in each.
 
     labels: the group of every item. sizes, seen, unknown: items, evaluated items and evaluated items without
     a loss (failed calls) of each group. total, squares: sums of the known losses and their squares. The
@@ -52,7 +48,7 @@ class Grouping:
     """
 
     k: int
-    labels: Labels
+    labels: Integers
     sizes: Floats
     seen: Floats
     unknown: Floats
@@ -62,17 +58,26 @@ class Grouping:
     held_out_total: Floats
     held_out_squares: Floats
 
-    def item_means(self, prior: float = 0.5, strength: float = 2.0) -> Floats:
-        """Return a predicted loss for every item: its group's held-out mean, drawn towards `prior`."""
-        means = (self.held_out_total + strength * prior) / (self.held_out + strength)
+    def item_means(self, prior: float = 0.5) -> Floats:
+        """A predicted loss for every item: its group's held-out mean, drawn towards `prior`."""
+        means = (self.held_out_total + SHRINKAGE * prior) / (self.held_out + SHRINKAGE)
         return np.asarray(means[self.labels])
 
-    def item_variances(self, prior: float = 0.25, strength: float = 2.0) -> Floats:
-        """Return a predicted squared error for every item: its group's held-out variance, drawn towards `prior`."""
+    def item_variances(self, prior: float = 0.25) -> Floats:
+        """A predicted squared error for every item: its group's held-out variance, drawn towards `prior`."""
         spread = worst_variance(self.held_out, self.held_out_total, self.held_out_squares, 0.0)
-        return np.asarray(
-            ((self.held_out * spread + strength * prior) / (self.held_out + strength))[self.labels]
-        )
+        variances = (self.held_out * spread + SHRINKAGE * prior) / (self.held_out + SHRINKAGE)
+        return np.asarray(variances[self.labels])
+
+    def held_out_error(self, prior: float) -> float:
+        """The summed squared error when each held-out item is forecast from the others of its group.
+
+        Without item i the forecast is (T - x_i + s p)/(n - 1 + s), so with m = n + s and t = T + s p the error is
+        (m x_i - t)/(m - 1), and the squares sum to (m^2 Q - 2 m t T + n t^2)/(m - 1)^2 (T, Q: sums of x and x^2).
+        """
+        n, total, squares = self.held_out, self.held_out_total, self.held_out_squares
+        m, t = n + SHRINKAGE, total + SHRINKAGE * prior
+        return float(((m**2 * squares - 2 * m * t * total + n * t**2) / (m - 1.0) ** 2).sum())
 
 
 class NearestNeighbourPartition:
@@ -107,112 +112,87 @@ class NearestNeighbourPartition:
         # In units of their size, so that distances can be rounded: equally near items are so on every machine.
         self._points = points / np.sqrt(max(float(np.mean(points**2)) * points.shape[1], 1e-300))
         self._half_norms = (self._points**2).sum(axis=1) / 2
-        self._fraction = training_fraction
-        self._rng = rng
-        size = len(self._points)
+        self._fraction, self._rng, self._clamp = training_fraction, rng, clamp
+        self.size = size = len(self._points)
         # |x - y|^2 = |x|^2 + 2 (|y|^2/2 - x.y): for each x only the bracket decides which y is nearest.
         self._closeness = np.full(size, np.inf)
         self._neighbour = np.full(size, -1, dtype=np.int64)
         self._neighbour_loss = np.zeros(size)
-        self._seen = np.zeros(size, dtype=bool)
+        self.seen = np.zeros(size, dtype=bool)
+        """Whether each item has been added."""
         self._waiting: list[tuple[int, float]] = []
-        self._largest_k = groups_for(size)
-        self._clamp = clamp
-        self._ks = np.arange(1, self._largest_k + 1)
+        # A table of sums whose columns are the groups of k = 1, then those of k = 2, and so on; its rows are those of
+        # a `Grouping` from `sizes` on. `_items` has what each item adds to the column that it is in.
+        self._ks = np.arange(1, groups_for(size) + 1)
         self._widths = self._ks + (0 if clamp else 1)
         self._offsets = np.cumsum(self._widths) - self._widths
-        self._cell_k = np.repeat(self._ks, self._widths)
-        self._items = np.zeros((8, size))
-        self._items[SIZE] = 1.0
-        self._sums = np.zeros((8, len(self._cell_k)))
-        self._sums[SIZE, self._offsets] = size
+        self._column_k = np.repeat(self._ks, self._widths)
+        self._items, self._sums = np.zeros((8, size)), np.zeros((8, len(self._column_k)))
+        self._items[0], self._sums[0, self._offsets] = 1.0, size
 
     @property
-    def size(self) -> int:
-        return len(self._points)
-
-    @property
-    def n_seen(self) -> int:
-        return int(self._sums[SEEN, : self._widths[0]].sum())
-
-    @property
-    def seen(self) -> NDArray[np.bool_]:
-        """Tell for every item whether it has been added."""
-        return self._seen
-
-    @property
-    def neighbours(self) -> Labels:
-        """Return the nearest training item of every item (-1 before the first)."""
+    def neighbours(self) -> Integers:
+        """The nearest training item of every item (-1 before the first)."""
         self._train()
         return self._neighbour
 
-    @property
-    def neighbour_losses(self) -> Floats:
-        """Return the loss of every item's nearest training item: the plain 1-NN prediction."""
-        self._train()
-        return self._neighbour_loss
-
     def add(self, item: int, loss: float | None) -> None:
         """Take in an evaluated item; a loss of None is a failed call: counted, never trained on."""
-        if self._seen[item]:
+        if self.seen[item]:
             raise Misuse(f"item {item} was added before")
         if loss is not None and not 0 <= loss <= 1:
             raise InvalidInput("loss", "in [0, 1]", loss)
         trains = bool(self._rng.uniform() < self._fraction) and loss is not None
-        self._count(item, loss, trains)
-        if trains and loss is not None:
-            self._waiting.append((item, loss))
+        known, value, held_out = loss is not None, loss or 0.0, float(loss is not None and not trains)
+        change = np.array(
+            [0, 1, not known, value, value**2, held_out, held_out * value, held_out * value**2],
+            dtype=np.float64,
+        )
+        self.seen[item] = True
+        self._items[:, item] += change
+        self._sums[:, self._columns(self._neighbour_loss[item])] += change[:, None]
+        if trains:
+            self._waiting.append((item, value))
 
-    def labels(self, k: int) -> Labels:
-        """Return the group, 0..k-1, of every item when losses are cut into k equal intervals."""
-        return loss_labels(self.neighbour_losses, k, clamp=self._clamp)
+    def labels(self, k: int) -> Integers:
+        """The group, 0..k-1, of every item when losses are cut into k equal intervals."""
+        self._train()
+        return loss_labels(self._neighbour_loss, k, clamp=self._clamp)
 
-    def members(self, k: int, group: int) -> Labels:
-        """Return the items of one group that have not been evaluated."""
-        return np.flatnonzero((self.labels(k) == group) & ~self._seen)
+    def members(self, k: int, group: int) -> Integers:
+        """The items of one group that have not been evaluated."""
+        return np.flatnonzero((self.labels(k) == group) & ~self.seen)
 
     def grouping(self, k: int) -> Grouping:
-        """Return the partition into k groups with its sums, as a record that later additions do not change."""
-        if not 1 <= k <= self._largest_k:
-            raise InvalidInput("k", f"in 1..{self._largest_k}", k)
+        """The partition into k groups with its sums, as a record that later additions do not change."""
+        if not 1 <= k <= len(self._ks):
+            raise InvalidInput("k", f"in 1..{len(self._ks)}", k)
         self._train()
         start, width = self._offsets[k - 1], self._widths[k - 1]
         return Grouping(k, self.labels(k), *self._sums[:, start : start + width].copy())
 
     def radii(self, delta: float) -> Floats:
-        """Return the weighted radius sum_j N_j eps_j/N for k = 1 .. ceil(ln|S|) + 1 (Algorithm 3)."""
+        """The weighted radius sum_j N_j eps_j/N for k = 1 .. ceil(ln|S|) + 1 (Algorithm 3)."""
         self._train()
-        last = groups_for(max(self.n_seen, 1))
-        cells = int(self._offsets[last - 1] + self._widths[last - 1])
-        size, seen, unknown, total, squares = self._sums[:HELD_OUT, :cells]
+        last = groups_for(max(int(self.seen.sum()), 1))
+        columns = int(self._offsets[last - 1] + self._widths[last - 1])
+        size, seen, unknown, total, squares = self._sums[:5, :columns]
         variance = worst_variance(seen, total, squares, unknown)
-        radius = group_radius(seen, variance, self._cell_k[:cells], delta)
+        radius = group_radius(seen, variance, self._column_k[:columns], delta)
         return np.asarray(np.add.reduceat(size * radius, self._offsets[:last]) / self.size)
 
     def best(self, delta: float) -> int:
-        """Return the k with the smallest weighted radius, the smallest such k on ties."""
+        """The k with the smallest weighted radius, the smallest such k on ties."""
         return int(np.argmin(self.radii(delta))) + 1
 
-    def _count(self, item: int, loss: float | None, trains: bool) -> None:
-        known = loss is not None
-        value = loss if loss is not None else 0.0
-        held_out = float(known and not trains)
-        change = np.array(
-            [0, 1, not known, value, value**2, held_out, held_out * value, held_out * value**2],
-            dtype=np.float64,
-        )
-        self._seen[item] = True
-        self._items[:, item] += change
-        self._sums[:, self._cells(self._neighbour_loss[item])] += change[:, None]
-
     def _train(self) -> None:
-        """Take in the training items that came since the last look, as few matrix products as possible."""
+        """Take in the training items that came since the last look, with as few matrix products as possible."""
         for start in range(0, len(self._waiting), BLOCK):
             items, losses = zip(*self._waiting[start : start + BLOCK], strict=True)
             self._train_block(np.array(items), np.array(losses))
         self._waiting.clear()
 
-    def _train_block(self, items: Labels, losses: Floats) -> None:
+    def _train_block(self, items: Integers, losses: Floats) -> None:
         closeness = np.round(self._half_norms[items] - self._points @ self._points[items].T, DECIMALS)
         nearest = closeness.argmin(axis=1) if len(items) > 1 else np.zeros(self.size, dtype=np.int64)
         closest = closeness[np.arange(self.size), nearest] if len(items) > 1 else closeness[:, 0]
@@ -223,25 +203,25 @@ class NearestNeighbourPartition:
         other = gained != self._neighbour_loss[closer]
         self._move(closer[other], gained[other])
 
-    def _move(self, moved: Labels, losses: Floats) -> None:
-        carried = self._items[:, moved]
-        origin, goal = self._cells(self._neighbour_loss[moved]), self._cells(losses)
-        for row, amounts in enumerate(carried):
+    def _move(self, moved: Integers, losses: Floats) -> None:
+        """Move items between columns, because the losses of their neighbours have changed."""
+        origin, goal = self._columns(self._neighbour_loss[moved]).ravel(), self._columns(losses).ravel()
+        for row, amounts in enumerate(self._items[:, moved]):
             if amounts.any():
-                spread = np.tile(amounts, self._largest_k)
-                self._sums[row] -= np.bincount(origin.ravel(), spread, self._sums.shape[1])
-                self._sums[row] += np.bincount(goal.ravel(), spread, self._sums.shape[1])
+                spread = np.tile(amounts, len(self._ks))
+                self._sums[row] -= np.bincount(origin, spread, self._sums.shape[1])
+                self._sums[row] += np.bincount(goal, spread, self._sums.shape[1])
         self._neighbour_loss[moved] = losses
 
-    def _cells(self, losses: float | Floats) -> Labels:
-        """Return for each k (rows) the cell of the table that an item with this neighbour loss belongs to."""
+    def _columns(self, losses: float | Floats) -> Integers:
+        """For each k (rows) the column of the table that an item with this neighbour loss belongs to."""
         if isinstance(losses, np.ndarray):
             return self._offsets[:, None] + loss_labels(losses[None, :], self._ks[:, None], clamp=self._clamp)
         return self._offsets + loss_labels(losses, self._ks, clamp=self._clamp)
 
 
 def groups_for(n_seen: int) -> int:
-    """Return the largest k that Algorithm 3 tries after n_seen evaluations: ceil(ln n) + 1.
+    """The largest k that Algorithm 3 tries after n_seen evaluations: ceil(ln n) + 1.
 
     >>> groups_for(1), groups_for(100), groups_for(14042)
     (1, 6, 11)
@@ -249,8 +229,8 @@ def groups_for(n_seen: int) -> int:
     return math.ceil(math.log(n_seen)) + 1
 
 
-def loss_labels(losses: float | Floats, k: int | Labels, *, clamp: bool = True) -> Labels:
-    """Return floor(k Z), with Z = 1 in the last group; without `clamp`, as printed, Z = 1 opens a (k+1)-th.
+def loss_labels(losses: float | Floats, k: int | Integers, *, clamp: bool = True) -> Integers:
+    """floor(k Z), with Z = 1 in the last group; without `clamp`, as printed, Z = 1 opens a (k+1)-th.
 
     >>> loss_labels(np.array([0.0, 0.5, 0.99, 1.0]), 2).tolist()
     [0, 1, 1, 1]
@@ -260,13 +240,6 @@ def loss_labels(losses: float | Floats, k: int | Labels, *, clamp: bool = True) 
     # 1e-9: a loss is 1 - score, and 1 - .9 must be cut like .1 although it is .0999...
     label = np.floor(k * np.asarray(losses) + 1e-9).astype(np.int64)
     return np.asarray(np.minimum(label, np.asarray(k) - 1)) if clamp else label
-
-
-SHRINKAGE = 2.0
-"""Pseudo-results with which a group's mean is drawn towards the mean of all."""
-
-MIN_VARIANCE = 0.004
-"""A group of equal scores is still expected to surprise now and then."""
 
 
 class PartitionPredictor:
@@ -291,31 +264,15 @@ class PartitionPredictor:
 
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:  # noqa: ARG002
         """See `Predictor`; the groups' sums need no draw probabilities."""
+        partition = self._partition
         for item, score in zip(items[self._taken :], scores[self._taken :], strict=True):
             # Drawn with replacement an item comes again; its place in the partition is taken already.
-            if not self._partition.seen[item]:
-                self._partition.add(int(item), 1.0 - float(score))
+            if not partition.seen[item]:
+                partition.add(int(item), 1.0 - float(score))
         self._taken = len(items)
         prior = 1.0 - float(scores.sum() + 0.5) / (len(scores) + 1.0)
-        grouping = self._most_predictive(prior)
-        spread = np.sqrt(np.maximum(grouping.item_variances(prior * (1 - prior), SHRINKAGE), MIN_VARIANCE))
+        groupings = map(partition.grouping, range(1, groups_for(max(int(partition.seen.sum()), 1)) + 1))
+        grouping = min(groupings, key=lambda one: one.held_out_error(prior))
+        spread = np.sqrt(np.maximum(grouping.item_variances(prior * (1 - prior)), MIN_VARIANCE))
         notes = (f"1-NN partition into {grouping.k} groups",) if grouping.k > 1 else ()
-        return Forecast(1.0 - grouping.item_means(prior, SHRINKAGE), spread, notes=notes)
-
-    def _most_predictive(self, prior: float) -> Grouping:
-        largest = groups_for(max(self._partition.n_seen, 1))
-        return min(
-            (self._partition.grouping(k) for k in range(1, largest + 1)),
-            key=lambda grouping: held_out_error(grouping, prior),
-        )
-
-
-def held_out_error(grouping: Grouping, prior: float, strength: float = SHRINKAGE) -> float:
-    """Return the summed squared error when each held-out item is forecast from the others of its group.
-
-    Without item i the forecast is (T - x_i + s p)/(n - 1 + s), so with m = n + s and t = T + s p the error is
-    (m x_i - t)/(m - 1), and the squares sum to (m^2 Q - 2 m t T + n t^2)/(m - 1)^2 (T, Q: sums of x and x^2).
-    """
-    n, total, squares = grouping.held_out, grouping.held_out_total, grouping.held_out_squares
-    m, t = n + strength, total + strength * prior
-    return float(((m**2 * squares - 2 * m * t * total + n * t**2) / (m - 1.0) ** 2).sum())
+        return Forecast(1.0 - grouping.item_means(prior), spread, notes=notes)

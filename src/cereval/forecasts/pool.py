@@ -1,9 +1,4 @@
-"""Hold the pool: everything known of the items before the model is asked anything.
-
-Turn a target mix of categories into weights of the items.
-
-Tell items by their content, so that what is known of one is known of it in every file that has it.
-"""
+"""The pool: the items, their weights, and everything known of them before the model is asked anything."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum, inf
+from math import fsum, inf, nan
 from typing import Any
 
 import numpy as np
@@ -23,24 +18,22 @@ from cereval.text import did_you_mean
 
 Floats = NDArray[np.float64]
 
-
 SMALLEST_SHARE = 1e-300
 """Of the weights: below it a float has no digits left to divide by."""
-
 SORTED_AT_ONCE = 1 << 18
+"""Labels: a sort of millions of texts at once takes many times their memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """Hold `size` items with their target weights (sum 1; None = equal) and side information.
+    """`size` items with their target weights (sum 1; None = equal) and side information.
 
     Weights that are all equal are kept as None: they ask the same questions as no weights.
     embeddings: items x dimensions, finite. groups: one integer label 0..K-1 per item.
     history: items x past models, scores in [0, 1], NaN where a past model was not asked.
 
-    >>> pool = Pool.build(3, weights=[1, 1, 2])
-    >>> pool.share(2)
-    0.5
+    >>> Pool.build(3, weights=[1, 1, 2]).shares().tolist()
+    [0.25, 0.25, 0.5]
     """
 
     size: int
@@ -76,7 +69,7 @@ class Pool:
         return not (self.embeddings is None and self.groups is None and self.history is None)
 
     def fingerprint(self, texts: Sequence[str] | None = None) -> str:
-        """Return a hash of the side information: two pools with the same one give the same draws and forecasts.
+        """A hash of the side information: two pools with the same one give the same draws and forecasts.
 
         texts: hashed in place of the embeddings that were computed from them, which have other last digits elsewhere.
         """
@@ -90,24 +83,20 @@ class Pool:
         return digest.hexdigest()
 
     def history_digest(self) -> str:
-        """Return a hash of the history alone, the same on every machine: scores are given, not computed."""
+        """A hash of the history alone, the same on every machine: scores are given, not computed."""
         if self.history is None:
             return ""
         # One zero and one NaN: both have several bit patterns.
         same = np.where(np.isnan(self.history), np.nan, self.history + 0.0)
         return hashlib.sha256(np.ascontiguousarray(same, dtype="<f8").tobytes()).hexdigest()
 
-    def share(self, item: int) -> float:
-        """Return the weight of one item in the target."""
-        return 1.0 / self.size if self.weights is None else float(self.weights[item])
-
     def shares(self) -> Floats:
-        """Return the weight of every item in the target."""
+        """The weight of every item in the target."""
         return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
 
 
 def exact_sum(values: Floats) -> float:
-    """Return the sum of some numbers >= 0 to the last digit; infinite where floats cannot hold it."""
+    """The sum of some numbers >= 0, exact to the last digit; infinite where floats cannot hold it."""
     try:
         return fsum(values.tolist())
     except OverflowError:
@@ -115,14 +104,14 @@ def exact_sum(values: Floats) -> float:
 
 
 def numbers(values: ArrayLike) -> Floats:
-    """Return floats, NaN where a masked array hides its value."""
+    """The values as floats, NaN where a masked array hides one."""
     if isinstance(values, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(values)
         return np.where(hidden, np.nan, np.asarray(values.data, dtype=np.float64))
     return np.asarray(values, dtype=np.float64)
 
 
-def _numbers(field: str, values: ArrayLike, size: int, columns: str | None = None) -> Floats:
+def _array_of(field: str, values: ArrayLike, size: int, columns: str | None = None) -> Floats:
     try:
         array = numbers(values)
     except (TypeError, ValueError) as error:
@@ -130,21 +119,19 @@ def _numbers(field: str, values: ArrayLike, size: int, columns: str | None = Non
     if array.ndim == 1 and columns is not None:
         array = array[:, None]
     if array.ndim != (1 if columns is None else 2):
-        raise InvalidInput(
-            field, f"an array of {'items' if columns is None else 'items x ' + columns}", array.shape
-        )
+        shape = "items" if columns is None else f"items x {columns}"
+        raise InvalidInput(field, f"an array of {shape}", array.shape)
     if len(array) != size:
         raise InvalidInput(field, f"one row for each of the {size} items", f"{len(array)} rows")
     return array
 
 
 def _weights(values: ArrayLike, size: int) -> Floats | None:
-    weights = _numbers("weights", values, size)
+    weights = _array_of("weights", values, size)
     bad = ~np.isfinite(weights) | (weights < 0)
     if bad.any():
-        raise InvalidInput(
-            "weights", "finite and >= 0", f"{weights[bad][0]} at item {int(np.flatnonzero(bad)[0])}"
-        )
+        place = int(np.flatnonzero(bad)[0])
+        raise InvalidInput("weights", "finite and >= 0", f"{weights[place]} at item {place}")
     # To the last digit, so that all machines have the same weights.
     total = exact_sum(weights)
     if total <= 0:
@@ -161,11 +148,22 @@ def _weights(values: ArrayLike, size: int) -> Floats | None:
 
 
 def _embeddings(values: ArrayLike, size: int) -> NDArray[np.float32]:
-    array = _numbers("embeddings", values, size, "dimensions")
-    if not np.isfinite(array).all():
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise InvalidInput("embeddings", "finite", f"{array[row, column]} at item {row}, dimension {column}")
+    array = _array_of("embeddings", values, size, "dimensions")
+    _refuse("embeddings", "finite", array, ~np.isfinite(array), "dimension")
     return array.astype(np.float32)
+
+
+def _history(values: ArrayLike, size: int) -> Floats:
+    table = _array_of("history", values, size, "past models")
+    bad = np.isinf(table) | (table < 0) | (table > 1)
+    _refuse("history", "in [0, 1], or NaN", table, bad, "column")
+    return table
+
+
+def _refuse(field: str, allowed: str, table: Floats, bad: NDArray[np.bool_], columns: str) -> None:
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise InvalidInput(field, allowed, f"{table[row, column]} at item {row}, {columns} {column}")
 
 
 def _groups(values: ArrayLike, size: int) -> NDArray[np.int64]:
@@ -176,25 +174,16 @@ def _groups(values: ArrayLike, size: int) -> NDArray[np.int64]:
         raise InvalidInput("groups", "finite labels", "NaN")
     if labels.dtype.kind == "O":
         labels = labels.astype(str)
-    # Part by part: a sort of millions of labels at once takes many times their memory.
     parts = [labels[start : start + SORTED_AT_ONCE] for start in range(0, size, SORTED_AT_ONCE)]
     names = np.unique(np.concatenate([np.unique(part) for part in parts]))
     return np.concatenate([np.searchsorted(names, part) for part in parts]).astype(np.int64, copy=False)
 
 
-def _history(values: ArrayLike, size: int) -> Floats:
-    table = _numbers("history", values, size, "past models")
-    bad = np.isinf(table) | (table < 0) | (table > 1)
-    if bad.any():
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        raise InvalidInput(
-            "history", "in [0, 1], or NaN", f"{table[row, column]} at item {row}, column {column}"
-        )
-    return table
+# -- weights from a mix of categories ---------------------------------------------------------------------------------
 
 
-def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> NDArray[np.float64]:
-    """Return weights with which each category has its share of the mix; a category that is not named has none.
+def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> Floats:
+    """Weights with which each category has its share of the mix; a category that is not named has none.
 
     Within a category all items count alike. Shares are relative: they need not sum to 1.
 
@@ -206,36 +195,29 @@ def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> NDArray[np.float
     return shared_weights(names.tolist(), codes, mix)
 
 
-def shared_weights(
-    names: Sequence[str], codes: NDArray[np.int64], mix: Mapping[str, float]
-) -> NDArray[np.float64]:
-    """Return the same, for items whose categories are given by the numbers of their names."""
+def shared_weights(names: Sequence[str], codes: NDArray[np.int64], mix: Mapping[str, float]) -> Floats:
+    """The same, for items whose categories are given by the numbers of their names."""
     counts = np.bincount(codes, minlength=len(names))
     there = [name for name, count in zip(names, counts, strict=True) if count]
     for name, share in mix.items():
         if name not in there:
             raise InvalidInput("mix", f"made of the data's categories ({did_you_mean(name, there)})", name)
-        if not 0 <= share < float("inf"):
+        if not 0 <= share < inf:
             raise InvalidInput("mix", f"shares >= 0 (category {name})", share)
-    _check_sum(mix, len(codes))
+    total, least = sum(map(float, mix.values())), len(codes) * SMALLEST_SHARE
+    if not total > 0:
+        raise InvalidInput("mix", "a share > 0 for at least one category", dict(mix))
+    for name, share in mix.items():
+        # Floats must be able to divide a share by the sum, and among the items of its category.
+        if share and not share >= least * total:
+            allowed = f"shares of 0, or of at least {least:g} of a finite sum (category {name})"
+            raise InvalidInput("mix", allowed, f"{share:g}, sum {total:g}")
     shares = np.array([float(mix.get(name, 0.0)) for name in names])
     return np.asarray((shares / shares.sum() / np.maximum(counts, 1))[codes])
 
 
-def _check_sum(mix: Mapping[str, float], size: int) -> None:
-    """Refuse shares that floats cannot divide by their sum, and among the items of their category."""
-    total = sum(map(float, mix.values()))
-    if not total > 0:
-        raise InvalidInput("mix", "a share > 0 for at least one category", dict(mix))
-    least = size * SMALLEST_SHARE
-    for name, share in mix.items():
-        if share and not share >= least * total:
-            allowed = f"shares of 0, or of at least {least:g} of a finite sum (category {name})"
-            raise InvalidInput("mix", allowed, f"{share:g}, sum {total:g}")
-
-
 def parsed_mix(text: str) -> dict[str, float]:
-    """Return a mix as a user types it.
+    """Read a mix as a user types it.
 
     >>> parsed_mix("law=0.5, art=0.5")
     {'law': 0.5, 'art': 0.5}
@@ -251,8 +233,8 @@ def mix_from(pairs: Sequence[tuple[str, object]], source: str) -> dict[str, floa
         try:
             number = float(str(share))
         except ValueError:
-            number = float("nan")
-        if not name or name in mix or not 0 <= number < float("inf"):
+            number = nan
+        if not name or name in mix or not 0 <= number < inf:
             raise InvalidInput("mix", "name=share pairs such as law=0.7,art=0.3, each name once", source)
         mix[name] = number
     if not mix:
@@ -260,12 +242,12 @@ def mix_from(pairs: Sequence[tuple[str, object]], source: str) -> dict[str, floa
     return mix
 
 
-PARTS = ("input", "choices", "answers")
-"""What makes a question: its id, its category and other fields of a file may change around it."""
+# -- the same item in several files -----------------------------------------------------------------------------------
 
 
 def content_keys(items: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Name items by question, choices and right answers; the n-th copy of one is numbered.
+    """Name items by question, choices and right answers, so that what is known of one is known of it in every file
+    that has it; the n-th copy of one is numbered. Ids, categories and other fields of a file may differ.
 
     Stores keep these keys, and runs rest on scores that were found by them: the rule may never change.
 
@@ -277,7 +259,7 @@ def content_keys(items: Iterable[Mapping[str, Any]]) -> list[str]:
     seen: Counter[str] = Counter()
     keys = []
     for item in items:
-        content = [item.get("input"), *(_listed(item.get(name)) for name in PARTS[1:])]
+        content = [item.get("input"), *(_as_list(item.get(name)) for name in ("choices", "answers"))]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
         key = hashlib.sha256(text.encode()).hexdigest()[:32]
         seen[key] += 1
@@ -285,6 +267,6 @@ def content_keys(items: Iterable[Mapping[str, Any]]) -> list[str]:
     return keys
 
 
-def _listed(value: Any) -> list[Any]:
-    """Return a list as it is; a store that was changed by hand may hold anything in its place."""
+def _as_list(value: Any) -> list[Any]:
+    """A list as it is; a store that was changed by hand may hold anything in its place."""
     return list(value or ()) if isinstance(value, list | tuple) or value is None else [value]

@@ -7,12 +7,6 @@ proportion to a guess s of the residual's size, the variance of one increment is
 
 So experts for g are mixed by their one-step-ahead squared error, guesses of s by their one-step-ahead cost
 (the formula above); a constant is always among both, so useless side information costs next to nothing.
-
-Forecast the difference between two models, from a forecast of each.
-
-With D = z_first - z_second and y = (1 + D)/2, the forecast of y is (1 + g_first - g_second)/2: what makes an item hard
-for both cancels out. Each model has its own predictor, fitted on its own scores; where nothing known beforehand
-helps either, both are constants and so is the difference.
 """
 
 from __future__ import annotations
@@ -27,29 +21,30 @@ from numpy.typing import NDArray
 from cereval.forecasts.draw_weights import PowerLaw, fit_power_law
 from cereval.forecasts.features import designs
 from cereval.forecasts.history import PRECEDENTS
-from cereval.forecasts.logistic import Design, expit, posterior_mode
+from cereval.forecasts.logistic import Design, LogisticRidge
 from cereval.forecasts.pool import Pool
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-
-LEARNING_RATE = 1.0
-COST_RATE = 1.0
+LEARNING_RATE = COST_RATE = 1.0
 SAFETY = 0.2
-# Log prior odds of a constant spread against the power law: right from the start on nearly all real data.
+"""Share of uniform draws with which guesses of the spread are judged."""
 SPREAD_PRIOR = -2.0
-# The same of an expert that knows nothing of the past against one that does.
-UNINFORMED = -1.0
-# The same of one that knows what many past models are like.
-PRECEDENT_ODDS = 1.0
+"""Log prior odds of a constant spread against the power law, which is nearly always right on real data."""
+UNINFORMED, PRECEDENT_ODDS = -1.0, 1.0
+"""The same of an expert that knows nothing of the past against one that does, and of one that knows what many past
+models are like."""
 LEAST_EXPLAINED = 0.02
 """A share of the variance that is not told apart from none."""
+LEAST_SPREAD, MOST_SPREAD = 0.01, 0.5
+PRIOR_RESULTS = 5.0
+"""Results that the stated spread of a pair's forecast counts for against the squared errors observed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forecast:
-    """Hold for every item the predicted score in [0, 1] and the predicted size of (score - mean), > 0.
+    """For every item the predicted score in [0, 1] and the predicted size of (score - mean), > 0.
 
     notes: what helped, in words. explained: share of the variance explained one step ahead; 0 without data.
     """
@@ -77,7 +72,7 @@ class Expert(Protocol):
 
 
 class Constant:
-    """Forecast the mean score so far, shrunk to 1/2 by one pseudo-result.
+    """The mean score so far, shrunk to 1/2 by one pseudo-result.
 
     >>> Constant(3).fit(np.array([0]), np.array([1.0])).tolist()
     [0.75, 0.75, 0.75]
@@ -90,29 +85,9 @@ class Constant:
         return np.full(self.size, (scores.sum() + 0.5) / (len(items) + 1.0))
 
 
-class LogisticRidge:
-    """Fit the posterior mode of a logistic model; graded scores enter through the quasi-likelihood.
-
-    >>> line = Design.of(np.array([[-1.0], [0.0], [1.0]]), 1.0)
-    >>> LogisticRidge(line).fit(np.array([0, 2]), np.array([0.0, 1.0])).round(2).tolist()
-    [0.34, 0.5, 0.66]
-    """
-
-    def __init__(self, design: Design) -> None:
-        self.design = design
-        self._coefficients = design.mean
-
-    def fit(self, items: Integers, scores: Floats) -> Floats:
-        design = self.design
-        rows = design.columns[items]
-        # The last fit is a near-optimal start: two or three Newton steps instead of ten.
-        self._coefficients = posterior_mode(rows, scores, design, self._coefficients)
-        return expit(design.columns @ self._coefficients)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Past:
-    """Hold what the mixture has learnt one step ahead: the state that a fit hands to the next one."""
+    """What the mixture has learnt one step ahead: the state that a fit hands to the next one."""
 
     seen: int
     experts: Floats  # experts x items: forecasts that the next results will judge
@@ -135,17 +110,15 @@ class Mixture:
     bound is a guide, the measured cost of useless experts is at most 2%. The first expert is the constant.
     """
 
-    def __init__(self, pool: Pool, experts: dict[str, Expert], log_odds: Floats | None = None) -> None:
+    def __init__(self, pool: Pool, experts: dict[str, Expert], log_odds: Floats) -> None:
         self._experts = experts
-        self.precedented = PRECEDENTS in experts
+        self.has_precedents = PRECEDENTS in experts
         """Whether many past models say what a new one is like."""
-        odds = np.zeros(len(experts)) if log_odds is None else log_odds
         self._informed = pool.has_side_information
         self._relative_shares = pool.shares() * pool.size
-        empty = np.zeros(0)
-        none = np.zeros((0, pool.size))
+        empty, none = np.zeros(0), np.zeros((0, pool.size))
         prior = np.array([SPREAD_PRIOR, 0.0])
-        self._past = _Past(0, none, none, none, odds, prior, empty, empty, np.zeros(2), PowerLaw())
+        self._past = _Past(0, none, none, none, log_odds, prior, empty, empty, np.zeros(2), PowerLaw())
 
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
         """See `Predictor`."""
@@ -169,8 +142,11 @@ class Mixture:
         squares = (scores - past.mean[items]) ** 2
         judged = np.concatenate([past.judged, past.mean[items]])
         every_square = np.concatenate([past.squares, squares])
+        # Guesses of the spread are judged as they are used: relative draw weights, mixed with uniform draws.
+        means = past.spreads.mean(axis=-1)[:, None]
+        weights = (1.0 - SAFETY) * past.spreads / means + SAFETY
         # Cost of one draw under each guess, in units of the mean squared error: comparable across runs.
-        costs = (importance * squares) @ (1.0 / self._tilted(past.spreads)[:, items]).T
+        costs = (importance * squares) @ (1.0 / weights[:, items]).T
         return replace(
             past,
             log_weights=past.log_weights - LEARNING_RATE * losses,
@@ -180,11 +156,6 @@ class Mixture:
             errors=past.errors + np.array([importance @ squares, losses[0]]),
             law=fit_power_law(judged, every_square, past.law),
         )
-
-    def _tilted(self, spreads: Floats) -> Floats:
-        """Return relative draw weights of each row of guesses, mixed with uniform draws: they are judged as used."""
-        means = spreads.mean(axis=-1)[:, None]
-        return np.asarray((1.0 - SAFETY) * spreads / means + SAFETY)
 
     def _notes(self, weights: Floats, explained: float) -> tuple[str, ...]:
         if not (self._informed and self._past.seen):
@@ -202,7 +173,7 @@ def _softmax(logs: Floats) -> Floats:
 
 
 def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Predictor:
-    """Return the mixture of a constant with one expert for each kind of side information that the pool has.
+    """The mixture of a constant with one expert for each kind of side information that the pool has.
 
     made: the pool's `designs`, where several predictors share them or they have precedents.
 
@@ -220,13 +191,12 @@ def build_predictor(pool: Pool, made: Mapping[str, Design] | None = None) -> Pre
     return Mixture(pool, experts, odds)
 
 
-LEAST_SPREAD, MOST_SPREAD = 0.01, 0.5
-PRIOR_RESULTS = 5.0
-"""Results that the stated spread counts for against the squared errors observed."""
-
-
 class PairPredictor:
-    """Forecast y, as a `Predictor`; `tell` gives it the two scores of an item before a fit may use them.
+    """Forecast the difference D = z_first - z_second of two models, as a `Predictor` of y = (1 + D)/2.
+
+    The forecast of y is (1 + g_first - g_second)/2: what makes an item hard for both cancels out. Each model has its
+    own predictor, fitted on its own scores; where nothing known beforehand helps either, both are constants and so is
+    the difference. `tell` gives it the two scores of an item before a fit may use them.
 
     Spread: if the two errors were independent, that of y would have the variance (s_first^2 + s_second^2)/4. They
     are not, so the level is taken from the squared errors that earlier forecasts of y went on to make.
@@ -244,8 +214,8 @@ class PairPredictor:
         self._relative_shares = pool.shares() * pool.size
         self._seen = 0
         self._mean = self._variance = np.zeros(0)
-        self._observed = self._stated = 0.0
-        self._constant_errors = 0.0
+        self._observed = self._stated = self._constant_errors = 0.0
+        """Importance-weighted sums of squared errors: of the forecasts, as they were stated, and of a constant."""
         self.notes: tuple[str, ...] = ()
 
     def tell(self, item: int, first: float, second: float) -> None:
@@ -263,9 +233,17 @@ class PairPredictor:
         self._seen = len(items)
         self._mean = np.clip((1.0 + first.mean - second.mean) / 2.0, 0.0, 1.0)
         self._variance = (first.spread**2 + second.spread**2) / 4.0
-        spread = np.clip(np.sqrt(self._level() * self._variance), LEAST_SPREAD, MOST_SPREAD)
-        self.notes = _notes(max(first.explained, second.explained))
-        return Forecast(self._mean, spread, self._explained(), self.notes)
+        # Observed over stated squared errors, shrunk to 1.
+        prior = PRIOR_RESULTS * float(self._variance.mean())
+        level = (self._observed + prior) / (self._stated + prior)
+        spread = np.clip(np.sqrt(level * self._variance), LEAST_SPREAD, MOST_SPREAD)
+        helped = max(first.explained, second.explained)
+        self.notes = ()
+        if helped >= LEAST_EXPLAINED:
+            about = "of the variance of a model's scores one step ahead"
+            self.notes = (f"forecasts explain up to {helped:.0%} {about}",)
+        explained = 1.0 - self._observed / self._constant_errors if self._constant_errors > 0.0 else 0.0
+        return Forecast(self._mean, spread, explained, self.notes)
 
     def _judge(self, items: Integers, scores: Floats, probabilities: Floats) -> None:
         fresh = items[self._seen :]
@@ -274,18 +252,3 @@ class PairPredictor:
         self._observed += float(importance @ (scores[self._seen :] - self._mean[fresh]) ** 2)
         self._stated += float(importance @ self._variance[fresh])
         self._constant_errors += float(importance @ (scores[self._seen :] - before) ** 2)
-
-    def _level(self) -> float:
-        """Return observed over stated squared errors, shrunk to 1."""
-        prior = PRIOR_RESULTS * float(self._variance.mean())
-        return (self._observed + prior) / (self._stated + prior)
-
-    def _explained(self) -> float:
-        """Return the share of the variance of y that the forecasts explained one step ahead."""
-        return 1.0 - self._observed / self._constant_errors if self._constant_errors > 0.0 else 0.0
-
-
-def _notes(explained: float) -> tuple[str, ...]:
-    if explained < LEAST_EXPLAINED:
-        return ()
-    return (f"forecasts explain up to {explained:.0%} of the variance of a model's scores one step ahead",)

@@ -1,24 +1,28 @@
-"""Estimate what side information was worth, in calls: how many would uniform draws have taken to the same interval?
+"""Draw where surprises are expected, forecast the rest from side information: `active`.
 
-Draw where surprises are expected, forecast the rest from side information: `active`.
-
-Make the paper's adaptive partition rigorous: `partition`.
+`partition` is the same with the paper's 1-NN partition as its only forecast and sampling rule.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
-from math import sqrt
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.forecasts.draw_weights import draw_weights, expected_errors, expected_level, grading, temper
+from cereval.forecasts.draw_weights import (
+    MIN_REACH,
+    clip_forecasts,
+    draw_weights,
+    expected_errors,
+    expected_level,
+    grading,
+    scaled_spread,
+)
 from cereval.forecasts.features import designs
 from cereval.forecasts.partition import PartitionPredictor
-from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import Forecast, Mixture, Predictor, build_predictor
 from cereval.methods.base import Setting
 from cereval.methods.certified import CertifiedMethod, Tuning
@@ -31,60 +35,19 @@ from cereval.stats.weights import weighted_calls
 
 Floats = NDArray[np.float64]
 
-
-NOTICEABLE = 0.05
-"""Differences below this share are within the error of the estimate."""
-
-
-def uniform_calls(scores: Floats, importance: Floats, half_width: float, setting: Setting) -> int | None:
-    """Return the calls that draws without side information are expected to take to this half-width.
-
-    None where a pool is too small. importance: 1 / probability of each draw relative to uniform draws, so that the
-    variance is that of all items and not of the hard ones that were drawn more often.
-
-    >>> from cereval.forecasts.pool import Pool
-    >>> from cereval.methods.base import Aim
-    >>> setting = Setting(Pool(5000), "benchmark", 0.05, seed=0, aim=Aim(0.02))
-    >>> uniform_calls(np.array([0.0, 1.0] * 50), np.ones(100), 0.02, setting)
-    1729
-    """
-    mean = np.average(scores, weights=importance)
-    variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)
-    pool, target, delta = setting.pool, setting.target, setting.delta
-    scenario = Scenario(pool.size, target=target, variance=variance)
-    draws = deadline_draws(variance, scenario.skew, half_width, delta)
-    if pool.weights is not None and target == "benchmark":
-        return weighted_calls(pool.weights, draws)
-    return scenario.calls(draws)
-
-
-def effect_note(calls: int, uniform: int | None) -> str | None:
-    """Return the effect in words; None where there is nothing to compare with.
-
-    >>> effect_note(1000, 2000)
-    '1,000 calls, where uniform draws would have taken about 2,000: about 50% saved'
-    >>> effect_note(1000, 990)
-    '1,000 calls, about as many as uniform draws would have taken'
-    """
-    if uniform is None:
-        return None
-    saved = 1 - calls / uniform
-    if saved < NOTICEABLE:
-        return f"{calls:,} calls, about as many as uniform draws would have taken"
-    return f"{calls:,} calls, where uniform draws would have taken about {uniform:,}: about {saved:.0%} saved"
-
-
 UNIFORM_BLOCKS = 2
-"""More of them do not help where a comparison ends early. 60 pairs of AlpacaEval .02 to .05, .05 to .1 and .1 to .2
-apart took 218, 116, 47 items on average; 210, 121, 47 with no forecast before 32 draws, 227, 127, 48 before 64."""
-
+"""Blocks that are drawn uniformly; more of them do not help where a comparison ends early."""
 LEAST_TOLD = 0.05
 """Share of the variance explained from which on calls are said to be saved: below it, chance says as much."""
+NOTICEABLE = 0.05
+"""A saving below this share is within the error of its estimate."""
+NEAR = 0.3
+"""Share of the distance to a mark that forecasts and draws work towards: .25 to .35 take the fewest calls."""
+LEAST_NEAR = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Say how often forecasts are made: the least size of a block, and its growth as a share of the draws so far."""
+class Pace(NamedTuple):
+    """How often forecasts are made: the least size of a block, and its growth as a share of the draws so far."""
 
     first: int
     growth: float
@@ -92,48 +55,28 @@ class Pace:
 
 PLAIN = Pace(first=16, growth=0.1)
 INFORMED = Pace(first=8, growth=0.08)
-"""With history the first results teach most. AlpacaEval, 31 models, eps .02, .03, .05: 280, 183, 97 calls; with blocks
-of 16 at first 280, 184, 102. Growth of .07 to .08 instead of .1: 1% less again."""
-
+"""With history: the first results teach most."""
 EAGER = Pace(first=8, growth=0.04)
-"""Where many past models are known. Blocks of 4 at first save 2% more on AlpacaEval, but one run in ten of MATH-L5
-with GPT-4o then misses its horizon: a 95th percentile of .397 of the items for .344. With forecasts that are too sure
-(copies of one past model) it is one in seven, where blocks of 8 ruin one in forty."""
-
+"""With many past models. Blocks of 4 at first save 2% more, but one run in ten then misses its horizon."""
 SIDES = Pace(first=16, growth=0.07)
 """Where the goal has marks: few items decide, so that what they teach is used sooner."""
 
-
-def pace_for(setting: Setting, predictor: Predictor) -> Pace:
-    if setting.aim.marks:
-        return SIDES
-    if isinstance(predictor, Mixture) and predictor.precedented:
-        return EAGER
-    return PLAIN if setting.pool.history is None else INFORMED
-
-
-def predictor_for(pool: Pool) -> Predictor:
-    """Return the forecasts of one model's scores on a pool."""
-    return build_predictor(pool, designs(pool, precedents=True))
-
-
-NEAR = 0.3
-"""Share of the distance to a mark that forecasts and draws work towards. Two models of AlpacaEval that are .02 to .05
-apart, 100 pairs: 269, 251, 249, 249, 256 items on average for .5, .35, .3, .25, .18; 235 with the blocks above."""
-
-LEAST_NEAR = 0.005
-
-
 CAUTIOUS = Tuning(margin=0.03, rescue=0.03, cap=0.85, patience=0.02, overshoot=0.02)
 """Without history the scores are as skewed as they come, and rare ones punish boldness."""
-
 BOLD = Tuning(margin=0.04, rescue=0.01, caution=0.4, cap=0.97, tilt=0.35, finest=250, overshoot=0.02)
 """Forecasts from history make the increments small and their range long. There, steady margins do better than caution
 that fades, which begins with bets too small and ends with bets too large."""
 
 
-def tuning_for(pool: Pool) -> Tuning:
-    return CAUTIOUS if pool.history is None else BOLD
+class Fit(NamedTuple):
+    """A forecast that is used for a block, and what was known when it was made.
+
+    half_width: the one to work towards. errors: expected squared errors; None where none are expected.
+    """
+
+    forecast: Forecast
+    half_width: float | None
+    errors: Floats | None
 
 
 class Active(CertifiedMethod):
@@ -150,24 +93,22 @@ class Active(CertifiedMethod):
     def __init__(
         self, setting: Setting, tuning: Tuning | None = None, predictor: Predictor | None = None
     ) -> None:
-        super().__init__(setting, tuning or tuning_for(setting.pool))
-        self._predictor = predictor or predictor_for(setting.pool)
+        pool = setting.pool
+        super().__init__(setting, tuning or (CAUTIOUS if pool.history is None else BOLD))
+        self._predictor = predictor or build_predictor(pool, designs(pool, precedents=True))
         self._pace = pace_for(setting, self._predictor)
-        self._past = setting.pool.history_digest()
+        self._past = pool.history_digest()
         self._starts = [0]
         self._weights: dict[int, Floats] = {}
-        self._forecasts: dict[int, Forecast] = {}
-        self._squares: dict[int, Floats] = {}
+        self._fits: dict[int, Fit] = {}
+        self._n_fits = self._n_blocks = self._next = 0
         # Where the goal has marks, each value has a horizon of its own, for which no expectation was tried.
-        self._calibrated = setting.pool.history is not None and not setting.aim.marks
-        self._nears: list[float | None] = []
-        self._fitted = 0
-        self._blocks = 0
-        self._drawn = np.zeros(setting.pool.size, dtype=bool)
+        self._calibrated = pool.history is not None and not setting.aim.marks
+        self._drawn = np.zeros(pool.size, dtype=bool)
         self._order: list[int] = []
         self._chances: list[float] = []
-        self._next = 0
-        self._known: list[tuple[int, float, float]] = []  # item, relative chance, score
+        self._known: list[tuple[int, float, float]] = []
+        """Item, chance relative to uniform draws from the unseen, and score."""
         self._fit()
 
     # -- drawing ------------------------------------------------------------------------------------------------
@@ -175,22 +116,30 @@ class Active(CertifiedMethod):
     def next_draw(self) -> Draw | None:
         if self._next == len(self._order) and not self._draw_block():
             return None
-        index = self._next
-        self._next += 1
+        index, self._next = self._next, self._next + 1
         return Draw(index, self._order[index], self._chances[index])
 
     def _draw_block(self) -> bool:
-        """Draw block k once the forecast F_{k-1} exists; False while it does not, or when nothing is left."""
-        block = self._blocks
-        if self._fitted < max(block, 1):
+        """Draw block k once the forecast F_{k-1} exists; False while it does not, or when nothing is left.
+
+        Each block has random numbers of its own. They depend on the history too: a past run with the same seed would
+        have drawn in the same order, which of its answers are in the history would tell a forecast which items come
+        next, and the increments would be biased.
+        """
+        block, start = self._n_blocks, len(self._order)
+        if self._n_fits < max(block, 1):
             return False
-        weights = self._block_weights(block)
-        items, chances = self._sample(block, weights)
-        if not len(items):
+        weights, size = self._block_weights(block), self._block_size(block)
+        if not weights.any():
             return False
+        rng = generator("active draws", self.setting.seed, self._past, block)
+        draw = draw_with_replacement if self.tally.replacement else draw_without_replacement
+        items, chances = draw(rng, weights, size, self.log[start : start + size], check=self.check)
+        if not self.tally.replacement:
+            self._drawn[items] = True
         self._weights[block] = weights
-        self._blocks += 1
-        self._starts.append(self._starts[-1] + len(items))
+        self._n_blocks += 1
+        self._starts.append(start + len(items))
         self._order.extend(items.tolist())
         self._chances.extend(chances.tolist())
         return True
@@ -198,48 +147,25 @@ class Active(CertifiedMethod):
     def _block_size(self, block: int) -> int:  # noqa: ARG002
         return max(self._pace.first, int(self._pace.growth * len(self._order)))
 
-    def _sample(self, block: int, weights: Floats) -> tuple[NDArray[np.int64], Floats]:
-        """Draw a block from random numbers of its own.
-
-        They depend on the history too. A past run with the same seed would have drawn in the same order: which of its
-        answers are in the history would tell a forecast which items come next, and the increments would be biased.
-        """
-        start, size = len(self._order), self._block_size(block)
-        rng = generator("active draws", self.setting.seed, self._past, block)
-        log = self.log[start : start + size]
-        if self.tally.replacement:
-            return draw_with_replacement(rng, weights, size, log, check=self.check)
-        if not weights.any():
-            return np.empty(0, dtype=np.int64), np.empty(0)
-        items, chances = draw_without_replacement(rng, weights, size, log, check=self.check)
-        self._drawn[items] = True
-        return items, chances
-
     def _block_weights(self, block: int) -> Floats:
-        """Return the draw weights, uniform until a forecast has met results: an untested one may make the range long
-        and all bets small.
+        """The draw weights, uniform until a forecast has met results: an untested one may make the range long and all
+        bets small.
         """
-        left = self._left_to_draw()
-        if block < UNIFORM_BLOCKS:
-            return left
-        forecast = self._forecasts[block - 1]
+        left = self.tally.shares if self.tally.replacement else np.where(self._drawn, 0.0, self.tally.shares)
         drawable = left > 0
-        weights = np.zeros(len(left))
-        if drawable.any() and self.aim.marks:
-            mean, parts = forecast.mean[drawable], left[drawable]
+        if block < UNIFORM_BLOCKS or not drawable.any():
+            return left
+        forecast, half_width, _ = self._fits[block - 1]
+        mean, spread, parts = forecast.mean[drawable], forecast.spread[drawable], left[drawable]
+        least = MIN_REACH
+        if self.aim.marks:
             # One confident item may not make the range longer than uniform draws have it, unless that pays.
             least = float(np.maximum(mean, 1 - mean).max())
-            near = self._nears[block - 1]
-            weights[drawable] = parts * draw_weights(mean, forecast.spread[drawable], near, parts, least)
-        elif drawable.any():
-            mean, spread, parts = forecast.mean[drawable], forecast.spread[drawable], left[drawable]
-            weights[drawable] = parts * draw_weights(mean, spread, self.aim.eps, parts)
+        else:
+            half_width = self.aim.eps
+        weights = np.zeros(len(left))
+        weights[drawable] = parts * draw_weights(mean, spread, half_width, parts, least)
         return weights
-
-    def _left_to_draw(self) -> Floats:
-        """Return the share of every item that was not drawn yet, 0 for the others."""
-        shares = self.tally.shares
-        return shares if self.tally.replacement else np.where(self._drawn, 0.0, shares)
 
     # -- consuming ------------------------------------------------------------------------------------------------
 
@@ -247,52 +173,43 @@ class Active(CertifiedMethod):
         block = bisect_right(self._starts, draw.index) - 1
         # The first block keeps the constant forecast that the tally starts with.
         if self._starts[block] == draw.index and block > 0:
-            forecast = self._forecasts[block]
-            self._forecasts.pop(block - 1, None)
-            weights, shape = self._weights.pop(block), self._shape(forecast.spread)
-            self.look(Outlook(forecast.mean, shape, weights, self._level(block, shape, weights)))
+            self._fits.pop(block - 1, None)
+            (forecast, _, errors), weights = self._fits[block], self._weights.pop(block)
+            shares = self.tally.left_shares
+            spread = scaled_spread(forecast.spread, shares)
+            level = 0.0 if errors is None else expected_level(errors, spread, shares, weights)
+            self._turn_to(Outlook(forecast.mean, spread, weights, level))
 
-    def look(self, outlook: Outlook) -> None:
+    def _turn_to(self, outlook: Outlook) -> None:
         """Take the forecast and the draw weights of a block, before its first result is booked."""
-        self.tally.look(outlook)
-
-    def _shape(self, spread: Floats) -> Floats:
-        left = self.tally.left_shares
-        return spread * (0.5 / sqrt(left @ spread**2 / left.sum()))
-
-    def _level(self, block: int, shape: Floats, weights: Floats) -> float:
-        """Return the variance to expect of the block's increments, in units of the one that `shape` states; 0:
-        unknown."""
-        squares = self._squares.pop(block, None)
-        if squares is None:
-            return 0.0
-        return expected_level(squares, shape, self.tally.left_shares, weights)
+        self.tally.turn_to(outlook)
 
     def learn(self, draw: Draw, low: float, high: float) -> None:
         if low == high:
-            self._known.append((*self._lesson(draw), low))
-        if self.consumed == self._starts[self._fitted] and not self.complete:
+            left = self.setting.pool.size if self.tally.replacement else self.tally.drawable - draw.index
+            self._known.append((draw.item, draw.probability * left, low))
+        if self.consumed == self._starts[self._n_fits] and not self.complete:
             self._fit()
 
-    def _lesson(self, draw: Draw) -> tuple[int, float]:
-        """Return the item that a result teaches about, and its chance relative to uniform draws from the unseen."""
-        left = self.setting.pool.size if self.tally.replacement else self._drawable - draw.index
-        return draw.item, draw.probability * left
-
     def _fit(self) -> None:
-        items = np.array([item for item, _, _ in self._known], dtype=np.int64)
-        relative = np.array([chance for _, chance, _ in self._known])
-        scores = np.array([score for _, _, score in self._known])
+        items, relative, scores = self._results()
         forecast = self._predictor.fit(items, scores, relative)
-        self._nears.append(self._near())
-        held = temper(forecast.mean, forecast.spread, self._nears[-1], self.tally.left_shares)
-        self._forecasts[self._fitted] = replace(forecast, mean=held.mean, spread=held.spread)
-        if self._calibrated and self._fitted:
-            self._squares[self._fitted] = expected_errors(forecast.mean, held.mean, grading(scores))
-        self._fitted += 1
+        half_width = self._half_width_to_work_towards()
+        clipped = clip_forecasts(forecast.mean, forecast.spread, half_width, self.tally.left_shares)
+        errors = None
+        if self._calibrated and self._n_fits:
+            errors = expected_errors(forecast.mean, clipped.mean, grading(scores))
+        used = replace(forecast, mean=clipped.mean, spread=clipped.spread)
+        self._fits[self._n_fits] = Fit(used, half_width, errors)
+        self._n_fits += 1
 
-    def _near(self) -> float | None:
-        """Return the half-width to work towards: that of the goal, or what tells the estimate from the nearest mark.
+    def _results(self) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Items, relative chances and scores of the results so far."""
+        items, relative, scores = zip(*self._known, strict=True) if self._known else ((), (), ())
+        return np.array(items, dtype=np.int64), np.array(relative, dtype=float), np.array(scores, dtype=float)
+
+    def _half_width_to_work_towards(self) -> float | None:
+        """That of the goal, or what tells the estimate from the nearest mark.
 
         The goal of the bets, not the newest: a forecast may not know more than the draws that it is used for.
         """
@@ -304,20 +221,15 @@ class Active(CertifiedMethod):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what explained the scores, and how many calls that was worth against uniform draws."""
-        forecast = self._forecasts[self._fitted - 1]
+        """What explained the scores, and how many calls that was worth against uniform draws."""
+        forecast = self._fits[self._n_fits - 1].forecast
         notes, half_width = forecast.notes, self.interval.half_width
         if forecast.explained < LEAST_TOLD or self.complete or not 0.0 < half_width < 0.5:
             return notes
-        items, relative, scores = (np.array(column) for column in zip(*self._known, strict=True))
-        importance = self._importance(items.astype(np.int64)) / relative
+        items, relative, scores = self._results()
+        importance = self.tally.shares[items] * self.setting.pool.size / relative
         uniform = uniform_calls(scores, importance, half_width, self.setting)
-        note = effect_note(self.consumed, uniform)
-        return notes if note is None else (*notes, note)
-
-    def _importance(self, items: NDArray[np.int64]) -> Floats:
-        """Return the shares of items, relative to equal ones."""
-        return np.asarray(self.tally.shares[items] * self.setting.pool.size)
+        return notes if uniform is None else (*notes, savings_note(self.consumed, uniform))
 
 
 class Partition(Active):
@@ -335,3 +247,47 @@ class Partition(Active):
     ) -> None:
         predictor = PartitionPredictor(setting.pool, seed=setting.seed, training_fraction=training_fraction)
         super().__init__(setting, tuning, predictor)
+
+
+def pace_for(setting: Setting, predictor: Predictor) -> Pace:
+    if setting.aim.marks:
+        return SIDES
+    if isinstance(predictor, Mixture) and predictor.has_precedents:
+        return EAGER
+    return PLAIN if setting.pool.history is None else INFORMED
+
+
+def uniform_calls(scores: Floats, importance: Floats, half_width: float, setting: Setting) -> int | None:
+    """The calls that draws without side information are expected to take to this half-width.
+
+    None where a pool is too small. importance: 1 / probability of each draw relative to uniform draws, so that the
+    variance is that of all items and not of the hard ones that were drawn more often.
+
+    >>> from cereval.forecasts.pool import Pool
+    >>> from cereval.methods.base import Aim
+    >>> setting = Setting(Pool(5000), "benchmark", 0.05, seed=0, aim=Aim(0.02))
+    >>> uniform_calls(np.array([0.0, 1.0] * 50), np.ones(100), 0.02, setting)
+    1729
+    """
+    mean = np.average(scores, weights=importance)
+    variance = min(float(np.average((scores - mean) ** 2, weights=importance)), 0.25)
+    pool, target = setting.pool, setting.target
+    scenario = Scenario(pool.size, target=target, variance=variance)
+    draws = deadline_draws(variance, scenario.skew, half_width, setting.delta)
+    if pool.weights is not None and target == "benchmark":
+        return weighted_calls(pool.weights, draws)
+    return scenario.calls(draws)
+
+
+def savings_note(calls: int, uniform: int) -> str:
+    """What side information saved, in words.
+
+    >>> savings_note(1000, 2000)
+    '1,000 calls, where uniform draws would have taken about 2,000: about 50% saved'
+    >>> savings_note(1000, 990)
+    '1,000 calls, about as many as uniform draws would have taken'
+    """
+    saved = 1 - calls / uniform
+    if saved < NOTICEABLE:
+        return f"{calls:,} calls, about as many as uniform draws would have taken"
+    return f"{calls:,} calls, where uniform draws would have taken about {uniform:,}: about {saved:.0%} saved"

@@ -1,4 +1,4 @@
-"""State the contract of a method: it decides draws, consumes results in draw order, and states an interval.
+"""The contract of a method: it decides draws, consumes results in draw order, and states an interval.
 
 Obligations of every method
 1. `next_draw` depends only on the plan, the seed and the results of draws it has consumed, and on those
@@ -26,7 +26,7 @@ Target = Literal["benchmark", "population", "expected"]
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """Say what the bets and draws should work towards: a half-width, or a threshold; and the calls to spend.
+    """What bets and draws should work towards: a half-width, or a threshold; and the calls to spend.
 
     marks: values of which the side matters on which the target lies, unless it is within eps of them; unlike a
     threshold's, their answers are read off the interval, so that all of them hold together with it. strict: whether a
@@ -46,7 +46,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """Hold all that a method may know before the first answer."""
+    """All that a method may know before the first answer."""
 
     pool: Pool
     target: Target
@@ -80,36 +80,35 @@ class Method(ABC):
     @property
     @abstractmethod
     def interval(self) -> Interval:
-        """Return the interval certified by the results consumed so far."""
+        """The interval certified by the results consumed so far."""
 
     @property
     @abstractmethod
     def estimate(self) -> float:
-        """Return the point estimate, inside the interval."""
+        """The point estimate, inside the interval."""
 
     @property
     def radius(self) -> float:
-        """Return what an `Estimate(eps)` goal compares with eps: half the interval's width, or the printed radius."""
+        """What an `Estimate(eps)` goal compares with eps: half the interval's width, or the printed radius."""
         return self.interval.half_width
 
     @property
     def contradiction(self) -> bool:
-        """Tell whether the evidence has rejected every value: an event of probability at most delta."""
+        """Whether the evidence has rejected every value: an event of probability at most delta."""
         return False
 
     @property
     def complete(self) -> bool:
-        """Tell whether every item of a finite pool is in, so that nothing is left to estimate."""
+        """Whether every item of a finite pool is in, so that nothing is left to estimate."""
         return False
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return lines for the result: what helped, what was left out."""
+        """Lines for the result: what helped, what was left out."""
         return ()
 
     def aim_at(self, aim: Aim, drawn: int) -> None:  # noqa: B027
-        """Take a goal that changed when `drawn` draws had been decided; validity may not depend on it, efficiency
-        may.
+        """Take a goal that changed when `drawn` draws had been decided; it may change efficiency, not validity.
 
         Whoever changes the goal may know the results of those draws, consumed or not: what the new goal
         moves in bets or draws must begin with draw number `drawn`.

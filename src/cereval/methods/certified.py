@@ -1,6 +1,6 @@
-"""Run the certified engine: unbiased increments, a betting table, and the clock that steers them.
+"""What all certified methods share: unbiased increments, a betting table, and the clock that steers the bets.
 
-`uniform` and `active` differ only in how they draw and forecast; what turns their results into an interval is here.
+Methods differ only in how they draw and forecast; what turns their results into an interval is here.
 Guarantee: `anytime`. With probability at least 1 - delta every interval ever shown holds the target
 (see `stats.interval` for the theorem, `stats.increments` for the unbiasedness it needs).
 """
@@ -18,8 +18,8 @@ from scipy.special import ndtri, ndtri_exp
 from cereval.arrays import Rows
 from cereval.methods.base import Aim, Method, Setting
 from cereval.records import Draw, Guarantee, Interval
-from cereval.stats.bets import BetRule, DeadlineBets, GapBets, HedgedBets, KellyBets, SideBets
-from cereval.stats.increments import Increment, Prospect, Tally
+from cereval.stats.bets import DeadlineBets, HedgedBets, KellyBets, SideBets
+from cereval.stats.increments import Prospect, Tally
 from cereval.stats.information import LARGEST_SQUARE, Information, information_ahead
 from cereval.stats.interval import CAP, Account, BettingTable, grid, sided_capital, starting_capital
 from cereval.stats.ladder import Rungs
@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 
 GRID_STEPS_PER_EPS = 50
 DEFAULT_EPS = 0.02
+"""The half-width that bets work towards where the goal has none."""
 ALIKE = 1e-6
 """A step that exceeds the finest by less than this share of it is the finest: grids have a whole number of steps."""
 CELLS, FINER = 1024, 4
@@ -37,38 +38,26 @@ CELLS, FINER = 1024, 4
 SMALLEST_GRID_STEP = 2e-5
 LOGICAL_SLACK = 1e-12
 """Limits that cross by less than this, or than the sums may be off (`sum_slack`), do not contradict one another."""
-
 RESERVE = 0.1
 """Share of delta that a threshold test leaves for the intervals beside it: a wrong decision and a wrong interval are
 two events, and their chances add up."""
-
 BESIDE_SHARE = 0.5
 """Share of the ladder in the intervals beside a threshold's test: most who read them look on the way."""
-
 SIDE_CAP = 0.95
 """The largest share of an account that one bet may lose where the goal has a mark."""
-
 SPARE = 0.05
 """Where the goal has a mark, the share of delta that is not for its answer (see `stats.interval`, sides of a mark)."""
-
 MOST_LEVEL = 0.25
 """The highest level of a test whose horizon the bets on sides have: one of level 1/2 would end at once, with everything
 staked on every draw."""
-
-
-def near_capital(alpha: float) -> float:
-    """Return the capital that the games start with whose answer is awaited, as far as horizons go.
-
-    In strict goals too, where the two games on the mark start with 1: horizons of their own level took 3% fewer calls
-    on GSM8K, where most are spent on ties, and 4 to 6% more at gaps of .05 to .2 on AlpacaEval.
-    """
-    capital = 2 * (1 - SPARE)
-    return capital if capital * alpha <= MOST_LEVEL else 1.0
+STEP_OF_COUNTS = 1.0
+"""The exact fixed-n interval of 0/1 scores takes about this much over eps more draws than the normal one: limits of
+counts lie on a lattice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Divide the capital of the bets on which side of a mark the target lies.
+    """How the capital of the bets on which side of a mark the target lies is divided.
 
     share: on bets that learn the distance; the rest bets, in equal parts, for the distances `gaps` from the start.
     """
@@ -83,7 +72,7 @@ LADDER = Rungs(share=0.07, tilt=0.8, cap=0.9, cells=512)
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Hold the constants of the bets, none of which validity depends on in its range; chosen in `benchmarks/`.
+    """The constants of the bets, none of which validity depends on in its range; chosen in `benchmarks/`.
 
     margin: information beyond the fixed-n test's that the horizon allows for. rescue: share of the capital on Kelly
     bets. caution: how far the horizon errs on the far side (see `Information`). cap: the largest share of an account
@@ -114,11 +103,6 @@ class Tuning:
     sides: Sides = Sides()
 
 
-STEP_OF_COUNTS = 1.0
-"""The exact fixed-n interval of 0/1 scores takes about this much over eps more draws than the normal one: limits of
-counts lie on a lattice. Means .02 to .5 at eps .02, N 5,000: 1.14 to .69."""
-
-
 class CertifiedMethod(Method):
     """Turn results into an interval. Obligations of subclasses: `next_draw`, and `prepare` where forecasts and draw
     weights change.
@@ -126,48 +110,36 @@ class CertifiedMethod(Method):
 
     guarantee: ClassVar[Guarantee] = "anytime"
     default_tuning: ClassVar[Tuning] = Tuning()
-    """The constants of the bets where none are given."""
     hedged: ClassVar[bool] = False
 
     def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
-        self.setting = setting
+        self.setting, self.aim = setting, setting.aim
         self.tuning = tuning or self.default_tuning
-        self.aim = setting.aim
-        self.tally = self._new_tally()
+        self.tally = Tally(setting.pool.shares(), replacement=setting.target != "benchmark")
         self.clock = Information()
         self.consumed = 0
         self._scores = Rows(3)
         self._graded = False
-        self._drawable = self.tally.drawable
         self._bets_aim = setting.aim
-        self._aims: list[tuple[int, Aim]] = []
-        self._test = self._new_test()
-        self._table = self._new_table()
-
-    def _new_tally(self) -> Tally:
-        return Tally(self.setting.pool.shares(), replacement=self.setting.target != "benchmark")
+        self._coming_aims: list[tuple[int, Aim]] = []
+        # Intervals go beside a threshold test if the first aim was one, also once the test has been given up.
+        self._beside = self.aim.threshold is not None
+        self._test: ThresholdTest | None = None
+        if self.aim.threshold is not None:
+            self._test = ThresholdTest(self.aim.threshold, (1 - RESERVE) * setting.delta)
+        self._table = self._new_table(RESERVE * setting.delta if self._beside else setting.delta)
 
     # -- results ----------------------------------------------------------------------------------------------
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
-        self._turn_to_new_aims(draw.index)
+        while self._coming_aims and self._coming_aims[0][0] <= draw.index:
+            self._bets_aim = self._coming_aims.pop(0)[1]
         self.prepare(draw)
         self._play(draw, low, high)
         self.consumed += 1
-        self._scores.append((self.tally.share(draw.item), low, high))
+        self._scores.append((float(self.tally.shares[draw.item]), low, high))
         self._graded |= not low == high == round(low)
         self.learn(draw, low, high)
-
-    def _play(self, draw: Draw, low: float, high: float) -> None:
-        prospect = self.tally.prospect()
-        self._stake(prospect)
-        increment = self.tally.settle(draw.item, low, high, self._chance(draw))
-        self._settle(prospect, increment)
-
-    def _chance(self, draw: Draw) -> float | None:
-        """Return the probability that the draw was made with, as the log has it; None where the weights state it: a
-        population is sampled in the order of one permutation, each item as if drawn anew."""
-        return None if self.setting.target == "population" else draw.probability
 
     def prepare(self, draw: Draw) -> None:
         """Take a new outlook, where there is one, before a result is booked. Sees no score of `draw`."""
@@ -175,21 +147,30 @@ class CertifiedMethod(Method):
     def learn(self, draw: Draw, low: float, high: float) -> None:
         """Learn from a result after it is booked."""
 
-    def _stake(self, prospect: Prospect) -> None:
-        self.clock.counts = self.tuning.counts and not self._graded
-        if self._test is not None:
-            self._test.stake(prospect, self.clock)
+    def _play(self, draw: Draw, low: float, high: float) -> None:
+        """Bet on a result, then book it."""
+        prospect, clock, tests = self.tally.prospect(), self.clock, self._tests()
+        clock.counts = self.tuning.counts and not self._graded
         eps = self._working_eps()
-        needed = self._information_needed(prospect, eps)
-        self._table.stake(prospect, self.clock, needed, eps)
-
-    def _settle(self, prospect: Prospect, increment: Increment) -> None:
-        if self._test is not None:
-            self._test.settle(increment)
+        for test in tests:
+            test.stake(prospect, clock)
+        self._table.stake(prospect, clock, self._information_needed(prospect, eps), eps)
+        increment = self.tally.settle(draw.item, low, high, self._chance(draw))
+        for test in tests:
+            test.settle(increment)
         self._table.settle(increment)
-        self._refine_when_near()
+        self._refine_grid()
         value = (increment.low + increment.high) / 2
-        self.clock.add(value, prospect.variance, prospect.largest_square, prospect.level)
+        clock.add(value, prospect.variance, prospect.largest_square, prospect.level)
+
+    def _tests(self) -> list[ThresholdTest]:
+        """The threshold tests that are played beside the table."""
+        return [] if self._test is None else [self._test]
+
+    def _chance(self, draw: Draw) -> float | None:
+        """The probability that the draw was made with, as the log has it; None where the weights state it: a
+        population is sampled in the order of one permutation, each item as if drawn anew."""
+        return None if self.setting.target == "population" else draw.probability
 
     # -- what the bets aim at -----------------------------------------------------------------------------------
 
@@ -200,13 +181,9 @@ class CertifiedMethod(Method):
         leaves the intervals beside it, which have a share of delta of their own.
         """
         self.aim = aim
-        self._aims.append((drawn, aim))
+        self._coming_aims.append((drawn, aim))
         if self._test is not None and aim.threshold != self._test.threshold:
             self._test = None
-
-    def _turn_to_new_aims(self, index: int) -> None:
-        while self._aims and self._aims[0][0] <= index:
-            self._bets_aim = self._aims.pop(0)[1]
 
     def _working_eps(self) -> float:
         if self._bets_aim.eps is not None:
@@ -216,34 +193,25 @@ class CertifiedMethod(Method):
         return min(max(abs(self.clock.mean - self._bets_aim.threshold), 0.005), 0.25)
 
     def _information_needed(self, prospect: Prospect, eps: float) -> float:
-        """Return the information at which a fixed-n test would have width 2 eps; less if the budget ends before."""
-        quantile, margin = float(ndtri(1 - self._replicated_level)), self.tuning.margin
-        if self._graded:
-            margin = max(margin, self.tuning.graded_margin)
-        needed = (1 + margin) * self._fixed_n_information(quantile, eps)
-        if self._graded and self.tuning.graded_patience:
-            needed = max(needed, self.clock.total + self.tuning.graded_patience * needed)
-        budget = self._bets_aim.budget
+        """The information at which a fixed-n test would have width 2 eps; less if the budget ends before."""
+        tuning, clock, budget = self.tuning, self.clock, self._bets_aim.budget
+        # At level alpha the horizon is nearer than the replicated test needs, and the margin has to make up for it.
+        level = self.setting.delta / 2
+        if tuning.own_level:
+            level = self._table.alpha * self._table.first_share / (1 + tuning.overshoot)
+        margin = max(tuning.margin, tuning.graded_margin) if self._graded else tuning.margin
+        needed = (1 + margin) * self._fixed_n_information(float(ndtri(1 - level)), eps)
+        if self._graded and tuning.graded_patience:
+            needed = max(needed, clock.total + tuning.graded_patience * needed)
         if budget is None:
             return needed
-        calls = max(budget - self.clock.count, 1)
-        left = None if self.tally.replacement else self._drawable - self.clock.count
+        calls = max(budget - clock.count, 1)
+        left = None if self.tally.replacement else self.tally.drawable - clock.count
         calls = calls if left is None else min(calls, left)
-        return min(needed, self.clock.total + information_ahead(calls, prospect.variance, left))
-
-    @property
-    def _replicated_level(self) -> float:
-        """Return the level of the fixed-n test whose horizon the bets have.
-
-        At level alpha the horizon is nearer than the replicated test needs, and the margin has to make up for it.
-        """
-        if not self.tuning.own_level:
-            return self.setting.delta / 2
-        return self._table.alpha * self._table.first_share / (1 + self.tuning.overshoot)
+        return min(needed, clock.total + information_ahead(calls, prospect.variance, left))
 
     def _fixed_n_information(self, quantile: float, eps: float) -> float:
-        """Return what a fixed-n test is expected to need; errs on the far side, for a horizon too near ruins an
-        account.
+        """What a fixed-n test is expected to need; errs on the far side, for a horizon too near ruins an account.
 
         With `far`, as the exact plan for 0/1 scores has it: the normal test at a mean a little nearer to 1/2, and
         a step of the lattice. Graded scores keep their observed share of m(1 - m) in both.
@@ -254,10 +222,10 @@ class CertifiedMethod(Method):
         binary = LARGEST_SQUARE * (
             far_variance(clock, tuning.far) * (quantile / eps) ** 2 + STEP_OF_COUNTS / eps
         )
-        return binary * grading(clock) if self._graded else binary
+        return binary * graded_share(clock) if self._graded else binary
 
     def information_to_go(self, eps: float) -> float:
-        """Return the information that fixed-n tests still need which begin with the capital as it is now.
+        """The information that fixed-n tests still need which begin with the capital as it is now.
 
         Deadline bets replicate a test of level alpha; with capital W against a value they have to win one of level
         alpha W. Against the mean - eps and the mean + eps that takes v (quantile / eps)^2 each, and this is the mean
@@ -268,48 +236,34 @@ class CertifiedMethod(Method):
         log_levels = np.minimum(np.array((below[0], above[1])) + log(self._table.alpha), -log(2))
         return float(self.clock.variance * np.mean((ndtri_exp(log_levels) / eps) ** 2))
 
-    # -- tables ---------------------------------------------------------------------------------------------------
+    # -- the table ------------------------------------------------------------------------------------------------
 
-    def _new_test(self) -> ThresholdTest | None:
-        threshold = self.aim.threshold
-        return None if threshold is None else ThresholdTest(threshold, (1 - RESERVE) * self.setting.delta)
-
-    @property
-    def _beside(self) -> bool:
-        """Tell whether the intervals go beside a threshold test, which is what the first aim was."""
-        return self.setting.aim.threshold is not None
-
-    def _new_table(self) -> BettingTable:
-        delta = RESERVE * self.setting.delta if self._beside else self.setting.delta
-        accounts, tuning, aim = self._accounts(delta / 2), self.tuning, self.aim
+    def _new_table(self, delta: float) -> BettingTable:
+        alpha, tuning, aim = delta / 2, self.tuning, self.aim
         if aim.marks:
             candidates = np.union1d(grid(self._grid_step()), aim.marks)
-            (mark,) = aim.marks
-            start = sided_capital(candidates, mark, SPARE, strict=aim.strict)
-            return BettingTable(candidates, delta / 2, accounts, SIDE_CAP, start)
-        candidates = grid(self._first_step())
-        start = starting_capital(candidates, tuning.tilt)
-        return BettingTable(candidates, delta / 2, accounts, tuning.cap, start, self._rungs(delta))
-
-    def _rungs(self, delta: float) -> Rungs | None:
+            capital = sided_capital(candidates, aim.marks[0], SPARE, strict=aim.strict)
+            return BettingTable(candidates, alpha, side_accounts(alpha, tuning.sides), SIDE_CAP, capital)
+        step = self._grid_step(tuning.finest)
+        # As many times FINER of the finest as leave CELLS values: so that the finest still divides eps.
+        while FINER * step * CELLS <= 1:
+            step *= FINER
+        candidates = grid(step)
+        capital = starting_capital(candidates, tuning.tilt)
         if self.hedged:
-            return None
-        draws = (upper_quantile(delta / 2) / self._working_eps()) ** 2 / LARGEST_SQUARE
-        rungs = self.tuning.ladder.towards(draws)
-        return replace(rungs, share=BESIDE_SHARE) if self._beside else rungs
+            return BettingTable(candidates, alpha, (Account(1.0, HedgedBets(alpha)),), tuning.cap, capital)
+        deadline = DeadlineBets(alpha, tuning.overshoot, tuning.patience)
+        accounts = Account(1 - tuning.rescue, deadline), Account(tuning.rescue, KellyBets())
+        draws = (upper_quantile(alpha) / self._working_eps()) ** 2 / LARGEST_SQUARE
+        rungs = tuning.ladder.towards(draws)
+        if self._beside:
+            rungs = replace(rungs, share=BESIDE_SHARE)
+        return BettingTable(candidates, alpha, accounts, tuning.cap, capital, rungs)
 
     def _grid_step(self, steps: int = GRID_STEPS_PER_EPS) -> float:
         return max(self._working_eps() / steps, SMALLEST_GRID_STEP)
 
-    def _first_step(self) -> float:
-        """Return the finest step, or as many times FINER of it as leave CELLS values: so that the finest still
-        divides eps."""
-        step = self._grid_step(self.tuning.finest)
-        while FINER * step * CELLS <= 1:
-            step *= FINER
-        return step
-
-    def _refine_when_near(self) -> None:
+    def _refine_grid(self) -> None:
         """Make the grid finer as the interval narrows: a coarse one is quick while it is wide, a fine one loses less
         when it is narrow.
         """
@@ -319,27 +273,15 @@ class CertifiedMethod(Method):
         while table.step > finest and FINER * (table.upper - table.lower) < (1 - ALIKE) * CELLS * table.step:
             table.refine(max(finest, table.step / FINER))
 
-    def _accounts(self, alpha: float) -> tuple[Account, ...]:
-        tuning = self.tuning
-        if self.hedged:
-            return (Account(1.0, HedgedBets(alpha)),)
-        if self.aim.marks:
-            sides = tuning.sides
-            gaps = [Account((1 - sides.share) / len(sides.gaps), GapBets(gap)) for gap in sides.gaps]
-            return (Account(sides.share, SideBets(alpha, near=near_capital(alpha))), *gaps)
-        rule: BetRule = DeadlineBets(alpha, tuning.overshoot, tuning.patience)
-        return (Account(1 - tuning.rescue, rule), Account(tuning.rescue, KellyBets()))
-
     # -- what is certified ------------------------------------------------------------------------------------------
 
     @property
     def complete(self) -> bool:
-        """Tell whether every item of a finite pool is in, so that nothing is left to estimate."""
-        return not self.tally.replacement and self.consumed == self._drawable
+        return not self.tally.replacement and self.consumed == self.tally.drawable
 
     @property
     def logical(self) -> Interval:
-        """Return what the seen scores alone prove: the rest is somewhere between all 0 and all 1."""
+        """What the seen scores alone prove: the rest is somewhere between all 0 and all 1."""
         if self.complete:
             if self.setting.pool.weights is None:
                 # To the last digit: a mean of k/N is then the same number as the threshold k/N.
@@ -357,7 +299,7 @@ class CertifiedMethod(Method):
 
     @property
     def statistical(self) -> Interval:
-        """Return what the bets prove; may be inverted after an event of probability delta."""
+        """What the bets prove; may be inverted after an event of probability delta."""
         lower, upper = self._table.lower, self._table.upper
         if self._test is None:
             return Interval(lower, upper)
@@ -369,29 +311,42 @@ class CertifiedMethod(Method):
 
     @property
     def contradiction(self) -> bool:
-        logical, statistical = self.logical, self.statistical
-        lower, upper = max(logical.lower, statistical.lower), min(logical.upper, statistical.upper)
-        return self._table.contradiction or lower > upper + max(LOGICAL_SLACK, self.tally.slack)
+        both = overlap(self.logical, self.statistical)
+        return self._table.contradiction or both.lower > both.upper + max(LOGICAL_SLACK, self.tally.slack)
 
     @property
     def interval(self) -> Interval:
         logical = self.logical
-        if self.complete or self.contradiction:
-            return logical
-        statistical = self.statistical
-        return Interval(max(logical.lower, statistical.lower), min(logical.upper, statistical.upper))
+        return logical if self.complete or self.contradiction else overlap(logical, self.statistical)
 
     @property
     def estimate(self) -> float:
-        """Return the information-weighted mean, moved to where the interval reaches at most eps on either side.
+        """The information-weighted mean, moved to where the interval reaches at most eps on either side.
 
         When the goal is met, [upper - eps, lower + eps] is not empty and any point of it is within eps of the target.
         """
         return moved_inside(self.clock.mean, self.interval, self.aim.eps)
 
 
+def side_accounts(alpha: float, sides: Sides) -> tuple[Account, ...]:
+    """The accounts that bet on which side of a mark the target lies.
+
+    Horizons are those of tests with the capital that is awaited to win, in strict goals too, where the two games on the
+    mark start with 1: that takes 3% fewer calls where most are spent on ties, 4 to 6% more at wide gaps.
+    """
+    near = 2 * (1 - SPARE)
+    bets = SideBets(alpha, near=near if near * alpha <= MOST_LEVEL else 1.0)
+    gaps = [Account((1 - sides.share) / len(sides.gaps), KellyBets(gap)) for gap in sides.gaps]
+    return (Account(sides.share, bets), *gaps)
+
+
+def overlap(one: Interval, other: Interval) -> Interval:
+    """What both intervals contain; inverted where that is nothing."""
+    return Interval(max(one.lower, other.lower), min(one.upper, other.upper))
+
+
 def far_variance(clock: Information, far: float) -> float:
-    """Return the variance of 0/1 scores at a mean `far` standard errors nearer to 1/2 than the estimate.
+    """The variance of 0/1 scores at a mean `far` standard errors nearer to 1/2 than the estimate.
 
     >>> far_variance(Information(count=96, mean=0.5), 0.7)
     0.25
@@ -402,15 +357,15 @@ def far_variance(clock: Information, far: float) -> float:
     return nearer * (1 - nearer)
 
 
-def grading(clock: Information) -> float:
-    """Return the variance of the scores as a share of that of 0/1 scores with the same mean."""
+def graded_share(clock: Information) -> float:
+    """The variance of the scores as a share of that of 0/1 scores with the same mean."""
     least = 0.25 / (clock.count + 1)
     mean = min(max(clock.mean, least), 1 - least)
     return clock.variance / (LARGEST_SQUARE * mean * (1 - mean))
 
 
 def moved_inside(value: float, interval: Interval, eps: float | None) -> float:
-    """Return the value, moved to where the interval reaches at most eps on either side, or just into it.
+    """The value, moved to where the interval reaches at most eps on either side, or just into it.
 
     >>> moved_inside(0.5, Interval(0.25, 0.875), 0.5), moved_inside(0.5, Interval(0.5, 0.75), 0.125)
     (0.5, 0.625)

@@ -32,7 +32,7 @@ SUM_TOLERANCE = 1e-9
 
 
 def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, check: bool = False) -> Items:
-    """Return all items in random order, those of the log first.
+    """All items in random order, those of the log first.
 
     >>> order = draw_order(np.random.default_rng(0), 4, [Draw(0, 3, 0.25)])
     >>> int(order[0]), sorted(order.tolist())
@@ -41,8 +41,7 @@ def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, chec
     order = rng.permutation(size)
     if not log:
         return order
-    drawn = _items(log, np.ones(size))
-    _check_once(log)
+    drawn = _logged_items(log, np.ones(size), once=True)
     if check:
         _check_items(log, order[: len(drawn)])
     return np.concatenate((drawn, order[~np.isin(order, drawn)]))
@@ -51,7 +50,7 @@ def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, chec
 def draw_without_replacement(
     rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, check: bool = False
 ) -> tuple[Items, Floats]:
-    """Return the first `count` items drawn one after the other, each with chance w / (sum of the w left).
+    """The first `count` items drawn one after the other, each with chance w / (sum of the w left), and these chances.
 
     The exponential race: give item i the arrival time E_i / w_i with E_i standard exponential; the next to
     arrive among those left is i with chance w_i / sum w, by the memoryless property (Rosen 1997). One partial sort.
@@ -65,27 +64,26 @@ def draw_without_replacement(
     arrivals = np.full(len(weights), np.inf)
     arrivals[positive] = rng.standard_exponential(len(positive)) / weights[positive]
     if log:
-        drawn = _items(log, weights)
-        _check_once(log)
+        drawn = _logged_items(log, weights, once=True)
         if check:
             _check_race(log, drawn, arrivals)
         arrivals[drawn] = np.arange(-len(drawn), 0)
     arrivals, count = arrivals[positive], min(count, len(positive))
-    first = (
-        np.argpartition(arrivals, count - 1)[:count] if count < len(positive) else np.arange(len(positive))
-    )
+    first = np.arange(len(positive))
+    if count < len(positive):
+        first = np.argpartition(arrivals, count - 1)[:count]
     first = first[np.argsort(arrivals[first], kind="stable")]
     items = positive[first]
     chosen = weights[items]
     rest = float(np.delete(weights[positive], first).sum())
     left = np.cumsum(chosen[::-1])[::-1] + rest
-    return items.astype(np.int64), as_logged(np.minimum(chosen / left, 1.0), log)
+    return items.astype(np.int64), logged_chances(np.minimum(chosen / left, 1.0), log)
 
 
 def draw_with_replacement(
     rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, check: bool = False
 ) -> tuple[Items, Floats]:
-    """Return `count` items drawn independently, each with chance w / (sum of all w).
+    """`count` items drawn independently, each with chance w / (sum of all w), and these chances.
 
     >>> draw_with_replacement(np.random.default_rng(0), np.array([0.0, 1.0]), 2)[0].tolist()
     [1, 1]
@@ -95,18 +93,18 @@ def draw_with_replacement(
     last = int(np.flatnonzero(weights)[-1])
     items = np.minimum(np.searchsorted(ends, points, side="right"), last)
     if log:
-        drawn = _items(log, weights)
+        drawn = _logged_items(log, weights)
         if check:
             # Sums of many weights differ by more than one weight does; but no neighbour may pass for an item.
             slack, near = np.minimum(SUM_TOLERANCE * ends[-1], 1e-3 * weights[drawn]), points[: len(drawn)]
             fits = (near <= ends[drawn] + slack) & (near >= ends[drawn] - weights[drawn] - slack)
             _check_items(log, np.where(fits, drawn, items[: len(drawn)]))
         items[: len(drawn)] = drawn
-    return items.astype(np.int64), as_logged(weights[items] / weights.sum(), log)
+    return items.astype(np.int64), logged_chances(weights[items] / weights.sum(), log)
 
 
-def as_logged(chances: Floats, log: Sequence[Draw]) -> Floats:
-    """Return the chances, those of the log as it has them; refuse a log that other chances were used for."""
+def logged_chances(chances: Floats, log: Sequence[Draw]) -> Floats:
+    """The chances, those of the log as it has them; refuse a log that other chances were used for."""
     if not log:
         return chances
     stored = np.array([draw.probability for draw in log])
@@ -120,32 +118,27 @@ def as_logged(chances: Floats, log: Sequence[Draw]) -> Floats:
     return np.concatenate((stored, chances[len(log) :]))
 
 
-def _items(log: Sequence[Draw], weights: Floats) -> Items:
-    """Return the items of a log, each of which could be drawn."""
+def _logged_items(log: Sequence[Draw], weights: Floats, *, once: bool = False) -> Items:
+    """The items of a log, each of which could be drawn; once: none may come twice."""
     for draw in log:
+        named = f"draw {draw.index} has item {draw.item}, which"
         if not 0 <= draw.item < len(weights):
-            raise LogMismatch(
-                f"draw {draw.index} has item {draw.item}, which is not in 0..{len(weights) - 1}"
-            )
+            raise LogMismatch(f"{named} is not in 0..{len(weights) - 1}")
         if not weights[draw.item] > 0:
-            raise LogMismatch(
-                f"draw {draw.index} has item {draw.item}, which was drawn before or has no weight"
-            )
+            raise LogMismatch(f"{named} was drawn before or has no weight")
+    if once:
+        seen: set[int] = set()
+        for draw in log:
+            if draw.item in seen:
+                raise LogMismatch(f"draw {draw.index} has item {draw.item}, which was drawn before")
+            seen.add(draw.item)
     return np.array([draw.item for draw in log], dtype=np.int64)
-
-
-def _check_once(log: Sequence[Draw]) -> None:
-    seen: set[int] = set()
-    for draw in log:
-        if draw.item in seen:
-            raise LogMismatch(f"draw {draw.index} has item {draw.item}, which was drawn before")
-        seen.add(draw.item)
 
 
 def _check_items(log: Sequence[Draw], expected: Items) -> None:
     for draw, item in zip(log, expected.tolist(), strict=True):
         if draw.item != item:
-            raise LogMismatch(f"draw {draw.index} would have been item {item}; the log has item {draw.item}")
+            raise _other_item(draw, item)
 
 
 def _check_race(log: Sequence[Draw], drawn: Items, arrivals: Floats) -> None:
@@ -156,6 +149,10 @@ def _check_race(log: Sequence[Draw], drawn: Items, arrivals: Floats) -> None:
     for draw in reversed(log):
         arrival = float(arrivals[draw.item])
         if arrival > (1 + TOLERANCE) * soonest:
-            raise LogMismatch(f"draw {draw.index} would have been item {item}; the log has item {draw.item}")
+            raise _other_item(draw, item)
         if arrival < soonest:
             soonest, item = arrival, draw.item
+
+
+def _other_item(draw: Draw, item: int) -> LogMismatch:
+    return LogMismatch(f"draw {draw.index} would have been item {item}; the log has item {draw.item}")

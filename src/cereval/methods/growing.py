@@ -1,11 +1,7 @@
-"""Evaluate one version of a growing data set (`growing`). Only its new items are asked; the earlier evidence is kept
-as wealth.
+"""Evaluate one version of a growing data set (`growing`): only its new items are asked, the earlier evidence is kept.
 
-Guarantee: `anytime`, for all versions at once (see `stats.growing` for the theorem; it assumes nothing of the items).
-
-Take fresh draws of one population, whatever pool the items come from; a growing pool changes nothing: `Stream`.
-
-Evaluate one version of a growing data set whose items are all a sample of the same population: `Sampled`.
+Guarantee: `anytime`, for all versions at once. `Grown` keeps the evidence as wealth (see `stats.growing` for the
+theorem; it assumes nothing of the items); `Sampled` takes all items for a sample of one population.
 """
 
 from __future__ import annotations
@@ -20,17 +16,16 @@ from numpy.typing import NDArray
 from cereval.errors import LogMismatch
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import Aim, Method, Setting
-from cereval.methods.certified import CertifiedMethod, Tuning
+from cereval.methods.certified import CertifiedMethod, Tuning, moved_inside, overlap
 from cereval.methods.drawing import draw_order
 from cereval.randomness import generator
 from cereval.records import Draw, Guarantee, Interval
-from cereval.stats.growing import EMPTY, SLACK, Allocation, Course, Ladder, Side
+from cereval.stats.growing import EMPTY, SLACK, Allocation, Cells, Course, Side
 from cereval.stats.increments import Tally
 from cereval.stats.information import LARGEST_SQUARE, Information
-from cereval.stats.rounding import RunningSum, within
+from cereval.stats.rounding import RunningSum
 
 Items = NDArray[np.int64]
-
 
 CAUTION = 1.2
 """How far horizons err on the far side (see `stats.information`)."""
@@ -38,9 +33,49 @@ EXPECTED = 20
 """How many new items the bets believe to have seen already, with the moments of the old ones."""
 
 
+class VersionMethod(Method):
+    """Draw the items that a version asks in random order, each once."""
+
+    name: ClassVar[str] = "growing"
+    guarantee: ClassVar[Guarantee] = "anytime"
+
+    def __init__(self, items: Items, number: int, seed: int) -> None:
+        self._items, self._number, self._seed = items, number, seed
+        self._drawn = self._consumed = 0
+        self._take_order([])
+
+    def _take_order(self, log: Sequence[Draw]) -> None:
+        rng = generator("growing data", self._seed, self._number)
+        self._places = draw_order(rng, len(self._items), log, check=self.check)
+
+    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
+        super().follow(log, check=check)
+        places = {int(item): place for place, item in enumerate(self._items)}
+        for draw in log:
+            if draw.item not in places:
+                raise LogMismatch(f"draw {draw.index} has item {draw.item}, which this version does not ask")
+        self._take_order([replace(draw, item=places[draw.item]) for draw in log])
+
+    def next_draw(self) -> Draw | None:
+        if self._drawn == self.limit:
+            return None
+        index, self._drawn = self._drawn, self._drawn + 1
+        return Draw(index, int(self._items[self._places[index]]), 1 / (self.limit - index))
+
+    @property
+    def limit(self) -> int:
+        """How many items there are to ask."""
+        return len(self._items)
+
+    @property
+    def unseen(self) -> Items:
+        """The items not asked so far."""
+        return np.sort(self._items[self._places[self._consumed :]])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """Hold what the versions so far leave behind: sums over the items asked, the estimate, and the wealth.
+    """What the versions so far leave behind: sums over the items asked, the estimate, and the wealth.
 
     variance, fourth: of the increments in units of their stated variance, as the next version expects them.
     """
@@ -52,12 +87,12 @@ class Standing:
     estimate: float = 0.5
     variance: float = 0.0
     fourth: float = 0.0
-    ladders: tuple[Ladder, Ladder] = (EMPTY, EMPTY)
+    cells: tuple[Cells, Cells] = (EMPTY, EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Hold what all versions of a session share."""
+    """What all versions of a session share."""
 
     eps: float
     delta: float
@@ -65,95 +100,67 @@ class Terms:
     allocation: Allocation = field(default_factory=Allocation)
 
 
-class Grown(Method):
+class Grown(VersionMethod):
     """Evaluate version number `number`: `new` items, which follow on `standing.size` others."""
-
-    name: ClassVar[str] = "growing"
-    guarantee: ClassVar[Guarantee] = "anytime"
 
     def __init__(self, standing: Standing, new: int, number: int, terms: Terms) -> None:
         self.before, self.new, self.terms = standing, new, terms
         self.size = standing.size + new
-        self.course = course_of(standing, new, terms)
-        self.sides = tuple(
-            Side(ladder, course, mirrored=bool(side), allocation=terms.allocation)
-            for side, (ladder, course) in enumerate(
-                zip(standing.ladders, (self.course, self.course.mirrored), strict=True)
-            )
+        super().__init__(np.arange(standing.size, self.size), number, terms.seed)
+        # The next version is expected to add as many items as this one did.
+        following = self.size / (self.size + new) if standing.size else terms.allocation.next_weight
+        weight, alpha = standing.size / self.size, terms.delta / 2
+        self.course = Course(weight, following, terms.eps, alpha, standing.estimate)
+        below, above = standing.cells
+        self.sides = (
+            Side(below, self.course, mirrored=False, allocation=terms.allocation),
+            Side(above, self.course.mirrored, mirrored=True, allocation=terms.allocation),
         )
         self.demand = max(side.demand for side in self.sides)
         self.tally = Tally(np.full(new, 1 / new), replacement=False)
         self.clock = expecting(standing)
         self._expected = self.clock.total
-        self._number = number
-        self._order = draw_order(generator("growing data", terms.seed, number), new, ())
-        self._drawn = 0
-        self._told = 0
         self._low, self._high = RunningSum(), RunningSum()
-        self._interval = self._found()
-
-    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
-        super().follow(log, check=check)
-        rng, first = generator("growing data", self.terms.seed, self._number), self.before.size
-        for draw in log:
-            if not first <= draw.item < self.size:
-                raise LogMismatch(
-                    f"draw {draw.index} has item {draw.item}, which is not in {first}..{self.size - 1}"
-                )
-        new = [replace(draw, item=draw.item - first) for draw in log]
-        self._order = draw_order(rng, self.new, new, check=check)
-
-    def next_draw(self) -> Draw | None:
-        if self._drawn == self.new:
-            return None
-        index, self._drawn = self._drawn, self._drawn + 1
-        return Draw(index, self.before.size + int(self._order[index]), 1 / (self.new - index))
+        self._interval = self._certify()
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
-        prospect = self.tally.prospect()
-        clock = self.clock
-        variance = clock.cautious_variance(CAUTION)
-        needed = (1 + self.terms.allocation.margin) * variance * self.demand + self._expected
+        prospect, clock = self.tally.prospect(), self.clock
+        margin = 1 + self.terms.allocation.margin
+        needed = margin * clock.cautious_variance(CAUTION) * self.demand + self._expected
         for side in self.sides:
             side.stake(prospect, clock, needed)
         increment = self.tally.settle(draw.item - self.before.size, low, high)
         for side in self.sides:
             side.settle(increment)
         below, above = self.sides
-        below.leave_out(1 - above.lowest)
-        above.leave_out(1 - below.lowest)
+        below.leave_out_above(1 - above.lowest)
+        above.leave_out_above(1 - below.lowest)
         clock.add((increment.low + increment.high) / 2, prospect.variance, prospect.largest_square)
-        self._told += 1
+        self._consumed += 1
         self._low.add(low)
         self._high.add(high)
-        self._interval = self._found()
+        self._interval = self._certify()
 
     # -- what is certified --------------------------------------------------------------------------------------
 
     @property
-    def limit(self) -> int:
-        """Return how many items there are to ask."""
-        return self.new
-
-    @property
     def certain(self) -> tuple[float, float]:
-        """Return what the new scores alone prove: c is at least the first, 1 - c at least the second."""
-        return self._low.value / self.new, (self._told - self._high.value) / self.new
+        """What the new scores alone prove: c is at least the first, 1 - c at least the second."""
+        return self._low.value / self.new, (self._consumed - self._high.value) / self.new
 
     @property
     def logical(self) -> Interval:
-        """Return what all scores seen prove of R by themselves."""
+        """What all scores seen prove of R by themselves."""
         low = (self.before.low + self._low.value) / self.size
-        unseen = self.size - self.before.asked - self._told
+        unseen = self.size - self.before.asked - self._consumed
         high = (self.before.high + self._high.value + unseen) / self.size
         slack = SLACK if unseen else 0.0
         return Interval(max(low - slack, 0.0), min(high + slack, 1.0))
 
-    def _found(self) -> Interval:
-        """Return what bets and scores prove together; inverted after an event of probability delta."""
+    def _certify(self) -> Interval:
+        """What bets and scores prove together; inverted after an event of probability delta."""
         low, high = (side.lower(certain) for side, certain in zip(self.sides, self.certain, strict=True))
-        logical = self.logical
-        return Interval(max(low, logical.lower), min(1 - high, logical.upper))
+        return overlap(Interval(low, 1 - high), self.logical)
 
     @property
     def contradiction(self) -> bool:
@@ -165,17 +172,15 @@ class Grown(Method):
 
     @property
     def estimate(self) -> float:
-        """Return both parts' estimates together, moved to where the interval reaches at most eps on either side."""
-        interval, eps, weight = self.interval, self.terms.eps, self.course.weight
-        low, high = interval.lower, interval.upper
-        if within(interval.half_width, eps):
-            low, high = max(low, interval.upper - eps), min(high, interval.lower + eps)
-        return min(max(weight * self.before.estimate + (1 - weight) * self._mean(), low), max(high, low))
+        """Both parts' estimates together, moved to where the interval reaches at most eps on either side."""
+        weight = self.course.weight
+        value = weight * self.before.estimate + (1 - weight) * self._mean()
+        return moved_inside(value, self.interval, self.terms.eps)
 
     def _mean(self) -> float:
-        """Return the mean of the new items: information-weighted, without what was expected of it beforehand."""
+        """The mean of the new items: information-weighted, without what was expected of it beforehand."""
         clock = self.clock
-        if self._told == self.new:
+        if self._consumed == self.new:
             return (self._low.value + self._high.value) / (2 * self.new)
         if clock.total <= self._expected:
             return clock.mean
@@ -183,30 +188,26 @@ class Grown(Method):
         return (clock.total * clock.mean - prior) / (clock.total - self._expected)
 
     def standing(self) -> Standing:
-        """Return what the next version starts from."""
-        interval = self.interval
-        ends = (interval.lower, interval.upper), (1 - interval.upper, 1 - interval.lower)
-        below, above = (
-            side.ladder_to(*end, certain)
-            for side, end, certain in zip(self.sides, ends, self.certain, strict=True)
+        """What the next version starts from."""
+        (low, high), clock = (self.interval.lower, self.interval.upper), self.clock
+        (below, above), (certain, certain_above) = self.sides, self.certain
+        return Standing(
+            size=self.size,
+            asked=self.before.asked + self._consumed,
+            low=self.before.low + self._low.value,
+            high=self.before.high + self._high.value,
+            estimate=self.estimate,
+            variance=clock.variance,
+            fourth=clock.fourths / max(clock.count, 1),
+            cells=(
+                below.cells_between(low, high, certain),
+                above.cells_between(1 - high, 1 - low, certain_above),
+            ),
         )
-        low, high = self.before.low + self._low.value, self.before.high + self._high.value
-        asked = self.before.asked + self._told
-        clock = self.clock
-        moments = clock.variance, clock.fourths / max(clock.count, 1)
-        return Standing(self.size, asked, low, high, self.estimate, *moments, (below, above))
-
-
-def course_of(standing: Standing, new: int, terms: Terms) -> Course:
-    """Return where the bets of a version aim; the next one is expected to add as many items as this one did."""
-    size = standing.size + new
-    following = size / (size + new) if standing.size else terms.allocation.next_weight
-    return Course(standing.size / size, following, terms.eps, terms.delta / 2, standing.estimate)
 
 
 def expecting(standing: Standing) -> Information:
-    """Return a clock that starts as if `EXPECTED` new items had been like the old: it steers bets and proves
-    nothing."""
+    """A clock that starts as if `EXPECTED` new items had been like the old: it steers bets and proves nothing."""
     if not standing.size:
         return Information()
     return Information(
@@ -219,7 +220,7 @@ def expecting(standing: Standing) -> Information:
 
 
 class Stream(CertifiedMethod):
-    """Estimate the population's mean from scores told one by one; who draws the items is another's business.
+    """Estimate a population's mean from scores told one by one; who draws the items is another's business.
 
     Assumption: each score told is that of an independent draw of the population, given those before.
     """
@@ -238,7 +239,7 @@ class Stream(CertifiedMethod):
         self.observe(Draw(self.consumed, 0, 1.0), low, high)
 
 
-class Sampled(Method):
+class Sampled(VersionMethod):
     """All versions feed one confidence sequence for the population's mean, so a new version may cost nothing.
 
     Theorem: that of `stats.interval` for one target; one event of probability at most delta covers every version.
@@ -246,44 +247,13 @@ class Sampled(Method):
     new items may differ from the old, use the target `benchmark`, which assumes nothing.
     """
 
-    name: ClassVar[str] = "growing"
-    guarantee: ClassVar[Guarantee] = "anytime"
-
     def __init__(self, stream: Stream, items: Items, number: int, seed: int) -> None:
+        super().__init__(items, number, seed)
         self.stream = stream
-        self._items, self._seed = items, (seed, number)
-        self._order = items[draw_order(generator("growing data", seed, number), len(items), ())]
-        self._drawn = self._consumed = 0
-
-    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
-        super().follow(log, check=check)
-        places = {int(item): place for place, item in enumerate(self._items)}
-        for draw in log:
-            if draw.item not in places:
-                raise LogMismatch(f"draw {draw.index} has item {draw.item}, which this version does not ask")
-        found = [replace(draw, item=places[draw.item]) for draw in log]
-        rng = generator("growing data", *self._seed)
-        self._order = self._items[draw_order(rng, len(self._items), found, check=check)]
-
-    def next_draw(self) -> Draw | None:
-        if self._drawn == len(self._order):
-            return None
-        index, self._drawn = self._drawn, self._drawn + 1
-        return Draw(index, int(self._order[index]), 1 / (len(self._order) - index))
 
     def observe(self, draw: Draw, low: float, high: float) -> None:  # noqa: ARG002
         self.stream.take(low, high)
         self._consumed += 1
-
-    @property
-    def limit(self) -> int:
-        """Return how many items there are to ask."""
-        return len(self._order)
-
-    @property
-    def unseen(self) -> Items:
-        """Return the items not asked so far."""
-        return np.sort(self._order[self._consumed :])
 
     @property
     def interval(self) -> Interval:

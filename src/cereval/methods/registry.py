@@ -1,4 +1,4 @@
-"""List methods by name. A new method is one file and one line here."""
+"""The methods by name. A new method is one file and one line here."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ METHODS: Mapping[str, Callable[..., Method]] = {
 }
 
 MOST_FORECAST = 200_000
-"""Items up to which `auto` forecasts each of them. With five past models and fifty categories, 100,000 take 3 ms a
-draw, most of it for refits, and 1.3 s and 250 MB to open (`benchmarks.scale`): all of it linear."""
+"""Items up to which `auto` forecasts each of them: 100,000 take 3 ms a draw, 1.3 s and 250 MB to open."""
 
 
 def resolve(name: str, setting: Setting) -> str:
-    """Return the method that `auto` stands for: active where there is side information and the pool is not too
-    large for it, else uniform.
+    """The method that `auto` stands for: active where there is side information and the pool is not too large for it,
+    else uniform.
 
     The population target is about items never seen, so forecasts of the known ones cannot help it.
     """
     if name == "auto":
         known = setting.pool.has_side_information and setting.pool.size <= MOST_FORECAST
-        useful = known and setting.target != "population"
-        return Active.name if useful else Uniform.name
+        return Active.name if known and setting.target != "population" else Uniform.name
     if known_method(name) in (Active.name, Partition.name) and setting.target == "population":
         raise InvalidInput("method", "uniform or a method of the paper for the target population", name)
     return name
@@ -48,8 +46,7 @@ def known_method(name: str) -> str:
 def build_method(name: str, setting: Setting, options: Mapping[str, Any]) -> Method:
     """Build a method by name; `options` are its own parameters."""
     try:
-        resolved = resolve(name, setting)
-        return METHODS[resolved](setting, **options)
+        return METHODS[resolve(name, setting)](setting, **options)
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise

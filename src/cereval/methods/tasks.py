@@ -1,15 +1,7 @@
-"""`Follower`: one task's games, played with those draws of a larger session that fall into the task.
-
-Theorem. Let the session draw item i of all unseen with chance w_i / W, from the past alone. Given that the draw falls
-into a task, its chance among the task's unseen items is w_i / (sum of w over them): a draw without replacement
-from the task, with weights from the past. So the increment X of `stats.increments`, restricted to the task, has
-E[X | past, the draw is in the task] = R_task; at the other draws the task bets nothing. Its wealth is a
-supermartingale in the whole session's past, and the theorem of `stats.interval` holds for it at all times.
-
-Certify an interval for every task and one for their macro mean, from one stream of draws: `ManyTasks`.
+"""Certify an interval for every task and one for their macro mean, from one stream of draws.
 
 The macro mean is a weighted target with pi_i = 1 / (tasks x size of i's task): `active` plays it on all draws. Every
-task follows with the draws that fall into it (see `follower`). With a share of delta for the macro mean, one for
+task follows with the draws that fall into it (`Follower`). With a share of delta for the macro mean, one for
 the tasks, split evenly, and one for decisions, everything shown holds at once with probability >= 1 - delta (union
 bound), at all times.
 
@@ -22,34 +14,44 @@ all times at once, keeps that below its alpha (Holm 1979). To decide every task 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log, sqrt
+from math import log
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.forecasts.draw_weights import draw_weights, temper
+from cereval.forecasts.draw_weights import clip_forecasts, draw_weights, scaled_spread
 from cereval.forecasts.pool import Pool
 from cereval.methods.active import UNIFORM_BLOCKS, Active
 from cereval.methods.base import Aim, Setting
 from cereval.methods.certified import CertifiedMethod, Tuning, moved_inside
 from cereval.records import Draw, Interval
-from cereval.stats.increments import Increment, Outlook, Prospect
+from cereval.stats.increments import Outlook
 from cereval.stats.interval import ROUNDING
 from cereval.stats.rounding import within
 from cereval.stats.threshold import ThresholdTest, holm
 
 Floats = NDArray[np.float64]
 
-
 FIRST_EPS = 0.3
 """The first width aimed at where none is asked for: bets for a far goal would waste the few draws of a task."""
-
 LEAST_GAP = 0.01
+SUSPECT = 0.7
+"""Share of the draws for the task that is likeliest to fail, while some task seems to."""
+LARGEST_LOG = 600.0
+"""Log-wealth above this is taken for it: its exponential is a float."""
+ROUNDED_UP = 1e-6
+"""Draws that are wanted fall short of a whole number by rounding alone if they do so by less."""
 
 
 class Follower(CertifiedMethod):
-    """Follow the items `members` of a pool as one task with equal weights; draws nothing itself.
+    """The games of one task, the items `members` with equal weights, played with the draws of a larger session.
+
+    Theorem. Let the session draw item i of all unseen with chance w_i / W, from the past alone. Given that the draw
+    falls into a task, its chance among the task's unseen items is w_i / (sum of w over them): a draw without
+    replacement from the task, with weights from the past. So the increment X of `stats.increments`, restricted to the
+    task, has E[X | past, the draw is in the task] = R_task; at the other draws the task bets nothing. Its wealth is a
+    supermartingale in the whole session's past, and the theorem of `stats.interval` holds for it at all times.
 
     eps None: no width is asked for, and the aim is halved whenever it is reached. threshold: a test of it is
     played beside the interval, with its own share of the error.
@@ -65,27 +67,29 @@ class Follower(CertifiedMethod):
         eps: float | None = None,
         threshold: float | None = None,
     ) -> None:
-        aim = Aim(eps=FIRST_EPS if eps is None else eps)
-        super().__init__(Setting(Pool.build(len(members)), "benchmark", delta, 0, aim))
+        first = FIRST_EPS if eps is None else eps
+        super().__init__(Setting(Pool.build(len(members)), "benchmark", delta, 0, Aim(eps=first)))
         self.members = members
         self.test = None if threshold is None else ThresholdTest(threshold, delta)
-        self.aims: list[tuple[int, float]] = [(0, FIRST_EPS if eps is None else eps)]
-        self._asked_eps = eps
+        self.aims: list[tuple[int, float]] = [(0, first)]
         self.failures = 0
+        self._asked_eps = eps
         self._places = {int(item): place for place, item in enumerate(members)}
         self._coming: Outlook | None = None
 
     def next_draw(self) -> Draw | None:
-        """Return None: the draws are the session's."""
+        """None: the draws are the session's."""
         return None
 
     def take(self, draw: Draw, low: float, high: float) -> None:
         """Take a draw of the session that fell into this task."""
         self.observe(Draw(self.consumed, self._places[draw.item], draw.probability), low, high)
         self.failures += low < high
-        self._aim_on()
-
-    # -- forecasts --------------------------------------------------------------------------------------------------
+        if self._asked_eps is None:
+            eps, width = self.aims[-1][1], self.interval.half_width
+            if width > 0 and within(width, eps):
+                self.aims.append((self.consumed, eps / 2))
+                self.aim_at(Aim(eps=eps / 2), self.consumed)
 
     def turn_to(self, outlook: Outlook) -> None:
         """Turn to a new forecast and new weights of the whole pool; taken up by the next draw in this task.
@@ -94,64 +98,53 @@ class Follower(CertifiedMethod):
         """
         self._coming = outlook
 
+    def prepare(self, draw: Draw) -> None:  # noqa: ARG002
+        outlook, self._coming = self._coming, None
+        if outlook is None:
+            return
+        mean, spread, shares = (
+            outlook.mean[self.members],
+            outlook.spread[self.members],
+            self.tally.left_shares,
+        )
+        clipped = clip_forecasts(mean, spread, self._bets_aim.eps, shares)
+        spread = scaled_spread(clipped.spread, shares)
+        self.tally.turn_to(Outlook(clipped.mean, spread, outlook.weights[self.members]))
+
+    def _tests(self) -> list[ThresholdTest]:
+        return [] if self.test is None else [self.test]
+
     def _chance(self, draw: Draw) -> None:
-        """Return None: the log has the draw's probability among the items of all tasks.
+        """None: the log has the draw's probability among the items of all tasks.
 
         That among the items of this task comes from this machine's weights. A log may differ from them by a millionth
         at most, and did by 4e-14 (`benchmarks.machines`): after n draws the chance of a miss is larger by a factor of
         at most (1 + 1e-6)^n, 1.01 for 10,000 draws.
         """
 
-    def prepare(self, draw: Draw) -> None:  # noqa: ARG002
-        outlook, self._coming = self._coming, None
-        if outlook is None:
-            return
-        mean, spread = outlook.mean[self.members], outlook.spread[self.members]
-        left = np.where(self.tally.left, self.tally.shares, 0.0)
-        held = temper(mean, spread, self._bets_aim.eps, left)
-        shape = held.spread * (0.5 / sqrt(left @ held.spread**2 / left.sum()))
-        self.tally.look(Outlook(held.mean, shape, outlook.weights[self.members]))
-
-    # -- bets -------------------------------------------------------------------------------------------------------
-
-    def _stake(self, prospect: Prospect) -> None:
-        super()._stake(prospect)
-        if self.test is not None:
-            self.test.stake(prospect, self.clock)
-
-    def _settle(self, prospect: Prospect, increment: Increment) -> None:
-        if self.test is not None:
-            self.test.settle(increment)
-        super()._settle(prospect, increment)
-
-    def _aim_on(self) -> None:
-        eps = self.aims[-1][1]
-        if self._asked_eps is None and self.interval.half_width > 0 and within(self.interval.half_width, eps):
-            self.aims.append((self.consumed, eps / 2))
-            self.aim_at(Aim(eps=eps / 2), self.consumed)
-
     # -- how many draws it still needs -------------------------------------------------------------------------------
 
     @property
     def left(self) -> int:
-        """Count the items that have not been asked."""
-        return self._drawable - self.consumed
+        """How many items have not been asked."""
+        return self.tally.drawable - self.consumed
 
     @property
     def seems_to_fail(self) -> bool:
-        """Tell whether the mean, as far as it is known, lies below the threshold."""
+        """Whether the mean, as far as it is known, lies below the threshold."""
         return self.test is not None and self.clock.mean < self.test.threshold
 
     def calls_to_width(self, eps: float) -> float:
-        """Return the draws until the interval is expected to reach no further than eps; 0 when it does."""
+        """The draws until the interval is expected to reach no further than eps; 0 when it does."""
         if within(self.interval.half_width, eps):
             return 0.0
         prospect = self.tally.prospect()
         needed = self._information_needed(prospect, eps)
-        return self._calls(max(needed - self.clock.total, self.tuning.patience * needed), prospect)
+        information = max(needed - self.clock.total, self.tuning.patience * needed)
+        return calls_for(information * prospect.variance, self.left)
 
     def calls_to_decide(self, missing: float, side: int) -> float:
-        """Return the draws until a test has `missing` more log-wealth, if the mean is where it seems to be.
+        """The draws until a test has `missing` more log-wealth, if the mean is where it seems to be.
 
         side: +1 to show that the mean is above the threshold, -1 that it is below. An account that knows the
         gap grows by gap^2 / (2 variance) a draw (Wald); where the mean seems to lie on the other side, it
@@ -161,24 +154,18 @@ class Follower(CertifiedMethod):
         lead = side * (self.clock.mean - self.test.threshold)
         gap = max(lead, self.clock.standard_error / 2, LEAST_GAP)
         information = 2 * self.clock.variance * max(missing, 0.1) / gap**2
-        return self._calls(information, self.tally.prospect())
-
-    def _calls(self, information: float, prospect: Prospect) -> float:
-        """Return the draws that bring this much information: the inverse of `stats.information.information_ahead`."""
-        calls = information * prospect.variance
-        return calls / (1 + calls / self.left) if self.left else 0.0
+        return calls_for(information * self.tally.prospect().variance, self.left)
 
 
-SUSPECT = 0.7
-"""Share of the draws for the task that is likeliest to fail, while some task seems to."""
-LARGEST_LOG = 600.0
-ROUNDED_UP = 1e-6
-"""Draws that are wanted fall short of a whole number by rounding alone if they do so by less."""
+def calls_for(independent: float, left: int) -> float:
+    """The draws without replacement, of `left` items, that are worth so many independent ones: the inverse of
+    `stats.information.information_ahead`."""
+    return independent / (1 + independent / left) if left else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAims:
-    """Say what is wanted of the tasks, and the share of delta for each kind of statement.
+    """What is wanted of the tasks, and the share of delta for each kind of statement.
 
     macro, each: half-widths. threshold: tested for every task. every: each task is to be decided, not only
     whether all pass. parts: shares of delta for the macro mean, the tasks' intervals, "all pass" and naming.
@@ -209,17 +196,18 @@ class ManyTasks(Active):
         self._ends = np.tile([[0.0], [1.0]], count)
         self._logs = np.full((2, count), -np.inf)
         self._crossed = False
-        self._rates: list[Floats | None] = []
+        self._wanted_at: list[Floats | None] = []
+        """The draws that each task was to get when each forecast was made."""
         super().__init__(setting)
 
     # -- results ------------------------------------------------------------------------------------------------------
 
-    def look(self, outlook: Outlook) -> None:
+    def _turn_to(self, outlook: Outlook) -> None:
         for follower in self.followers:
             follower.turn_to(outlook)
         open_items = self.tally.left & (self.tally.shares > 0)
         if np.all(outlook.weights[open_items] > 0):
-            self.tally.look(outlook)
+            self.tally.turn_to(outlook)
         else:
             # Tasks that are settled get no more draws, and what is not drawn from cannot be estimated from draws:
             # the macro game rests, its interval stays, and the tasks' own intervals take over.
@@ -246,37 +234,37 @@ class ManyTasks(Active):
 
     def _fit(self) -> None:
         super()._fit()
-        self._rates.append(self._wanted())
+        self._wanted_at.append(self._wanted_draws())
 
     def _block_weights(self, block: int) -> Floats:
-        rates = self._rates_of(block)
-        if rates is None:
+        wanted = self._still_wanted(block)
+        if wanted is None:
             return super()._block_weights(block)
-        forecast = self._forecasts[block - 1]
+        forecast = self._fits[block - 1].forecast
         weights = np.zeros(len(self._drawn))
-        for follower, rate in zip(self.followers, rates, strict=True):
+        for follower, draws in zip(self.followers, wanted, strict=True):
             items = follower.members[~self._drawn[follower.members]]
-            if rate > 0 and len(items):
+            if draws > 0 and len(items):
                 inside = draw_weights(forecast.mean[items], forecast.spread[items], self.aims.each)
-                weights[items] = inside * (rate / len(items))
+                weights[items] = inside * (draws / len(items))
         # All that was wanted may be drawn already and not be in yet: then any further draw is as good.
         return weights if weights.any() else super()._block_weights(block)
 
     def _block_size(self, block: int) -> int:
-        size, rates = super()._block_size(block), self._rates_of(block)
-        return size if rates is None else max(min(size, int(rates.sum() + ROUNDED_UP)), self._pace.first)
+        size, wanted = super()._block_size(block), self._still_wanted(block)
+        return size if wanted is None else max(min(size, int(wanted.sum() + ROUNDED_UP)), self._pace.first)
 
-    def _rates_of(self, block: int) -> Floats | None:
-        """Return what the forecast's results left wanted, less the draws of the block that is still in flight."""
-        wanted = self._rates[block - 1] if block >= UNIFORM_BLOCKS else None
+    def _still_wanted(self, block: int) -> Floats | None:
+        """What the forecast's results left wanted, less the draws of the block that is still in flight."""
+        wanted = self._wanted_at[block - 1] if block >= UNIFORM_BLOCKS else None
         if wanted is None:
             return None
         pending = self.groups[self._order[self._starts[block - 1] : self._starts[block]]]
         rest = wanted - np.bincount(pending, minlength=len(wanted))
         return np.maximum(rest, 0.0) if (rest > 0).any() else wanted
 
-    def _wanted(self) -> Floats | None:
-        """Return how many draws each task is to get, relative to one another; None: those of the macro mean."""
+    def _wanted_draws(self) -> Floats | None:
+        """How many draws each task is to get, relative to one another; None: those of the macro mean."""
         if self.aims.threshold is not None:
             return self._wanted_to_decide()
         if self.aims.each is None:
@@ -289,60 +277,54 @@ class ManyTasks(Active):
         if eps is None or within(self.interval.half_width, eps):
             return 0.0
         prospect = self.tally.prospect()
-        calls = max(self._information_needed(prospect, eps) - self.clock.total, 0.0) * prospect.variance
-        left = self._drawable - self.consumed
-        return calls / (1 + calls / left) if left else 0.0
+        draws = max(self._information_needed(prospect, eps) - self.clock.total, 0.0) * prospect.variance
+        return calls_for(draws, self.tally.drawable - self.consumed)
 
     def _wanted_to_decide(self) -> Floats:
-        """Return all open tasks in proportion to what a pass takes; most of it for the first suspect, if there is
-        one."""
-        rates = np.zeros(len(self.followers))
+        """All open tasks in proportion to what a pass takes; most of it for the first suspect, if there is one."""
+        wanted = np.zeros(len(self.followers))
         suspects: dict[int, float] = {}
         missing = np.log(1 / np.array([self._levels()])).T - np.maximum(self._logs, 0.0)
         for task, verdict in enumerate(self.verdicts):
             follower = self.followers[task]
             if verdict is None and follower.left:
-                rates[task] = follower.calls_to_decide(float(missing[0, task]), 1)
+                wanted[task] = follower.calls_to_decide(float(missing[0, task]), 1)
                 if follower.seems_to_fail:
                     suspects[task] = follower.calls_to_decide(float(missing[1, task]), -1)
         if self.aims.every:
-            rates[list(suspects)] = list(suspects.values())
+            wanted[list(suspects)] = list(suspects.values())
         elif suspects:
             first = min(suspects, key=suspects.__getitem__)
-            rates[first] = max(rates[first], SUSPECT / (1 - SUSPECT) * float(rates.sum()))
-        return rates
+            wanted[first] = max(wanted[first], SUSPECT / (1 - SUSPECT) * float(wanted.sum()))
+        return wanted
 
     # -- verdicts -----------------------------------------------------------------------------------------------------
 
     @property
     def verdicts(self) -> tuple[str | None, ...]:
-        """Return for each task "pass" (at least c), "fail" or None. Unless `every`, a "pass" alone is provisional:
-        only all of them together are certified.
+        """For each task "pass" (at least c), "fail" or None. Unless `every`, a "pass" alone is provisional: only all of
+        them together are certified.
         """
-        if self.aims.threshold is None:
+        threshold = self.aims.threshold
+        if threshold is None:
             return (None,) * len(self.followers)
-        passing, failing = self._passing(), self._failing()
+        passing, failing = (log(1 / level) + ROUNDING for level in self._levels())
+        passed = (self._logs[0] >= passing) | (self._ends[0] >= threshold)
+        if self.aims.every:
+            failed = self._logs[1] >= failing
+        else:
+            e_values = np.exp(np.minimum(self._logs[1] - ROUNDING, LARGEST_LOG))
+            failed = np.array(holm(e_values.tolist(), self.aims.parts[3] * self.delta))
+        failed = failed | (self._ends[1] < threshold)
         return tuple(
-            "fail" if low else "pass" if high else None for high, low in zip(passing, failing, strict=True)
+            "fail" if low else "pass" if high else None for high, low in zip(passed, failed, strict=True)
         )
 
     def _levels(self) -> tuple[float, float]:
-        """Return the error of one task's pass and of one task's fail, before Holm."""
+        """The error of one task's pass and of one task's fail, before Holm."""
         count, (_, _, everything, naming) = len(self.followers), self.aims.parts
         passing = (naming / count if self.aims.every else everything) * self.delta
         return passing, naming * self.delta / count
-
-    def _passing(self) -> NDArray[np.bool_]:
-        proven = self._logs[0] >= log(1 / self._levels()[0]) + ROUNDING
-        return np.asarray(proven | (self._ends[0] >= self.aims.threshold))
-
-    def _failing(self) -> NDArray[np.bool_]:
-        if self.aims.every:
-            proven = self._logs[1] >= log(1 / self._levels()[1]) + ROUNDING
-        else:
-            e_values = np.exp(np.minimum(self._logs[1] - ROUNDING, LARGEST_LOG))
-            proven = np.array(holm(e_values.tolist(), self.aims.parts[3] * self.delta))
-        return np.asarray(proven | (self._ends[1] < self.aims.threshold))
 
     # -- what is certified --------------------------------------------------------------------------------------------
 
@@ -352,14 +334,14 @@ class ManyTasks(Active):
 
     @property
     def statistical(self) -> Interval:
-        """Return the macro mean's interval: what its own game and the mean of the tasks' intervals prove together."""
+        """What the macro mean's own game and the mean of the tasks' intervals prove together."""
         own = super().statistical
         low, high = (float(end) for end in self._ends.mean(axis=1))
         return Interval(max(own.lower, low), min(own.upper, high))
 
     @property
     def widest(self) -> float:
-        """Return the largest half-width of a task's interval."""
+        """The largest half-width of a task's interval."""
         return float(np.max(self._ends[1] - self._ends[0])) / 2
 
     @property
@@ -371,6 +353,6 @@ class ManyTasks(Active):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what helped; what it saved is told only where the draws were the macro mean's own."""
+        """What helped; what it saved is told only where the draws were the macro mean's own."""
         own = self.aims.each is None and self.aims.threshold is None
-        return super().notes if own else self._forecasts[self._fitted - 1].notes
+        return super().notes if own else self._fits[self._n_fits - 1].forecast.notes

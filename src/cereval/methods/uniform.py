@@ -7,15 +7,22 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cereval.methods.base import Setting
 from cereval.methods.certified import LADDER, CertifiedMethod, Sides, Tuning
-from cereval.methods.drawing import as_logged, draw_order, draw_with_replacement, draw_without_replacement
+from cereval.methods.drawing import (
+    Floats,
+    Items,
+    draw_order,
+    draw_with_replacement,
+    draw_without_replacement,
+    logged_chances,
+)
 from cereval.randomness import generator
 from cereval.records import Draw
 
 CHUNK = 1024
+"""Draws with replacement that are made at a time."""
 
 EARLY = replace(LADDER, share=0.095, cap=0.97, parts=(1.4, 2.0, 1.25, 1.5, 0.3, 0.2))
 """Most of the ladder on the first 200 draws, where nothing else makes the interval decent."""
@@ -53,38 +60,38 @@ class Uniform(CertifiedMethod):
     def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
         super().__init__(setting, tuning)
         self._drawn = 0
-        self._order, self._chances = self._first_chunk()
+        self._items, self._chances = self._draw()
 
     def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
         super().follow(log, check=check)
-        self._order, self._chances = self._first_chunk()
+        self._items, self._chances = self._draw()
 
     def next_draw(self) -> Draw | None:
-        if self._drawn == len(self._order):
+        if self._drawn == len(self._items):
             if self.setting.target != "expected":
                 return None
-            self._extend()
-        index = self._drawn
-        self._drawn += 1
-        return Draw(index, int(self._order[index]), float(self._chances[index]))
+            items, chances = self._draw_chunk(len(self._items))
+            self._items = np.concatenate((self._items, items))
+            self._chances = np.concatenate((self._chances, chances))
+        index, self._drawn = self._drawn, self._drawn + 1
+        return Draw(index, int(self._items[index]), float(self._chances[index]))
 
-    def _first_chunk(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        rng, pool = generator("uniform draws", self.setting.seed), self.setting.pool
+    def _draw(self) -> tuple[Items, Floats]:
+        """All draws, or the first chunk of them."""
         if self.setting.target == "expected":
-            return draw_with_replacement(rng, pool.shares(), CHUNK, self.log[:CHUNK], check=self.check)
+            return self._draw_chunk()
+        rng, pool = generator("uniform draws", self.setting.seed), self.setting.pool
         if pool.weights is not None:
             count = int(np.count_nonzero(pool.weights))
             return draw_without_replacement(rng, pool.weights, count, self.log, check=self.check)
         order = draw_order(rng, pool.size, self.log, check=self.check)
-        return order, as_logged(1.0 / np.arange(pool.size, 0, -1), self.log)
+        return order, logged_chances(1.0 / np.arange(pool.size, 0, -1), self.log)
 
-    def _extend(self) -> None:
-        """Draw another chunk with replacement."""
-        start = len(self._order)
-        rng, log = generator("uniform draws", self.setting.seed, start), self.log[start : start + CHUNK]
-        items, chances = draw_with_replacement(rng, self.setting.pool.shares(), CHUNK, log, check=self.check)
-        self._order = np.concatenate((self._order, items))
-        self._chances = np.concatenate((self._chances, chances))
+    def _draw_chunk(self, start: int = 0) -> tuple[Items, Floats]:
+        """Draw a chunk with replacement."""
+        rng = generator("uniform draws", self.setting.seed, *([start] if start else []))
+        log = self.log[start : start + CHUNK]
+        return draw_with_replacement(rng, self.setting.pool.shares(), CHUNK, log, check=self.check)
 
 
 class Hedged(Uniform):

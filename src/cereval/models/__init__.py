@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import partial
 from typing import Any
 
 from cereval.errors import InvalidInput
@@ -21,8 +20,9 @@ from cereval.models.scripted import ScriptedModel
 KINDS = (
     "openai/NAME",
     *(f"{name}/NAME" for name in PROVIDERS),
-    *("python:module:function", "gguf:PATH", "local/smollm2", "scripted/ACCURACY", "given/FIELD"),
+    *("python:module:function", "gguf:PATH", "local/smollm2", "scripted/ACCURACY", f"{GIVEN}FIELD"),
 )
+PREFIXES = ("openai/", *(f"{name}/" for name in PROVIDERS), "python:", "gguf:", "local/", "scripted/", GIVEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,29 @@ def open_model(name: str | Callable[..., Any], options: ModelOptions | None = No
     'scripted/0.5'
     """
     options = options or ModelOptions()
+    common: dict[str, Any] = {"settings": options.settings, "timeout_s": options.timeout_s}
     if not isinstance(name, str):
-        return _python(name, options)
+        return open_python(name, connections=options.connections, **common)
     prefix = prefix_of(name)
+    rest = name.removeprefix(prefix)
     if options.base_url is not None and prefix != "openai/":
         raise InvalidInput("base_url", "left out unless the model is openai/NAME", options.base_url)
-    return _BUILDERS[prefix](name.removeprefix(prefix), options)
+    match prefix:
+        case "python:":
+            return open_python(rest, connections=options.connections, **common)
+        case "gguf:":
+            return open_gguf(rest, **common)
+        case "local/":
+            return open_gguf(local_gguf(rest), name=name, **common)
+        case "scripted/":
+            return _open_scripted(rest, options)
+        case "given/":
+            if options.given is None:
+                what = "one that can be asked: given/FIELD is for answers in the data"
+                raise InvalidInput("model", what, name)
+            return GivenModel(name, options.given)
+    common |= {"base_url": options.base_url, "price": options.price, "retries": options.retries}
+    return open_openai(rest, provider=prefix.removesuffix("/"), **common)
 
 
 def prefix_of(name: str) -> str:
@@ -68,46 +85,16 @@ def prefix_of(name: str) -> str:
     >>> prefix_of("openai/gpt-4o")
     'openai/'
     """
-    for prefix in _BUILDERS:
+    for prefix in PREFIXES:
         if name.startswith(prefix) and len(name) > len(prefix):
             return prefix
     prefix = name.partition("/")[0]
-    near = get_close_matches(prefix, [one.rstrip("/:") for one in _BUILDERS], n=1) if "/" in name else []
+    near = get_close_matches(prefix, [one.rstrip("/:") for one in PREFIXES], n=1) if "/" in name else []
     hint = f" (did you mean {near[0]}/?)" if near and near[0] != prefix else ""
     raise InvalidInput("model", "one of " + ", ".join(KINDS) + hint, name)
 
 
-def _openai(name: str, options: ModelOptions, provider: str = "openai") -> Model:
-    return open_openai(
-        name,
-        base_url=options.base_url,
-        settings=options.settings,
-        price=options.price,
-        retries=options.retries,
-        timeout_s=options.timeout_s,
-        provider=provider,
-    )
-
-
-def _python(function: str | Callable[..., Any], options: ModelOptions) -> Model:
-    return open_python(
-        function,
-        timeout_s=options.timeout_s,
-        connections=options.connections,
-        settings=options.settings,
-    )
-
-
-def _gguf(path: str, options: ModelOptions) -> Model:
-    return open_gguf(path, settings=options.settings, timeout_s=options.timeout_s)
-
-
-def _local(name: str, options: ModelOptions) -> Model:
-    path = local_gguf(name)
-    return open_gguf(path, name=f"local/{name}", settings=options.settings, timeout_s=options.timeout_s)
-
-
-def _scripted(accuracy: str, options: ModelOptions) -> Model:
+def _open_scripted(accuracy: str, options: ModelOptions) -> Model:
     try:
         chance = float(accuracy)
     except ValueError:
@@ -115,22 +102,3 @@ def _scripted(accuracy: str, options: ModelOptions) -> Model:
     if not options.answer_key:
         raise InvalidInput("model", "openai/NAME or python:... where the data has no answers", "scripted")
     return ScriptedModel(options.answer_key, chance, seed=options.seed, name=f"scripted/{accuracy}")
-
-
-def _given(name: str, options: ModelOptions) -> Model:
-    if options.given is None:
-        raise InvalidInput(
-            "model", "one that can be asked: given/FIELD is for answers in the data", f"{GIVEN}{name}"
-        )
-    return GivenModel(f"{GIVEN}{name}", options.given)
-
-
-_BUILDERS: Mapping[str, Callable[[str, ModelOptions], Model]] = {
-    "openai/": _openai,
-    **{f"{name}/": partial(_openai, provider=name) for name in PROVIDERS},
-    "python:": _python,
-    "gguf:": _gguf,
-    "local/": _local,
-    "scripted/": _scripted,
-    GIVEN: _given,
-}

@@ -109,7 +109,6 @@ class Settings:
         return cls(**own, extra={name: value for name, value in fields.items() if name not in own})
 
     def request(self) -> dict[str, Any]:
-        """Write the settings as fields of a chat completion request."""
         named = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         return {name: value for name, value in named.items() if value is not None} | dict(self.extra)
 
@@ -149,10 +148,10 @@ def clean_text(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-def counted(value: Any) -> int | None:
+def parse_count(value: Any) -> int | None:
     """Read a number of tokens; None where it is none that a model could have read or written.
 
-    >>> counted(12), counted(12.0), counted(-1), counted(1e30), counted("12"), counted(True)
+    >>> parse_count(12), parse_count(12.0), parse_count(-1), parse_count(1e30), parse_count("12"), parse_count(True)
     (12, 12, None, None, None, None)
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from typing import Any
 
 import httpx2
 
 from cereval.errors import CallError, InvalidInput
 from cereval.files import MIB, unique_keys
-from cereval.models.gate import answer_read, on_the_wire
+from cereval.models.gate import Passing
 from cereval.models.retries import HIDDEN, BadStatus, Broken, Fault, FaultError
 from cereval.version import __version__
 
@@ -80,13 +81,13 @@ class Client:
             limits=SOCKETS,
         )
 
-    async def post(self, path: str, body: dict[str, Any]) -> Any:
+    async def post(self, path: str, body: dict[str, Any], call: Passing | None = None) -> Any:
         """Return the JSON that is answered, or the text of what is none; raise `BadStatus` for what is refused and
         `Broken` for what does not arrive."""
         try:
             request = self._http.build_request("POST", self.base_url + path, json=body)
-            async with on_the_wire():
-                response, content = await self._answer(request)
+            async with nullcontext() if call is None else call.on_the_wire():
+                response, content = await self._answer(request, call)
         except Exception as error:
             raise Broken from error
         if not response.is_success:
@@ -98,21 +99,21 @@ class Client:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def _answer(self, request: httpx2.Request) -> tuple[httpx2.Response, bytes]:
+    async def _answer(self, request: httpx2.Request, call: Passing | None) -> tuple[httpx2.Response, bytes]:
         """Send a request and read its answer; follow redirects on the same host only."""
         for _ in range(MOST_REDIRECTS):
             response = await self._http.send(request, stream=True, follow_redirects=False)
             try:
                 if response.next_request is None:
-                    return response, await self._content(response)
-                request = _stays(request, response.next_request)
+                    return response, await self._content(response, call)
+                request = _check_redirect(request, response.next_request)
             finally:
                 await response.aclose()
         raise FaultError(
             Fault(f"{request.url.host} redirects without end", by_question=True, everywhere=True)
         )
 
-    async def _content(self, response: httpx2.Response) -> bytes:
+    async def _content(self, response: httpx2.Response, call: Passing | None) -> bytes:
         """Read a body, unpacked: what unpacks to more than the limit is cut off."""
         packing = response.headers.get("content-encoding", "").strip().lower()
         if packing not in PACKED:
@@ -123,8 +124,9 @@ class Client:
             if len(body) > self.limit:
                 size = f"more than {self.limit // MIB} MiB"
                 raise FaultError(Fault(f"{response.url.host} sent an answer of {size}; lower --max-tokens"))
-            if str(response.num_bytes_downloaded) == response.headers.get("content-length"):
-                await answer_read()
+            whole = str(response.num_bytes_downloaded) == response.headers.get("content-length")
+            if call is not None and whole:
+                await call.note_answer()
         return bytes(body)
 
 
@@ -152,7 +154,7 @@ def _read_as_json(content: bytes) -> Any:
     return said.get("error", said) if isinstance(said, dict) else said
 
 
-def _stays(request: httpx2.Request, following: httpx2.Request) -> httpx2.Request:
+def _check_redirect(request: httpx2.Request, following: httpx2.Request) -> httpx2.Request:
     """Check that a redirect leads to the same host, and not from https to http: the prompts go along."""
     here, there = request.url, following.url
     if there.host != here.host or (here.scheme == "https" and there.scheme != "https"):

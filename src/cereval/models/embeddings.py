@@ -12,7 +12,7 @@ import numpy as np
 from cereval.errors import CallError, InvalidInput
 from cereval.forecasts.embeddings import Vectors, unit_rows
 from cereval.models.openai_model import checked_url
-from cereval.models.retries import Fault, Retries, fault_of, retrying
+from cereval.models.retries import Fault, Retries, fault_of, retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class EmbeddingsEndpoint:
             return vectors_from(body, len(texts))
 
         async with limit:
-            return (await retrying(attempt, fault, self.retries))[0]
+            return (await retry(attempt, fault, self.retries))[0]
 
     def _request(self, texts: list[str]) -> dict[str, Any]:
         # Some servers refuse an empty input; a blank has no words either.

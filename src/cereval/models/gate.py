@@ -42,72 +42,44 @@ GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
 
 
 class Passing:
-    """Hold one call on its way; `tokens` is what it took, once that is known."""
+    """Hold one call while it is made: it passes the gate where it is sent. `tokens`: what it took, where known."""
 
-    def __init__(self, gate: Gate | None, server: str, expected: int, timeout_s: float) -> None:
-        self.gate, self.server, self.expected, self.timeout_s = gate, server, expected, timeout_s
+    def __init__(self, server: str, request: dict[str, Any], timeout_s: float) -> None:
+        self.gate, self.server, self.timeout_s = GATE.get(), server, timeout_s
+        self.expected = expected_tokens(request)
         self.tokens: int | None = None
         self._leave: int | None = None
-        self._told = False
+        self._is_answered = False
 
-    async def enter(self) -> None:
-        """Wait for leave; a call that is sent once more asks once more."""
-        await self.leave()
-        if self.gate is not None:
-            self._leave, self._told = await self.gate.enter(self.server, self.expected), False
+    async def __aenter__(self) -> Passing:
+        return self
 
-    async def answered(self) -> None:
-        """Tell that the answer has been read, and let the call go first that takes its place."""
-        if not self._told and self.gate is not None and self._leave is not None:
-            self._told = True
-            if self.gate.answered(self._leave):
-                await asyncio.sleep(STAND_BACK_S)
-
-    async def leave(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         leave, self._leave = self._leave, None
         if self.gate is not None and leave is not None:
             await self.gate.leave(leave, self.tokens)
 
+    @asynccontextmanager
+    async def on_the_wire(self) -> AsyncIterator[None]:
+        """Hold the leave of the call, from its first byte to the last of its answer, and its time.
 
-CALL: ContextVar[Passing | None] = ContextVar("call", default=None)
-"""The call that is being made here."""
+        What is prepared before and read out of the answer afterwards keeps no other call waiting.
+        """
+        await self.__aexit__()  # A call that is sent once more asks once more.
+        if self.gate is not None:
+            self._leave, self._is_answered = await self.gate.enter(self.server, self.expected), False
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                yield
+        finally:
+            await self.note_answer()
 
-
-@asynccontextmanager
-async def passing(server: str, request: dict[str, Any], timeout_s: float) -> AsyncIterator[Passing]:
-    """Make a call while the context is open: it passes the gate where it is sent (`on_the_wire`)."""
-    call = Passing(GATE.get(), server, expected_tokens(request), timeout_s)
-    mark = CALL.set(call)
-    try:
-        yield call
-    finally:
-        CALL.reset(mark)
-        await call.leave()
-
-
-@asynccontextmanager
-async def on_the_wire() -> AsyncIterator[None]:
-    """Hold the leave of the call that is made here, from its first byte to the last of its answer, and its time.
-
-    What is prepared before and read out of the answer afterwards keeps no other call waiting.
-    """
-    call = CALL.get()
-    if call is None:
-        yield
-        return
-    await call.enter()
-    try:
-        async with asyncio.timeout(call.timeout_s):
-            yield
-    finally:
-        await call.answered()
-
-
-async def answer_read() -> None:
-    """Tell that the last byte of an answer is here, before what held it is closed and put in order."""
-    call = CALL.get()
-    if call is not None:
-        await call.answered()
+    async def note_answer(self) -> None:
+        """Tell that the last byte of the answer is here, and let the call go first that takes its place."""
+        if not self._is_answered and self.gate is not None and self._leave is not None:
+            self._is_answered = True
+            if self.gate.answered(self._leave):
+                await asyncio.sleep(STAND_BACK_S)
 
 
 def expected_tokens(request: dict[str, Any]) -> int:

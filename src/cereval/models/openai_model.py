@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cereval.errors import InvalidInput, shown
-from cereval.models.base import Messages, Reply, Settings, clean_text, counted
-from cereval.models.gate import passing
+from cereval.models.base import Messages, Reply, Settings, clean_text, parse_count
+from cereval.models.gate import Passing
 from cereval.models.prices import FREE, Price, list_price, own_price
 from cereval.models.retries import (
     HIDDEN,
@@ -23,7 +23,7 @@ from cereval.models.retries import (
     FaultError,
     Pace,
     Retries,
-    answered,
+    ask_with_retries,
     fault_of,
 )
 
@@ -117,7 +117,9 @@ class OpenAIModel:
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
         request = chat_request(messages, top_logprobs, model=self.name) | self.settings.request()
-        return await answered(lambda: self._attempt(request), self._fault, self.retries, self.contact.pace)
+        return await ask_with_retries(
+            lambda: self._attempt(request), self._fault, self.retries, self.contact.pace
+        )
 
     def answered_before(self) -> None:
         """Note that an earlier run has answers of this model, so that one refused question does not stop this one."""
@@ -130,8 +132,8 @@ class OpenAIModel:
         sent = self.contact.adapt(request)
         try:
             # The client's own timeout restarts with every byte received; a trickling server needs this one.
-            async with passing(self.endpoint, sent, self.timeout_s) as call:
-                body = await self.client.post("/chat/completions", sent)
+            async with Passing(self.endpoint, sent, self.timeout_s) as call:
+                body = await self.client.post("/chat/completions", sent, call)
                 reply = reply_from(body, self.price)
                 call.tokens = reply.input_tokens + reply.output_tokens
         except BadStatus as error:
@@ -197,7 +199,6 @@ def checked_url(url: str) -> str:
 
 
 def chat_request(messages: Messages, top_logprobs: int, **fields: Any) -> dict[str, Any]:
-    """Make the body of a chat completion request, without the settings."""
     request = fields | {"messages": [dict(message) for message in messages]}
     return request | ({"logprobs": True, "top_logprobs": top_logprobs} if top_logprobs else {})
 
@@ -214,7 +215,7 @@ def reply_from(body: Any, price: Price | None) -> Reply:
     cost, reason = _cost(price, tokens_in, tokens_out), _name(choice.get("finish_reason")) or "unknown"
     message = choice.get("message")
     text = _text(message)
-    if text is None or reason == "content_filter" or (not text and _refused(message)):
+    if text is None or reason == "content_filter" or (not text and _is_refusal(message)):
         why = f"the model gave no text: {_why(message, reason)}"
         raise FaultError(Fault(why, finish_reason=reason, cost_usd=cost))
     return Reply(
@@ -251,7 +252,7 @@ def _text(message: Any) -> str | None:
     return "".join(texts) if texts else None
 
 
-def _refused(message: Any) -> bool:
+def _is_refusal(message: Any) -> bool:
     return bool(message.get("refusal") or message.get("tool_calls") or message.get("function_call"))
 
 
@@ -273,7 +274,7 @@ def _why(message: Any, reason: str) -> str:
 
 
 def _count(usage: Any, name: str) -> int | None:
-    return counted(usage.get(name)) if isinstance(usage, dict) else None
+    return parse_count(usage.get(name)) if isinstance(usage, dict) else None
 
 
 def _cost(price: Price | None, tokens_in: int | None, tokens_out: int | None) -> float | None:

@@ -10,10 +10,9 @@ from importlib.resources import files
 from typing import Any
 
 from cereval.errors import BadFile, InvalidInput, shown
-from cereval.files import is_file, settings_folder
+from cereval.files import is_file, parse_yaml, read_yaml, settings_folder
 
 OWN = "prices.yaml"
-LARGEST = 2**20
 HIGHEST = 1e100
 """A price times all tokens, or all calls, is still a number."""
 _VERSION = re.compile(r"-(20\d\d.*|latest|\d{3})")
@@ -53,7 +52,7 @@ def list_price(model: str) -> Price | None:
     'list prices of 2025-10'
     """
     table = _shipped()
-    return _found(table["prices"], model, f"list prices of {table['date']}")
+    return _find(table["prices"], model, f"list prices of {table['date']}")
 
 
 def own_price(model: str) -> Price | None:
@@ -62,44 +61,26 @@ def own_price(model: str) -> Price | None:
     path = None if folder is None else folder / OWN
     if path is None or not is_file(path):
         return None
-    table = _parsed(path.read_bytes()[: LARGEST + 1], str(path))
+    table = read_yaml(path) or {}
     prices = table.get("prices", table) if isinstance(table, Mapping) else table
     if not isinstance(prices, Mapping):
         raise BadFile(f"{path} must hold lines such as `openai/NAME: {{input: 0.5, output: 1.5}}`")
     try:
-        return _found(prices, model, str(path))
+        return _find(prices, model, str(path))
     except (InvalidInput, TypeError, KeyError) as error:
         reason = error if isinstance(error, InvalidInput) else "it needs `input` and `output`"
         raise BadFile(f"{path}: the price of {shown(model)}: {reason}") from None
 
 
-def _found(prices: Mapping[str, Any], model: str, source: str) -> Price | None:
-    names = [
-        name
-        for name in prices
-        if model == name or (model.startswith(str(name)) and _VERSION.fullmatch(model[len(str(name)) :]))
-    ]
-    if not names:
-        return None
-    price = prices[max(names, key=len)]
-    return Price(price["input"], price["output"], source)
+def _find(prices: Mapping[str, Any], model: str, source: str) -> Price | None:
+    """Find the longest name that is the model's, or that of its family."""
+    for name in sorted(map(str, prices), key=len, reverse=True):
+        if model == name or (model.startswith(name) and _VERSION.fullmatch(model[len(name) :])):
+            return Price(prices[name]["input"], prices[name]["output"], source)
+    return None
 
 
 @cache
 def _shipped() -> Mapping[str, Any]:
-    content = (files("cereval.models") / OWN).read_bytes()
-    table: Mapping[str, Any] = _parsed(content, OWN)
+    table: Mapping[str, Any] = parse_yaml((files("cereval.models") / OWN).read_text(encoding="utf-8"), OWN)
     return table
-
-
-def _parsed(content: bytes, place: str) -> Any:
-    import yaml
-
-    if len(content) > LARGEST:
-        raise BadFile(f"{place} is larger than {LARGEST:,} bytes")
-    try:
-        return yaml.safe_load(content) or {}
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-        raise BadFile(
-            f"{place} is no YAML file; it needs lines such as `openai/NAME: {{input: 1, output: 2}}`"
-        ) from None

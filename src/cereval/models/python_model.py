@@ -20,8 +20,8 @@ from typing import Any
 
 from cereval.errors import InvalidInput, shown
 from cereval.imports import load_function, name_of
-from cereval.models.base import Messages, Reply, Settings, clean_text, counted
-from cereval.models.retries import Fault, FaultError, Retries, answered, fault_of
+from cereval.models.base import Messages, Reply, Settings, clean_text, parse_count
+from cereval.models.retries import Fault, FaultError, Retries, ask_with_retries, fault_of
 
 SIGNATURE = "answer(messages) or answer(messages, item)"
 
@@ -45,7 +45,7 @@ class PythonModel:
         if top_logprobs:
             raise Fault(f"{self.name} gives no log-probabilities", everywhere=True).error()
         fault = partial(fault_of, endpoint=self.name)
-        return await answered(lambda: self._attempt(messages), fault, Retries(attempts=1))
+        return await ask_with_retries(lambda: self._attempt(messages), fault, Retries(attempts=1))
 
     async def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)
@@ -143,7 +143,7 @@ def _storable(reply: Reply) -> Reply:
     return replace(
         reply,
         text=clean_text(reply.text),
-        input_tokens=counted(reply.input_tokens) or 0,
-        output_tokens=counted(reply.output_tokens) or 0,
+        input_tokens=parse_count(reply.input_tokens) or 0,
+        output_tokens=parse_count(reply.output_tokens) or 0,
         cost_usd=cost if isinstance(cost, int | float) and 0 <= cost < float("inf") else None,
     )

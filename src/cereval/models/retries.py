@@ -55,7 +55,6 @@ class Fault:
     cost_usd: float | None = 0.0
 
     def error(self, attempts: int = 1) -> CallError:
-        """Make the exception that callers of a model see."""
         tries = f" (after {attempts} attempts)" if attempts > 1 else ""
         error = (EndpointError if self.everywhere else CallError)(self.message + tries)
         error.finish_reason, error.cost_usd = self.finish_reason, self.cost_usd
@@ -133,7 +132,7 @@ class Pace:
     """When the server first said that it is busy, since its last answer."""
     rounds: int = 0
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         self.since, self.rounds = None, 0
 
     def slow_down(self, fault: Fault, policy: Retries, now: float, jitter: float) -> Fault | None:
@@ -152,7 +151,7 @@ class Pace:
         return replace(fault, message=f"{fault.message}; {why}: lower -j, or resume later", everywhere=True)
 
 
-async def retrying(
+async def retry(
     call: Callable[[], Awaitable[T]],
     translate: Callable[[Exception], Fault],
     policy: Retries,
@@ -174,7 +173,7 @@ async def retrying(
         except Exception as error:
             fault = translate(error)
         else:
-            pace.answered()
+            pace.note_answer()
             return value, attempt
         if fault.busy and clock() - started < LONGEST_WAIT * policy.patience_s:
             given_up = pace.slow_down(fault, policy, clock(), jitter())
@@ -187,7 +186,7 @@ async def retrying(
         await sleep(policy.pause(failed - 1, jitter()))
 
 
-async def answered(
+async def ask_with_retries(
     call: Callable[[], Awaitable[Reply]],
     translate: Callable[[Exception], Fault],
     policy: Retries,
@@ -195,7 +194,7 @@ async def answered(
 ) -> Reply:
     """Return the first reply, with its attempts and the time that they took together."""
     started = time.monotonic()
-    reply, tries = await retrying(call, translate, policy, pace)
+    reply, tries = await retry(call, translate, policy, pace)
     return replace(reply, latency_s=time.monotonic() - started, attempts=reply.attempts + tries - 1)
 
 
@@ -276,15 +275,15 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _line(text: str, key: str | None) -> str:
     # `shown` escapes control characters, so that a hostile server cannot drive the terminal.
-    return shown(scrubbed(text, key), limit=200).strip("'\"")
+    return shown(hide_secrets(text, key), limit=200).strip("'\"")
 
 
-def scrubbed(text: str, key: str | None = None) -> str:
+def hide_secrets(text: str, key: str | None = None) -> str:
     """Hide the key, and anything that looks like one, in a text.
 
-    >>> scrubbed("Incorrect API key: hunter2", "hunter2")
+    >>> hide_secrets("Incorrect API key: hunter2", "hunter2")
     'Incorrect API key: [hidden]'
-    >>> scrubbed("Authorization: Bearer abc.def")
+    >>> hide_secrets("Authorization: Bearer abc.def")
     'Authorization: Bearer [hidden]'
     """
     if key:

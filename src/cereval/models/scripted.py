@@ -15,7 +15,7 @@ from typing import Literal
 
 from cereval.errors import InvalidInput
 from cereval.models.base import Messages, Reply, last_text
-from cereval.models.retries import Fault, FaultError, Retries, answered, fault_of
+from cereval.models.retries import Fault, FaultError, Retries, ask_with_retries, fault_of
 
 FaultKind = Literal["429", "500", "timeout", "cut", "drop"]
 
@@ -90,7 +90,7 @@ class ScriptedModel:
         if top_logprobs:
             raise Fault("the scripted model gives no log-probabilities", everywhere=True).error()
         fault = partial(fault_of, endpoint=self.name)
-        return await answered(lambda: self._attempt(messages), fault, self.retries)
+        return await ask_with_retries(lambda: self._attempt(messages), fault, self.retries)
 
     async def close(self) -> None:
         """Close nothing: nothing is held open."""

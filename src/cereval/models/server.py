@@ -46,7 +46,6 @@ class Connections:
         return chosen
 
     async def close(self) -> None:
-        """Hang up on everybody, and wait until it is done."""
         if self._server is not None:
             self._server.close()
         while self._open:
@@ -149,7 +148,7 @@ class Handler:
 
 
 @asynccontextmanager
-async def serving(handler: Handler, port: int = 0) -> AsyncIterator[str]:
+async def serve_locally(handler: Handler, port: int = 0) -> AsyncIterator[str]:
     """Serve on loopback while the context is open; yield the base URL."""
     connections = Connections(handler.connection)
     port = await connections.listen("127.0.0.1", port, limit=2**20)
@@ -213,7 +212,7 @@ def _model(options: argparse.Namespace) -> Model:
 
 
 async def _serve(handler: Handler, port: int) -> None:
-    async with serving(handler, port) as url:
+    async with serve_locally(handler, port) as url:
         print(url, flush=True)
         await asyncio.Event().wait()
 

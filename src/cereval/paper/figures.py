@@ -1,11 +1,9 @@
-"""State the contract of a figure, and the one way to reproduce it.
+"""The contract of a figure of the paper, the one way to reproduce it, and what figures share: averages, tables, plots.
 
 Obligations of every figure
 1. `tasks` are independent, picklable and keyed by all their parameters: a finished one is never run again.
 2. A task's rows depend on its key alone, so interrupting and resuming changes nothing.
 3. `note` says what the paper says, what came out and why they differ, from the rows alone.
-
-Average over replications, as tables in markdown and as plots; matplotlib is imported when a plot is saved.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, Protocol, TextIO
+from typing import Any, Protocol
 
 from cereval.datasets.formats import one_line
 from cereval.errors import BadFile, Misuse, shown
@@ -31,17 +29,32 @@ from cereval.imports import optional
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
+Key = tuple[Any, ...]
 
 KEY, OF = "key", "of"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """One thread in each process is fastest where there are as many processes as cores."""
 NAMES = frozenset({"benchmark", "case", "embedder", "method", "model", "scenario", "way"})
 """Columns that hold names, which stay texts: a model may be called `nan`, or `1` beside another called `1.0`."""
+NOTES = Path(__file__).parent / "notes"
+
+STYLES: dict[str, tuple[str, str]] = {
+    "static": ("Base", "0.8"),
+    "seq": ("Seq", "tab:gray"),
+    "cer-eval": ("Cer-Eval as printed", "tab:red"),
+    "cer-eval clamped": ("Cer-Eval, labels clamped", "tab:orange"),
+    "oracle": ("Oracle", "tab:purple"),
+    "uniform": ("certified: uniform", "tab:blue"),
+    "active": ("certified: active", "tab:green"),
+    "partition": ("certified: 1-NN partition", "tab:cyan"),
+    "active + history": ("certified: active + history", "tab:olive"),
+}
+"""Label and colour of each method, in the order of every figure and table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Describe one replication: `work(**settings)` gives the rows, `key` names it in the CSV."""
+    """One replication: `work(**settings)` gives the rows, `key` names it in the CSV."""
 
     key: str
     work: Callable[..., list[dict[str, Any]]]
@@ -70,7 +83,7 @@ class Figure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """Say where the parts of one figure were written."""
+    """The files that one figure was written to, and its rows."""
 
     csv: Path
     png: Path
@@ -81,25 +94,28 @@ class Reproduced:
 
 def reproduce(figure: Figure, out: Path, *, jobs: int = 2, quiet: bool = False) -> Reproduced:
     """Run what is not yet in `out`/NAME.csv, then write the plot and the note."""
-    from cereval.paper.figures import save
-
-    with _written(out):
+    with _writing_to(out):
         out.mkdir(parents=True, exist_ok=True)
-    memory = out / f"{figure.name}.csv"
-    rows = run_tasks(figure.tasks(), memory, jobs=jobs, title=figure.name, quiet=quiet)
+    table, png, svg, note = (out / f"{figure.name}.{kind}" for kind in ("csv", "png", "svg", "md"))
+    rows = run_tasks(figure.tasks(), table, jobs=jobs, title=figure.name, quiet=quiet)
     if not rows:
         raise BadFile(
             f"there is nothing to plot for {figure.name}: the data has no model that can be replayed"
         )
-    with _written(out):
-        png, svg = save(figure, rows, out)
-        note = out / f"{figure.name}.md"
+    matplotlib = optional("matplotlib", "plots")
+    matplotlib.use("agg")
+    canvas = optional("matplotlib.figure", "plots").Figure(layout="constrained")
+    # Without a display and without a date inside, so that reruns are identical.
+    with _writing_to(out), matplotlib.rc_context({"svg.hashsalt": figure.name, "font.size": 9}):
+        figure.plot(rows, canvas)
+        canvas.savefig(png, dpi=150)
+        canvas.savefig(svg, metadata={"Date": None})
         note.write_text(figure.note(rows), encoding="utf-8", errors="replace")
-    return Reproduced(memory, png, svg, note, rows)
+    return Reproduced(table, png, svg, note, rows)
 
 
 @contextmanager
-def _written(folder: Path) -> Iterator[None]:
+def _writing_to(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -128,115 +144,21 @@ def run_tasks(
     return file.rows([task.key for task in tasks])
 
 
-class RowFile:
-    """Keep a CSV that is both the result of an experiment and its memory of finished replications.
-
-    A task's rows carry their number in `of`: a replication that was cut off in the middle of a write is
-    recognised and run again.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def finished(self) -> frozenset[str]:
-        """List the keys of the complete tasks; remove what is left of incomplete ones from the file."""
-        rows = self._read()
-        counts = Counter(row[KEY] for row in rows)
-        complete = [row for row in rows if str(counts[row[KEY]]) == row[OF]]
-        if len(complete) < len(rows) or not (self._empty or self.path.read_bytes().endswith(b"\n")):
-            header = self._header()
-            self.path.write_text("", encoding="utf-8")
-            self._append(header, complete)
-        return frozenset(row[KEY] for row in complete)
-
-    def append(self, key: str, rows: Sequence[dict[str, Any]]) -> None:
-        full = [{KEY: key, OF: len(rows), **row} for row in rows]
-        if full:
-            columns = self._header() or list(full[0])
-            if set(columns) != set(full[0]):
-                raise self._foreign(f"its columns are not {', '.join(full[0])}")
-            self._append(columns, full)
-
-    def rows(self, keys: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the rows of these tasks in their order, whoever finished first; numbers as numbers, save in names."""
-        place = {key: position for position, key in enumerate(keys)}
-        kept = sorted((row for row in self._read() if row[KEY] in place), key=lambda row: place[row[KEY]])
-        return [
-            {name: _value(name, text) for name, text in row.items() if name not in (KEY, OF)} for row in kept
-        ]
-
-    @property
-    def _empty(self) -> bool:
-        return not self.path.exists() or self.path.stat().st_size == 0
-
-    def _header(self) -> list[str]:
-        if self._empty:
-            return []
-        with self._open() as file:
-            return next(csv.reader(file), [])
-
-    def _read(self) -> list[dict[str, str]]:
-        if self._empty:
-            return []
-        if not {KEY, OF} <= set(self._header()):
-            raise self._foreign(f"it has no columns `{KEY}` and `{OF}`")
-        with self._open() as file:
-            return [row for row in csv.DictReader(file) if None not in row.values() and None not in row]
-
-    @contextmanager
-    def _open(self) -> Iterator[TextIO]:
-        csv.field_size_limit(2**31 - 1)  # names may be longer than the module's default of 128 KiB
-        try:
-            with io.TextIOWrapper(open_regular(self.path), encoding="utf-8", newline="") as file:
-                yield file
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise self._foreign(one_line(error)) from None
-
-    def _foreign(self, reason: str) -> BadFile:
-        return BadFile(
-            f"{self.path} is not a table of this experiment ({reason}): move it away or choose another file"
-        )
-
-    def _append(self, columns: list[str], rows: Sequence[dict[str, Any]]) -> None:
-        # Before Python 3.13 a lone carriage return is not quoted of itself, and would end a row.
-        returns = any("\r" in str(value) for row in rows for value in row.values())
-        quoting: Literal[0, 1] = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
-        try:
-            new = self._empty
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, columns, lineterminator="\n", quoting=quoting)
-                if new:
-                    writer.writeheader()
-                writer.writerows(rows)
-        except OSError as error:
-            raise BadFile(f"{self.path} cannot be written ({error.strerror})") from None
-
-
-def _value(name: str, text: str) -> Any:
-    if name in NAMES:
-        return text
-    for convert in (int, float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return {"True": True, "False": False}.get(text, text)
-
-
 def _results(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
     if jobs == 0 or not tasks:
         yield from ((task, task.run()) for task in tasks)
         return
-    # Spawned, not forked: a fork would inherit BLAS threads, and one thread in each process is fastest here.
+    # Spawned, not forked: a fork would inherit BLAS threads.
     with _single_threaded(), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         running = {pool.submit(task.run): task for task in tasks}
         try:
             for done in as_completed(running):
                 yield running[done], done.result()
         except BrokenProcessPool:
-            said = "a process died at its work, perhaps for want of memory; take fewer --jobs"
-            raise Misuse(f"{said}: repeating the command goes on with what is left") from None
+            raise Misuse(
+                "a process died at its work, perhaps for want of memory; take fewer --jobs: "
+                "repeating the command goes on with what is left"
+            ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             # Whoever is impatient interrupts twice: nobody is left to wait for, and no worker outlives the command.
@@ -259,29 +181,104 @@ def _single_threaded() -> Iterator[None]:
                 os.environ[name] = value
 
 
-Key = tuple[Any, ...]
+class RowFile:
+    """A CSV that is both the result of an experiment and its memory of finished replications.
 
-STYLES: dict[str, tuple[str, str]] = {
-    "static": ("Base", "0.8"),
-    "seq": ("Seq", "tab:gray"),
-    "cer-eval": ("Cer-Eval as printed", "tab:red"),
-    "cer-eval clamped": ("Cer-Eval, labels clamped", "tab:orange"),
-    "oracle": ("Oracle", "tab:purple"),
-    "uniform": ("certified: uniform", "tab:blue"),
-    "active": ("certified: active", "tab:green"),
-    "partition": ("certified: 1-NN partition", "tab:cyan"),
-    "active + history": ("certified: active + history", "tab:olive"),
-}
-"""Label and colour of each method, in the order of every figure and table."""
+    A task's rows carry their number in `of`: a replication that was cut off in the middle of a write is
+    recognised and run again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._columns: list[str] = []
+
+    def finished(self) -> frozenset[str]:
+        """The keys of the complete tasks; what is left of incomplete ones is removed from the file."""
+        rows = self._read()
+        counts = Counter(row[KEY] for row in rows)
+        complete = [row for row in rows if str(counts[row[KEY]]) == row[OF]]
+        if len(complete) < len(rows) or (self._columns and not self.path.read_bytes().endswith(b"\n")):
+            self.path.write_text("", encoding="utf-8")
+            self._append(complete)
+        return frozenset(row[KEY] for row in complete)
+
+    def append(self, key: str, rows: Sequence[dict[str, Any]]) -> None:
+        full = [{KEY: key, OF: len(rows), **row} for row in rows]
+        if full:
+            self._columns = self._columns or list(full[0])
+            if set(self._columns) != set(full[0]):
+                raise self._foreign(f"its columns are not {', '.join(full[0])}")
+            self._append(full)
+
+    def rows(self, keys: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of these tasks in their order, whoever finished first; numbers as numbers, save in names."""
+        place = {key: position for position, key in enumerate(keys)}
+        found = sorted((row for row in self._read() if row[KEY] in place), key=lambda row: place[row[KEY]])
+        return [
+            {name: _value(name, text) for name, text in row.items() if name not in (KEY, OF)} for row in found
+        ]
+
+    @property
+    def _empty(self) -> bool:
+        return not self.path.exists() or self.path.stat().st_size == 0
+
+    def _read(self) -> list[dict[str, str]]:
+        """The rows that are not cut off; take note of the columns."""
+        if self._empty:
+            return []
+        csv.field_size_limit(2**31 - 1)  # names may be longer than the module's default of 128 KiB
+        try:
+            with io.TextIOWrapper(open_regular(self.path), encoding="utf-8", newline="") as file:
+                reader = csv.DictReader(file)
+                self._columns = list(reader.fieldnames or ())
+                if not {KEY, OF} <= set(self._columns):
+                    raise self._foreign(f"it has no columns `{KEY}` and `{OF}`")
+                return [row for row in reader if None not in row.values() and None not in row]
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise self._foreign(one_line(error)) from None
+
+    def _foreign(self, reason: str) -> BadFile:
+        return BadFile(
+            f"{self.path} is not a table of this experiment ({reason}): move it away or choose another file"
+        )
+
+    def _append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        try:
+            new = self._empty
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", newline="", encoding="utf-8") as file:
+                # All texts are quoted: before Python 3.13 a lone carriage return is not quoted of itself.
+                writer = csv.DictWriter(
+                    file, self._columns, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
+                )
+                if new:
+                    writer.writeheader()
+                writer.writerows(rows)
+        except OSError as error:
+            raise BadFile(f"{self.path} cannot be written ({error.strerror})") from None
+
+
+def _value(name: str, text: str) -> Any:
+    if name in NAMES:
+        return text
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return {"True": True, "False": False}.get(text, text)
+
+
+# -- averages and tables ----------------------------------------------------------------------------------------------
 
 
 def where(rows: Rows, **values: Any) -> list[Row]:
-    """Keep the rows that have these values."""
+    """The rows that have these values."""
     return [row for row in rows if all(row[name] == value for name, value in values.items())]
 
 
 def grouped(rows: Rows, *columns: str) -> dict[Key, list[Row]]:
-    """Group rows by the values of some columns, in order of first appearance.
+    """The rows by the values of some columns, in order of first appearance.
 
     >>> {key: len(found) for key, found in grouped([{"a": 1}, {"a": 2}, {"a": 1}], "a").items()}
     {(1,): 2, (2,): 1}
@@ -293,22 +290,24 @@ def grouped(rows: Rows, *columns: str) -> dict[Key, list[Row]]:
 
 
 def means(rows: Rows, value: str, *columns: str) -> dict[Key, float]:
-    """Average one column for each group of rows."""
+    """The mean of one column in each group of rows."""
     return {key: fmean(float(row[value]) for row in found) for key, found in grouped(rows, *columns).items()}
 
 
 def methods_of(rows: Rows) -> list[str]:
-    """List the methods in the rows, in the order of `STYLES`."""
+    """The methods in the rows, in the order of `STYLES`."""
     present = {str(row["method"]) for row in rows}
     return [name for name in STYLES if name in present] + sorted(present - set(STYLES))
 
 
-def note(*parts: str) -> str:
-    return "\n\n".join(parts) + "\n"
+def write_note(name: str, tables: Iterable[str], **facts: Any) -> str:
+    """Fill tables and facts into the text of a figure's note."""
+    text = (NOTES / f"{name}.md").read_text(encoding="utf-8")
+    return text.format(tables="\n\n".join(tables), **facts)
 
 
 def markdown(header: Sequence[str], body: Iterable[Sequence[object]]) -> str:
-    """Write a markdown table.
+    """A markdown table.
 
     >>> print(markdown(["method", "items"], [["seq", 3799]]))
     | method | items |
@@ -323,12 +322,12 @@ def pivot(
     rows: Rows,
     value: str,
     column: str,
-    shown: Callable[[float], str] = "{:.0f}".format,
+    shown: str = "{:.0f}",
     *,
     lines: Sequence[str] = ("method",),
     corner: Sequence[str] = (),
 ) -> str:
-    """Write a table of means: a line for each group by `lines`, a column for each value of `column`.
+    """A table of means: a line for each group by `lines`, a column for each value of `column`.
 
     Methods stand in their usual order; `corner`: other headings over the names of the lines.
     """
@@ -339,28 +338,19 @@ def pivot(
         names.sort(key=lambda name: order.index(name[lines.index("method")]))
     heads = order if column == "method" else sorted({key[-1] for key in found})
     body = [
-        [*name, *(shown(found[*name, h]) if (*name, h) in found else "" for h in heads)] for name in names
+        [*name, *(shown.format(found[*name, h]) if (*name, h) in found else "" for h in heads)]
+        for name in names
     ]
     return markdown([*(corner or lines), *(h if isinstance(h, str) else f"{h:g}" for h in heads)], body)
 
 
-def save(figure: Figure, rows: Rows, out: Path) -> tuple[Path, Path]:
-    """Save NAME.png and NAME.svg, without a display and without a date inside, so that reruns are identical."""
-    matplotlib = optional("matplotlib", "plots")
-    matplotlib.use("agg")
-    canvas = optional("matplotlib.figure", "plots").Figure(layout="constrained")
-    with matplotlib.rc_context({"svg.hashsalt": figure.name, "font.size": 9}):
-        figure.plot(rows, canvas)
-        png, svg = out / f"{figure.name}.png", out / f"{figure.name}.svg"
-        canvas.savefig(png, dpi=150)
-        canvas.savefig(svg, metadata={"Date": None})
-    return png, svg
+# -- plots ------------------------------------------------------------------------------------------------------------
 
 
 def panels(
     figure: Any, rows: Rows, width: float, by: str = "benchmark", *, sharey: bool = True, legend: int = 7
 ) -> Iterator[tuple[Any, str, Rows]]:
-    """Make axes side by side, one for each value of a column, with its name and rows; then add the legend."""
+    """Axes side by side, one for each value of a column, with its name and rows; then add the legend."""
     found = grouped(rows, by)
     figure.set_size_inches(width * len(found), 3.6)
     beside = figure.subplots(1, len(found), sharey=sharey, squeeze=False)[0]
@@ -369,7 +359,7 @@ def panels(
     figure.axes[0].legend(fontsize=legend)
 
 
-def saved_curves(axes: Any, rows: Rows, x: str, title: str, xlabel: str = "half-width ε") -> None:
+def plot_saved(axes: Any, rows: Rows, x: str, title: str, xlabel: str = "half-width ε") -> None:
     """Plot the paper's axes: share of items saved over the half-width, a curve for each method."""
     for method in methods_of(rows):
         found = means(where(rows, method=method), "saved", x)

@@ -20,14 +20,14 @@ from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.errors import BadFile
 from cereval.paper.figures import Rows, Task, grouped, run_tasks
 from cereval.paper.recorded import fingerprint
-from cereval.paper.runs import misses
+from cereval.paper.replays import misses
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.replay import replay
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveOneOut:
-    """Plan the replays: a table, a goal, seeds, and a file of what is known of the items (see `save_features`)."""
+    """A table, a goal, seeds, and a file of what is known of the items (see `save_features`)."""
 
     scores: Path
     eps: float = 0.02
@@ -36,7 +36,7 @@ class LeaveOneOut:
     features: Path | None = None
 
     def tasks(self) -> list[Task]:
-        """Make one for each model and seed; keys name the contents of the files, not their places."""
+        """One for each model and seed; keys name the contents of the files, not their places."""
         digest = "-".join(fingerprint(path) for path in (self.scores, self.features) if path is not None)
         return [
             Task(
@@ -51,7 +51,7 @@ class LeaveOneOut:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Hold mean calls of one model, or the sums over all: asked of everyone, drawn uniformly, and with history."""
+    """Mean calls of one model, or the sums over all: asked of everyone, drawn uniformly, and with history."""
 
     model: str
     items: float
@@ -62,12 +62,12 @@ class Saving:
 
     @property
     def saved(self) -> float:
-        """Count the calls that `auto` saves against asking every question."""
+        """The calls that `auto` saves against asking every question."""
         return self.items - self.auto
 
     @property
     def ratio(self) -> float:
-        """Divide the calls of `auto` by those of `uniform`; 1 where a goal takes none."""
+        """The calls of `auto` by those of `uniform`; 1 where a goal takes none."""
         return self.auto / self.uniform if self.uniform else 1.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,7 +111,16 @@ def both_ways(plan: LeaveOneOut, model: str, seed: int) -> list[dict[str, Any]]:
 
 def savings(rows: Rows) -> list[Saving]:
     """Sum up each model, in the order of the table."""
-    return [_saving(str(model), found) for (model,), found in grouped(rows, "model").items()]
+    found = []
+    for (model,), runs in grouped(rows, "model").items():
+        calls = {
+            way: [float(row["calls"]) for row in mine] for (way,), mine in grouped(runs, "method").items()
+        }
+        missed, items = sum(bool(row["missed"]) for row in runs), float(runs[0]["items"])
+        found.append(
+            Saving(str(model), items, fmean(calls["uniform"]), fmean(calls["auto"]), len(runs), missed)
+        )
+    return found
 
 
 def total(parts: Sequence[Saving]) -> Saving:
@@ -131,7 +140,7 @@ def total(parts: Sequence[Saving]) -> Saving:
 
 
 def most_misses(runs: int, delta: float, certainty: float = 0.99) -> int:
-    """Compute the one-sided binomial bound: more misses refute a miss rate of delta.
+    """The one-sided binomial bound: more misses refute a miss rate of delta.
 
     >>> most_misses(2000, 0.05)
     123
@@ -142,7 +151,7 @@ def most_misses(runs: int, delta: float, certainty: float = 0.99) -> int:
 
 
 def scored_models(path: Path) -> list[str]:
-    """List the models of a scores table that have a score."""
+    """The models of a scores table that have a score."""
     found = [model for model, scores in _table(path).models.items() if not np.isnan(scores).all()]
     if not found:
         raise BadFile(f"{path} has no scores: every column is empty")
@@ -157,13 +166,6 @@ def save_features(path: Path, groups: NDArray[Any] | None, embeddings: NDArray[A
         return None
     np.savez(path, **known)  # type: ignore[arg-type]
     return path
-
-
-def _saving(model: str, rows: Rows) -> Saving:
-    calls = {key[0]: [float(row["calls"]) for row in found] for key, found in grouped(rows, "method").items()}
-    misses = sum(bool(row["missed"]) for row in rows)
-    items = float(rows[0]["items"])
-    return Saving(model, items, fmean(calls["uniform"]), fmean(calls["auto"]), len(rows), misses)
 
 
 @lru_cache(maxsize=2)

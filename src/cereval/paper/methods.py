@@ -1,22 +1,12 @@
-"""Hold what the paper's four methods share: a mean with a printed radius around it.
-
-Run the paper's Base, a fixed number of items planned in advance and one interval at the end: `static`.
-
-Run the paper's vanilla online evaluation (Algorithm 4): `seq`.
-
-Run Algorithm 2 with a partition that is known in advance: `oracle`.
-
-Keep running sums of a partition's groups and the radius that Algorithm 2 prints for them.
-
-Run the paper's Algorithms 2 and 3, as printed with their misprints corrected: `cer-eval`.
-"""
+"""The paper's four methods as printed, with their misprints corrected: `static`, `seq`, `oracle`, `cer-eval`."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +14,7 @@ from numpy.typing import NDArray
 from cereval.errors import InvalidInput, LogMismatch
 from cereval.forecasts.partition import Grouping, NearestNeighbourPartition
 from cereval.methods.base import Method, Setting, Target
-from cereval.methods.drawing import as_logged, draw_order
+from cereval.methods.drawing import draw_order, logged_chances
 from cereval.randomness import generator
 from cereval.records import Draw, Interval
 from cereval.stats.paper_bounds import (
@@ -36,6 +26,7 @@ from cereval.stats.paper_bounds import (
 )
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 class PrintedMethod(Method):
@@ -44,9 +35,11 @@ class PrintedMethod(Method):
     A failed call counts as score 0 in the low mean and 1 in the high mean: the estimate is their middle and
     the radius grows by half their distance. Once every item of a `benchmark` pool is in, there is nothing
     left to estimate and the interval is [sum low/N, sum high/N].
+
+    Subclasses say which item is next (`_choose`), and the radius.
     """
 
-    targets: tuple[Target, ...] = ("benchmark", "population")
+    targets: ClassVar[tuple[Target, ...]] = ("benchmark", "population")
 
     def __init__(self, setting: Setting) -> None:
         if setting.pool.weights is not None:
@@ -57,13 +50,45 @@ class PrintedMethod(Method):
             raise InvalidInput(
                 "target", f"one of {', '.join(self.targets)} for the method {self.name}", setting.target
             )
-        self.setting = setting
-        self._drawn = 0
-        self._consumed = 0
+        self.setting, self.size = setting, setting.pool.size
+        self._fresh = generator("draws with replacement", setting.seed)
+        self._drawn = self._consumed = 0
         self._lows: list[float] = []
         self._highs: list[float] = []
-        self._low = 0.0
-        self._high = 0.0
+        self._low = self._high = 0.0
+        self._take_order()
+
+    def _take_order(self) -> None:
+        """Put the items into random order, those of a log that need not be checked first."""
+        if self.setting.target != "expected":
+            rng = generator("order of the paper's methods", self.setting.seed)
+            self._order = draw_order(rng, self.size, () if self.check else self.log)
+
+    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
+        super().follow(log, check=check)
+        self._take_order()
+
+    def next_draw(self) -> Draw | None:
+        choice = self._choose()
+        if choice is None:
+            return None
+        (item, candidates), index = choice, self._drawn
+        self._drawn += 1
+        if index >= len(self.log):
+            return Draw(index, item, 1.0 / candidates)
+        logged = self.log[index]
+        if self.check and logged.item != item:
+            raise LogMismatch(f"draw {index} would have been item {item}; the log has item {logged.item}")
+        logged_chances(np.array([1.0 / candidates]), [logged])
+        return Draw(index, logged.item, logged.probability)
+
+    def _choose(self) -> tuple[int, int] | None:
+        """The next item, and of how many it was drawn uniformly: each once, or with replacement for `expected`."""
+        if self.setting.target == "expected":
+            return int(self._fresh.integers(self.size)), self.size
+        if self._drawn == self.size:
+            return None
+        return int(self._order[self._drawn]), self.size - self._drawn
 
     def observe(self, draw: Draw, low: float, high: float) -> None:  # noqa: ARG002
         self._consumed += 1
@@ -74,8 +99,8 @@ class PrintedMethod(Method):
 
     @property
     def complete(self) -> bool:
-        """Tell whether every item of a `benchmark` pool is in, so that the mean is known."""
-        return self.setting.target == "benchmark" and self._consumed == self.setting.pool.size
+        """Whether every item of a `benchmark` pool is in, so that the mean is known."""
+        return self.setting.target == "benchmark" and self._consumed == self.size
 
     @property
     def estimate(self) -> float:
@@ -95,55 +120,38 @@ class PrintedMethod(Method):
         return Interval(max(span.lower - radius, 0.0), min(span.upper + radius, 1.0))
 
     def _span(self) -> Interval:
-        """Return the point estimate with every failed call as 0, and with every failed call as 1."""
-        return self._whole_mean() if self.complete else self._means()
+        """The point estimate with every failed call as 0, and with every failed call as 1."""
+        if self.complete:
+            # Correctly rounded sums: the mean of the whole pool must not depend on the order of the draws.
+            return Interval(math.fsum(self._lows) / self.size, math.fsum(self._highs) / self.size)
+        return self._means()
 
-    def _whole_mean(self) -> Interval:
-        # Correctly rounded sums: the mean of the whole pool must not depend on the order of the draws.
-        size = self.setting.pool.size
-        return Interval(math.fsum(self._lows) / size, math.fsum(self._highs) / size)
-
-    def _plain_mean(self) -> Interval:
+    def _means(self) -> Interval:
         n = self._consumed
         return Interval(self._low / n, self._high / n) if n else Interval(0.5, 0.5)
 
-    def _means(self) -> Interval:
-        return self._plain_mean()
-
     @abstractmethod
     def _printed_radius(self) -> float:
-        """Return the paper's radius after the results consumed so far; 1 when it has none yet."""
+        """The paper's radius after the results consumed so far; 1 when it has none yet."""
 
-    def _next(self, item: int, candidates: int) -> Draw:
-        index, chance = self._drawn, 1.0 / candidates
-        self._drawn += 1
-        if index >= len(self.log):
-            return Draw(index, item, chance)
-        logged = self.log[index]
-        if self.check and logged.item != item:
-            raise LogMismatch(f"draw {index} would have been item {item}; the log has item {logged.item}")
-        as_logged(np.array([chance]), [logged])
-        return Draw(index, logged.item, logged.probability)
 
-    def _uniform_items(self) -> Iterator[tuple[int, int]]:
-        """Yield (item, number of candidates) for uniform draws: each item once, or with replacement for `expected`."""
-        size = self.setting.pool.size
-        if self.setting.target != "expected":
-            for position, item in enumerate(self._random_order()):
-                yield int(item), size - position
-            return
-        rng = generator("draws with replacement", self.setting.seed)
-        while True:
-            yield int(rng.integers(size)), size
+class Seq(PrintedMethod):
+    """Uniform draws, mean ± sqrt((2 ln(log2 n + 1) + ln(4/delta))/n), valid at every n at once (Algorithm 4).
 
-    def _random_order(self) -> NDArray[np.int64]:
-        """Return the items in random order; those of a log that need not be checked first."""
-        rng = generator("order of the paper's methods", self.setting.seed)
-        return draw_order(rng, self.setting.pool.size, () if self.check else self.log)
+    Theorem 4.2 and lemma B.3 (see `stats.paper_bounds.adaptive_hoeffding`). Assumes scores in [0, 1]. The
+    radius ignores the data: a given eps always takes the same number of items, 3,799 at eps = delta = .05.
+    """
+
+    name = "seq"
+    guarantee = "anytime"
+    targets = ("benchmark", "population", "expected")
+
+    def _printed_radius(self) -> float:
+        return float(adaptive_hoeffding(self._consumed, self.setting.delta)) if self._consumed else 1.0
 
 
 class Static(PrintedMethod):
-    """Evaluates `planned` items (None: all of them) and then states mean ± fixed-n Hoeffding.
+    """The paper's Base: evaluate `planned` items (None: all of them) and then state mean ± fixed-n Hoeffding.
 
     Theorem (Hoeffding 1963): at the planned n, the interval holds the target with probability >= 1 - delta.
     Assumes scores in [0, 1] and uniform draws. Before the planned n the radius is 1: looking earlier, and
@@ -157,22 +165,16 @@ class Static(PrintedMethod):
 
     def __init__(self, setting: Setting, *, two_sided: bool = True, planned: int | None = None) -> None:
         super().__init__(setting)
-        size = setting.pool.size
-        if planned is not None and not 1 <= planned <= size:
-            raise InvalidInput("planned", f"in 1..{size}", planned)
-        self.planned = size if planned is None else planned
+        if planned is not None and not 1 <= planned <= self.size:
+            raise InvalidInput("planned", f"in 1..{self.size}", planned)
+        self.planned = self.size if planned is None else planned
         self.two_sided = two_sided
-        self._order = self._uniform_items()
         self._planned_mean = Interval(0.5, 0.5)
-
-    def next_draw(self) -> Draw | None:
-        pick = next(self._order, None)
-        return None if pick is None else self._next(*pick)
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
         super().observe(draw, low, high)
         if self._consumed == self.planned:
-            self._planned_mean = self._plain_mean()
+            self._planned_mean = super()._means()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -189,80 +191,9 @@ class Static(PrintedMethod):
         return float(hoeffding(self.planned, self.setting.delta, two_sided=self.two_sided))
 
 
-class Seq(PrintedMethod):
-    """Uniform draws, mean ± sqrt((2 ln(log2 n + 1) + ln(4/delta))/n), valid at every n at once.
-
-    Theorem 4.2 and lemma B.3 (see `stats.paper_bounds.adaptive_hoeffding`). Assumes scores in [0, 1]. The
-    radius ignores the data: a given eps always takes the same number of items, 3,799 at eps = delta = .05.
-    """
-
-    name = "seq"
-    guarantee = "anytime"
-    targets = ("benchmark", "population", "expected")
-
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self._order = self._uniform_items()
-
-    def next_draw(self) -> Draw | None:
-        pick = next(self._order, None)
-        return None if pick is None else self._next(*pick)
-
-    def _printed_radius(self) -> float:
-        return float(adaptive_hoeffding(self._consumed, self.setting.delta)) if self._consumed else 1.0
-
-
-class Oracle(PrintedMethod):
-    """Stratified mean over the given `groups`; the next item comes from the group that needs it most.
-
-    Theorem 5.2's radius (`stats.paper_bounds.group_radius`): with groups fixed in advance and uniform
-    draws inside each, all group means stay within their radii at all times with probability >= 1 - 3 delta/4,
-    whatever rule picks the group. Assumes scores in [0, 1] and groups that do not depend on this model's
-    scores. For the `population` target the group shares are taken as known.
-    """
-
-    name = "oracle"
-    guarantee = "anytime"
-
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        if setting.pool.groups is None:
-            raise InvalidInput("groups", "given for the method oracle", None)
-        self._labels = setting.pool.groups
-        self._sums = GroupSums.empty(self._labels, setting.delta)
-        self._members = self._random_members()
-
-    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
-        super().follow(log, check=check)
-        self._members = self._random_members()
-
-    def _random_members(self) -> list[NDArray[np.int64]]:
-        """Return the items of each group in random order."""
-        order = self._random_order()
-        return [order[self._labels[order] == group] for group in range(len(self._sums.sizes))]
-
-    def next_draw(self) -> Draw | None:
-        if self._consumed < self._drawn or self._drawn == self.setting.pool.size:
-            return None
-        group = self._sums.neediest()
-        members, taken = self._members[group], int(self._sums.seen[group])
-        return self._next(int(members[taken]), len(members) - taken)
-
-    def observe(self, draw: Draw, low: float, high: float) -> None:
-        super().observe(draw, low, high)
-        # A score known only as a range is treated as not known at all, which can only widen.
-        self._sums.add(int(self._labels[draw.item]), 1.0 - low if low == high else None)
-
-    def _means(self) -> Interval:
-        return self._sums.means() if self._consumed else self._plain_mean()
-
-    def _printed_radius(self) -> float:
-        return self._sums.radius()
-
-
 @dataclass(slots=True, eq=False)
 class GroupSums:
-    """Keep what lines 5 to 12 of Algorithm 2 need of each group: sizes, evaluated, failed, sums of losses.
+    """What lines 5 to 12 of Algorithm 2 need of each group: sizes, evaluated, failed, sums of losses.
 
     `k` is the K of the union bound ln(16 K/delta).
     """
@@ -276,23 +207,16 @@ class GroupSums:
     k: int
 
     @classmethod
-    def empty(cls, labels: NDArray[np.int64], delta: float) -> GroupSums:
-        """Return the sums of a partition of which nothing has been evaluated."""
+    def empty(cls, labels: Integers, delta: float) -> GroupSums:
+        """The sums of a partition of which nothing has been evaluated."""
         sizes = np.bincount(labels).astype(np.float64)
         seen, unknown, total, squares = np.zeros((4, len(sizes)))
         return cls(sizes, seen, unknown, total, squares, delta, len(sizes))
 
     @classmethod
     def of(cls, grouping: Grouping, delta: float) -> GroupSums:
-        return cls(
-            grouping.sizes,
-            grouping.seen,
-            grouping.unknown,
-            grouping.total,
-            grouping.squares,
-            delta,
-            grouping.k,
-        )
+        one = grouping
+        return cls(one.sizes, one.seen, one.unknown, one.total, one.squares, delta, one.k)
 
     def add(self, group: int, loss: float | None) -> None:
         """Add one more evaluated item of this group; None when its call failed."""
@@ -308,17 +232,22 @@ class GroupSums:
         return worst_variance(self.seen, self.total, self.squares, self.unknown)
 
     def radius(self) -> float:
-        """Return sum_j N_j eps_j/N."""
+        """sum_j N_j eps_j/N."""
         radii = group_radius(self.seen, self.variances, self.k, self.delta)
         return float(self.sizes @ radii / self.sizes.sum())
 
     def means(self) -> Interval:
-        """Return the mean *score* with failed calls as 0 and as 1; an empty group has the overall mean."""
+        """The mean *score* with failed calls as 0 and as 1; an empty group has the overall mean."""
         low = 1.0 - self._mean_loss(self.total + self.unknown)
         return Interval(low, max(1.0 - self._mean_loss(self.total), low))
 
+    def _mean_loss(self, losses: Floats) -> float:
+        overall = losses.sum() / max(self.seen.sum(), 1.0)
+        means = np.where(self.seen > 0, losses / np.maximum(self.seen, 1.0), overall)
+        return float(self.sizes @ means / self.sizes.sum())
+
     def neediest(self) -> int:
-        """Return the group with items left whose weighted radius falls fastest per further item."""
+        """The group with items left whose weighted radius falls fastest per further item."""
         slope = group_slope(self.seen, self.variances, self.k, self.delta)
         unfinished = np.flatnonzero(self.seen < self.sizes)
         need = self.sizes[unfinished] * slope[unfinished]
@@ -326,14 +255,51 @@ class GroupSums:
         # Rounded, so that of two groups with equal needs the first is taken on every machine.
         return int(unfinished[np.argmax(np.round(need / largest, 9))])
 
-    def _mean_loss(self, losses: Floats) -> float:
-        overall = losses.sum() / max(self.seen.sum(), 1.0)
-        means = np.where(self.seen > 0, losses / np.maximum(self.seen, 1.0), overall)
-        return float(self.sizes @ means / self.sizes.sum())
+
+class Oracle(PrintedMethod):
+    """Algorithm 2 with the given `groups`: a stratified mean; the next item comes from the group that needs it most.
+
+    Theorem 5.2's radius (`stats.paper_bounds.group_radius`): with groups fixed in advance and uniform
+    draws inside each, all group means stay within their radii at all times with probability >= 1 - 3 delta/4,
+    whatever rule picks the group. Assumes scores in [0, 1] and groups that do not depend on this model's
+    scores. For the `population` target the group shares are taken as known.
+    """
+
+    name = "oracle"
+    guarantee = "anytime"
+
+    def __init__(self, setting: Setting) -> None:
+        if setting.pool.groups is None:
+            raise InvalidInput("groups", "given for the method oracle", None)
+        self._labels = setting.pool.groups
+        self._sums = GroupSums.empty(self._labels, setting.delta)
+        super().__init__(setting)
+
+    def _take_order(self) -> None:
+        super()._take_order()
+        groups = range(len(self._sums.sizes))
+        self._members = [self._order[self._labels[self._order] == group] for group in groups]
+
+    def _choose(self) -> tuple[int, int] | None:
+        if self._consumed < self._drawn or self._drawn == self.size:
+            return None
+        group = self._sums.neediest()
+        members, taken = self._members[group], int(self._sums.seen[group])
+        return int(members[taken]), len(members) - taken
+
+    def observe(self, draw: Draw, low: float, high: float) -> None:
+        super().observe(draw, low, high)
+        self._sums.add(int(self._labels[draw.item]), known_loss(low, high))
+
+    def _means(self) -> Interval:
+        return self._sums.means() if self._consumed else super()._means()
+
+    def _printed_radius(self) -> float:
+        return self._sums.radius()
 
 
 class CerEval(PrintedMethod):
-    """Run a warm-up, then: partition by 1-NN, per-group Bernstein radius, one item from the neediest group, repeat.
+    """Algorithms 2 and 3: after a warm-up, partition by 1-NN, take one item from the neediest group, repeat.
 
     No theorem covers it: training items carry their own label, items drawn under earlier partitions are not
     uniform in the new groups, and neither the choice of k nor the look at every step is paid for. The
@@ -367,39 +333,32 @@ class CerEval(PrintedMethod):
                 raise InvalidInput(field, "a whole number >= 1", value)
         if setting.pool.embeddings is None:
             raise InvalidInput("embeddings", "given for the method cer-eval", None)
-        self.warm_up = min(warm_up, setting.pool.size)
-        self.repartition_every = repartition_every
-        self._order = self._random_order()
+        self.warm_up, self.repartition_every = min(warm_up, self.size), repartition_every
         self._rng = generator("draws inside groups", setting.seed)
         training = generator("training items", setting.seed)
         self._partition = NearestNeighbourPartition(
             setting.pool.embeddings, training_fraction, training, clamp=clamp
         )
-        self._labels = np.zeros(setting.pool.size, dtype=np.int64)
+        self._labels = np.zeros(self.size, dtype=np.int64)
         self._sums = GroupSums.empty(self._labels, setting.delta)
         self._radius = 1.0
 
-    def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
-        super().follow(log, check=check)
-        self._order = self._random_order()
-
-    def next_draw(self) -> Draw | None:
+    def _choose(self) -> tuple[int, int] | None:
         if self._drawn < self.warm_up:
-            return self._next(int(self._order[self._drawn]), self.setting.pool.size - self._drawn)
-        if self._consumed < self._drawn or self._drawn == self.setting.pool.size:
+            return super()._choose()
+        if self._consumed < self._drawn or self._drawn == self.size:
             return None
         left = np.flatnonzero((self._labels == self._sums.neediest()) & ~self._partition.seen)
-        return self._next(int(self._rng.choice(left)), len(left))
+        return int(self._rng.choice(left)), len(left)
 
     @property
     def n_groups(self) -> int:
-        """Return K of the partition in use."""
+        """K of the partition in use."""
         return len(self._sums.sizes)
 
     def observe(self, draw: Draw, low: float, high: float) -> None:
         super().observe(draw, low, high)
-        # A score known only as a range is treated as not known at all, which can only widen.
-        loss = 1.0 - low if low == high else None
+        loss = known_loss(low, high)
         self._partition.add(draw.item, loss)
         if self._consumed < self.warm_up:
             return
@@ -411,7 +370,12 @@ class CerEval(PrintedMethod):
         self._radius = self._sums.radius()
 
     def _means(self) -> Interval:
-        return self._plain_mean() if self._consumed < self.warm_up else self._sums.means()
+        return super()._means() if self._consumed < self.warm_up else self._sums.means()
 
     def _printed_radius(self) -> float:
         return self._radius
+
+
+def known_loss(low: float, high: float) -> float | None:
+    """1 - score; None for a score known only as a range, as if it were not known at all, which can only widen."""
+    return 1.0 - low if low == high else None

@@ -1,4 +1,4 @@
-"""Read recorded results of real benchmarks: folders with `scores.parquet` and `items.parquet`."""
+"""Recorded results of real benchmarks: folders with `scores.parquet` and `items.parquet`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Benchmark:
-    """Hold scores (items x models, NaN = not asked) and texts of one folder."""
+    """Scores (items x models, NaN = not asked) and texts of one folder."""
 
     name: str
     models: tuple[str, ...]
@@ -31,7 +31,7 @@ class Benchmark:
     texts: tuple[str, ...]
 
     def series(self, model: str) -> Series:
-        """Take one model's scored items, and every other model's scores on them."""
+        """One model's scored items, and every other model's scores on them."""
         column = self.models.index(model)
         kept = np.flatnonzero(~np.isnan(self.scores[:, column]))
         others = np.delete(self.scores[kept], column, axis=1)
@@ -40,7 +40,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """Hold scores of one model, the rows of the benchmark they belong to, and the other models' scores there."""
+    """Scores of one model, the rows of the benchmark they belong to, and the other models' scores there."""
 
     scores: Floats
     kept: NDArray[np.int64]
@@ -48,7 +48,7 @@ class Series:
 
     @property
     def eps_star(self) -> float:
-        """Compute the paper's eps* = sqrt(ln(1/delta)/(2n)) for delta = .05."""
+        """The paper's eps* = sqrt(ln(1/delta)/(2n)) for delta = .05, which Base reaches after a full pass."""
         return float(np.sqrt(np.log(20) / (2 * len(self.scores))))
 
 
@@ -64,7 +64,7 @@ def load(folder: Path) -> Benchmark:
 
 
 def folders(data: Path) -> list[Path]:
-    """List the benchmarks under `data`, or `data` itself when it is one."""
+    """The benchmarks under `data`, or `data` itself when it is one."""
     if (data / "scores.parquet").exists():
         return [data]
     found = sorted(path.parent for path in data.glob("*/scores.parquet"))
@@ -84,13 +84,13 @@ def fingerprint(path: Path) -> str:
 
 
 def saved_embeddings(benchmark: Benchmark, embedder: str, dimensions: int, out: Path) -> Path:
-    """Find the file with the benchmark's embeddings, computed at most once for the same texts."""
+    """The file with the benchmark's embeddings, computed at most once for the same texts."""
     label = f"{embedder}-{dimensions}"
     return _stored(benchmark, label, out, lambda: embed(benchmark.texts, embedder, dimensions))
 
 
 def fetch_embeddings(benchmark: Benchmark, base_url: str, model: str, out: Path) -> Path:
-    """Find the file with embeddings of an OpenAI-compatible endpoint, fetched at most once."""
+    """The file with embeddings of an OpenAI-compatible endpoint, fetched at most once."""
     from cereval.models.embeddings import EmbeddingsEndpoint
 
     endpoint = EmbeddingsEndpoint(model, base_url)
@@ -103,10 +103,9 @@ def _stored(benchmark: Benchmark, label: str, out: Path, compute: Callable[[], V
     path = out / "embeddings" / f"{benchmark.name}-{label}-{digest}.npy"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        vectors = compute()
         # Renamed when complete: an interrupted write must not be taken for finished embeddings.
         partial = path.with_suffix(".part.npy")
-        np.save(partial, vectors)
+        np.save(partial, compute())
         partial.rename(path)
     return path
 

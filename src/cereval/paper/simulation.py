@@ -1,8 +1,6 @@
-"""Plot figures on synthetic populations: the paper's simulation, and the hubness counterexample.
+"""Figures on synthetic populations: the paper's simulation, the hubness counterexample, and the time of a partition.
 
 On the counterexample Cer-Eval's interval misses and the certified method's covers.
-
-Time what repartitioning at every step costs: Algorithm 3 until all items of a large pool are evaluated.
 """
 
 from __future__ import annotations
@@ -24,17 +22,55 @@ from cereval.paper.figures import (
     markdown,
     means,
     methods_of,
-    note,
     panels,
     pivot,
-    saved_curves,
+    plot_saved,
     where,
+    write_note,
 )
 from cereval.paper.populations import SCENARIOS, hubness
-from cereval.paper.runs import reaches
+from cereval.paper.replays import reaches
 
 EPS_STAR = round(float(np.sqrt(np.log(20) / 10_000)), 4)
 GRID = (EPS_STAR, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Figure 2 of the paper: d = 10, n = 5,000, delta = .05, lambda 5 and 1."""
+
+    replications: int = 20
+    eps: tuple[float, ...] = GRID
+    methods: tuple[str, ...] = ("static", "seq", "cer-eval", "oracle", "uniform", "active", "partition")
+    size: int = 5000
+    name: str = "simulation"
+
+    def tasks(self) -> list[Task]:
+        listed = ",".join(f"{eps:g}" for eps in self.eps)
+        return [
+            Task(
+                f"{scenario}/{method}/{replication}/{self.size}/{listed}",
+                simulate,
+                {"scenario": scenario, "method": method, "replication": replication}
+                | {"eps": self.eps, "size": self.size},
+            )
+            for replication in range(self.replications)
+            for scenario in SCENARIOS
+            for method in self.methods
+        ]
+
+    def plot(self, rows: Rows, figure: Any) -> None:
+        for axes, scenario, inside in panels(figure, rows, 11 / 3, "scenario"):
+            plot_saved(axes, inside, "eps", scenario)
+
+    def note(self, rows: Rows) -> str:
+        tables = [
+            f"## {scenario}: mean number of items, of {self.size:,}\n\n{pivot(inside, 'items', 'eps')}"
+            for (scenario,), inside in grouped(rows, "scenario").items()
+        ]
+        missed = pivot(rows, "missed", "eps", "{:.3f}")
+        tables.append(f"## Share of runs whose interval misses, all scenarios\n\n{missed}")
+        return write_note(self.name, tables, replications=self.replications)
 
 
 def simulate(
@@ -63,45 +99,8 @@ def simulate(
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
-    """Plot figure 2 of the paper: d = 10, n = 5,000, delta = .05, lambda 5 and 1."""
-
-    replications: int = 20
-    eps: tuple[float, ...] = GRID
-    methods: tuple[str, ...] = ("static", "seq", "cer-eval", "oracle", "uniform", "active", "partition")
-    size: int = 5000
-    name: str = "simulation"
-
-    def tasks(self) -> list[Task]:
-        return [
-            self._task(scenario, method, replication)
-            for replication in range(self.replications)
-            for scenario in SCENARIOS
-            for method in self.methods
-        ]
-
-    def _task(self, scenario: str, method: str, replication: int) -> Task:
-        key = f"{scenario}/{method}/{replication}/{self.size}/" + ",".join(f"{eps:g}" for eps in self.eps)
-        settings = {"scenario": scenario, "method": method, "replication": replication}
-        return Task(key, simulate, settings | {"eps": self.eps, "size": self.size})
-
-    def plot(self, rows: Rows, figure: Any) -> None:
-        for axes, scenario, inside in panels(figure, rows, 11 / 3, "scenario"):
-            saved_curves(axes, inside, "eps", scenario)
-
-    def note(self, rows: Rows) -> str:
-        parts = [_SIMULATION.format(replications=self.replications)]
-        for (scenario,), inside in grouped(rows, "scenario").items():
-            table = pivot(inside, "items", "eps")
-            parts.append(f"## {scenario}: mean number of items, of {self.size:,}\n\n{table}")
-        missed = pivot(rows, "missed", "eps", "{:.3f}".format)
-        parts.append(f"## Share of runs whose interval misses, all scenarios\n\n{missed}")
-        return note(*parts, _SIMULATION_WHY)
-
-
-@dataclass(frozen=True, slots=True)
 class HubnessCase:
-    """Describe one size and half-width; `share` of the items is the core whose loss is 1."""
+    """One size and half-width; `share` of the items is the core whose loss is 1."""
 
     size: int
     eps: float
@@ -121,29 +120,9 @@ ALL_CASES = (
 """Two on which the method misses as printed, and one on which it misses with labels clamped too."""
 
 
-def find_misses(case: HubnessCase, method: str, replication: int) -> list[dict[str, Any]]:
-    """Run one method on one population: items, and by how much the interval misses."""
-    population = hubness(np.random.default_rng([replication, 0]), case.size, share=case.share)
-    side: dict[str, Any] = {} if method == "uniform" else {"embeddings": population.embeddings}
-    if method not in ("uniform", "active"):
-        side["training_fraction"] = case.training_fraction
-    reached = reaches(method, population.scores, (case.eps,), seed=replication, **side)[0]
-    return [
-        {
-            "case": str(case),
-            "method": method,
-            "replication": replication,
-            "truth": population.mean,
-            "items": reached.items,
-            "missed": reached.missed,
-            "error": reached.error,
-        }
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Show that Cer-Eval as printed misses in most runs, and the certified method on the same embeddings covers."""
+    """Cer-Eval as printed misses in most runs, and the certified method on the same embeddings covers."""
 
     replications: int = 20
     cases: tuple[HubnessCase, ...] = ALL_CASES
@@ -173,13 +152,31 @@ class Counterexample:
             axes.set(title=case, xlabel="items evaluated", ylabel="|estimate − truth|; line: ε")
 
     def note(self, rows: Rows) -> str:
-        parts = [_HUBNESS.format(replications=self.replications)]
-        for (case,), inside in grouped(rows, "case").items():
-            parts.append(f"## {case}\n\n{_table(inside)}")
-        return note(*parts, _HUBNESS_WHY)
+        tables = [f"## {case}\n\n{_misses(inside)}" for (case,), inside in grouped(rows, "case").items()]
+        return write_note(self.name, tables, replications=self.replications)
 
 
-def _table(rows: Rows) -> str:
+def find_misses(case: HubnessCase, method: str, replication: int) -> list[dict[str, Any]]:
+    """Run one method on one population: items, and by how much the interval misses."""
+    population = hubness(np.random.default_rng([replication, 0]), case.size, share=case.share)
+    side: dict[str, Any] = {} if method == "uniform" else {"embeddings": population.embeddings}
+    if method not in ("uniform", "active"):
+        side["training_fraction"] = case.training_fraction
+    reached = reaches(method, population.scores, (case.eps,), seed=replication, **side)[0]
+    return [
+        {
+            "case": str(case),
+            "method": method,
+            "replication": replication,
+            "truth": population.mean,
+            "items": reached.items,
+            "missed": reached.missed,
+            "error": reached.error,
+        }
+    ]
+
+
+def _misses(rows: Rows) -> str:
     items, errors = means(rows, "items", "method"), means(rows, "error", "method")
     body = []
     for method in methods_of(rows):
@@ -189,55 +186,13 @@ def _table(rows: Rows) -> str:
     return markdown(["method", "intervals that miss", "mean items", "mean error of the estimate"], body)
 
 
-_SIMULATION = """# Simulation (paper, section 6.1)
-
-`cereval reproduce simulation`: {replications} replications, delta = .05, a fresh population in each,
-target `benchmark`. One run to exhaustion of each of the paper's methods gives its whole row; certified
-methods bet towards their eps and are run once for each."""
-
-_SIMULATION_WHY = """## What the paper says, and why it differs
-
-- *"Cer-Eval and Oracle save nearly 60% for eps = .02" in S2; "20% for eps = .02 and 70% for eps = .03" in
-  S1.* Not reachable with the printed radius: with one group and a variance of **zero** it takes 5,723
-  items to bring it to .02 (`stats.paper_bounds.group_items(.02, .05)`), and there are 5,000.
-- *"Oracle ... achieving even better performance."* The reverse: the printed radius is the weighted *sum*
-  of the groups' radii, where independent errors would add in squares. Three equal groups then pay about
-  sqrt(3) times the radius of one and save only the variance between groups. Cer-Eval does better than
-  Oracle because its argmin over K settles on K = 1.
-- *"The empirical failure probability is zero across all methods."* The last table. The printed radii are
-  several times the actual error on these data; `cereval reproduce hubness` shows data on which they are
-  not.
-- Seq stops after the same number of items whatever the data: 3,799 at eps = .05.
-"""
-
-_HUBNESS = """# Hubness: an interval that misses
-
-`cereval reproduce hubness`: {replications} replications, delta = .05, d = 50. A tight core, N(0, .1 I),
-has loss 1; the rest, N(0, I), has loss 0. In 50 dimensions the nearest training item of an outer point is
-usually a core point, so 1-NN puts nearly all unseen items into the core's group, while training items
-keep their own label."""
-
-_HUBNESS_WHY = """## What the paper says, and why it differs
-
-- *"All online evaluating algorithms guarantee the desired confidence level."* Not Algorithm 2 with
-  Algorithm 3: the group of the core holds thousands of outer items, but its evaluated members are mostly
-  core items, because outer training items label themselves. Its mean is biased and its variance is not
-  the group's.
-- The misprint matters. As printed, floor(k Z) gives a loss of 1 a group of its own even at k = 1, so 0/1
-  losses are always split. With labels clamped (`cer-eval clamped`) one group is possible, has the
-  smallest radius when the core is small, and uniform draws from one group are unbiased. A core of half
-  the items, with all of S as training items, makes two groups win again: the last case.
-- The certified methods see the same scores and embeddings; the partition can only cost them items.
-"""
-
-
 MOST_NUMBERS = 50_000_000
 """Of all vectors together: half a gigabyte when they are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleReport:
-    """Describe one pass over a pool with a new partition, its best k and a group's unseen items after every item."""
+    """One pass over a pool with a new partition, its best k and a group's unseen items after every item."""
 
     items: int
     dimensions: int
@@ -250,7 +205,9 @@ class ScaleReport:
 def partition_scale(
     items: int = 14_042, dimensions: int = 768, training_fraction: float = 1.0
 ) -> ScaleReport:
-    """Time the worst case, random vectors and graded losses: every k has groups and every arrival moves items.
+    """Time Algorithm 3 at every step until all items are evaluated.
+
+    The worst case, random vectors and graded losses: every k has groups and every arrival moves items.
 
     >>> report = partition_scale(items=200, dimensions=8)
     >>> report.items, report.cpu_seconds < 10

@@ -1,4 +1,4 @@
-"""Play a team that evaluates models one after the other: every certified run makes the next one cheaper.
+"""A team that evaluates models one after the other: every certified run makes the next one cheaper.
 
 Each model sees only what the runs before it observed: a few hundred answers each, drawn unequally. Beside it
 the same model, seed and goal with no history, with the complete scores of the same earlier models, and with those
@@ -7,7 +7,6 @@ of all other models: what could be gained at most.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.paper.figures import Row, Rows, Task, grouped, markdown, note, panels, where
+from cereval.paper.figures import Rows, Task, grouped, markdown, panels, where, write_note
 from cereval.paper.recorded import Benchmark, folders, identity, load
-from cereval.paper.runs import misses
+from cereval.paper.replays import misses
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 
@@ -27,6 +26,7 @@ WAYS = ("no history", "team", "complete", "all others")
 WINDOW = 5
 """A point of the curve is the mean over the models up to this many places before and after, and over all orders."""
 SHOWN = (1, 2, 3, 5, 10, 20, 50, 100)
+"""Places in the table of the note."""
 
 
 def evaluate_in_turn(folder: Path, order: int, eps: float, models: int | None = None) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ def evaluate_in_turn(folder: Path, order: int, eps: float, models: int | None = 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
-    """Hold the items that one run asked for, and whether its interval misses the truth."""
+    """The items that one run asked for, and whether its interval misses the truth."""
 
     items: NDArray[np.int64]
     missed: bool
@@ -92,7 +92,7 @@ def _order(benchmark: Benchmark, order: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """Plot calls per model as a curve over the models evaluated so far."""
+    """Calls per model as a curve over the models evaluated so far."""
 
     data: Path
     eps: float = 0.03
@@ -121,14 +121,18 @@ class Team:
             axes.grid(alpha=0.3)
 
     def note(self, rows: Rows) -> str:
-        parts = [_HEAD.format(eps=self.eps, orders=self.orders, window=WINDOW)]
+        tables = []
         for (benchmark,), inside in grouped(rows, "benchmark").items():
-            parts.append(f"## {benchmark}\n\n{_curve_table(inside)}\n\n{_misses(inside)}")
-        return note(*parts)
+            runs = where(inside, way="team")
+            missed = (
+                f"{sum(bool(row['missed']) for row in runs)} of the {len(runs)} team runs miss the truth."
+            )
+            tables.append(f"## {benchmark}\n\n{_curve_table(inside)}\n\n{missed}")
+        return write_note(self.name, tables, eps=self.eps, orders=self.orders, window=WINDOW)
 
 
-def mean_calls(rows: Sequence[Row], way: str, position: int, window: int = WINDOW) -> float:
-    """Average the calls over a window around a position, and over all orders.
+def mean_calls(rows: Rows, way: str, position: int, window: int = WINDOW) -> float:
+    """The mean of the calls over a window around a position, and over all orders.
 
     >>> rows = [{"way": "team", "position": place, "calls": 10 * place} for place in (1, 2, 3)]
     >>> mean_calls(rows, "team", 1, window=1)
@@ -151,17 +155,3 @@ def _curve_table(rows: Rows) -> str:
         ratios = [calls["team"] / calls[way] if calls[way] else 1.0 for way in others]
         body.append([place, *map("{:.0f}".format, calls.values()), *map("{:.2f}".format, ratios)])
     return markdown(["model number", *WAYS, *(f"team / {way}" for way in others)], body)
-
-
-def _misses(rows: Rows) -> str:
-    runs = where(rows, way="team")
-    return f"{sum(bool(row['missed']) for row in runs)} of the {len(runs)} team runs miss the truth."
-
-
-_HEAD = """# A team's models, one after the other
-
-`cereval reproduce team --data DIR`: eps = {eps:g}, delta = .05, {orders} random orders of the models whose
-scores vary. `team`: the history is what the earlier certified runs observed. `complete`: the same earlier
-models with all their scores. `all others`: every other model of the table with all its scores. Calls are
-means over the models up to {window} places before and after, and over all orders; at both ends the window
-shrinks, so that no end leans on one side."""

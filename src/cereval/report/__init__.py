@@ -23,6 +23,7 @@ import jinja2
 from markupsafe import Markup
 
 from cereval.errors import BadFile, shown
+from cereval.files import write_whole
 from cereval.questions.base import Kind
 from cereval.records import Certified, Interval, Rows, Step, Table
 from cereval.report import svg
@@ -133,10 +134,8 @@ def recorded_page(
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write a page; lone surrogates, which UTF-8 has no form for, cannot stop it."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(html, encoding="utf-8", errors="replace")
+        write_whole(path, html)
     except OSError as error:
         raise BadFile(f"the page cannot be written to {path} ({error.strerror}); name another file") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,10 +10,11 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, InvalidInput, StoreError
+from cereval.files import whole_file
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.runner.items import item_from, items_of
@@ -97,14 +99,11 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     writers = dict(zip(FORMATS, (_write_jsonl, _write_csv, _write_parquet), strict=True))
     if path.suffix not in writers:
         raise InvalidInput("-o", "a file that ends in " + ", ".join(FORMATS), str(path))
-    partial = path.with_name(path.name + ".partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        count = writers[path.suffix](partial, iter(rows))
-        partial.replace(path)
+        with whole_file(path) as file:
+            return writers[path.suffix](file, iter(rows))
     except OSError as error:
         raise BadFile(f"the answers cannot be written to {path} ({error.strerror})") from None
-    return count
 
 
 def write_batch(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -113,42 +112,43 @@ def write_batch(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     Where there are none the file is empty.
     """
     try:
-        if rows and path.suffix == ".csv":
-            _write_csv(path, iter(rows), tuple(rows[0]))
-        else:
-            _write_jsonl(path, iter(rows))
+        with whole_file(path) as file:
+            if rows and path.suffix == ".csv":
+                _write_csv(file, iter(rows), tuple(rows[0]))
+            else:
+                _write_jsonl(file, iter(rows))
     except OSError as error:
         raise BadFile(f"the questions cannot be written to {path} ({error.strerror})") from None
 
 
-def _write_jsonl(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
+def _write_jsonl(file: BinaryIO, rows: Iterator[Mapping[str, Any]]) -> int:
     count = 0
-    with path.open("w", encoding="utf-8", errors="replace") as file:
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            count += 1
+    for row in rows:
+        file.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+        count += 1
     return count
 
 
-def _write_csv(path: Path, rows: Iterator[Mapping[str, Any]], columns: Sequence[str] = tuple(COLUMNS)) -> int:
+def _write_csv(
+    file: BinaryIO, rows: Iterator[Mapping[str, Any]], columns: Sequence[str] = tuple(COLUMNS)
+) -> int:
     count = 0
-    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        writer = csv.DictWriter(file, list(columns))
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({name: harmless_cell(value) for name, value in row.items()})
-            count += 1
+    writer = csv.DictWriter(codecs.getwriter("utf-8")(file, "replace"), list(columns))
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: harmless_cell(value) for name, value in row.items()})
+        count += 1
     return count
 
 
-def _write_parquet(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
+def _write_parquet(file: BinaryIO, rows: Iterator[Mapping[str, Any]]) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
     schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
     count = 0
-    with pq.ParquetWriter(path, schema) as writer:
+    with pq.ParquetWriter(file, schema) as writer:
         while batch := list(islice(rows, AT_A_TIME)):
             writer.write_table(pa.Table.from_pylist([dict(row) for row in batch], schema=schema))
             count += len(batch)

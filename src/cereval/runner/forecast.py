@@ -12,7 +12,7 @@ from cereval.models.prices import Price
 from cereval.runner.executor import Callers, Sampled
 from cereval.runner.prepare import Prepared
 from cereval.scorers.base import Scorer
-from cereval.scorers.judge import GRADE, Grade, Prefer
+from cereval.scorers.judge import GRADE, Grade, Panel, Prefer
 from cereval.text import money
 
 LETTERS_PER_TOKEN = 4
@@ -63,6 +63,8 @@ def forecast(work: Prepared, calls: int | None) -> SpendingForecast:
 
 def judge_calls(scorer: Scorer) -> int:
     """Return how often a judge is asked about one answer."""
+    if isinstance(scorer, Panel):
+        return sum(map(judge_calls, scorer.members))
     if isinstance(scorer, Prefer):
         return 2 if scorer.both_orders else 1
     return int(isinstance(scorer, Grade))

@@ -12,7 +12,7 @@ from typing import Any
 from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields, list_names
-from cereval.datasets.large import HEAD, FileItems, OnDisk, categories_of, first_of, hash_of
+from cereval.datasets.large import HEAD, FileItems, answer_key_of, categories_of, first_of, hash_of
 from cereval.datasets.prompts import Prompt, split_examples, split_large
 from cereval.datasets.read import grown_by, joined, named, read_dataset
 from cereval.datasets.weights import (
@@ -26,7 +26,7 @@ from cereval.datasets.weights import (
 )
 from cereval.errors import BadFile, CallError, InvalidInput, Misuse, StoreError, shown
 from cereval.files import read_text
-from cereval.imports import code_digest, optional
+from cereval.imports import optional
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model, Settings
 from cereval.models.given import GIVEN
@@ -48,6 +48,7 @@ from cereval.runner.start import reader
 from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
 from cereval.scorers import JUDGES, build_scorer
 from cereval.scorers.base import Scorer, spec_of
+from cereval.scorers.judge import Grade, Panel, Prefer
 from cereval.scorers.people import People, answering
 from cereval.scorers.python_scorer import PythonScorer
 from cereval.store.base import Run, Store, store_flag
@@ -286,9 +287,9 @@ def rescored(run_id: str, store: Store, settings: Mapping[str, Any], *, trust: b
         raise InvalidInput(
             "RUN", "one at temperature 0: other answers are no facts about a model", run.run_id
         )
-    scorer, _ = _scorer(other, items, _options(items, circumstances), circumstances)
-    whole = replace(other, scorer=_scorer_spec(other, scorer))
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
+    scorer, _ = _scorer(other, items, _options(items, circumstances), circumstances, prompt)
+    whole = replace(other, scorer=_scorer_spec(other, scorer))
     return Prepared(whole, items, NobodyToAsk(), answering(scorer), prompt, Limits(), circumstances)
 
 
@@ -334,9 +335,9 @@ def opened(plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any]) 
     require(named_by_plan(plan, circumstances), "the plan")
     limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
     options = _options(items, circumstances)
-    scorer, judge = _scorer(plan, items, options, circumstances)
     examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
     prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
+    scorer, judge = _scorer(plan, items, options, circumstances, prompt)
     prompt.messages(items[0])
     kind = kind_of(plan)
     if is_asked_outside(plan):
@@ -420,7 +421,7 @@ def _options(items: Sequence[Item], circumstances: Mapping[str, Any]) -> ModelOp
         price=_price(circumstances),
         timeout_s=circumstances["timeout"],
         connections=circumstances["connections"],
-        answer_key=_answer_key(items),
+        answer_key=answer_key_of(items),
     )
 
 
@@ -428,12 +429,6 @@ def priced_by(*models: Model) -> str:
     """Say which tables or flags the prices of models were taken from; empty where none was needed."""
     prices = [getattr(model, "price", None) for model in models]
     return ", ".join(dict.fromkeys(price.source for price in prices if price is not None and price.source))
-
-
-def _answer_key(items: Sequence[Item]) -> Mapping[str, str]:
-    if isinstance(items, OnDisk):
-        return items.answer_key
-    return {item.text: item.answer for item in items if item.answer is not None}
 
 
 def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) -> None:
@@ -457,12 +452,12 @@ def _price(circumstances: Mapping[str, Any], whose: str = "") -> Price | None:
 
 
 def _scorer(
-    plan: Plan, items: Sequence[Item], options: ModelOptions, circumstances: Mapping[str, Any]
+    plan: Plan, items: Sequence[Item], options: ModelOptions, circumstances: Mapping[str, Any], prompt: Prompt
 ) -> tuple[Scorer, Model | None]:
     spec, named = plan.scorer.get("spec") or plan.scorer, plan.scorer.get("judge")
     _need_answers(plan, items, "the data")
     judge = _judge(plan, options, circumstances) if named and _scorer_name(spec) in JUDGES else None
-    scorer = build_scorer(spec, judge)
+    scorer = build_scorer(spec, judge, prompt.messages)
     # Where people score, a judge only grades beforehand (`cereval.runner.people`).
     if named and judge is None and not isinstance(scorer, People):
         raise InvalidInput("judge", f"left out for the scorer `{scorer.name}`", named)
@@ -471,12 +466,11 @@ def _scorer(
 
 
 def _judge(plan: Plan, options: ModelOptions, circumstances: Mapping[str, Any]) -> Model:
-    first = kind_of(plan).models(plan)[0]
-    settings, address = Settings(**first.get("settings", {})), _judge_address(plan, circumstances)
+    address = _judge_address(plan, circumstances)
     price = _price(circumstances, "judge_")
     try:
         return open_model(
-            plan.scorer["judge"], replace(options, base_url=address, price=price, settings=settings)
+            plan.scorer["judge"], replace(options, base_url=address, price=price, settings=Settings())
         )
     except InvalidInput as error:
         raise InvalidInput(error.field.replace("model", "judge"), error.allowed, error.received) from None
@@ -497,8 +491,8 @@ def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
         raise BadFile(
             "people compare the model's answer with the data's own, and some items have none; name it with --answer"
         )
-    if isinstance(scorer, PythonScorer) and items:
-        scorer.check(items[0])
+    if isinstance(scorer, PythonScorer | Grade | Prefer | Panel) and items:
+        scorer.check(first_of(items))
 
 
 def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
@@ -509,7 +503,7 @@ def _scorer_spec(plan: Plan, scorer: Scorer) -> Mapping[str, Any]:
         if key != "judge" and (value, key) != ("", "template")
     }
     # Code that was edited is another scorer: scores of the old one must not come back as its own.
-    code = {"code": code_digest(scorer.function)} if isinstance(scorer, PythonScorer) else {}
+    code = {"code": scorer.code} if isinstance(scorer, PythonScorer) else {}
     return {**plan.scorer, "spec": spec, **code}
 
 
@@ -609,7 +603,7 @@ def _with_texts(scorer: Any, rubric: str | None, template: str | None, raters: i
     if raters is not None:
         raise InvalidInput("--raters", "given with --scorer people", raters)
     named = scorer if isinstance(scorer, Mapping) else {"name": scorer}
-    if given and named["name"] not in ("grade", "prefer"):
+    if given and named["name"] not in JUDGES:
         raise InvalidInput(
             "--rubric and --judge-template", "given with --scorer grade or prefer", named["name"]
         )

@@ -99,10 +99,14 @@ async def run(
             try:
                 await loop.run()
             except Exception as error:
+                # Failures that are asked again are no answers, but they were calls, and may have cost something.
+                held = [answer.cost_usd for voice in loop.voices for _, answer in voice.held]
+                cost = None if None in held else sum(one for one in held if one is not None)
+                detail = {"error": str(error)[:500], "held_back": len(held), "held_back_usd": cost}
                 # The store itself may be what broke.
                 with suppress(StoreError):
                     for run_id in run_ids(begun.plan):
-                        store.mark(run_id, "failed", {"error": str(error)[:500]})
+                        store.mark(run_id, "failed", detail)
                 raise
     outcome = _outcome(
         loop.begun, store, loop, before, counted, str((circumstances or {}).get("priced_by") or "")

@@ -2,43 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
 from cereval.errors import InvalidInput
+from cereval.imports import name_of
 from cereval.scorers.base import Scorer
 from cereval.scorers.choice import Choice
-from cereval.scorers.judge import Grade, Judge, Prefer
+from cereval.scorers.judge import Asks, Grade, Judge, Panel, Prefer
 from cereval.scorers.maths import Maths, Numeric
 from cereval.scorers.people import People
 from cereval.scorers.python_scorer import PythonScorer
+from cereval.scorers.schema import Schema
 from cereval.scorers.text import F1, Contains, Exact, Regex
 from cereval.text import did_you_mean
 
 SCORERS: dict[str, type[Any]] = {
     kind.name: kind
-    for kind in (Exact, Contains, Regex, Choice, Numeric, Maths, F1, PythonScorer, Grade, Prefer, People)
+    for kind in (
+        *(Exact, Contains, Regex, Choice, Numeric, Maths, F1, Schema),
+        *(PythonScorer, Grade, Prefer, Panel, People),
+    )
 }
-JUDGES = frozenset({Grade.name, Prefer.name})
+JUDGES = frozenset({Grade.name, Prefer.name, Panel.name})
 
 
-def build_scorer(spec: str | Mapping[str, Any], judge: Judge | None = None) -> Scorer:
-    """Build the scorer that a text or a mapping describes; `grade` and `prefer` need a judge, the others take none.
+def build_scorer(
+    spec: str | Mapping[str, Any] | Callable[..., Any],
+    judge: Judge | Sequence[Judge] | None = None,
+    asks: Asks | None = None,
+) -> Scorer:
+    """Build the scorer that a text or a mapping describes, or that is a function.
 
-    Texts: `exact`, `regex:PATTERN`, `numeric:0.01`, `python:module:function`. Mappings: what `spec_of` gives.
+    Texts: `exact`, `regex:PATTERN`, `numeric:0.01`, `python:module:function`. Mappings: what `spec_of` gives. `grade`,
+    `prefer` and `panel` need a judge, the others take none; several judges are a panel. asks: what a judge is shown of
+    the question, as the messages that the model gets.
 
     >>> build_scorer("numeric:0.01")
     Numeric(tolerance=0.01)
     """
+    if callable(spec):
+        return PythonScorer(name_of(spec), spec)
     name, parts = named(spec)
-    if name in JUDGES:
-        if judge is None:
-            raise InvalidInput("judge", f"a model for the scorer `{name}` (--judge openai/NAME)", judge)
-        parts["judge"] = judge
-    elif judge is not None:
-        raise InvalidInput("judge", f"left out for the scorer `{name}`", judge.name)
-    return _made(name, parts)
+    judges = [] if judge is None else list(judge) if isinstance(judge, Sequence) else [judge]
+    if name not in JUDGES:
+        if judges:
+            raise InvalidInput("judge", f"left out for the scorer `{name}`", judges[0].name)
+        plain: Scorer = _make(name, parts)
+        return plain
+    if not judges:
+        raise InvalidInput("judge", f"a model for the scorer `{name}` (--judge openai/NAME)", None)
+    how, of = parts.pop("how", "mean"), parts.pop("of", Grade.name if name == Panel.name else name)
+    if of not in (Grade.name, Prefer.name):
+        raise InvalidInput("panel", "of `grade` or `prefer`", of)
+    members = tuple(_make(of, parts | {"judge": one, "asks": asks}) for one in judges)
+    panel = Panel(members, how)
+    return panel if len(members) > 1 or name == Panel.name else panel.members[0]
 
 
 def named(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -47,7 +67,7 @@ def named(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     >>> named("numeric:0.01")
     ('numeric', {'tolerance': 0.01})
     """
-    parts = _parsed(spec) if isinstance(spec, str) else dict(spec)
+    parts = _parse_text(spec) if isinstance(spec, str) else dict(spec)
     name = str(parts.pop("name", ""))
     if name not in SCORERS:
         raise InvalidInput("scorer", f"a known name ({did_you_mean(name, SCORERS)})", name)
@@ -60,7 +80,7 @@ def code_of(spec: str | Mapping[str, Any]) -> str | None:
     >>> code_of("python:mine:score"), code_of({"name": "python", "function": "mine:score"}), code_of("exact")
     ('mine:score', 'mine:score', None)
     """
-    parts = _parsed(spec) if isinstance(spec, str) else dict(spec)
+    parts = _parse_text(spec) if isinstance(spec, str) else dict(spec)
     if str(parts.get("name", "")) != PythonScorer.name:
         return None
     if not isinstance(parts.get("function"), str):
@@ -68,14 +88,15 @@ def code_of(spec: str | Mapping[str, Any]) -> str | None:
     return str(parts["function"])
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_text(text: str) -> dict[str, Any]:
     name, colon, argument = text.partition(":")
-    settings = [field for field in fields(SCORERS[name]) if field.name != "judge"] if name in SCORERS else []
     if not colon or name not in SCORERS:
         return {"name": name}
-    if not settings:
+    known = {field.name: field.type for field in fields(SCORERS[name]) if field.name != "judge"}
+    setting = getattr(SCORERS[name], "argument", next(iter(known), ""))
+    if not setting:
         raise InvalidInput("scorer", f"`{name}` without an argument", text)
-    return {"name": name, settings[0].name: _value(settings[0].type, argument)}
+    return {"name": name, setting: _value(known[setting], argument)}
 
 
 def _value(kind: Any, text: str) -> Any:
@@ -87,7 +108,7 @@ def _value(kind: Any, text: str) -> Any:
         return text
 
 
-def _made(name: str, arguments: dict[str, Any]) -> Scorer:
+def _make(name: str, arguments: dict[str, Any]) -> Any:
     known = {field.name: field for field in fields(SCORERS[name])}
     for argument in arguments:
         if argument not in known:
@@ -98,8 +119,7 @@ def _made(name: str, arguments: dict[str, Any]) -> Scorer:
             raise InvalidInput("scorer", f"`{name}:{field.name.upper()}`", name)
         if field.name in arguments:
             _check(field.name, field.type, arguments[field.name])
-    scorer: Scorer = SCORERS[name](**arguments)
-    return scorer
+    return SCORERS[name](**arguments)
 
 
 def _check(field: str, kind: Any, value: Any) -> None:

@@ -12,13 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from math import nan
 from typing import Any, ClassVar, Protocol
 
 from cereval.errors import InvalidInput, shown
+
+LONGEST_S = 30.0
+"""Seconds for one score, but for those of judges, whose calls have a limit of their own."""
+LONGEST_DETAIL = 20_000
+"""Characters of what is kept beside a score: a judge's reasons, whole as a rule."""
+NOT_IN_SPEC = {"spec": False}
+"""Marks a field of a scorer that is not written down: what it holds is found anew."""
 
 
 class Question(Protocol):
@@ -36,7 +43,7 @@ class Question(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Hold a number in [0, 1]; `detail` is what was read, `cost_usd` what scoring cost (None: unknown).
+    """Hold a number in [0, 1]; `detail` is what was read or why, `cost_usd` what scoring cost (None: unknown).
 
     >>> Score(1.0, detail="42").value
     1.0
@@ -52,6 +59,24 @@ class Score:
         if not 0 <= value <= 1:
             raise InvalidInput("score", "a finite number in [0, 1]", self.value)
         object.__setattr__(self, "value", value)
+        object.__setattr__(self, "detail", str(self.detail)[:LONGEST_DETAIL])
+
+    @classmethod
+    def of(cls, value: Any) -> Score:
+        """Read what a function returns: a number, (score, reason) or {"score": ..., "reason": ...}.
+
+        >>> Score.of((0.5, "half of it")) == Score.of({"score": 0.5, "reason": "half of it"})
+        True
+        """
+        if isinstance(value, Score):
+            return value
+        if isinstance(value, Mapping) and "score" in value and set(value) <= {"score", "reason"}:
+            value = (value["score"], value.get("reason"))
+        if isinstance(value, tuple | list) and len(value) == 2:
+            return cls(value[0], "" if value[1] is None else str(value[1]))
+        if isinstance(value, Mapping | tuple | list):
+            raise InvalidInput("score", "a number, (score, reason) or {'score': ..., 'reason': ...}", value)
+        return cls(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +100,7 @@ async def score_answer(scorer: Scorer, question: Question, answer: str) -> Score
     A judge whose every call would fail is the exception: going on would turn the whole pool into failures. Its calls
     have a limit of their own, and may be repeated for minutes.
     """
-    limit = None if hasattr(scorer, "judge") else LONGEST_S
+    limit = None if getattr(scorer, "calls_models", False) else LONGEST_S
     try:
         async with asyncio.timeout(limit) as clock:
             return await scorer.score(question, answer)
@@ -89,13 +114,14 @@ async def score_answer(scorer: Scorer, question: Question, answer: str) -> Score
 
 def spec_of(scorer: Any) -> dict[str, Any]:
     """Write a scorer as name + arguments, JSON-able; a judge is written as its model's name."""
-    return {
-        "name": scorer.name,
-        **{field.name: _plain(getattr(scorer, field.name)) for field in fields(scorer)},
-    }
+    if hasattr(scorer, "spec"):
+        found: dict[str, Any] = scorer.spec()
+        return found
+    settings = [field.name for field in fields(scorer) if field.metadata != NOT_IN_SPEC]
+    return {"name": scorer.name, **{name: _plain(getattr(scorer, name)) for name in settings}}
 
 
-def expected(question: Question) -> tuple[str, ...]:
+def need_answers(question: Question) -> tuple[str, ...]:
     """Give the accepted answers; a scorer that compares cannot do without."""
     if not question.answers:
         raise InvalidInput("answer", "present in the data for this scorer", f"none for item {question.id}")
@@ -103,11 +129,7 @@ def expected(question: Question) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | float | int | bool | None) else value.name
-
-
-LONGEST_S = 30.0
-"""Seconds for one score, but for those of judges, whose calls have a limit of their own."""
+    return value if isinstance(value, str | float | int | bool | dict | None) else value.name
 
 
 async def off_the_loop(work: Callable[..., Any], *arguments: Any) -> Any:

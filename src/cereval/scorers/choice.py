@@ -9,8 +9,8 @@ from math import exp
 from string import ascii_uppercase
 from typing import ClassVar
 
-from cereval.scorers.base import Question, Score, expected
-from cereval.scorers.text import ending, folded, occurs
+from cereval.scorers.base import Question, Score, need_answers
+from cereval.scorers.text import fold, occurs, take_end
 
 # Possessive repeats (`*+`, `++`, `?+`): two runs of blanks side by side would be divided in every way, which takes
 # quadratic time. What follows a run never begins like it, so that nothing is lost.
@@ -34,25 +34,25 @@ class Choice:
     name: ClassVar[str] = "choice"
 
     async def score(self, question: Question, answer: str) -> Score:
-        letter = picked(answer, question.choices)
-        golds = {gold.strip().strip("().").upper() for gold in expected(question)}
+        letter = pick_letter(answer, question.choices)
+        golds = {gold.strip().strip("().").upper() for gold in need_answers(question)}
         return Score(letter in golds, detail=letter or "no choice recognised")
 
 
-def picked(answer: str, choices: tuple[str, ...]) -> str:
+def pick_letter(answer: str, choices: tuple[str, ...]) -> str:
     """Read the chosen letter, or an empty text.
 
-    >>> picked("I think the answer is (b).", ("3", "4"))
+    >>> pick_letter("I think the answer is (b).", ("3", "4"))
     'B'
-    >>> picked("A good question. It is Paris", ("London", "Paris"))
+    >>> pick_letter("A good question. It is Paris", ("London", "Paris"))
     'B'
     """
     allowed = ascii_uppercase[: len(choices) or 26]
-    text = ending(answer)
+    text = take_end(answer)
     stated = [next(filter(None, match.groups())).upper() for match in _STATED.finditer(text)]
     leading = [match[1].upper() for match in [_LEADING.match(answer[:200])] if match]
     bracketed = _BRACKETED.findall(text)
-    for letters in (stated[::-1], leading, _named(text, choices), bracketed[::-1]):
+    for letters in (stated[::-1], leading, _find_named(text, choices), bracketed[::-1]):
         for letter in letters:
             if letter in allowed:
                 return letter
@@ -79,9 +79,9 @@ def letter_chances(first_token: Mapping[str, float], count: int) -> dict[str, fl
     return {letter: weights[letter] / total for letter in likeliest} if total > 0 else {}
 
 
-def _named(text: str, choices: tuple[str, ...]) -> list[str]:
-    said = folded(text)
-    names = [folded(choice) for choice in choices]
+def _find_named(text: str, choices: tuple[str, ...]) -> list[str]:
+    said = fold(text)
+    names = [fold(choice) for choice in choices]
     whole = [i for i, name in enumerate(names) if name == said]
     found = whole or [i for i, name in enumerate(names) if name and occurs(name, said)]
     return [ascii_uppercase[found[0]]] if len(found) == 1 and found[0] < 26 else []

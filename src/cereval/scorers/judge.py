@@ -1,16 +1,22 @@
-"""Score with another model: it grades from 1 to 10, or compares the answer with a reference."""
+"""Score with other models: one grades from 1 to 10, or compares the answer with a reference; several are a panel.
+
+A judge sees what the model was asked, the whole chat or the rendered prompt, and its template may name every field of
+the item. What it says is kept beside the score.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import exp
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from cereval.errors import CallError, InvalidInput, shown
-from cereval.scorers.base import Question, Score, expected
+from cereval.scorers.base import NOT_IN_SPEC, Question, Score, need_answers, spec_of
 
 LONGEST = 50_000
 """Characters of an answer shown to the judge: a runaway answer must not cost a fortune."""
@@ -38,6 +44,9 @@ class Judge(Protocol):
 
     async def answer(self, messages: Sequence[Mapping[str, str]], *, top_logprobs: int = 0) -> JudgeReply: ...
 
+
+Asks = Callable[[Any], Sequence[Mapping[str, str]]]
+"""Gives the messages that a model is sent for an item; `cereval.datasets.prompts.Prompt.messages` is one."""
 
 GRADE = """\
 Grade the answer to the question below from 1 (worthless) to 10 (perfect): correct, complete, helpful.
@@ -68,39 +77,68 @@ Two models answered the instruction below. Decide which output a careful human w
 
 Reply with nothing but the name of the model with the better output: m or M."""
 
+_PLACE = re.compile(r"\{(\w+)\}")
 _GRADE = re.compile(r"\[\[\s*(\d{1,2}(?:\.\d+)?)\s*\]\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Grade:
-    """Score by a grade g from 1 to 10, mapped to (g - 1) / 9; the data's answer, if any, is shown as a reference."""
+@dataclass(frozen=True)
+class _Judged:
+    """Ask a judge. asks: what it is shown of the question, as the messages that the model gets."""
 
     judge: Judge
     criteria: str = ""
     template: str = ""
-    name: ClassVar[str] = "grade"
+    asks: Asks | None = field(default=None, repr=False, compare=False, metadata=NOT_IN_SPEC)
+    usual: ClassVar[str]
+    needed: ClassVar[tuple[str, ...]]
+    """Parts that a template must name, besides the question."""
+    calls_models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_template(self.template, ("question", "answer"))
+        missing = [name for name in ("question", *self.needed) if f"{{{name}}}" not in self.template]
+        if self.template and missing:
+            wanted = "a text with {question}, {" + "}, {".join(self.needed) + "}"
+            raise InvalidInput("judge_template", wanted, shown(self.template))
+
+    def check(self, questions: Sequence[Question]) -> None:
+        """Refuse a template that names what the items do not have, before any call is paid for."""
+        fields = (name for question in questions for name in fields_of(question))
+        known = dict.fromkeys(["question", *self.needed, "criteria", "reference", *fields])
+        for name in _PLACE.findall(self.template):
+            if name not in known:
+                raise InvalidInput("judge_template", "made of {" + "}, {".join(known) + "}", f"{{{name}}}")
+
+    async def _ask(self, question: Question, *, top_logprobs: int = 0, **parts: str) -> JudgeReply:
+        parts = {
+            **fields_of(question),
+            "question": asked_text(question, self.asks),
+            "criteria": f"{self.criteria}\n" if self.criteria else "",
+            "reference": f"<reference>\n{question.answers[0]}\n</reference>\n" if question.answers else "",
+            **parts,
+        }
+        prompt = fill(self.template or self.usual, parts)
+        return await self.judge.answer([{"role": "user", "content": prompt}], top_logprobs=top_logprobs)
+
+
+@dataclass(frozen=True)
+class Grade(_Judged):
+    """Score by a grade g from 1 to 10, mapped to (g - 1) / 9; the data's answer, if any, is shown as a reference."""
+
+    name: ClassVar[str] = "grade"
+    usual: ClassVar[str] = GRADE
+    needed: ClassVar[tuple[str, ...]] = ("answer",)
 
     async def score(self, question: Question, answer: str) -> Score:
-        prompt = filled(
-            self.template or GRADE,
-            criteria=_line(self.criteria),
-            question=question.text,
-            reference=f"<reference>\n{question.answers[0]}\n</reference>\n" if question.answers else "",
-            answer=answer[:LONGEST],
-        )
-        verdict = await self.judge.answer(_chat(prompt))
+        verdict = await self._ask(question, answer=answer[:LONGEST])
         grades = _GRADE.findall(verdict.text)
         grade = float(grades[-1]) if grades else 0.0
         if not 1 <= grade <= 10:
             raise CallError(f"the judge gave no grade from [[1]] to [[10]]: {shown(verdict.text[-60:])}")
-        return Score((grade - 1) / 9, detail=f"grade {grade:g}", cost_usd=verdict.cost_usd)
+        return Score((grade - 1) / 9, f"grade {grade:g}: {verdict.text.strip()}", verdict.cost_usd)
 
 
-@dataclass(frozen=True, slots=True)
-class Prefer:
+@dataclass(frozen=True)
+class Prefer(_Judged):
     """Score by the probability that the judge prefers the answer to the data's reference, as in AlpacaEval 2.
 
     p(answer's name) / (p(m) + p(M)) from the log-probabilities of the judge's first token. Which output comes
@@ -109,29 +147,80 @@ class Prefer:
     Reference: Dubois, Galambosi, Liang & Hashimoto, *Length-Controlled AlpacaEval* (2024).
     """
 
-    judge: Judge
     both_orders: bool = False
-    criteria: str = ""
-    template: str = ""
     name: ClassVar[str] = "prefer"
-
-    def __post_init__(self) -> None:
-        _check_template(self.template, ("question", "first", "second"))
+    argument: ClassVar[str] = "both_orders"
+    usual: ClassVar[str] = PREFER
+    needed: ClassVar[tuple[str, ...]] = ("first", "second")
 
     async def score(self, question: Question, answer: str) -> Score:
         orders = (False, True) if self.both_orders else (comes_second(question.id),)
         scores = [await self._one(question, answer, second) for second in orders]
-        costs = [score.cost_usd for score in scores]
         value = sum(score.value for score in scores) / len(scores)
-        return Score(value, f"p = {value:.4f}", None if None in costs else sum(filter(None, costs)))
+        return Score(value, f"p = {value:.4f}", _total(scores))
 
     async def _one(self, question: Question, answer: str, second: bool) -> Score:
-        pair = (answer[:LONGEST], expected(question)[0][:LONGEST])
+        pair = (answer[:LONGEST], need_answers(question)[0][:LONGEST])
         first, last = reversed(pair) if second else pair
-        parts = {"question": question.text, "first": first, "second": last}
-        prompt = filled(self.template or PREFER, criteria=_line(self.criteria), **parts)
-        verdict = await self.judge.answer(_chat(prompt), top_logprobs=5)
+        verdict = await self._ask(question, top_logprobs=5, first=first, second=last)
         return Score(preference(verdict.first_token, "M" if second else "m"), cost_usd=verdict.cost_usd)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Score with several judges: by the mean of their scores, or by the majority, where a score above a half is a vote
+    for the answer, and a tie is worth a half. Where one judge gives no score, there is none.
+    """
+
+    members: tuple[Grade | Prefer, ...]
+    how: str = "mean"
+    name: ClassVar[str] = "panel"
+    argument: ClassVar[str] = "how"
+    calls_models: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.how not in ("mean", "majority"):
+            raise InvalidInput("panel", "mean or majority", self.how)
+
+    def check(self, questions: Sequence[Question]) -> None:
+        self.members[0].check(questions)
+
+    def spec(self) -> dict[str, Any]:
+        """Write the settings that its members share, and how they are counted; the judges are named elsewhere."""
+        shared = spec_of(self.members[0])
+        del shared["judge"]
+        return {**shared, "name": self.name, "how": self.how, "of": shared["name"]}
+
+    async def score(self, question: Question, answer: str) -> Score:
+        scores = await asyncio.gather(*(member.score(question, answer) for member in self.members))
+        majority = self.how == "majority"
+        values = [_vote(score.value) if majority else score.value for score in scores]
+        value = sum(values) / len(values)
+        said = (f"{one.judge.name}: {score.detail}" for one, score in zip(self.members, scores, strict=True))
+        return Score(_vote(value) if majority else value, "\n\n".join(said), _total(scores))
+
+
+def asked_text(question: Question, asks: Asks | None) -> str:
+    """Write what a model is asked as one text: its only message, or all of them with their roles."""
+    messages = asks(question) if asks else getattr(question, "input", question.text)
+    if isinstance(messages, str):
+        return messages
+    if len(messages) == 1:
+        return messages[0]["content"]
+    return "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)
+
+
+def fields_of(question: Question) -> dict[str, str]:
+    """Return the fields of an item, by the names that a template may give them."""
+    fields = question.without_answer() if hasattr(question, "without_answer") else {}
+    return {
+        name: value
+        if isinstance(value, str)
+        else ""
+        if value is None
+        else json.dumps(value, ensure_ascii=False)
+        for name, value in fields.items()
+    }
 
 
 def preference(first_token: Mapping[str, float], name: str) -> float:
@@ -152,34 +241,30 @@ def preference(first_token: Mapping[str, float], name: str) -> float:
     return weight[name] / total
 
 
-def filled(template: str, **parts: str) -> str:
-    """Put texts where a template names them, in one pass: a text that names a part is not filled again.
+def fill(template: str, parts: Mapping[str, str]) -> str:
+    """Put texts where a template names them, in one pass: a text that names a part is not filled again. A field that
+    this item does not have is empty.
 
-    >>> filled("{a} and {b}", a="{b}", b="x")
+    >>> fill("{a} and {b}{c}", {"a": "{b}", "b": "x"})
     '{b} and x'
     """
-    size = len(template) + sum(template.count(f"{{{name}}}") * len(text) for name, text in parts.items())
+    size = len(template) + sum(len(parts.get(name, "")) for name in _PLACE.findall(template))
     if size > LONGEST_PROMPT:
         raise CallError(
             f"the judge's prompt would have {size:,} characters; at most {LONGEST_PROMPT:,} are sent"
         )
-    return re.sub(r"\{(\w+)\}", lambda match: parts.get(match[1], match[0]), template)
+    return _PLACE.sub(lambda match: parts.get(match[1], ""), template)
 
 
-def _check_template(template: str, needed: tuple[str, ...]) -> None:
-    missing = [name for name in needed if template and f"{{{name}}}" not in template]
-    if missing:
-        raise InvalidInput("judge_template", "a text with {" + "}, {".join(needed) + "}", shown(template))
+def _vote(value: float) -> float:
+    return 0.5 if value == 0.5 else float(value > 0.5)
+
+
+def _total(scores: Sequence[Score]) -> float | None:
+    costs = [score.cost_usd for score in scores]
+    return None if None in costs else sum(filter(None, costs))
 
 
 def comes_second(item: str) -> bool:
     """Throw a fair coin that always falls the same way for an item."""
     return bool(hashlib.blake2b(item.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] & 1)
-
-
-def _line(text: str) -> str:
-    return f"{text}\n" if text else ""
-
-
-def _chat(prompt: str) -> list[dict[str, str]]:
-    return [{"role": "user", "content": prompt}]

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from cereval.errors import InvalidInput
 from cereval.imports import optional
-from cereval.scorers.base import Question, Score, expected, off_the_loop
-from cereval.scorers.text import ending
+from cereval.scorers.base import Question, Score, need_answers, off_the_loop
+from cereval.scorers.text import take_end
 
 _NUMBER = re.compile(
     r"(?:(?<![\w)])[-+−])?"
@@ -36,7 +36,7 @@ class Numeric:
             raise InvalidInput("tolerance", "in [0, 1)", self.tolerance)
 
     async def score(self, question: Question, answer: str) -> Score:
-        golds = [(gold, last_number(gold)) for gold in expected(question)]
+        golds = [(gold, last_number(gold)) for gold in need_answers(question)]
         for gold, number in golds:
             if number is None:
                 raise InvalidInput("answer", "a number for the scorer `numeric`", gold)
@@ -59,7 +59,7 @@ def last_number(text: str) -> float | None:
     >>> last_number("so 7 #### 72") , last_number("none")
     (72.0, None)
     """
-    tail = ending(text).rpartition("####")[2]
+    tail = take_end(text).rpartition("####")[2]
     for number in reversed(_NUMBER.findall(tail)):
         value = float(number.replace(",", "").replace("−", "-"))
         if isfinite(value):
@@ -98,7 +98,7 @@ class Maths:
         # The library logs a traceback for every answer that it cannot read: for a scorer that is a plain 0.
         logging.getLogger("math_verify").setLevel(logging.CRITICAL)
         read = library.parse(answer[-LONGEST:], parsing_timeout=self._limit())
-        for gold in expected(question):
+        for gold in need_answers(question):
             if self._same(library, gold, read):
                 return Score(1.0, detail=_last(read))
         return Score(0.0, detail=_last(read) or "no expression")

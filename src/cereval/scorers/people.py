@@ -51,7 +51,6 @@ class People:
         return {str(point): (point - 1) / (POINTS - 1) for point in range(1, POINTS + 1)}
 
     def worth(self, label: str) -> float:
-        """Turn a label into a score."""
         if label not in self.choices:
             raise InvalidInput("label", "one of " + ", ".join(self.choices), label)
         return self.choices[label]

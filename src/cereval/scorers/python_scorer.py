@@ -1,16 +1,22 @@
-"""Score with a user's own function, sync or async: `python:module:function`."""
+"""Score with a user's own function, sync or async: `python:module:function`, or the function itself from Python.
+
+    def score(output, item): ...
+
+`output` is the model's answer, `item` the question (`.id`, `.text`, `.answers`, `.choices`, `.category`, `.metadata`).
+It returns a number in [0, 1] or a bool, (score, reason), {"score": ..., "reason": ...} or a `Score`. It has 30 seconds
+for each answer, in a thread beside the others; an answer that takes longer is a failure with that reason.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from cereval.errors import InvalidInput
-from cereval.imports import load_function
-from cereval.scorers.base import Question, Score, off_the_loop
+from cereval.imports import code_digest, load_function, name_of
+from cereval.scorers.base import NOT_IN_SPEC, Question, Score, off_the_loop
 
 TARGETS = frozenset(
     {"target", "reference", "expected", "gold", "answer", "answers", "label", "truth", "correct"}
@@ -22,27 +28,32 @@ SIGNATURE = "score(output: str, item: Item) -> float"
 
 @dataclass(frozen=True, slots=True)
 class PythonScorer:
-    """Call `score(output: str, item: Item) -> float`, a function of any name, sync or async.
-
-    It gets the model's output and the item, by position, and returns a number in [0, 1], a bool or a `Score`. The item
-    (`cereval.datasets.base.Item`) has `.id`, `.text`, `.answers`, `.choices`, `.category` and `.metadata`. It has 30
-    seconds for each, in a thread beside the others; an answer that takes longer is a failure with that reason.
-    """
+    """Call a function. `own`: the function itself, where it is not loaded by its name."""
 
     function: str
+    own: Callable[..., Any] | None = field(default=None, repr=False, compare=False, metadata=NOT_IN_SPEC)
     name: ClassVar[str] = "python"
 
     def __post_init__(self) -> None:
-        _loaded(self.function)
+        own = self.own or load_function("scorer", self.function)
+        _check_signature(own, self.function)
+        object.__setattr__(self, "own", own)
 
-    def check(self, question: Question) -> None:
-        """Try the function on one item, before any call is paid for."""
-        function, output = _loaded(self.function), question.answers[0] if question.answers else ""
+    @property
+    def code(self) -> str:
+        """Name the code of the function: edited code is another scorer."""
+        assert self.own is not None
+        return code_digest(self.own if name_of(self.own) == self.function else self.function)
+
+    def check(self, questions: Sequence[Question]) -> None:
+        """Try the function on the first item, before any call is paid for."""
+        function, question = self.own, questions[0]
+        assert function is not None
         if inspect.iscoroutinefunction(function):
             return
         try:
-            value = function(output, question)
-            value = None if inspect.isawaitable(value) or isinstance(value, Score) else Score(value)
+            value = function(question.answers[0] if question.answers else "", question)
+            _ = None if inspect.isawaitable(value) else Score.of(value)
         except Exception as error:
             reason = f"on item {question.id} it raised {type(error).__name__}: {error}"
             raise InvalidInput(
@@ -50,7 +61,8 @@ class PythonScorer:
             ) from None
 
     async def score(self, question: Question, answer: str) -> Score:
-        function = _loaded(self.function)
+        function = self.own
+        assert function is not None
         if inspect.iscoroutinefunction(function):
             value = await function(answer, question)
         else:
@@ -58,15 +70,7 @@ class PythonScorer:
         if inspect.isawaitable(value):
             # An object with an async `__call__` does not look like an async function.
             value = await value
-        return value if isinstance(value, Score) else Score(value)
-
-
-@cache
-def _loaded(spec: str) -> Callable[..., Any]:
-    # A file is executed when it is loaded: once a process, not once an answer.
-    function = load_function("scorer", spec)
-    _check_signature(function, spec)
-    return function
+        return Score.of(value)
 
 
 def _check_signature(function: Callable[..., Any], spec: str) -> None:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import regex
 
 from cereval.errors import InvalidInput
-from cereval.scorers.base import Question, Score, expected, off_the_loop
+from cereval.scorers.base import Question, Score, need_answers, off_the_loop
 
 LONGEST = 100_000
 """Characters of an answer that pattern matching looks at: a runaway answer must not stall the run."""
@@ -37,9 +37,9 @@ class Exact:
     name: ClassVar[str] = "exact"
 
     async def score(self, question: Question, answer: str) -> Score:
-        golds = expected(question)
-        form = str.strip if self.strict else folded
-        read = answer.strip() if self.strict else folded(beginning(answer, golds))
+        golds = need_answers(question)
+        form = str.strip if self.strict else fold
+        read = answer.strip() if self.strict else fold(cut_long(answer, golds))
         return Score(any(read == form(gold) for gold in golds), detail=read[:200])
 
 
@@ -54,8 +54,8 @@ class Contains:
     name: ClassVar[str] = "contains"
 
     async def score(self, question: Question, answer: str) -> Score:
-        text = folded(ending(answer))
-        for gold in map(folded, expected(question)):
+        text = fold(take_end(answer))
+        for gold in map(fold, need_answers(question)):
             if not gold:
                 raise InvalidInput("answer", "not empty for the scorer `contains`", question.id)
             if occurs(gold, text) if self.whole_words else gold in text:
@@ -72,8 +72,8 @@ class F1:
     name: ClassVar[str] = "f1"
 
     async def score(self, question: Question, answer: str) -> Score:
-        said = Counter(tokens(ending(answer)))
-        return Score(max(f1(said, Counter(tokens(gold))) for gold in expected(question)))
+        said = Counter(tokens(take_end(answer)))
+        return Score(max(f1(said, Counter(tokens(gold))) for gold in need_answers(question)))
 
 
 def f1(said: Counter[str], gold: Counter[str]) -> float:
@@ -88,7 +88,7 @@ def f1(said: Counter[str], gold: Counter[str]) -> float:
     return 2 * shared / (said.total() + gold.total())
 
 
-def ending(answer: str) -> str:
+def take_end(answer: str) -> str:
     """Take the last part of a long answer, where conclusions stand."""
     return answer[-LONGEST:]
 
@@ -110,10 +110,10 @@ def occurs(phrase: str, text: str) -> bool:
     return False
 
 
-def composed(text: str) -> str:
+def compose(text: str) -> str:
     """Bring a text into Unicode's compatible, composed form (NFKC), in linear time.
 
-    >>> composed("ﬁ"), len(composed("a" + "\u0316\u0301" * 9999)) < 40
+    >>> compose("ﬁ"), len(compose("a" + "\u0316\u0301" * 9999)) < 40
     ('fi', True)
     """
     if text.isascii():
@@ -126,7 +126,7 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFKC", "".join([*kept, text[place:]]))
 
 
-def beginning(answer: str, golds: tuple[str, ...]) -> str:
+def cut_long(answer: str, golds: tuple[str, ...]) -> str:
     """Cut an answer that is far longer than every accepted one: what is left is still longer, and equal to none."""
     if len(answer) <= LONGEST:
         return answer
@@ -135,13 +135,13 @@ def beginning(answer: str, golds: tuple[str, ...]) -> str:
     return bare[: max(LONGEST, 10 * max(map(len, golds)))]
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """Remove differences of case, width and blanks, quotes around the text and a full stop after it.
 
-    >>> folded('  "Forty  Two." ')
+    >>> fold('  "Forty  Two." ')
     'forty two'
     """
-    text = " ".join(composed(text).casefold().split())
+    text = " ".join(compose(text).casefold().split())
     return text.strip("\"'`*").removesuffix(".").strip("\"'`* ")
 
 
@@ -151,7 +151,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("The cat's hat!")
     ['cats', 'hat']
     """
-    bare = composed(text).casefold().translate(_PUNCTUATION)
+    bare = compose(text).casefold().translate(_PUNCTUATION)
     return _ARTICLES.sub(" ", bare).split()
 
 
@@ -184,10 +184,10 @@ class Regex:
 
     async def score(self, question: Question, answer: str) -> Score:
         # In a thread and without the interpreter's lock: a slow pattern must not hold up the other calls.
-        read = await off_the_loop(self._read, ending(answer))
+        read = await off_the_loop(self._read, take_end(answer))
         if read is None:
             return Score(0.0, detail="no match")
-        right = not question.answers or folded(read) in map(folded, question.answers)
+        right = not question.answers or fold(read) in map(fold, question.answers)
         return Score(right, detail=read[:200])
 
     def _read(self, text: str) -> str | None:

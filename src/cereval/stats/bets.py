@@ -1,7 +1,7 @@
 """Bet rules: how much to stake on each candidate value, from the past only.
 
-For each grid value m two games are played (see `betting`): against R <= m, with payoff 1 + lambda (X - m), and
-against R >= m, with payoff 1 - lambda (X - m). A rule proposes lambda >= 0 for all of them at once as an array
+For each grid value m two games are played (see `interval`): against R <= m, with payoff 1 + lambda (X - m), and
+against R >= m, with payoff 1 - lambda (X - m). A rule proposes lambda >= 0 for all of them at once, as an array
 of shape (2, grid values); the table caps it. Any lambda that depends on the past alone keeps the games fair, so a
 rule is judged by the calls it needs, never by validity.
 """
@@ -16,16 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from cereval.stats.increments import Prospect
+from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import LARGEST_SQUARE, Information
 
 Floats = NDArray[np.float64]
-Stakes = NDArray[np.float64]
 
-ROOT_TWO_PI = sqrt(2 * pi)
-LOWEST_CHANCE = 1e-30
-HIGHEST_CHANCE = 1 - 1e-6
-
+LOWEST_CHANCE, HIGHEST_CHANCE = 1e-30, 1 - 1e-6
+"""An account that is nearly ruined, or has won, bets as at these chances to win."""
 LEAST_SQUARE, MOST_SQUARE = -2 * log(HIGHEST_CHANCE), -2 * log(LOWEST_CHANCE)
 SLOPE_ABOVE, SLOPE_BELOW = (2.0708, 19.168, 3.5342), (15.832, 18.654, 3.5734)
 """Coefficients of the quick slope above and below the line, fitted to a largest relative error of .0008."""
@@ -47,13 +44,13 @@ class Position:
 class BetRule(Protocol):
     """One way to size bets."""
 
-    def stakes(self, position: Position) -> Stakes:
+    def stakes(self, position: Position) -> Floats:
         """lambda >= 0 for each side and candidate, before capping."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadlineBets:
-    """Replicates a fixed-horizon test from wherever the account stands.
+    """Replicate a fixed-horizon test from wherever the account stands.
 
     An account of wealth w that must reach 1/alpha is worth the chance p = w alpha of a test that is decided after
     the information tau still to come. In the normal limit that test's value is Phi((x - c)/sqrt(tau)), whose slope
@@ -71,10 +68,10 @@ class DeadlineBets:
     overshoot: float = 0.05
     patience: float = 0.03
 
-    def stakes(self, position: Position) -> Stakes:
+    def stakes(self, position: Position) -> Floats:
         goal = position.information_needed
         ahead = max(goal - position.clock.total, self.patience * goal)
-        return replicating(position, self.alpha / (1 + self.overshoot), ahead)
+        return replicating_stakes(position, self.alpha / (1 + self.overshoot), ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +81,8 @@ class SideBets:
     The horizon of candidate m is the information at which a test of level alpha rejects it if the estimate is right:
     (z / gap)^2 with gap = |estimate - m|, or `certain` standard errors where the estimate is nearer than that.
     The gap is never under the eps aimed at: closer values need not be told apart. `margin` and
-    `caution` as for the one horizon of an estimate (`methods.certified.Tuning`). `near`: the capital that the games
-    start with whose answer is awaited, so that their tests are of level alpha x near.
+    `caution` as for the one horizon of an estimate (`methods.certified.Tuning`). `near`: the starting capital of the
+    games whose answer is awaited, so that their tests are of level alpha x near.
     """
 
     alpha: float
@@ -96,71 +93,29 @@ class SideBets:
     caution: float = 1.2
     near: float = 1.0
 
-    def stakes(self, position: Position) -> Stakes:
+    def stakes(self, position: Position) -> Floats:
         clock = position.clock
         nearest = max(self.certain * clock.standard_error, position.eps)
         gaps = np.maximum(np.abs(clock.mean - position.candidates), nearest)
         variance = clock.cautious_variance(self.caution)
         needed = (1 + self.margin) * variance * (ndtri(1 - self.near * self.alpha) / gaps) ** 2
         ahead = np.maximum(needed - clock.total, self.patience * needed)
-        return replicating(position, self.alpha / (1 + self.overshoot), ahead)
-
-
-def replicating(position: Position, level: float, ahead: float | Floats, *, exact: bool = False) -> Stakes:
-    """The slope of the fixed-horizon test that each account is worth, `ahead` of it in information."""
-    log_chance = position.log_wealth + log(level)
-    slope = exact_slope(log_chance) if exact else quick_slope(log_chance)
-    stakes: Stakes = slope / (np.sqrt(position.null_variance * ahead) * position.prospect.variance)
-    return stakes
-
-
-def exact_slope(log_chance: Floats) -> Floats:
-    """phi(z)/p with z = Phi^-1(p), of the logarithm of p."""
-    chance = np.exp(log_chance)
-    np.clip(chance, LOWEST_CHANCE, HIGHEST_CHANCE, out=chance)
-    quantile = ndtri(chance)
-    slope: Floats = np.exp(-0.5 * quantile * quantile) / (ROOT_TWO_PI * chance)
-    return slope
-
-
-def quick_slope(log_chance: Floats) -> Floats:
-    """The same to one part in a thousand, without a quantile: a ratio of polynomials in t = sqrt(-2 ln p).
-
-    As p goes to 0 the slope goes to -z, which goes to t; as p goes to 1 it falls like t^2. The quantile took two
-    thirds of the time of a long run, and any bet that depends on the past alone is valid: this is the bet.
-
-    >>> quick_slope(np.log([1e-9, 0.025, 0.5, 0.99])).round(3).tolist()
-    [6.161, 2.337, 0.798, 0.027]
-    >>> exact_slope(np.log([1e-9, 0.025, 0.5, 0.99])).round(3).tolist()
-    [6.156, 2.338, 0.798, 0.027]
-    """
-    square = np.minimum(np.maximum(-2 * log_chance, LEAST_SQUARE), MOST_SQUARE)
-    root = np.sqrt(square)
-    (a, b, c), (d, e, f) = SLOPE_ABOVE, SLOPE_BELOW
-    slope: Floats = square * (a + root * (b + root * c)) / (1 + root * (d + root * (e + root * f)))
-    return slope
-
-
-@dataclass(frozen=True, slots=True)
-class GapBets:
-    """lambda = gap / s^2: the growth-optimal bet if the target is this far from a candidate (Kelly 1956)."""
-
-    gap: float
-
-    def stakes(self, position: Position) -> Stakes:
-        stakes: Stakes = self.gap / (position.null_variance * position.prospect.variance)
-        return stakes
+        return replicating_stakes(position, self.alpha / (1 + self.overshoot), ahead)
 
 
 @dataclass(frozen=True, slots=True)
 class KellyBets:
-    """lambda = eps / s^2: the growth-optimal bet against a value eps away (Kelly 1956).
+    """lambda = gap / s^2: the growth-optimal bet if the target is this far from a candidate (Kelly 1956).
 
-    Never ruined and never in a hurry: the small share of the capital that rescues an unlucky start.
+    Never ruined and never in a hurry: a small share of the capital, bet towards eps, rescues an unlucky start.
+    gap None: the eps aimed at.
     """
 
-    def stakes(self, position: Position) -> Stakes:
-        stakes: Stakes = position.eps / (position.null_variance * position.prospect.variance)
+    gap: float | None = None
+
+    def stakes(self, position: Position) -> Floats:
+        gap = position.eps if self.gap is None else self.gap
+        stakes: Floats = gap / (position.null_variance * position.prospect.variance)
         return stakes
 
 
@@ -173,11 +128,48 @@ class HedgedBets:
 
     alpha: float
 
-    def stakes(self, position: Position) -> Stakes:
+    def stakes(self, position: Position) -> Floats:
         step = position.clock.count + 1
         variance = position.clock.variance * step * log(step + 1)
         bet = sqrt(2 * log(1 / self.alpha) / variance) / sqrt(position.prospect.variance)
         return np.full_like(position.log_wealth, bet)
+
+
+def replicating_stakes(
+    position: Position, level: float, ahead: float | Floats, *, exact: bool = False
+) -> Floats:
+    """The slope of the fixed-horizon test that each account is worth, with `ahead` information still to come."""
+    log_chance = position.log_wealth + log(level)
+    slope = exact_slope(log_chance) if exact else quick_slope(log_chance)
+    stakes: Floats = slope / (np.sqrt(position.null_variance * ahead) * position.prospect.variance)
+    return stakes
+
+
+def exact_slope(log_chance: Floats) -> Floats:
+    """phi(z)/p with z = Phi^-1(p), of the logarithm of p."""
+    chance = np.exp(log_chance)
+    np.clip(chance, LOWEST_CHANCE, HIGHEST_CHANCE, out=chance)
+    quantile = ndtri(chance)
+    slope: Floats = np.exp(-0.5 * quantile * quantile) / (sqrt(2 * pi) * chance)
+    return slope
+
+
+def quick_slope(log_chance: Floats) -> Floats:
+    """The same to one part in a thousand, without a quantile: a ratio of polynomials in t = sqrt(-2 ln p).
+
+    As p goes to 0 the slope goes to -z, which goes to t; as p goes to 1 it falls like t^2. The quantile took two
+    thirds of the time of a long run, and any bet that depends on the past alone is valid.
+
+    >>> quick_slope(np.log([1e-9, 0.025, 0.5, 0.99])).round(3).tolist()
+    [6.161, 2.337, 0.798, 0.027]
+    >>> exact_slope(np.log([1e-9, 0.025, 0.5, 0.99])).round(3).tolist()
+    [6.156, 2.338, 0.798, 0.027]
+    """
+    square = np.minimum(np.maximum(-2 * log_chance, LEAST_SQUARE), MOST_SQUARE)
+    root = np.sqrt(square)
+    (a, b, c), (d, e, f) = SLOPE_ABOVE, SLOPE_BELOW
+    slope: Floats = square * (a + root * (b + root * c)) / (1 + root * (d + root * (e + root * f)))
+    return slope
 
 
 def null_variance(candidates: Floats, prospect: Prospect, clock: Information) -> Floats:
@@ -196,3 +188,15 @@ def null_variance(candidates: Floats, prospect: Prospect, clock: Information) ->
     least = 0.5 / (clock.count + 1)
     at_estimate = min(max((clock.mean - middle) / prospect.unseen, least), 1 - least)
     return clock.variance * (binary / (at_estimate * (1 - at_estimate)))
+
+
+def largest_stakes(candidates: Floats, prospect: Prospect, cap: float) -> Floats:
+    """The stakes that lose a share `cap` of an account at the worst X, shape (2, candidates)."""
+    room = np.array((candidates - prospect.floor, prospect.ceiling - candidates))
+    most: Floats = cap / np.maximum(room, 1e-12)
+    return most
+
+
+def payoffs(candidates: Floats, increment: Increment) -> Floats:
+    """What a stake of 1 wins on each side of each candidate, shape (2, candidates)."""
+    return np.array((increment.low - candidates, candidates - increment.high))

@@ -6,8 +6,6 @@ two one-sided tests at delta/2 both accept the seen count hold the truth with pr
 Assumes scores 0 or 1, uniform draws and an n fixed before the first one: looking earlier, and stopping
 because of it, is not covered (guarantee `fixed-n`). Here they are the yardstick for methods that may stop at
 any time.
-
-Numerical error widens: a tail probability counts as larger by `SLACK` than it was computed.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ from cereval.records import Interval
 from cereval.stats.paper_bounds import check_delta, check_eps, first_count
 
 SLACK = 1e-6
+"""A tail probability counts as larger by this share than it was computed: numerical error widens."""
 ROUNDING = 1e-12
 
 ExactInterval = Callable[[int, int], Interval]
@@ -40,8 +39,7 @@ def hypergeometric_interval(right: int, n: int, size: int, delta: float) -> Inte
     Interval(lower=0.75, upper=0.75)
     """
     _check_counts(right, n, size)
-    check_delta(delta)
-    lower = _fewest_ones(right, n, size, delta / 2)
+    lower = _fewest_ones(right, n, size, check_delta(delta) / 2)
     # Ones and zeros change roles: the most ones that fit is what the fewest zeros leave.
     upper = size - _fewest_ones(n - right, n, size, delta / 2)
     return Interval(lower / size, upper / size)
@@ -67,9 +65,8 @@ def hypergeometric_items(mean: float, eps: float, delta: float, size: int) -> in
     """The n at which the exact interval of a typical draw gets down to a half-width of eps.
 
     Typical: the count is n * mean, and the half-width that of the two nearest whole counts, weighted by how
-    near they are. With the count rounded instead, the width is a saw-tooth in n: at mean .03 it first touches
-    eps = .02 at 307 (N = 5,000, delta = .05) and exceeds it for the last time at 320. Limits lie on the
-    lattice K/size, so the width still jitters by 1/size, and n by a few items; bisection finds one of them.
+    near they are (with the count rounded instead, the width is a saw-tooth in n). Limits lie on the lattice K/size, so
+    the width still jitters by 1/size, and n by a few items; bisection finds one of them.
 
     >>> [hypergeometric_items(mean, 0.02, 0.05, 5000) for mean in (0.5, 0.1, 0.03)]
     [1634, 774, 313]
@@ -77,10 +74,11 @@ def hypergeometric_items(mean: float, eps: float, delta: float, size: int) -> in
     _check_mean(mean)
     check_eps(eps)
 
+    def interval(right: int, n: int) -> Interval:
+        return hypergeometric_interval(right, n, size, delta)
+
     def reached(n: int) -> bool:
-        n = min(n, size)
-        width = _typical_half_width(lambda right, n: hypergeometric_interval(right, n, size, delta), mean, n)
-        return n == size or width <= eps + ROUNDING
+        return n >= size or _typical_half_width(interval, mean, n) <= eps + ROUNDING
 
     return first_count(reached)
 

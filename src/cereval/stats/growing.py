@@ -2,7 +2,7 @@
 
 Version j adds the items C_j, with mean c_j, to those before, with mean R_{j-1}: R_j = w R_{j-1} + v c_j, v = 1 - w.
 While it lasts only items of C_j are drawn, so every increment X is unbiased for c_j. Each side keeps wealth on
-pairs (a, c) of candidate values; below is the lower side, the upper one is the same seen in a mirror (z -> 1 - z).
+pairs (a, c) of candidate values; below is the lower side; the upper one is the same in a mirror (z -> 1 - z).
 
 Theorem. Play 1 + lambda (X - c) on each pair, lambda >= 0 from the past, and let version j start the pair
 (a, c) with the wealth that version j-1 left at a. Version j leaves to each cell of values of R_j the *least* wealth of
@@ -19,13 +19,13 @@ truth is among them, that side has missed, which counts against its own alpha.
 
 Nothing is assumed of the new items: they may have been chosen by somebody who knows every result so far, as long as
 the draws to come are as random to him as to us: whoever knows the seed could put easy items where they will be drawn.
-Certificates reveal the seed, and 0, the default of `Growing`, is no secret: the promise against chosen items needs
-a seed drawn at random and kept from whoever chooses them.
+Certificates reveal the seed: the promise against chosen items needs a seed that was drawn at random (the default) and
+is kept from whoever chooses them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, log
 
@@ -33,23 +33,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from cereval.stats.bets import Position, null_variance, replicating
+from cereval.stats.bets import Position, null_variance, replicating_stakes
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import Information
 from cereval.stats.interval import CAP, ROUNDING
 
 Floats = NDArray[np.float64]
 
-
 SLACK = 1e-12
 """Limits are moved outwards by this much: the sums of two products that they come from are rounded."""
-
 LEAST_COLUMNS = 20
 """However small a part the new items are: with fewer values their mean cannot be told."""
-
 MOST_PAIRS = 200_000
 """A tiny eps gets a coarser grid, which costs calls, rather than all memory."""
-
 SPOILT = -700.0
 """Log-wealth of a value that no cell of pairs gives: as good as nothing."""
 
@@ -80,7 +76,7 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ladder:
+class Cells:
     """What a version leaves to the next on one side: cells [low, top] of its mean and the log-wealth of each."""
 
     lows: Floats
@@ -88,7 +84,7 @@ class Ladder:
     log_wealth: Floats
 
 
-EMPTY = Ladder(np.zeros(1), np.zeros(1), np.zeros(1))
+EMPTY = Cells(np.zeros(1), np.zeros(1), np.zeros(1))
 """Before the first version: a pool of weight 0, and the whole capital."""
 
 
@@ -107,7 +103,7 @@ class Course:
 
     @property
     def mirrored(self) -> Course:
-        return Course(self.weight, self.next_weight, self.eps, self.alpha, 1 - self.centre)
+        return replace(self, centre=1 - self.centre)
 
 
 class Side:
@@ -127,26 +123,23 @@ class Side:
     """
 
     def __init__(
-        self, ladder: Ladder, course: Course, *, mirrored: bool, allocation: Allocation | None = None
+        self, before: Cells, course: Course, *, mirrored: bool, allocation: Allocation | None = None
     ) -> None:
-        self.ladder, self.course, self.mirrored = ladder, course, mirrored
+        self.before, self.course, self.mirrored = before, course, mirrored
         self.allocation = allocation or Allocation()
         steps = max(ceil(self.allocation.columns * (1 - course.weight) / course.eps), LEAST_COLUMNS)
-        steps = min(steps, MOST_PAIRS // len(ladder.tops))
+        steps = min(steps, MOST_PAIRS // len(before.tops))
         self.columns: Floats = np.linspace(0.0, 1.0, steps + 1)
         self.column_lows: Floats = np.concatenate(([0.0], self.columns[:-1]))
         self._needed = log(1 / course.alpha) + ROUNDING
-        self.total: Floats = np.repeat(ladder.log_wealth[:, None], steps + 1, axis=1)
+        self.total: Floats = np.repeat(before.log_wealth[:, None], steps + 1, axis=1)
+        now = self.allocation.first if course.weight == 0 else self.allocation.later
+        self.parts = now, 1 - now - self.allocation.rescue, self.allocation.rescue
+        """Shares of the wealth for this version, for later ones and for Kelly bets."""
         self._accounts = [self.total + log(part) for part in self.parts]
         self.open = self.total < self._needed
-        self._first, self._last, self._held = 0, steps + 1, steps + 1
+        self._first, self._last, self._highest_playing = 0, steps + 1, steps + 1
         self._stakes: list[Floats] = []
-
-    @property
-    def parts(self) -> tuple[float, float, float]:
-        """Shares of the wealth for this version, for later ones and for Kelly bets."""
-        now = self.allocation.first if self.course.weight == 0 else self.allocation.later
-        return now, 1 - now - self.allocation.rescue, self.allocation.rescue
 
     @property
     def demand(self) -> float:
@@ -156,17 +149,21 @@ class Side:
         standard error gap / z(p) does that. The most demanding row sets the horizon.
         """
         course, eps = self.course, self.course.eps
-        level = np.exp(self.ladder.log_wealth) * course.alpha * self.parts[0]
+        level = np.exp(self.before.log_wealth) * course.alpha * self.parts[0]
         quantile = -ndtri(np.clip(level, 1e-300, 0.5))
-        gaps = (eps - course.weight * (course.centre - self.ladder.tops)) / (1 - course.weight)
+        gaps = (eps - course.weight * (course.centre - self.before.tops)) / (1 - course.weight)
         return max(float(np.max(quantile / np.maximum(gaps, eps / 4))), 0.5 / eps) ** 2
 
     # -- playing ------------------------------------------------------------------------------------------------------
 
     def stake(self, prospect: Prospect, clock: Information, needed: float) -> None:
-        """Places every bet on the next increment, before its score is known."""
-        self._hold(clock)
-        window, allocation, course = self._playing, self.allocation, self.course
+        """Place every bet on the next increment, before its score is known."""
+        allocation, course = self.allocation, self.course
+        # Values far above the estimate would only lose their bets: they wait with what they have.
+        mean = 1 - clock.mean if self.mirrored else clock.mean
+        highest = mean + allocation.reach * clock.standard_error
+        self._highest_playing = int(np.searchsorted(self.columns, highest, side="right"))
+        window = self._playing
         columns = self.columns[window]
         values = 1 - columns if self.mirrored else columns
         variance = null_variance(values, prospect, clock)[int(self.mirrored)]
@@ -178,17 +175,11 @@ class Side:
         self._stakes = []
         for account, ahead in zip(self._accounts, (now, after), strict=False):
             position = Position(values, account[:, window], variance, prospect, clock, needed, course.eps)
-            self._stakes.append(np.minimum(replicating(position, level, ahead, exact=True), most))
+            self._stakes.append(np.minimum(replicating_stakes(position, level, ahead, exact=True), most))
         self._stakes.append(np.minimum(course.eps / (variance * prospect.variance), most)[None, :])
 
-    def _hold(self, clock: Information) -> None:
-        """Values far above the estimate would only lose their bets: they wait with what they have."""
-        mean = 1 - clock.mean if self.mirrored else clock.mean
-        highest = mean + self.allocation.reach * clock.standard_error
-        self._held = int(np.searchsorted(self.columns, highest, side="right"))
-
     def settle(self, increment: Increment) -> None:
-        """Pays out the bets placed by `stake`; a pair that is rejected stops playing."""
+        """Pay out the bets placed by `stake`; a pair that is rejected stops playing."""
         window = self._playing
         gain = (1 - increment.high if self.mirrored else increment.low) - self.columns[window]
         playing = self.open[:, window]
@@ -200,22 +191,22 @@ class Side:
         while self._first < self._last and not self.open[:, self._first].any():
             self._first += 1
 
-    def leave_out(self, highest: float) -> None:
-        """Drops the columns above a value that the other side has proven c to stay under."""
+    def leave_out_above(self, highest: float) -> None:
+        """Drop the columns above a value that the other side has proven c to stay under."""
         self._last = min(self._last, int(np.searchsorted(self.column_lows, highest + SLACK, side="right")))
 
     # -- what is certified ---------------------------------------------------------------------------------------
 
     def lower(self, certain: float = 0.0) -> float:
         """The limit below R_j, where c is known to be at least `certain`; above 1 if every pair is rejected."""
-        window = self._window
-        opened = self.open[:, window] & (self.columns[window] >= certain - SLACK)
-        rows = np.flatnonzero(opened.any(axis=1))
+        window = slice(self._first, max(self._first, self._last))
+        is_open = self.open[:, window] & (self.columns[window] >= certain - SLACK)
+        rows = np.flatnonzero(is_open.any(axis=1))
         if not len(rows):
             return 2.0
-        first = self.column_lows[window][opened[rows].argmax(axis=1)]
+        first = self.column_lows[window][is_open[rows].argmax(axis=1)]
         weight = self.course.weight
-        values = weight * self.ladder.lows[rows] + (1 - weight) * np.maximum(first, certain)
+        values = weight * self.before.lows[rows] + (1 - weight) * np.maximum(first, certain)
         return float(values.min()) - SLACK
 
     @property
@@ -223,24 +214,24 @@ class Side:
         """The value that c is proven to exceed, whatever the mean of the items before."""
         return float(self.columns[self._first - 1]) if self._first else 0.0
 
-    def ladder_to(self, low: float, high: float, certain: float = 0.0) -> Ladder:
+    def cells_between(self, low: float, high: float, certain: float = 0.0) -> Cells:
         """What the next version starts with: cells of R_j from `low` to `high`, with the least wealth of each."""
         step = self.course.eps / self.allocation.rows
         cells = max(ceil((high - low) / step), 1)
-        wealth = self._least(low, step, cells, certain)
+        wealth = self._least_wealth(low, step, cells, certain)
         ends = [0]
         while ends[-1] < cells:
             ends.append(min(cells, ends[-1] + max(1, int(self.allocation.growth * ends[-1]))))
         edges = low + step * np.array(ends)
         least = [wealth[start:end].min() for start, end in pairwise(ends)]
-        return Ladder(edges[:-1], edges[1:], np.minimum(least, self._needed - 1e-6))
+        return Cells(edges[:-1], edges[1:], np.minimum(least, self._needed - 1e-6))
 
-    def _least(self, low: float, step: float, cells: int, certain: float) -> Floats:
+    def _least_wealth(self, low: float, step: float, cells: int, certain: float) -> Floats:
         """The least wealth of all pairs that give a value in each of the equal cells above `low`."""
         weight, share = self.course.weight, 1 - self.course.weight
         known = np.flatnonzero(self.columns[: self._last] >= certain - SLACK)
-        bottoms = weight * self.ladder.lows[:, None] + share * np.maximum(self.column_lows[known], certain)
-        tops = weight * self.ladder.tops[:, None] + share * self.columns[known]
+        bottoms = weight * self.before.lows[:, None] + share * np.maximum(self.column_lows[known], certain)
+        tops = weight * self.before.tops[:, None] + share * self.columns[known]
         start = np.clip(np.floor((bottoms - low) / step - 1e-6).astype(np.int64), 0, None)
         stop = np.minimum(np.ceil((tops - low) / step + 1e-6).astype(np.int64), cells)
         wealth = np.full(cells, np.inf)
@@ -252,8 +243,4 @@ class Side:
 
     @property
     def _playing(self) -> slice:
-        return slice(self._first, max(self._first, min(self._last, self._held)))
-
-    @property
-    def _window(self) -> slice:
-        return slice(self._first, max(self._first, self._last))
+        return slice(self._first, max(self._first, min(self._last, self._highest_playing)))

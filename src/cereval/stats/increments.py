@@ -28,12 +28,14 @@ from cereval.stats.rounding import range_slack, sum_slack
 Floats = NDArray[np.float64]
 
 STALE = 1 / 64
-"""The sums over the unseen are taken anew at this share of the last look: subtraction loses their digits."""
+"""Sums over the unseen items are taken anew at this share of their last value: subtraction loses their digits."""
+TINY = 1e-300
+"""What a sum over the unseen items is taken for once it is 0: it is divided by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What is known of X before its score: the range, the relative variance and the logical state.
+    """What is known of X before its score: its range, its relative variance, and what the seen scores add up to.
 
     `variance` is the forecast variance of X up to one common factor, which the data calibrate; `level` is what
     that factor is expected to be, 0 where nothing is.
@@ -65,7 +67,7 @@ class Increment:
 class Outlook:
     """Forecast mean g, forecast spread s of z - g, and draw weights w, one entry for each item.
 
-    level: the variance of an increment that is expected, in units of the one that s states; 0: not known.
+    level: the expected variance of an increment, in units of the one that s states; 0: not known.
     """
 
     mean: Floats
@@ -75,7 +77,9 @@ class Outlook:
 
 
 class Tally:
-    """Running sums over seen and unseen items: one draw costs O(1), a new outlook O(N).
+    """Running sums over seen and unseen items: a draw costs O(1), a new outlook O(N).
+
+    `drawable` counts the items that can be drawn at all, `slack` is how far off the sums may be.
 
     >>> tally = Tally(shares=np.full(4, 0.25), replacement=False)
     >>> prospect = tally.prospect()
@@ -88,27 +92,23 @@ class Tally:
     """
 
     def __init__(self, shares: Floats, *, replacement: bool) -> None:
-        self.shares = shares
-        self.replacement = replacement
+        self.shares, self.replacement = shares, replacement
         self.drawable = int(np.count_nonzero(shares > 0))
-        """How many items can be drawn at all."""
         self.slack = sum_slack(len(shares))
-        """By how much the sums may be off."""
         self._widening = 1 + range_slack(len(shares), STALE)
-        self.seen_low = 0.0
-        self.seen_high = 0.0
-        self._left = np.ones(len(shares), dtype=bool)
+        self.seen_low = self.seen_high = 0.0
+        self.left: NDArray[np.bool_] = np.ones(len(shares), dtype=bool)
+        """Which items have not been drawn."""
         constant = np.full(len(shares), 0.5)
-        self.look(Outlook(mean=constant, spread=constant, weights=shares))
+        self.turn_to(Outlook(mean=constant, spread=constant, weights=shares))
 
-    def look(self, outlook: Outlook) -> None:
-        """Takes a new forecast and new draw weights for the draws that follow."""
+    def turn_to(self, outlook: Outlook) -> None:
+        """Use a new forecast and new draw weights for the draws that follow."""
         self.outlook = outlook
-        left = self._left & (outlook.weights > 0)
+        left = self.left & (outlook.weights > 0)
         share, weight, mean = self.shares[left], outlook.weights[left], outlook.mean[left]
         leverage = share / weight
-        self._unseen = float(share.sum())
-        self._expected = float(share @ mean)
+        self._unseen, self._expected = float(share.sum()), float(share @ mean)
         self._race = float(weight.sum())
         self._stale = STALE * self._race
         self._energy = float((share * leverage) @ outlook.spread[left] ** 2)
@@ -123,7 +123,7 @@ class Tally:
         return Prospect(
             floor=self.seen_low + self._expected - down - self.slack,
             ceiling=self.seen_high + self._expected + up + self.slack,
-            variance=max(self._race * self._energy, 1e-300),
+            variance=max(self._race * self._energy, TINY),
             seen_low=self.seen_low,
             seen_high=self.seen_high,
             unseen=self.unseen,
@@ -131,10 +131,10 @@ class Tally:
         )
 
     def settle(self, item: int, low: float, high: float, chance: float | None = None) -> Increment:
-        """Books the score of a drawn item and returns its increment.
+        """Take the score of a drawn item and return its increment.
 
-        chance: q_I as it was when the item was drawn, perhaps on another machine, whose weights differ from these in
-        their last digits: the increment is unbiased for the q that was used. None: that of the weights.
+        chance: q_I as it was when the item was drawn, perhaps on another machine whose weights differ from these in
+        their last digits: the increment is unbiased for the q that was used. None: take it from the weights.
         """
         share, mean = float(self.shares[item]), float(self.outlook.mean[item])
         weight = float(self.outlook.weights[item])
@@ -144,35 +144,23 @@ class Tally:
             high=self.seen_high + self._expected + (high - mean) * factor,
         )
         if not self.replacement:
-            self._remove(item, share, mean, weight, low, high)
+            self.left[item] = False
+            self.seen_low += share * low
+            self.seen_high += share * high
+            self._unseen -= share
+            self._expected -= share * mean
+            self._race -= weight
+            self._energy -= share * share / weight * float(self.outlook.spread[item]) ** 2
+            if self._race < self._stale:
+                self.turn_to(self.outlook)
         return increment
-
-    def _remove(self, item: int, share: float, mean: float, weight: float, low: float, high: float) -> None:
-        self._left[item] = False
-        self.seen_low += share * low
-        self.seen_high += share * high
-        self._unseen -= share
-        self._expected -= share * mean
-        self._race -= weight
-        self._energy -= share * share / weight * float(self.outlook.spread[item]) ** 2
-        if self._race < self._stale:
-            self.look(self.outlook)
 
     @property
     def unseen(self) -> float:
         """The share of the items not seen, never quite 0."""
-        return max(self._unseen, 1e-300)
-
-    def share(self, item: int) -> float:
-        """The item's weight in the target."""
-        return float(self.shares[item])
+        return max(self._unseen, TINY)
 
     @property
     def left_shares(self) -> Floats:
         """The share of every item that has not been drawn, 0 for the others."""
-        return np.where(self._left, self.shares, 0.0)
-
-    @property
-    def left(self) -> NDArray[np.bool_]:
-        """Which items have not been drawn."""
-        return self._left
+        return np.where(self.left, self.shares, 0.0)

@@ -34,20 +34,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
-from cereval.stats.bets import BetRule, Position, null_variance
+from cereval.stats.bets import BetRule, Position, largest_stakes, null_variance, payoffs
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import Information
 from cereval.stats.ladder import Ladder, Rungs
 
 Floats = NDArray[np.float64]
 
-
 ROUNDING = 1e-9
 """A rejection needs this much more log-wealth than the theorem asks: rounding may only widen."""
-
 CAP = 0.8
-"""The largest share of an account that one bet may lose. Rare scores make bets that risk nearly everything the
-best on average and ruinous in the tail; .65 to .8 had the fewest mean calls in `benchmarks/` for means under .1."""
+"""The largest share of an account that one bet may lose: .65 to .8 take the fewest calls for means under .1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class Account:
 
 
 class BettingTable:
-    """The two games on every candidate value, restricted to the window that is still open.
+    """The two games on every candidate value, restricted to the window of values that are still open.
 
     >>> from cereval.stats.bets import KellyBets
     >>> from cereval.stats.increments import Tally
@@ -84,10 +81,7 @@ class BettingTable:
         start: Floats | None = None,
         rungs: Rungs | None = None,
     ) -> None:
-        self.candidates = candidates
-        self.accounts = accounts
-        self.cap = cap
-        self.alpha = alpha
+        self.candidates, self.alpha, self.accounts, self.cap = candidates, alpha, accounts, cap
         self.step = float(np.diff(candidates).max(initial=0.0))
         self.ladder = None if rungs is None else Ladder(rungs, alpha, cap, self.step)
         rest = 1.0 if rungs is None else 1.0 - rungs.share
@@ -102,41 +96,34 @@ class BettingTable:
         self._stakes: list[Floats] = []
 
     def stake(self, prospect: Prospect, clock: Information, information_needed: float, eps: float) -> None:
-        """Places every bet on the next increment, before its score is known."""
+        """Place every bet on the next increment, before its score is known."""
         window, candidates = self._window, self._open
+        self._stakes = []
         if not len(candidates):
-            self._stakes = []
             return
         variance = null_variance(candidates, prospect, clock)
-        room = np.array((candidates - prospect.floor, prospect.ceiling - candidates))
-        most = self.cap / np.maximum(room, 1e-12)
-        self._stakes = [
-            np.minimum(
-                account.rule.stakes(
-                    Position(
-                        candidates, wealth[:, window], variance, prospect, clock, information_needed, eps
-                    )
-                ),
-                most,
+        most = largest_stakes(candidates, prospect, self.cap)
+        for account, wealth in zip(self.accounts, self._wealth, strict=True):
+            position = Position(
+                candidates, wealth[:, window], variance, prospect, clock, information_needed, eps
             )
-            for account, wealth in zip(self.accounts, self._wealth, strict=True)
-        ]
+            self._stakes.append(np.minimum(account.rule.stakes(position), most))
         if self.ladder is not None:
             self.ladder.stake(prospect, clock, float(candidates[0]), float(candidates[-1]))
 
     def settle(self, increment: Increment) -> None:
-        """Pays out the bets placed by `stake` and closes what has been rejected."""
+        """Pay out the bets placed by `stake` and close what has been rejected."""
         if not self._stakes:
             return
         window, candidates = self._window, self._open
-        gain = np.array((increment.low - candidates, candidates - increment.high))
+        gain = payoffs(candidates, increment)
         for wealth, stakes in zip(self._wealth, self._stakes, strict=True):
             wealth[:, window] += np.log1p(stakes * gain)
         parts = [wealth[:, window] for wealth in self._wealth]
         if self.ladder is not None:
             self.ladder.settle(increment)
             parts.append(self.ladder.log_wealth(candidates))
-        self._rejected[:, window] |= self._enough(parts)
+        self._rejected[:, window] |= self._are_rejected(parts)
         self._close()
 
     def log_wealth(self, value: float) -> tuple[float, float]:
@@ -150,15 +137,15 @@ class BettingTable:
         together[[place < self._first, place >= self._last]] = np.inf
         return float(together[0]), float(together[1])
 
-    def _enough(self, parts: list[Floats]) -> NDArray[np.bool_]:
-        """Tell where the accounts reach 1/alpha together; summed only where the largest of k has a k-th of it."""
-        enough: NDArray[np.bool_] = np.maximum.reduce(parts) >= self._needed - log(len(parts)) - ROUNDING
-        if enough.any():
-            enough[enough] = np.logaddexp.reduce([part[enough] for part in parts], axis=0) >= self._needed
-        return enough
+    def _are_rejected(self, parts: list[Floats]) -> NDArray[np.bool_]:
+        """Where the accounts reach 1/alpha together; summed only where the largest of k has a k-th of it."""
+        found: NDArray[np.bool_] = np.maximum.reduce(parts) >= self._needed - log(len(parts)) - ROUNDING
+        if found.any():
+            found[found] = np.logaddexp.reduce([part[found] for part in parts], axis=0) >= self._needed
+        return found
 
     def _close(self) -> None:
-        """Moves the window's ends past the contiguous rejections from below (K+) and from above (K-)."""
+        """Move the window's ends past the contiguous rejections from below (K+) and from above (K-)."""
         below, above = self._rejected
         window = self._window
         while self._first < len(below) and below[self._first]:
@@ -169,7 +156,7 @@ class BettingTable:
             self._open = self.candidates[self._window]
 
     def refine(self, step: float) -> None:
-        """Divides the grid until its step is at most `step`; the old values stay on it.
+        """Divide the grid until its step is at most `step`; the old values stay on it.
 
         A new value takes over the account of the next old value that its null implies: K+ of m (R <= m) that
         of the old value just above, K- that of the one just below. Before, the smallest value >= R was
@@ -183,12 +170,11 @@ class BettingTable:
         below, above = spots // parts, -(-spots // parts)
         finer = np.interp(spots / parts, np.arange(len(self.candidates)), self.candidates)
         finer[::parts] = self.candidates
-        self.candidates = finer
+        self.candidates = self._open = finer
         self.step = float(np.diff(finer).max())
         self._wealth = [np.vstack((wealth[0, above], wealth[1, below])) for wealth in self._wealth]
         self._rejected = np.vstack((self._rejected[0, above], self._rejected[1, below]))
         self._first, self._last, self._stakes = 0, len(finer), []
-        self._open = finer
         self._close()
 
     @property
@@ -226,7 +212,7 @@ def starting_capital(candidates: Floats, tilt: float) -> Floats:
 
 
 def sided_capital(candidates: Floats, mark: float, spare: float, *, strict: bool) -> Floats:
-    """Lay out what K+ and K- of each candidate start with where the side of `mark` is asked for; spare: s above.
+    """What K+ and K- of each candidate start with where the side of `mark` is asked for; spare: s above.
 
     >>> sided_capital(np.array([0.0, 0.5, 1.0]), 0.5, 0.1, strict=False).tolist()
     [[1.8, 1.8, 0.2], [0.2, 1.8, 1.8]]

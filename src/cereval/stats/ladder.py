@@ -12,17 +12,17 @@ played as a test of level alpha s_j, which reaches 1/alpha alone exactly when th
 
 The rungs keep wealth on a grid of their own that is coarser than the table's. A value m of the table counts, against
 R <= m, the rungs' wealth at the next of their values above m (R <= m implies R <= that value, under which it is a
-supermartingale), against R >= m at the next below. The grid is divided as the window narrows, as `betting` divides
+supermartingale), against R >= m at the next below. The grid is divided as the window narrows, as `interval` divides
 its own, and for the same reason validly.
 
 Rungs whose horizons have become the same are put together: capital moved from one account to another
 by a rule of the past leaves the sum what it was. One account then plays for the level of all.
 
-Tilts (see `betting`): the other accounts and the rungs each have one of their own. Let a <= R <= b be neighbours in the
-table, and a' <= a, b' >= b the rungs' values that they count. With a tilt t the rungs' K+(b') and K-(a') start with
+Tilts (see `interval`): the other accounts and the rungs each have one of their own. Let a <= R <= b be neighbours in
+the table, and a' <= a, b' >= b the rungs' values that they count. With a tilt t the rungs' K+(b') and K-(a') start with
 2 + 2 t (b' - a') together, times the share s, divided by 1 + t (table's step + 2 steps of the rungs), which is no less
 than half of that: at most 2 s. With at most 2 (1 - s) of the others, a miss has probability 2 alpha at most.
-Before many results are in, the limit on the side where scores are rare is all that can move: at mean .05 the lower
+Before many results are in, only the limit on the side where scores are rare can move: at mean .05 the lower
 one is 0 for long, and the upper one has use for nearly all of alpha.
 """
 
@@ -34,7 +34,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.stats.bets import Position, null_variance, replicating
+from cereval.stats.bets import Position, largest_stakes, null_variance, payoffs, replicating_stakes
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import LARGEST_SQUARE, Information
 
@@ -78,16 +78,16 @@ class Rungs:
         return replace(self, horizons=tuple(horizons))
 
     @property
-    def divided(self) -> Floats:
-        """How many times its own part the share is, for each rung.
+    def inverse_parts(self) -> Floats:
+        """The share over each rung's part of it.
 
-        >>> Rungs(parts=(3.0, 2.0, 1.0)).divided.round(2).tolist()
+        >>> Rungs(parts=(3.0, 2.0, 1.0)).inverse_parts.round(2).tolist()
         [2.67, 4.0, 8.0, 8.0, 8.0]
         """
         further = len(self.horizons) - len(self.parts)
         parts = np.array([*self.parts[: len(self.horizons)], *further * self.parts[-1:]])
-        divided: Floats = parts.sum() / parts
-        return divided
+        inverse: Floats = parts.sum() / parts
+        return inverse
 
 
 class Ladder:
@@ -107,51 +107,36 @@ class Ladder:
     """
 
     def __init__(self, rungs: Rungs, alpha: float, cap: float, step: float = 0.0) -> None:
+        """`step`: the table's."""
         self.rungs, self.cap = rungs, rungs.cap or cap
         self._level = alpha / (1 + rungs.overshoot)
         self._horizons = np.array(rungs.horizons) * LARGEST_SQUARE
         self.candidates: Floats = np.linspace(0.0, 1.0, rungs.cells + 1)
-        self._total = log(rungs.share) + self._lean(step)
-        self._wealth = self._total[None] - np.log(rungs.divided)[:, None, None]
+        leaning = rungs.tilt * (1 - 2 * self.candidates)
+        start = np.vstack((1 - leaning, 1 + leaning)) / (1 + rungs.tilt * (step + 2 * self._step))
+        self._total = log(rungs.share) + np.log(start)
+        self._wealth = self._total[None] - np.log(rungs.inverse_parts)[:, None, None]
         self._window, self._stakes = slice(0, 0), np.zeros((len(rungs.horizons), 2, 0))
-        self._spots: tuple[Floats, Floats, Places, Places] | None = None
-
-    def _lean(self, step: float) -> Floats:
-        """The log of what K+ and K- of each value start with, per unit of the share; step: the table's."""
-        tilt = self.rungs.tilt
-        lean = tilt * (1 - 2 * self.candidates)
-        return np.log(np.vstack((1 - lean, 1 + lean)) / (1 + tilt * (step + 2 * self._step)))
+        self._neighbours: tuple[Floats, Floats, Places, Places] | None = None
 
     def stake(self, prospect: Prospect, clock: Information, lower: float, upper: float) -> None:
-        """Places the rungs' bets on the next increment; the table is open between `lower` and `upper`."""
+        """Place the rungs' bets on the next increment; the table is open between `lower` and `upper`."""
         ahead = self.ahead(clock.total)[:, None, None]
-        self._window = window = self._fitted(lower, upper)
-        candidates = self.candidates[window]
-        position = Position(
-            candidates=candidates,
-            log_wealth=self._wealth[:, :, window],
-            null_variance=null_variance(candidates, prospect, clock),
-            prospect=prospect,
-            clock=clock,
-            information_needed=0.0,
-            eps=0.0,
-        )
-        room = np.array((candidates - prospect.floor, prospect.ceiling - candidates))
-        self._stakes = np.minimum(
-            replicating(position, self._level, ahead),
-            self.cap / np.maximum(room, 1e-12),
-        )
+        self._window = window = self._divided_window(lower, upper)
+        values = self.candidates[window]
+        variance, most = null_variance(values, prospect, clock), largest_stakes(values, prospect, self.cap)
+        position = Position(values, self._wealth[:, :, window], variance, prospect, clock, 0.0, 0.0)
+        self._stakes = np.minimum(replicating_stakes(position, self._level, ahead), most)
 
     def ahead(self, total: float) -> Floats:
         """The information until each rung's horizon, which moves on once it has passed."""
         while (passed := self._horizons <= total).any():
             self._horizons[passed] *= self.rungs.again
-            self._merge()
+            self._merge_equal_horizons()
         found: Floats = np.maximum(self._horizons - total, self.rungs.patience * self._horizons)
         return found
 
-    def _merge(self) -> None:
-        """Puts rungs of the same horizon together."""
+    def _merge_equal_horizons(self) -> None:
         horizons, places = np.unique(self._horizons, return_inverse=True)
         merged = np.full((len(horizons), *self._total.shape), -np.inf)
         for place, wealth in zip(places, self._wealth, strict=True):
@@ -159,49 +144,41 @@ class Ladder:
         self._horizons, self._wealth = horizons, merged
 
     def settle(self, increment: Increment) -> None:
-        """Pays out the bets placed by `stake`."""
-        window = self._window
-        candidates = self.candidates[window]
-        gain = np.array((increment.low - candidates, candidates - increment.high))
-        wealth = self._wealth[:, :, window]
-        wealth += np.log1p(self._stakes * gain)
+        """Pay out the bets placed by `stake`."""
+        wealth = self._wealth[:, :, self._window]
+        wealth += np.log1p(self._stakes * payoffs(self.candidates[self._window], increment))
         most = wealth.max(axis=0)
-        self._total[:, window] = most + np.log(np.exp(wealth - most).sum(axis=0))
+        self._total[:, self._window] = most + np.log(np.exp(wealth - most).sum(axis=0))
 
     def log_wealth(self, values: Floats) -> Floats:
         """What the rungs have together against R <= m and against R >= m, for values m in [0, 1]."""
-        above, below = self._neighbours(values)
-        return np.array((self._total[0, above], self._total[1, below]))
-
-    def _neighbours(self, values: Floats) -> tuple[Places, Places]:
-        """The next of the rungs' values above and below each; found anew when one of the grids has changed."""
-        if self._spots is None or self._spots[0] is not values or self._spots[1] is not self.candidates:
+        found = self._neighbours
+        if found is None or found[0] is not values or found[1] is not self.candidates:
             above = np.searchsorted(self.candidates, values)
             below = np.searchsorted(self.candidates, values, side="right") - 1
-            self._spots = values, self.candidates, above, below
-        return self._spots[2:]
+            self._neighbours = found = values, self.candidates, above, below
+        return np.array((self._total[0, found[2]], self._total[1, found[3]]))
 
     # -- the grid -------------------------------------------------------------------------------------------------
 
-    def _fitted(self, lower: float, upper: float) -> slice:
+    def _divided_window(self, lower: float, upper: float) -> slice:
         """The window of the values that the table's count, after dividing the grid where it has too few."""
-        rungs = self.rungs
-        window = self._between(lower, upper)
+        rungs, window = self.rungs, self._window_between(lower, upper)
         while (window.stop - window.start) * rungs.finer < rungs.cells and self._step > rungs.least:
             self._divide(rungs.finer)
-            window = self._between(lower, upper)
+            window = self._window_between(lower, upper)
         return window
 
     @property
     def _step(self) -> float:
         return 1.0 / (len(self.candidates) - 1)
 
-    def _between(self, lower: float, upper: float) -> slice:
+    def _window_between(self, lower: float, upper: float) -> slice:
         first = int(np.searchsorted(self.candidates, lower, side="right")) - 1
         return slice(max(first, 0), int(np.searchsorted(self.candidates, upper)) + 1)
 
     def _divide(self, parts: int) -> None:
-        """Divides the grid; a new value goes on with the wealth of the next old one that its null implies."""
+        """Divide the grid; a new value goes on with the wealth of the next old one that its null implies."""
         spots = np.arange((len(self.candidates) - 1) * parts + 1)
         below, above = spots // parts, -(-spots // parts)
         self.candidates = np.linspace(0.0, 1.0, len(spots))

@@ -17,22 +17,17 @@ decides which model is asked next can cost calls, never validity.
 A call that failed has a score in [0, 1]: the game "first above second" gets the lowest difference that is possible,
 the reverse game the highest, so that failures can only hold claims back.
 
-The games of `pairs` and `means` along an order in which some items are likelier to come soon (`race`).
-
-Pairs are played by the bets of `race`. With r the variance of the next increment X = seen + d/(N q), in units of a
-pair's mean square, r takes the place of left^2, and the sum of 1/r that of t/left: so horizons are those of `pairs`.
-Means are played in the increments of `stats.increments` with one forecast g for all items, the mean so far:
-
-    X = seen + g left + (z - g)/(N q),    from seen + g left - g max_U 1/(N q)  to  seen + g left + (1-g) max_U 1/(N q).
-
-The order depends on the seed and on what was known before the first score, so that the corollary of `pairs` holds:
-how far a game is looked at may depend on anything.
+Along a `race`, in which some items are likelier to come soon, the bets are those of the race. With r the variance of
+the next increment X = seen + d/(N q), in units of a pair's mean square, r takes the place of left^2, and the sum of 1/r
+that of t/left, so that horizons are as here. The order depends on the seed and on what was known before the first
+score, so that the corollary holds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,23 +40,20 @@ from cereval.stats.rounding import sum_slack
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-
 PRIOR_SQUARE = 0.25
 """What one imagined past item says of D^2: about that of two unrelated 0/1 scores at mean .85."""
 LARGEST_GAP = 0.5
 LOGICAL_SLACK = 1e-9
 """The least by which a sum of differences must exceed its null; more where the sum may be off by more."""
 UNKNOWN = 1e6
+"""The standard error of an estimate before the first item."""
+TINY = 1e-12
+"""What is divided by, and what an account is multiplied with, is at least this."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairTuning:
-    """The constants of the bets, none of which validity depends on; chosen in `benchmarks/rank.py`.
-
-    They are at a flat optimum: GSM8K and AlpacaEval at the stop, four runs, 53.2 and 54.8% of the calls. A floor of .8
-    or .65 of the tie: 52.8 and 54.8, 53.0 and 54.9; caution 0 and 1: 53.4 and 55.0, 52.7 and 54.9; patience .1 and .2:
-    53.2 and 54.9, 53.1 and 55.1; deadline .6 and .9: 53.0 and 54.9, 53.7 and 54.9; overshoot .15: the same; horizons
-    longer by a quarter: 52.7 and 55.0; a cap of .8 and .9 for .7: 54.7 and 55.4, 56.9 and 57.6.
+    """The constants of the bets, none of which validity depends on; at a flat optimum of `benchmarks/rank.py`.
 
     deadline: share of the capital on bets that replicate a fixed-horizon test (see `bets.DeadlineBets`); the rest
     goes in equal parts to Kelly bets on fixed gaps. caution: standard errors by which the horizon trusts an
@@ -118,28 +110,29 @@ class PairGames:
         self._wealth = np.tile(np.log(shares)[:, None, None, None], (1, len(nulls), 2, pairs))
 
     def play(self, which: Ints, low: Floats, high: Floats) -> None:
-        """One more item for the pairs `which`: the bounds of their differences on it (equal if both are known)."""
-        time, wealth = self.time[which], self._wealth[..., which]
-        left = (self.n_items - time) / self.n_items
-        rest = (self.n_items * self.nulls - self.total[:, which]) / (self.n_items - time)
-        stakes = self._stakes(which, time, left, wealth[0])
-        np.minimum(stakes, self.tuning.cap / np.maximum(1 + rest, 1e-12), out=stakes)
-        gain = np.stack((low, -high))
-        wealth += np.log1p(np.maximum(stakes * (gain - rest), -1 + 1e-12))
+        """Play one more item for the pairs `which`: the bounds of their differences on it (equal if both are known)."""
+        wealth, gain = self._wealth[..., which], np.stack((low, -high))
+        wealth += self._log_payoffs(which, wealth[0], gain)
         self._wealth[..., which] = wealth
-        self.time[which] = time + 1
+        self._update_moments(which, (low + high) / 2)
+        self.time[which] += 1
         self.total[:, which] += gain
-        self.squares[which] += ((low + high) / 2) ** 2
-        self._weigh(which, wealth)
+        self._update_evidence(which, wealth)
 
-    def _stakes(self, which: Ints, time: Ints, left: Floats, wealth: Floats) -> Floats:
-        """Deadline and Kelly bets l on D; in units of X = S/N + left D they are l/left."""
+    def _log_payoffs(self, which: Ints, wealth: Floats, gain: Floats) -> Floats:
+        """Bet on D, with deadline and Kelly bets; in units of X = S/N + left D they are l/left."""
+        time, total = self.time[which], self.total[:, which]
+        left = (self.n_items - time) / self.n_items
+        rest = (self.n_items * self.nulls - total) / (self.n_items - time)
         square = (self.squares[which] + PRIOR_SQUARE) / (time + 1)
         error = np.sqrt(square * left / np.maximum(time, 1))
-        lead = self.total[:, which] / np.maximum(time, 1) - self.nulls
-        return self._aimed(time, wealth, lead, error, square, time / left, left)
+        lead = total / np.maximum(time, 1) - self.nulls
+        stakes = self._stakes(time, wealth, lead, error, square, time / left, left)
+        np.minimum(stakes, self.tuning.cap / np.maximum(1 + rest, TINY), out=stakes)
+        found: Floats = np.log1p(np.maximum(stakes * (gain - rest), -1 + TINY))
+        return found
 
-    def _aimed(
+    def _stakes(
         self,
         time: Ints,
         wealth: Floats,
@@ -161,8 +154,11 @@ class PairGames:
         stakes[1:] = (self._gaps[:, None] / (square * unit))[:, None, None]
         return stakes
 
-    def _weigh(self, which: Ints, wealth: Floats) -> None:
-        """Books the accounts' sum, and what the seen scores prove by themselves whatever the rest is."""
+    def _update_moments(self, which: Ints, middle: Floats) -> None:
+        self.squares[which] += middle**2
+
+    def _update_evidence(self, which: Ints, wealth: Floats) -> None:
+        """Record the accounts' sum, and what the seen scores prove by themselves whatever the rest is."""
         most = wealth.max(axis=0)
         together = most + np.log(np.exp(wealth - most).sum(axis=0))
         unseen = self.n_items - self.time[which]
@@ -182,23 +178,7 @@ class PairGames:
         count = np.maximum(self.time, 1)
         spread = np.maximum(self.squares / count - self.estimates**2, 0) * count + PRIOR_SQUARE
         error = np.sqrt(spread / (count + 1) * (1 - self.time / self.n_items) / count)
-        found: Floats = np.where(self.time > 0, error, UNKNOWN)
-        return found
-
-
-def kelly_gaps(floor: float) -> Floats:
-    """Gaps from `floor` up, each twice the one before.
-
-    >>> kelly_gaps(0.05).tolist()
-    [0.05, 0.1, 0.2, 0.4]
-    """
-    count = max(int(np.floor(np.log2(LARGEST_GAP / floor))), 0) + 1
-    found: Floats = floor * np.exp2(np.arange(count, dtype=np.float64))
-    return found
-
-
-LEAST = 1e-12
-"""The least factor that an account is multiplied with."""
+        return np.where(self.time > 0, error, UNKNOWN)
 
 
 class RacedPairGames(PairGames):
@@ -213,50 +193,38 @@ class RacedPairGames(PairGames):
     (True, False)
     """
 
-    def __init__(
-        self,
-        race: Race,
-        *,
-        pairs: int,
-        nulls: tuple[float, ...],
-        alpha: float,
-        floor: float,
-        tuning: PairTuning | None = None,
-    ) -> None:
-        super().__init__(len(race.order), pairs=pairs, nulls=nulls, alpha=alpha, floor=floor, tuning=tuning)
+    def __init__(self, race: Race, **playing: Any) -> None:
+        super().__init__(len(race.order), **playing)
         self._race = race
-        self._weighed = np.zeros(pairs)
+        self._weighted = np.zeros(len(self.time))
+        """Sums of the increments, weighted by their information."""
 
-    def play(self, which: Ints, low: Floats, high: Floats) -> None:
-        """One more item for the pairs `which`: the bounds of their differences on it (equal if both are known)."""
-        time, wealth, race = self.time[which], self._wealth[..., which], self._race
-        seen = self.total[:, which] / self.n_items
-        owed, gain = self.nulls - seen, np.stack((low, -high))
-        stakes = np.minimum(self._raced(which, time, wealth[0]), race.largest(time, owed, self.tuning.cap))
-        wealth += np.log(np.maximum(race.payoff(time, stakes, owed, gain), LEAST))
-        self._wealth[..., which] = wealth
-        factor, variance = race.factors[time], race.variance[time]
-        middle = (low + high) / 2
-        self._weighed[which] += ((seen[0] - seen[1]) / 2 + factor * middle) / variance
-        self.squares[which] += (factor * middle) ** 2 / variance
-        self.time[which] = time + 1
-        self.total[:, which] += gain
-        self._weigh(which, wealth)
-
-    def _raced(self, which: Ints, time: Ints, wealth: Floats) -> Floats:
-        """The bets of `PairGames` on X: leads are the increments' mean, weighted by their information."""
-        information = self._race.information[time]
+    def _log_payoffs(self, which: Ints, wealth: Floats, gain: Floats) -> Floats:
+        """The same bets on X, whose lead is the increments' mean weighted by their information."""
+        time, race = self.time[which], self._race
+        owed = self.nulls - self.total[:, which] / self.n_items
+        information = race.information[time]
         square = (self.squares[which] + PRIOR_SQUARE) / (time + 1)
         error = np.sqrt(square / np.maximum(information, 1.0))
-        mean = self._weighed[which] / np.maximum(information, LEAST)
+        mean = self._weighted[which] / np.maximum(information, TINY)
         lead = np.stack((mean, -mean)) - self.nulls
-        return self._aimed(time, wealth, lead, error, square, information, self._race.variance[time])
+        stakes = self._stakes(time, wealth, lead, error, square, information, race.variance[time])
+        stakes = np.minimum(stakes, race.largest_stakes(time, owed, self.tuning.cap))
+        found: Floats = np.log(np.maximum(race.payoffs(time, stakes, owed, gain), TINY))
+        return found
+
+    def _update_moments(self, which: Ints, middle: Floats) -> None:
+        time = self.time[which]
+        factor, variance = self._race.factors[time], self._race.variance[time]
+        seen = self.total[:, which] / self.n_items
+        self._weighted[which] += ((seen[0] - seen[1]) / 2 + factor * middle) / variance
+        self.squares[which] += (factor * middle) ** 2 / variance
 
     @property
     def estimates(self) -> Floats:
         """The mean of the increments, weighted by their information; once all items are seen, the difference."""
         exact = (self.total[0] - self.total[1]) / 2 / self.n_items
-        found = self._weighed / np.maximum(self._race.information[self.time], LEAST)
+        found = self._weighted / np.maximum(self._race.information[self.time], TINY)
         return np.where(self.time == self.n_items, exact, found)
 
     @property
@@ -264,5 +232,16 @@ class RacedPairGames(PairGames):
         """Standard errors of `estimates`; none once all items are seen, huge before the first."""
         count, information = np.maximum(self.time, 1), self._race.information[self.time]
         spread = np.maximum(self.squares / count - self.estimates**2, 0) * count + PRIOR_SQUARE
-        error = np.sqrt(spread / (count + 1) / np.maximum(information, LEAST))
+        error = np.sqrt(spread / (count + 1) / np.maximum(information, TINY))
         return np.where(self.time == 0, UNKNOWN, np.where(self.time == self.n_items, 0.0, error))
+
+
+def kelly_gaps(floor: float) -> Floats:
+    """Gaps from `floor` up, each twice the one before.
+
+    >>> kelly_gaps(0.05).tolist()
+    [0.05, 0.1, 0.2, 0.4]
+    """
+    count = max(int(np.floor(np.log2(LARGEST_GAP / floor))), 0) + 1
+    found: Floats = floor * np.exp2(np.arange(count, dtype=np.float64))
+    return found

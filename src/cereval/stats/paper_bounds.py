@@ -1,20 +1,16 @@
-"""The paper's confidence radii: adaptive Hoeffding (Seq), adaptive Bernstein (Cer-Eval), fixed-n Hoeffding.
+"""The paper's confidence radii, and what its theorems promise: adaptive Hoeffding (Seq), adaptive Bernstein (Cer-Eval).
 
 Conventions. The paper writes `log` inside `ln(log(n) + 1)`: it is log2, because the proof cuts time at powers
-of two. `n` may be an array. Radii are for a mean of values in [0, 1].
+of two. `n` may be an array. Radii are for a mean of values in [0, 1]. `eps` is a half-width, `delta` a failure
+probability. Where the paper states only an order, the field is called `order` and its constant is unknown.
 
-Why they also hold for draws without replacement (target `benchmark`). The mean of the first n draws is a
+Why the radii also hold for draws without replacement (target `benchmark`). The mean of the first n draws is a
 reverse martingale, so Doob's inequality bounds the largest later deviation by the moment generating function
 at the *start* of a block 2^l .. 2^(l+1), and that function is at most the one of independent draws
 (Hoeffding 1963, theorem 4). Summed over blocks this gives less than the paper's delta/2 for each side.
 
 References: Zhao, Zhou, Sabharwal and Ermon 2016 (adaptive Hoeffding); Hoeffding 1963; Boucheron, Lugosi and
 Massart 2013, theorems 2.8 and 2.10; the paper's lemmas B.3 and B.5.
-
-The paper's theorems as numbers: how many items, and whether a partition helps.
-
-Bounds with a constant are given with it; where the paper states only an order, the field is called `order`
-and its constant is unknown. `eps` is the half-width, `delta` the failure probability.
 """
 
 from __future__ import annotations
@@ -32,20 +28,35 @@ Floats = NDArray[np.float64]
 
 
 def check_delta(delta: float) -> float:
-    """delta itself, when it is a failure probability."""
+    """Return delta, if it is a failure probability."""
     if not 0 < delta < 1:
         raise InvalidInput("delta", "in (0, 1)", delta)
     return delta
 
 
 def check_eps(eps: float) -> float:
-    """eps itself, when it is a half-width."""
+    """Return eps, if it is a half-width."""
     if not 0 < eps < 1:
         raise InvalidInput("eps", "in (0, 1)", eps)
     return eps
 
 
-def iterated_log(n: ArrayLike, budget: float) -> Floats:
+def first_count(reached: Callable[[int], bool]) -> int:
+    """The smallest n >= 1 with `reached(n)`, for a condition that stays true once it is."""
+    high = 1
+    while not reached(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
+
+
+# -- radii ------------------------------------------------------------------------------------------------------------
+
+
+def iterated_log(n: ArrayLike, budget: float | Floats) -> Floats:
     """u_n = 2 ln(log2(n) + 1) + budget, the price of looking at every n >= 1.
 
     sum over l >= 0 of exp(-u_(2^l)) = exp(-budget) pi^2/6: with budget = ln(4/delta) at most .42 delta.
@@ -63,24 +74,18 @@ def adaptive_hoeffding(n: ArrayLike, delta: float) -> Floats:
     >>> bool(adaptive_hoeffding(3798, 0.05) > 0.05 >= adaptive_hoeffding(3799, 0.05))
     True
     """
-    return np.asarray(
-        np.sqrt(iterated_log(n, math.log(4 / check_delta(delta))) / np.asarray(n, dtype=np.float64))
-    )
+    u = iterated_log(n, math.log(4 / check_delta(delta)))
+    return np.asarray(np.sqrt(u / np.asarray(n, dtype=np.float64)))
 
 
-def adaptive_bernstein(n: ArrayLike, variance: ArrayLike, delta: float, bound: float = 1.0) -> Floats:
-    """eps_n of lemma B.5: P(exists n: mean_n - R >= eps_n) <= delta/2 when the variance is *known*.
+def adaptive_hoeffding_items(eps: float, delta: float) -> int:
+    """Where Seq stops, whatever the data: the smallest n with eps_n <= eps.
 
-    The lemma's v_2n, the summed variance of 2n draws, is 2 n `variance` for identically distributed draws;
-    values lie at most `bound` above zero.
-
-    >>> bool(adaptive_bernstein(1000, 0.01, 0.05) < adaptive_hoeffding(1000, 0.05))
-    True
+    >>> adaptive_hoeffding_items(0.05, 0.05)
+    3799
     """
-    count = np.asarray(n, dtype=np.float64)
-    u = iterated_log(count, math.log(4 / check_delta(delta)))
-    summed = 2.0 * count * np.asarray(variance, dtype=np.float64)
-    return np.asarray((bound * u + np.sqrt((bound * u) ** 2 + 18.0 * summed * u)) / (3.0 * count))
+    check_eps(eps)
+    return first_count(lambda n: float(adaptive_hoeffding(n, delta)) <= eps)
 
 
 def group_radius(n: ArrayLike, variance: ArrayLike, n_groups: ArrayLike, delta: float) -> Floats:
@@ -124,14 +129,20 @@ def group_slope(n: ArrayLike, variance: ArrayLike, n_groups: ArrayLike, delta: f
     return np.asarray(np.where(np.asarray(n) > 0, step * gain, np.inf))
 
 
-def group_decrease(n: ArrayLike, variance: ArrayLike, n_groups: ArrayLike, delta: float) -> Floats:
-    """eps_k(n) - eps_k(n + 1) at an unchanged variance: the exact form of `group_slope`.
+def _eta_squared(n: ArrayLike, n_groups: ArrayLike, delta: float) -> Floats:
+    count = np.maximum(np.asarray(n, dtype=np.float64), 1.0)
+    budget = np.log(16.0 * np.asarray(n_groups, dtype=np.float64) / check_delta(delta))
+    return np.asarray(iterated_log(count, budget) / count)
 
-    >>> bool(group_decrease(500, 0.1, 2, 0.05) > group_decrease(501, 0.1, 2, 0.05) > 0)
-    True
+
+def group_items(eps: float, delta: float, *, variance: float = 0.0, n_groups: int = 1) -> int:
+    """Smallest n at which one group of empirical variance `variance` has radius at most eps.
+
+    >>> group_items(0.02, 0.05)
+    5723
     """
-    here = group_radius(n, variance, n_groups, delta)
-    return np.asarray(here - group_radius(np.asarray(n) + 1, variance, n_groups, delta))
+    check_eps(eps)
+    return first_count(lambda n: float(group_radius(n, variance, n_groups, delta)) <= eps)
 
 
 def hoeffding(n: ArrayLike, delta: float, *, two_sided: bool = True) -> Floats:
@@ -148,48 +159,13 @@ def hoeffding(n: ArrayLike, delta: float, *, two_sided: bool = True) -> Floats:
     return np.asarray(np.sqrt(math.log(sides / check_delta(delta)) / (2.0 * np.asarray(n, dtype=np.float64))))
 
 
-def hoeffding_items(eps: float, delta: float, *, two_sided: bool = True) -> int:
+def hoeffding_items(eps: float, delta: float) -> int:
     """Smallest n whose fixed-n radius is at most eps.
 
     >>> hoeffding_items(0.05, 0.05)
     738
     """
-    sides = 2.0 if two_sided else 1.0
-    return math.ceil(math.log(sides / check_delta(delta)) / (2.0 * check_eps(eps) ** 2))
-
-
-def adaptive_hoeffding_items(eps: float, delta: float) -> int:
-    """Where Seq stops, whatever the data: the smallest n with eps_n <= eps.
-
-    eps_n decreases over n = 1, 2, ... for every delta < 1, so bisection finds it.
-
-    >>> adaptive_hoeffding_items(0.05, 0.05)
-    3799
-    """
-    check_eps(eps)
-    return first_count(lambda n: float(adaptive_hoeffding(n, delta)) <= eps)
-
-
-def group_items(eps: float, delta: float, *, variance: float = 0.0, n_groups: int = 1) -> int:
-    """Smallest n at which one group of empirical variance `variance` has radius at most eps.
-
-    >>> group_items(0.02, 0.05)
-    5723
-    """
-    check_eps(eps)
-    return first_count(lambda n: float(group_radius(n, variance, n_groups, delta)) <= eps)
-
-
-def first_count(reached: Callable[[int], bool]) -> int:
-    """The smallest n >= 1 with `reached(n)`, for a condition that stays true once it is."""
-    high = 1
-    while not reached(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
+    return math.ceil(math.log(2.0 / check_delta(delta)) / (2.0 * check_eps(eps) ** 2))
 
 
 def worst_variance(n: ArrayLike, total: ArrayLike, squares: ArrayLike, unknown: ArrayLike) -> Floats:
@@ -208,10 +184,7 @@ def worst_variance(n: ArrayLike, total: ArrayLike, squares: ArrayLike, unknown: 
     return np.asarray(np.maximum((np.asarray(squares) + ones) / count - mean**2, 0.0))
 
 
-def _eta_squared(n: ArrayLike, n_groups: ArrayLike, delta: float) -> Floats:
-    count = np.maximum(np.asarray(n, dtype=np.float64), 1.0)
-    budget = np.log(16.0 * np.asarray(n_groups, dtype=np.float64) / check_delta(delta))
-    return np.asarray((2.0 * np.log(np.log2(count) + 1.0) + budget) / count)
+# -- theorem 4.2 ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +223,9 @@ def sequential_bounds(eps: float, delta: float) -> SequentialBounds:
         upper=12 * (math.log(4 / delta) + iterated) / eps**2,
         order=(math.log(1 / delta) + iterated) / eps**2,
     )
+
+
+# -- partitions -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +272,7 @@ def check_partition(masses: ArrayLike, variances: ArrayLike, eps: float) -> Part
     >>> check_partition([0.9, 0.1], [0.25, 0.25], eps=0.05).benign
     False
     """
-    mass, variance = _groups(masses, variances)
+    mass, variance = _check_groups(masses, variances)
     floor = check_eps(eps) ** (2 / 3)
     required = math.log(len(mass) + 1) * np.maximum(variance, floor)
     groups = tuple(GroupCheck(*map(float, row)) for row in zip(mass, variance, required, strict=True))
@@ -393,14 +369,20 @@ def partition_items(masses: ArrayLike, variances: ArrayLike, eps: float, delta: 
     >>> partition_items([1/3, 1/3, 1/3], [0.02, 0.02, 0.02], eps=0.02, delta=0.05) > 5723
     True
     """
-    mass, variance = _groups(masses, variances)
+    mass, variance = _check_groups(masses, variances)
     check_eps(eps)
+
+    def counts(decrease: float) -> Floats:
+        """Where each group's weighted radius falls by `decrease` per item."""
+        low, high = np.ones(len(mass)), np.full(len(mass), 2.0**50)
+        for _ in range(60):
+            middle = np.floor((low + high) / 2)
+            steep = mass * group_slope(middle, variance, len(mass), delta) > decrease
+            low, high = np.where(steep, middle, low), np.where(steep, high, middle)
+        return high
 
     def radius(decrease: float) -> float:
         return float(mass @ group_radius(counts(decrease), variance, len(mass), delta))
-
-    def counts(decrease: float) -> Floats:
-        return _counts_at(lambda n: mass * group_slope(n, variance, len(mass), delta), len(mass), decrease)
 
     low, high = 1e-9, 1.0
     while radius(low) > eps:
@@ -411,16 +393,7 @@ def partition_items(masses: ArrayLike, variances: ArrayLike, eps: float, delta: 
     return int(counts(low).sum())
 
 
-def _counts_at(slope: Callable[[Floats], Floats], n_groups: int, decrease: float) -> Floats:
-    low, high = np.ones(n_groups), np.full(n_groups, 2.0**50)
-    for _ in range(60):
-        middle = np.floor((low + high) / 2)
-        steep = slope(middle) > decrease
-        low, high = np.where(steep, middle, low), np.where(steep, high, middle)
-    return high
-
-
-def _groups(masses: ArrayLike, variances: ArrayLike) -> tuple[Floats, Floats]:
+def _check_groups(masses: ArrayLike, variances: ArrayLike) -> tuple[Floats, Floats]:
     mass = np.atleast_1d(np.asarray(masses, dtype=np.float64))
     variance = np.atleast_1d(np.asarray(variances, dtype=np.float64))
     if mass.ndim != 1 or mass.shape != variance.shape:

@@ -1,13 +1,11 @@
-"""What is expected of the data before a plan is made.
-
-The finite pool. n draws without replacement from N are worth n / (1 - n/N) independent ones, so a need of n0
-becomes n0 / (1 + n0/N) calls for the target `benchmark`, and stays n0 for `population` and `expected`.
-
-How many calls a goal will take, method by method: the arithmetic behind `cereval plan`.
+"""How many calls a goal will take, method by method: the arithmetic behind `cereval plan`.
 
 Three kinds of figures, told apart by `basis`: `exact` follows from the method's definition, `theory` is a
 limit of normal theory that no method is promised to reach, `measured` is an approximation fitted to replays
 of cereval itself.
+
+The finite pool. n draws without replacement from N are worth n / (1 - n/N) independent ones, so a need of n0
+becomes n0 / (1 + n0/N) calls for the target `benchmark`, and stays n0 for `population` and `expected`.
 """
 
 from __future__ import annotations
@@ -33,12 +31,25 @@ from cereval.stats.paper_bounds import (
 )
 from cereval.stats.rounding import upper_quantile
 
-PlanTarget = Literal["benchmark", "population", "expected"]
+Basis = Literal["exact", "theory", "measured"]
+
+ANYTIME_PRICE, PER_EPS, SKEWED = 1.09, 0.5, 1.25
+"""Deadline bets need ANYTIME_PRICE z^2 v/eps^2 + (PER_EPS + SKEWED |1 - 2p|)/eps independent draws: the price of being
+allowed to look all the time, and that of the scores' range, which limits the bets where scores are skewed. Within 10%
+of replays of 0/1 scores with means .02 to .5, eps .015 to .1, N 1,000 to 20,000."""
+DECIDING = 22.0
+"""A threshold test needs 2 v ln(1/delta)/gap^2 + DECIDING sqrt(v)/gap independent draws, gap = |mean - threshold|: what
+Wald's bet takes, which knows the gap, and the price of not knowing it. Within 15% of the mean of replays with means .55
+to .95, gaps .02 and .05, N 5,000; one run in ten takes 1.6 times as many."""
+FINEST = 1e-9
+"""The smallest half-width or gap that is planned for: calls grow with its square."""
+MOST_ITEMS = 10**9
+"""Items that are planned for: exact tests of larger pools take minutes, and their logarithms lose their digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The pool's size, the target, and a guess at the scores.
+    """What is expected of the data before a plan is made: the pool's size, the target, and a guess at the scores.
 
     `mean` is for 0/1 scores and implies the variance; neither given: the worst case, 1/4.
     explained: the share of the variance that history, texts or groups predict; groups: (mass, variance) each.
@@ -49,7 +60,7 @@ class Scenario:
 
     size: int
     confidence: float = 0.95
-    target: PlanTarget = "benchmark"
+    target: Literal["benchmark", "population", "expected"] = "benchmark"
     mean: float | None = None
     variance: float | None = None
     explained: float | None = None
@@ -62,8 +73,9 @@ class Scenario:
             raise InvalidInput("confidence", "a number in (0, 1)", self.confidence)
         if self.mean is not None and self.variance is not None:
             raise InvalidInput("variance", "left out when a mean is given", self.variance)
-        _check_range("mean", self.mean, 0, 1)
-        _check_range("variance", self.variance, 0, 0.25)
+        for field, value, most in (("mean", self.mean, 1), ("variance", self.variance, 0.25)):
+            if value is not None and not 0 <= value <= most:
+                raise InvalidInput(field, f"a number in [0, {most}]", value)
         if self.explained is not None and not 0 <= self.explained < 1:
             raise InvalidInput("explained", "a share in [0, 1)", self.explained)
 
@@ -104,31 +116,6 @@ class Scenario:
         return self.size if self.target == "benchmark" else None
 
 
-def _check_range(field: str, value: float | None, low: float, high: float) -> None:
-    if value is not None and not low <= value <= high:
-        raise InvalidInput(field, f"a number in [{low}, {high}]", value)
-
-
-Basis = Literal["exact", "theory", "measured"]
-
-
-ANYTIME_PRICE, PER_EPS, SKEWED = 1.09, 0.5, 1.25
-"""Deadline bets need ANYTIME_PRICE z^2 v/eps^2 + (PER_EPS + SKEWED |1 - 2p|)/eps independent draws.
-
-The first term is the price of being allowed to look all the time; the second that of the scores' range, which limits
-the bets where scores are skewed. Fitted to replays of 0/1 scores, means .5/.1/.03/.02, eps .015/.02/.05/.1, N 1,000 to
-20,000, delta .05, and .5 with delta .01 and .2: within 10% of all of them.
-"""
-
-DECIDING = 22.0
-"""A threshold test needs 2 v ln(1/delta)/gap^2 + DECIDING sqrt(v)/gap independent draws.
-
-gap = |mean - threshold|. The first term is Wald's, for a bet that knows the gap; the second is the price of
-not knowing it. Fitted to replays, means .55 to .95, gaps .02 and .05, N 5,000, delta .05: within 15%
-for the mean over runs; one run in ten takes 1.6 times as many.
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class MethodForecast:
     """Calls that one method is expected to need; None: it cannot get there with this pool, see `needed`."""
@@ -142,13 +129,6 @@ class MethodForecast:
 
     def saved(self, size: int) -> float | None:
         return None if self.calls is None else 1 - self.calls / size
-
-
-FINEST = 1e-9
-"""The smallest half-width or gap that is planned for: calls grow with its square."""
-
-MOST_ITEMS = 10**9
-"""Items that are planned for: exact tests of larger pools take minutes, and their logarithms lose their digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,28 +146,44 @@ class GoalForecast:
 def plan_estimate(scenario: Scenario, eps: float) -> GoalForecast:
     """Calls until the mean is known within eps.
 
-    >>> outlook = plan_estimate(Scenario(5000, mean=0.5), 0.02)
-    >>> {row.method: row.calls for row in outlook.forecasts}
+    >>> forecast = plan_estimate(Scenario(5000, mean=0.5), 0.02)
+    >>> {row.method: row.calls for row in forecast.forecasts}
     {'static': 5000, 'hoeffding': 4612, 'normal': 1623, 'exact': 1634, 'seq': 5000, 'uniform': 1729}
     """
     _check_plannable(scenario)
     check_eps(eps)
     if eps < FINEST:
         raise InvalidInput("eps", f"a number in [{FINEST:g}, 1) to plan for", eps)
-    rows = [*_fixed(scenario, eps), _seq(scenario, eps, "")]
+    delta, variance = scenario.delta, scenario.variance_or_worst
+    hoeffding = hoeffding_items(eps, delta)
+    base, every = (hoeffding, "") if scenario.target == "population" else (scenario.size, ": every item")
+    normal = variance * (upper_quantile(delta / 2) / eps) ** 2
+    rows = [
+        _fixed(scenario, "static", base, f"the paper's Base{every}"),
+        _fixed(scenario, "hoeffding", hoeffding, "any scores, n in advance"),
+        _normal(scenario, normal, "a limit: variance known, n in advance"),
+    ]
+    if scenario.mean is not None:
+        if scenario.target == "benchmark":
+            interval, items = "hypergeometric", hypergeometric_items(scenario.mean, eps, delta, scenario.size)
+        else:
+            interval, items = "Clopper-Pearson", clopper_pearson_items(scenario.mean, eps, delta)
+        rows.append(_fixed(scenario, "exact", items, f"{interval}, 0/1 scores, n in advance"))
+    rows.append(_fixed(scenario, "seq", adaptive_hoeffding_items(eps, delta), "the paper's Seq", "anytime"))
     if scenario.groups:
-        rows.append(_oracle(scenario, eps))
-    rows.append(_deadline(scenario, eps, "uniform", 0.0))
-    if scenario.explained is not None and scenario.target != "population":
-        rows.append(_deadline(scenario, eps, "active", scenario.explained))
-    return _outlook(scenario, eps, rows)
+        items = partition_items(scenario.masses, scenario.variances, eps, delta)
+        rows.append(_fixed(scenario, "oracle", items, "the paper's Algorithm 2, groups known", "anytime"))
+    for method, explained in _certified(scenario):
+        draws = deadline_draws(variance * (1 - explained), scenario.skew, eps, delta)
+        rows.append(_measured(scenario, method, draws, explained))
+    return _goal_forecast(scenario, eps, rows)
 
 
 def plan_threshold(scenario: Scenario, threshold: float) -> GoalForecast:
     """Calls until it is certain on which side of the threshold the mean lies; the scenario must have a mean.
 
-    >>> outlook = plan_threshold(Scenario(5000, mean=0.85), 0.8)
-    >>> {row.method: row.calls for row in outlook.forecasts}
+    >>> forecast = plan_threshold(Scenario(5000, mean=0.85), 0.8)
+    >>> {row.method: row.calls for row in forecast.forecasts}
     {'normal': 498, 'exact': 192, 'seq': 3799, 'uniform': 424}
     """
     _check_plannable(scenario)
@@ -198,22 +194,25 @@ def plan_threshold(scenario: Scenario, threshold: float) -> GoalForecast:
     gap = abs(scenario.mean - threshold)
     if gap < FINEST:
         raise InvalidInput("mean", "different from the threshold (a tie needs every item)", scenario.mean)
+    delta, variance = scenario.delta, scenario.variance_or_worst
+    normal = variance * (2 * max(float(ndtri(1 - delta)), 0.0) / gap) ** 2
+    size = scenario.size if scenario.target == "benchmark" else None
+    exact = exact_test_items(scenario.mean, threshold, delta, size)
+    assert exact is not None
+    seq, exactly = (
+        "the paper's Seq at the gap as eps",
+        "0/1 scores, n in advance, decides in about half of the runs",
+    )
     rows = [
-        _powered(scenario, gap),
-        _exact_test(scenario, threshold),
-        _seq(scenario, gap, "at the gap as eps"),
+        _normal(scenario, normal, "a limit: n in advance, decides with probability 1 - delta"),
+        _fixed(scenario, "exact", exact, exactly),
+        _fixed(scenario, "seq", adaptive_hoeffding_items(gap, delta), seq, "anytime"),
     ]
-    rows.append(_decision(scenario, gap, "uniform", 0.0))
-    if scenario.explained is not None and scenario.target != "population":
-        rows.append(_decision(scenario, gap, "active", scenario.explained))
-    return _outlook(scenario, gap, rows)
-
-
-def _check_plannable(scenario: Scenario) -> None:
-    if scenario.size > MOST_ITEMS:
-        raise InvalidInput("items", f"a whole number in 1..{MOST_ITEMS:,} to plan for", scenario.size)
-    if not 0 < scenario.delta < 1:
-        raise InvalidInput("confidence", "at least 1e-12 away from 0 and 1 to plan for", scenario.confidence)
+    for method, explained in _certified(scenario):
+        left = variance * (1 - explained)
+        draws = 2 * left * math.log(1 / delta) / gap**2 + DECIDING * math.sqrt(left) / gap
+        rows.append(_measured(scenario, method, draws, explained))
+    return _goal_forecast(scenario, gap, rows)
 
 
 def deadline_draws(variance: float, skew: float, eps: float, delta: float) -> float:
@@ -226,94 +225,39 @@ def deadline_draws(variance: float, skew: float, eps: float, delta: float) -> fl
     return ANYTIME_PRICE * limit + (PER_EPS + SKEWED * skew) / eps
 
 
-def _fixed(scenario: Scenario, eps: float) -> list[MethodForecast]:
-    """The methods that fix n in advance; the exact one only where a mean says that scores are 0 or 1."""
-    delta, variance = scenario.delta, scenario.variance_or_worst
-    draws = variance * (upper_quantile(delta / 2) / eps) ** 2
-    hoeffding = hoeffding_items(eps, delta)
-    rows = [
-        MethodForecast(
-            "static", scenario.size, scenario.size, "fixed-n", "exact", "the paper's Base: every item"
-        ),
-        MethodForecast(
-            "hoeffding", scenario.capped(hoeffding), hoeffding, "fixed-n", "exact", "any scores, n in advance"
-        ),
-        _forecast(scenario, "normal", draws, "none", "theory", "a limit: variance known, n in advance"),
-    ]
-    if scenario.target == "population":
-        rows[0] = MethodForecast(
-            "static", scenario.capped(hoeffding), hoeffding, "fixed-n", "exact", "the paper's Base"
-        )
-    if scenario.mean is not None:
-        rows.append(_exact(scenario, eps, scenario.mean))
-    return rows
+def _check_plannable(scenario: Scenario) -> None:
+    if scenario.size > MOST_ITEMS:
+        raise InvalidInput("items", f"a whole number in 1..{MOST_ITEMS:,} to plan for", scenario.size)
+    if not 0 < scenario.delta < 1:
+        raise InvalidInput("confidence", "at least 1e-12 away from 0 and 1 to plan for", scenario.confidence)
 
 
-def _exact(scenario: Scenario, eps: float, mean: float) -> MethodForecast:
-    remark = "0/1 scores, n in advance"
-    if scenario.target == "benchmark":
-        items = hypergeometric_items(mean, eps, scenario.delta, scenario.size)
-        return MethodForecast("exact", items, items, "fixed-n", "exact", "hypergeometric, " + remark)
-    items = clopper_pearson_items(mean, eps, scenario.delta)
-    return MethodForecast(
-        "exact", scenario.capped(items), items, "fixed-n", "exact", "Clopper-Pearson, " + remark
-    )
+def _certified(scenario: Scenario) -> list[tuple[str, float]]:
+    """The certified methods that apply, each with the share of the variance that it can predict."""
+    found = [("uniform", 0.0)]
+    if scenario.explained is not None and scenario.target != "population":
+        found.append(("active", scenario.explained))
+    return found
 
 
-def _seq(scenario: Scenario, eps: float, remark: str) -> MethodForecast:
-    items = adaptive_hoeffding_items(eps, scenario.delta)
-    about = f"the paper's Seq {remark}".strip()
-    return MethodForecast("seq", scenario.capped(items), items, "anytime", "exact", about)
-
-
-def _oracle(scenario: Scenario, eps: float) -> MethodForecast:
-    items = partition_items(scenario.masses, scenario.variances, eps, scenario.delta)
-    remark = "the paper's Algorithm 2, groups known"
-    return MethodForecast("oracle", scenario.capped(items), items, "anytime", "exact", remark)
-
-
-def _deadline(scenario: Scenario, eps: float, method: str, explained: float) -> MethodForecast:
-    variance = scenario.variance_or_worst * (1 - explained)
-    draws = deadline_draws(variance, scenario.skew, eps, scenario.delta)
-    return _forecast(scenario, method, draws, "anytime", "measured", _measured_remark(explained))
-
-
-def _decision(scenario: Scenario, gap: float, method: str, explained: float) -> MethodForecast:
-    variance = scenario.variance_or_worst * (1 - explained)
-    draws = 2 * variance * math.log(1 / scenario.delta) / gap**2 + DECIDING * math.sqrt(variance) / gap
-    return _forecast(scenario, method, draws, "anytime", "measured", _measured_remark(explained))
-
-
-def _powered(scenario: Scenario, gap: float) -> MethodForecast:
-    quantile = max(float(ndtri(1 - scenario.delta)), 0.0)
-    draws = scenario.variance_or_worst * (2 * quantile / gap) ** 2
-    remark = "a limit: n in advance, decides with probability 1 - delta"
-    return _forecast(scenario, "normal", draws, "none", "theory", remark)
-
-
-def _exact_test(scenario: Scenario, threshold: float) -> MethodForecast:
-    assert scenario.mean is not None
-    size = scenario.size if scenario.target == "benchmark" else None
-    items = exact_test_items(scenario.mean, threshold, scenario.delta, size)
-    assert items is not None
-    remark = "0/1 scores, n in advance, decides in about half of the runs"
-    return MethodForecast("exact", scenario.capped(items), items, "fixed-n", "exact", remark)
-
-
-def _forecast(
-    scenario: Scenario, method: str, draws: float, guarantee: str, basis: Basis, remark: str
+def _fixed(
+    scenario: Scenario, method: str, items: int, remark: str, guarantee: str = "fixed-n"
 ) -> MethodForecast:
-    return MethodForecast(method, scenario.calls(draws), math.ceil(draws), guarantee, basis, remark)
+    """A method whose number of items is known, and which ignores that the pool is finite."""
+    return MethodForecast(method, scenario.capped(items), items, guarantee, "exact", remark)
 
 
-def _measured_remark(explained: float) -> str:
-    return f"side information explains {explained:.0%}" if explained else "no side information"
+def _normal(scenario: Scenario, draws: float, remark: str) -> MethodForecast:
+    return MethodForecast("normal", scenario.calls(draws), math.ceil(draws), "none", "theory", remark)
 
 
-def _outlook(scenario: Scenario, eps: float, rows: list[MethodForecast]) -> GoalForecast:
-    partition = None
-    if scenario.groups:
-        partition = check_partition(scenario.masses, scenario.variances, eps)
+def _measured(scenario: Scenario, method: str, draws: float, explained: float) -> MethodForecast:
+    remark = f"side information explains {explained:.0%}" if explained else "no side information"
+    return MethodForecast(method, scenario.calls(draws), math.ceil(draws), "anytime", "measured", remark)
+
+
+def _goal_forecast(scenario: Scenario, eps: float, rows: list[MethodForecast]) -> GoalForecast:
+    partition = check_partition(scenario.masses, scenario.variances, eps) if scenario.groups else None
     bounds = sequential_bounds(eps, scenario.delta)
     return GoalForecast(scenario, eps, tuple(rows), bounds, partition, tuple(_warnings(scenario, rows)))
 
@@ -332,17 +276,12 @@ def _warnings(scenario: Scenario, rows: list[MethodForecast]) -> list[str]:
             for row in rows
             if row.method in ("seq", "oracle", "hoeffding") and row.needed > scenario.size
         ]
-        found += _little_to_save(scenario, rows)
+        best = min((row for row in rows if row.basis == "measured"), key=lambda row: row.calls or 0)
+        if best.calls is not None and best.calls > 0.9 * scenario.size:
+            found.append(
+                f"{best.method}: the goal is so fine that nearly all {scenario.size:,} items are asked; "
+                f"half could be saved from about {best.needed:,} items on"
+            )
     if scenario.mean is None and scenario.variance is None:
         found.append("no mean or variance given: planned for the worst case, scores 0 or 1 with mean 0.5")
     return found
-
-
-def _little_to_save(scenario: Scenario, rows: list[MethodForecast]) -> list[str]:
-    best = min((row for row in rows if row.basis == "measured"), key=lambda row: row.calls or 0)
-    if best.calls is None or best.calls <= 0.9 * scenario.size:
-        return []
-    return [
-        f"{best.method}: the goal is so fine that nearly all {scenario.size:,} items are asked; "
-        f"half could be saved from about {best.needed:,} items on"
-    ]

@@ -1,10 +1,8 @@
-"""What floating point may cost: how far sums over many items can be off, and a mean that is not.
+"""What floating point may cost, and how to pay for it: bounds on sums, exact sums, and quantiles of thin tails.
 
 Rounding may only widen an interval, so limits that come from sums are moved outwards by these bounds. An addition errs
 by at most 2^-53 of its result; a sum that stays within [0, 1] by at most 2^-53 for each of its terms (Higham 2002,
 chapter 4).
-
-Say how far out the tails of the normal distribution are, also where they are too thin for 1 - tail.
 """
 
 from __future__ import annotations
@@ -18,13 +16,13 @@ from scipy.special import ndtri
 
 UNIT = 2.0**-53
 SUM_SLACK = 1e-12
-"""The least absolute widening; that of up to 2,251 terms."""
+"""The least absolute widening: enough for 2,251 terms."""
 RANGE_SLACK = 1e-9
 """The least relative widening."""
 
 
 def sum_slack(terms: int) -> float:
-    """How far a limit may be off that adds a sum over the seen items and one over the unseen, twice over.
+    """How far off a limit may be that adds a sum over the seen items and one over the unseen, with a factor 2 to spare.
 
     >>> sum_slack(1000), sum_slack(100_000) > 4e-11
     (1e-12, True)
@@ -33,7 +31,7 @@ def sum_slack(terms: int) -> float:
 
 
 def range_slack(terms: int, left: float) -> float:
-    """How far a sum may be off, relative to it, once subtraction has left this share of it.
+    """How far off a sum may be, relative to itself, once subtractions have left this share of it.
 
     >>> range_slack(10_000, 1 / 64), range_slack(1_000_000, 1 / 64) > 1e-8
     (1e-09, True)
@@ -52,9 +50,9 @@ def within(width: float, eps: float) -> bool:
 
 
 class RunningSum:
-    """A sum to the last digit that grows: what `fsum` gives for all terms, without going through them again.
+    """A growing sum, exact to the last digit: what `fsum` gives for all terms, without going through them again.
 
-    The parts do not overlap and add up to the exact sum (Shewchuk 1997); there are a handful, however many terms.
+    It keeps a handful of numbers that do not overlap and add up to the exact sum (Shewchuk 1997).
 
     >>> total = RunningSum()
     >>> for term in [0.1] * 43 + [1e17, -1e17]:
@@ -83,10 +81,10 @@ class RunningSum:
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """The mean of some numbers, to the last digit: that of equal numbers is that number.
+    """The mean, exact to the last digit: the mean of equal numbers is that number.
 
-    The quotient of a correctly rounded sum may be one digit off, which would put a mean below a threshold that it
-    equals; what it leaves over is exact, and is divided once more.
+    A correctly rounded sum divided by the count may be one digit off, which would put a mean below a threshold that it
+    equals. What the first quotient leaves over is exact, and is divided once more.
 
     >>> fsum([0.1] * 43) / 43 < 0.1, mean_of([0.1] * 43) == 0.1
     (True, True)
@@ -97,10 +95,10 @@ def mean_of(values: Sequence[float]) -> float:
 
 
 def upper_quantile(tail: float) -> float:
-    """Return what a standard normal number exceeds with the chance `tail`.
+    """What a standard normal number exceeds with probability `tail`, also where 1 - tail rounds to 1.
 
     >>> round(upper_quantile(0.025), 3), round(upper_quantile(1e-17), 3)
     (1.96, 8.494)
     """
-    # The first form is that of all certificates so far; it has no finite value where 1 - tail rounds to 1.
+    # Two forms: their last digits differ, and all certificates so far rest on the first.
     return float(ndtri(1 - tail) if tail > float_info.epsilon else -ndtri(tail))

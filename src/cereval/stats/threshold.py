@@ -1,8 +1,7 @@
-"""Evidence for one question: threshold tests, and how to combine e-values.
+"""Test on which side of a threshold the target lies, and correct tests for their number.
 
 An e-value is a nonnegative random variable with mean at most 1 under its null; 1/alpha of it rejects at level alpha
-(Markov). An e-process is one at every stopping time (Ville). Averages of e-values are e-values whatever their
-dependence; products are when they are independent or sequential (Vovk and Wang 2021).
+(Markov). An e-process is one at every stopping time (Ville).
 """
 
 from __future__ import annotations
@@ -14,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
-from cereval.stats.bets import null_variance
+from cereval.stats.bets import largest_stakes, null_variance, payoffs
 from cereval.stats.increments import Increment, Prospect
 from cereval.stats.information import Information
 from cereval.stats.interval import CAP, ROUNDING
 
 Floats = NDArray[np.float64]
-
 
 GAPS = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32])
 """Distances from the threshold for which one bet each is the best; their mixture is within ln 7 of the best."""
@@ -29,7 +27,7 @@ GAPS = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32])
 class ThresholdTest:
     """Is R above or below c? Two e-processes, each rejected at the full delta.
 
-    Theorem. K+ is a supermartingale if R <= c, K- if R >= c (see `betting`). At most one of "R > c" and "R < c" is a
+    Theorem. K+ is a supermartingale if R <= c, K- if R >= c (see `interval`). At most one of "R > c" and "R < c" is a
     wrong answer, so each may be given at level delta and the answer is wrong with probability <= delta,
     whenever one stops. The bets are a mixture over the unknown distance |R - c| (method of mixtures, Robbins
     1970): one account for each gap d, betting d / s^2, and one that plugs in the current estimate.
@@ -47,8 +45,8 @@ class ThresholdTest:
     """
 
     def __init__(self, threshold: float, delta: float, cap: float = CAP) -> None:
-        self.threshold = threshold
-        self.cap = cap
+        self.threshold, self.cap = threshold, cap
+        self._candidate = np.array([threshold])
         self._needed = log(1 / delta) + ROUNDING
         shares = np.append(np.full(len(GAPS), 0.5 / len(GAPS)), 0.5)
         self._wealth = np.tile(np.log(shares), (2, 1))
@@ -56,18 +54,16 @@ class ThresholdTest:
         self._best = np.full(2, -np.inf)
 
     def stake(self, prospect: Prospect, clock: Information) -> None:
-        """Places the bets on the next increment, before its score is known."""
-        variance = null_variance(np.array([self.threshold]), prospect, clock) * prospect.variance
+        """Place the bets on the next increment, before its score is known."""
+        variance = null_variance(self._candidate, prospect, clock) * prospect.variance
         lead = clock.mean - self.threshold
         plug_in = np.array([[max(lead, 0.0)], [max(-lead, 0.0)]])
         gaps = np.hstack((np.tile(GAPS, (2, 1)), plug_in))
-        room = np.array([[self.threshold - prospect.floor], [prospect.ceiling - self.threshold]])
-        self._stakes = np.minimum(gaps / variance, self.cap / np.maximum(room, 1e-12))
+        self._stakes = np.minimum(gaps / variance, largest_stakes(self._candidate, prospect, self.cap))
 
     def settle(self, increment: Increment) -> None:
-        """Pays out the bets placed by `stake`."""
-        gain = np.array([[increment.low - self.threshold], [self.threshold - increment.high]])
-        self._wealth += np.log1p(self._stakes * gain)
+        """Pay out the bets placed by `stake`."""
+        self._wealth += np.log1p(self._stakes * payoffs(self._candidate, increment))
         np.maximum(self._best, np.logaddexp.reduce(self._wealth, axis=1), out=self._best)
 
     @property
@@ -87,45 +83,18 @@ class ThresholdTest:
         return bool(self._best[1] >= self._needed)
 
 
-def average(e_values: Sequence[float], weights: Sequence[float] | None = None) -> float:
-    """A weighted average of e-values is an e-value, whatever their dependence (Vovk and Wang 2021).
-
-    >>> average([40.0, 0.0])
-    20.0
-    """
-    values = _checked(e_values)
-    shares = np.full(len(values), 1 / len(values)) if weights is None else np.asarray(weights, dtype=float)
-    if len(shares) != len(values) or (shares < 0).any() or not np.isclose(shares.sum(), 1):
-        raise InvalidInput("weights", "one share >= 0 for each e-value, summing to 1", weights)
-    return float(shares @ values)
-
-
-def product(e_values: Sequence[float]) -> float:
-    """A product of independent (or sequential) e-values is an e-value.
-
-    >>> product([4.0, 5.0])
-    20.0
-    """
-    return float(np.prod(_checked(e_values)))
-
-
 def holm(e_values: Sequence[float], delta: float) -> tuple[bool, ...]:
     """Which nulls are rejected with familywise error <= delta, any dependence (Holm 1979 with p = 1/e).
 
     >>> holm([100.0, 45.0, 2.0], delta=0.05)
     (True, True, False)
     """
-    values = _checked(e_values)
+    values = np.asarray(e_values, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not (values >= 0).all():
+        raise InvalidInput("e_values", "a non-empty list of numbers >= 0", e_values)
     rejected = [False] * len(values)
     for rank, index in enumerate(np.argsort(-values, kind="stable")):
         if values[index] < (len(values) - rank) / delta:
             break
         rejected[int(index)] = True
     return tuple(rejected)
-
-
-def _checked(e_values: Sequence[float]) -> Floats:
-    values = np.asarray(e_values, dtype=np.float64)
-    if values.ndim != 1 or not len(values) or not (values >= 0).all():
-        raise InvalidInput("e_values", "a non-empty list of numbers >= 0", e_values)
-    return values

@@ -6,7 +6,7 @@ that the weights describe it knows the target's mean as well as so many independ
 Calls. Draws in proportion to pi have increments of variance v u^2, with u the share that is still unseen: weights
 cost no variance. In the exponential race (`methods.uniform`) item i is unseen at time T with chance exp(-pi_i T), so
 u(T) = sum pi exp(-pi T), calls(T) = sum (1 - exp(-pi T)), and the information of independent draws gathered by T is
-the integral of 1/u. For equal shares that is n0 / (1 + n0/N) calls for a need of n0, as in `scenario`.
+the integral of 1/u. For equal shares that is n0 / (1 + n0/N) calls for a need of n0, as in `planning`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from cereval.stats.rounding import upper_quantile
 
 Floats = NDArray[np.float64]
 
-
 STEPS = 400
+"""Steps of the integral of 1/u."""
 MOST_CLASSES = 1000
+"""More different weights than this are put into classes of about the same weight."""
 FEW = 0.1
 """A pool worth less than this share of its size, or an item heavier than the half-width wanted, is extreme."""
 
@@ -57,7 +58,7 @@ def weighted_calls(shares: Floats, independent: float) -> int:
 
 
 def _classes(part: Floats) -> tuple[Floats, Floats]:
-    """Shares and how many items have each; many different ones are put into classes of about the same share."""
+    """Shares, and how many items have each."""
     values, counts = np.unique(part, return_counts=True)
     if len(values) <= MOST_CLASSES:
         return values, counts.astype(np.float64)

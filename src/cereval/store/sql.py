@@ -7,7 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -191,6 +191,10 @@ class SqlStore:
                 self.leases[run_id] = lease
                 stack.callback(self.leases.pop, run_id, None)
             yield
+
+    def hold_request(self, request: str) -> AbstractContextManager[None]:
+        """Let one process at a time find or begin the run of a request; two that begin at once would pay twice."""
+        return self.hold(f"request {request}", "the same command")
 
     @patiently
     def _lock(self, run_id: str, what: str, stack: ExitStack) -> Lease | None:

@@ -1,4 +1,4 @@
-"""Stop and resume runs from the page: a run is carried out by a process of its own, as from the command line.
+"""Stop and resume runs from the page; a run is resumed by a process of its own, as from the command line.
 
 What a stored plan may run or call is decided by `cereval resume` there, by the same rules (`cereval.runner.trust`): the
 page cannot confirm anything.
@@ -19,86 +19,70 @@ from cereval.questions.mean.goal import Estimate
 from cereval.store.base import GOING, STOPPING, Run
 from cereval.store.sql import SqlStore
 
-LONGEST_SAID = 2000
+LONGEST_ERROR = 2000
 
 
 class Actions:
-    """Starts processes that carry out runs, and asks those that do to stop."""
+    """Stops runs, and starts processes that resume them."""
 
     def __init__(self, store: SqlStore, url: str) -> None:
         self.store, self.url = store, url
-        self._said: dict[str, str] = {}
-        self._lock = threading.Lock()
+        self._errors: dict[str, str] = {}
 
-    def said(self, run_id: str) -> str:
-        """Give the last words of a process that could not go on with a run."""
-        return self._said.get(run_id, "")
+    def error(self, run_id: str) -> str:
+        """Return the last words of a process that could not resume a run."""
+        return self._errors.get(run_id, "")
 
     def stop(self, run: Run) -> None:
-        """Ask whoever works on a run to stop it, as Ctrl-C does."""
+        """Ask the process that works on a run to stop it, as Ctrl-C does."""
         if run.status != "running":
             raise Misuse(f"run {run.run_id} is {run.status}: nobody works on it")
         self.store.mark(run.run_id, STOPPING)
 
     def resume(self, run: Run, eps: str = "", max_calls: str = "") -> None:
-        """Go on with a run; eps: towards a closer goal. max_calls: within another budget."""
+        """Go on with a run, towards a closer goal or within another budget."""
         if run.status in GOING:
             raise Misuse(f"run {run.run_id} is {run.status}")
-        given = [*_flag("--eps", eps), *_flag("--max-calls", max_calls)]
-        with self._lock:
-            self._said.pop(run.run_id, None)
-        threading.Thread(target=self._carried_out, args=(run.run_id, given), daemon=True).start()
+        given = []
+        # Nothing but numbers reaches the command line.
+        if eps:
+            given += ["--eps", str(_number("--eps", eps, float))]
+            Estimate(float(given[-1]))
+        if max_calls:
+            given += ["--max-calls", str(_number("--max-calls", max_calls, int))]
+            if int(given[-1]) < 1:
+                raise InvalidInput("--max-calls", "a whole number >= 1", max_calls)
+        self._errors.pop(run.run_id, None)
+        threading.Thread(target=self._carry_out, args=(run.run_id, given), daemon=True).start()
 
-    def _carried_out(self, run_id: str, given: list[str]) -> None:
-        store, secrets = _address(self.url)
-        command = [
-            sys.executable,
-            "-m",
-            "cereval",
-            "resume",
-            run_id,
-            "--store",
-            store,
-            "--display",
-            "none",
-            *given,
-        ]
+    def _carry_out(self, run_id: str, given: list[str]) -> None:
+        # The password goes through the environment: others can read a command line.
+        address, environment = make_url(self.url), dict(os.environ)
+        if address.password is not None:
+            environment["PGPASSWORD"] = str(address.password)
+            address = address.set(password=None)
+        where = ["--store", address.render_as_string(hide_password=False), "--display", "none"]
+        # -P: a file of the current folder must not stand in for a module. A session of its own: the Ctrl-C that ends
+        # the server does not end the run.
+        command = [sys.executable, "-P", "-m", "cereval", "resume", run_id, *where, *given]
         with tempfile.TemporaryFile() as output:
-            # A session of its own: a Ctrl-C that ends the server does not end the run.
-            process = subprocess.Popen(
+            code = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **secrets},
+                env=environment,
                 start_new_session=True,
-            )
-            code = process.wait()
+                check=False,
+            ).returncode
             output.seek(0)
             text = output.read().decode("utf-8", "replace").strip()
         if code == 1:
-            self._said[run_id] = text[-LONGEST_SAID:] or "it could not run"
+            self._errors[run_id] = text[-LONGEST_ERROR:] or "it could not run"
 
 
-def _flag(name: str, value: str) -> list[str]:
-    """Write a flag with a number; anything else is refused, so that no text of a form reaches a command line."""
-    if not value:
-        return []
+def _number(name: str, value: str, kind: type[float] | type[int]) -> float:
     try:
-        number = float(value) if name == "--eps" else int(value)
+        return kind(value)
     except ValueError:
         raise InvalidInput(name, "a number", value) from None
-    if name == "--eps":
-        Estimate(float(number))
-    elif number < 1:
-        raise InvalidInput(name, "a whole number >= 1", value)
-    return [name, str(number)]
-
-
-def _address(url: str) -> tuple[str, dict[str, str]]:
-    """Give a store's address for a command line; a password goes through the environment, where others see none."""
-    address = make_url(url)
-    if address.password is None:
-        return url, {}
-    bare = address.set(password=None)
-    return bare.render_as_string(hide_password=False), {"PGPASSWORD": str(address.password)}

@@ -1,19 +1,22 @@
-"""Serve the web view, pages over the store: `make_app` gives an ASGI application, `serve` runs it on this machine."""
+"""The web view, pages over a store: `make_app` gives an ASGI application, `serve` runs it on this machine."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import socket
+import tempfile
+import time
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-import jinja2
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -24,53 +27,42 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from cereval.errors import CerevalError, InvalidInput, Misuse, StoreError
+from cereval.errors import CerevalError, InvalidInput, Misuse, StoreError, Unreachable
 from cereval.report import environment, page_of
-from cereval.runner.listing import is_of_one_model, trend_facts
 from cereval.store.browsing import Browser
 from cereval.store.sql import SqlStore
-from cereval.view import charts, run_page
+from cereval.view import run_page
+from cereval.view.access import Guard, Keys, is_loopback, view_secret
 from cereval.view.actions import Actions
-from cereval.view.following import Following
-from cereval.view.labels import Card, Desk, Labelled
-from cereval.view.runs import RunList
-from cereval.view.security import Guard, is_loopback, view_token
+from cereval.view.label_page import Card, Desk, Labelled
+from cereval.view.live import Following
+from cereval.view.run_list import RunList, trend
 
 HERE = Path(__file__).parent
 LARGEST_FORM = 2**16
+MOST_FIELDS = 20
 TICK_S = 0.5
 """How often the store is looked at while somebody watches."""
 SILENCE_S = 15.0
 """A line is sent at least so often, so that a connection that is gone is noticed."""
 SLOW = 8
 """The charts are drawn again after so many times as long as they took."""
+OWN_FILES = 40
+"""Files that the server itself opens, most of them for the database; the rest is for connections."""
+
+BACKLOG = 32
+"""Connections that wait to be taken. Where there are no free files, asyncio complains about each of so many."""
+
+Events = AsyncIterator[tuple[str, str]]
+"""Names and contents of server-sent events; an empty name is a pause."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """Say what all pages share."""
-
-    store: SqlStore
-    following: Following
-    runs: RunList
-    browser: Browser
-    actions: Actions
-    desk: Desk
-    templates: jinja2.Environment = field(default_factory=lambda: environment(str(HERE / "templates")))
-
-    def page(self, request: Request, name: str, **values: Any) -> HTMLResponse:
-        return HTMLResponse(self.render(request, name, **values))
-
-    def render(self, request: Request, name: str, **values: Any) -> str:
-        may_act = bool(request.scope["state"]["may_act"])
-        return self.templates.get_template(name).render(may_act=may_act, path=request.url.path, **values)
-
-
-def make_app(store: SqlStore, url: str, *, host: str = "127.0.0.1", token: str) -> Starlette:
+def make_app(
+    store: SqlStore, url: str, *, keys: Keys, host: str = "127.0.0.1", most_streams: int = 100
+) -> Starlette:
     """Make the application over an open store; `url` is what `cereval resume` is given."""
-    following = Following(store)
-    view = View(store, following, RunList(store, following), Browser(store), Actions(store, url), Desk(store))
-    pages = Pages(view)
+    pages = Pages(store, url, most_streams)
+    post = ["POST"]
     routes = [
         Route("/", pages.index),
         Route("/events", pages.index_events),
@@ -83,275 +75,257 @@ def make_app(store: SqlStore, url: str, *, host: str = "127.0.0.1", token: str) 
         Route("/runs/{run}/answers/{draw}", pages.answer),
         Route("/runs/{run}/certificate.json", pages.certificate),
         Route("/runs/{run}/report.html", pages.report),
-        Route("/runs/{run}/verify", pages.verify, methods=["POST"]),
-        Route("/runs/{run}/stop", pages.stop, methods=["POST"]),
-        Route("/runs/{run}/resume", pages.resume, methods=["POST"]),
+        Route("/runs/{run}/verify", pages.verify, methods=post),
+        Route("/runs/{run}/stop", pages.stop, methods=post),
+        Route("/runs/{run}/resume", pages.resume, methods=post),
         Route("/label", pages.label_list),
         Route("/label/{run}", pages.label),
-        Route("/label/{run}/rate", pages.rate, methods=["POST"]),
-        Route("/label/{run}/undo", pages.undo, methods=["POST"]),
-        Route("/static/page.css", pages.stylesheet),
+        Route("/label/{run}/rate", pages.rate, methods=post),
+        Route("/label/{run}/undo", pages.undo, methods=post),
+        Route("/static/page.css", stylesheet),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
-    refusals: dict[Any, Callable[..., Any]] = {
-        CerevalError: pages.refused,
-        HTTPException: pages.refused,
-    }
-    guard = Middleware(Guard, host=host, token=token)
+    refusals: Mapping[Any, Callable[..., Any]] = {CerevalError: pages.refuse, HTTPException: pages.refuse}
+    guard = Middleware(Guard, host=host, keys=keys)
     return Starlette(routes=routes, middleware=[guard], exception_handlers=refusals)
 
 
-def healthz(request: Request) -> Response:  # noqa: ARG001
-    """Say that the server is there."""
+async def healthz(request: Request) -> Response:  # noqa: ARG001
+    """Answer at once, also where every thread waits for the store."""
     return PlainTextResponse("ok\n")
 
 
+def stylesheet(request: Request) -> Response:  # noqa: ARG001
+    """Return the style of the static pages, which these share."""
+    return Response((files("cereval.report") / "page.css").read_text("utf-8"), media_type="text/css")
+
+
 class Pages:
-    """Make the pages, a method each. Those that read the store are plain functions, which Starlette runs in
-    threads."""
+    """The pages, a method each. Those that read the store are plain functions, which Starlette runs in threads."""
 
-    def __init__(self, view: View) -> None:
-        self.view = view
+    def __init__(self, store: SqlStore, url: str, most_streams: int) -> None:
+        self.store, self.browser, self.actions = store, Browser(store), Actions(store, url)
+        self.following, self.desk = Following(store), Desk(store)
+        self.runs = RunList(store, self.following)
+        self.templates = environment(str(HERE / "templates"))
+        self.streams, self.most_streams = 0, most_streams
 
-    # -- the list -----------------------------------------------------------------------------------------------------
+    def render(self, request: Request, name: str, **values: Any) -> str:
+        return self.templates.get_template(name).render(path=request.url.path, **values)
+
+    def page(self, request: Request, name: str, code: int = 200, **values: Any) -> Response:
+        return HTMLResponse(self.render(request, name, **values), code)
+
+    def refuse(self, request: Request, error: Exception) -> Response:
+        """Say in one line what went wrong."""
+        if isinstance(error, HTTPException):
+            code, text = error.status_code, str(error.detail)
+        else:
+            code, text = 400 if isinstance(error, InvalidInput) else 409, str(error)
+        if isinstance(error, Unreachable):
+            code = 503
+        name = "refusal.html" if _is_part(request) else "error.html"
+        return self.page(request, name, code, status=code, text=text)
+
+    # -- the lists ----------------------------------------------------------------------------------------------------
 
     def index(self, request: Request) -> Response:
-        """List the runs."""
         query = request.query_params
-        found = self.view.runs.page(query.get("q", ""), _whole(query.get("skip")), parts="parts" in query)
-        name = "rows.html" if "hx-request" in request.headers else "index.html"
-        return self.view.page(
-            request,
-            name,
-            found=found,
-            q=query.get("q", ""),
-            skip=_whole(query.get("skip")),
-            parts="parts" in query,
-            address=str(request.url.query),
-        )
+        asked: dict[str, Any] = {
+            "q": query.get("q", ""),
+            "skip": _number(query.get("skip")),
+            "parts": "parts" in query,
+        }
+        found = self.runs.page(asked["q"], asked["skip"], parts=asked["parts"])
+        name = "rows.html" if _is_part(request) else "index.html"
+        return self.page(request, name, found=found, address=str(request.url.query), **asked)
 
     async def index_events(self, request: Request) -> Response:
         """Send the rows of runs that go on, and all rows where runs have come or ended."""
         query = request.query_params
-        asked = (query.get("q", ""), _whole(query.get("skip")))
+        asked = (query.get("q", ""), _number(query.get("skip")))
 
-        async def changes() -> AsyncIterator[tuple[str, str]]:
+        async def changes() -> Events:
             version, sent = None, dict[str, str]()
             while True:
-                found = await run_in_threadpool(self.view.runs.page, *asked, parts="parts" in query)
+                found = await run_in_threadpool(self.runs.page, *asked, parts="parts" in query)
                 if version not in (None, found.version):
-                    yield "rows", self.view.render(request, "row_list.html", found=found)
+                    yield "rows", self.render(request, "row_list.html", found=found)
                 version = found.version
-                for row in await run_in_threadpool(self.view.runs.live, found.rows):
-                    cells = self.view.render(request, "row.html", row=row)
+                for row in await run_in_threadpool(self.runs.live, found.rows):
+                    cells = self.render(request, "row.html", row=row)
                     if sent.get(row["run_id"]) != cells:
                         sent[row["run_id"]] = cells
                         yield f"run-{row['run_id']}", cells
                 yield "", ""
 
-        return _stream(changes())
+        return self._stream(changes())
 
     def trend(self, request: Request) -> Response:
-        """Show every model and date on one data set."""
-        runs = [run for run in self.view.store.runs() if is_of_one_model(run)]
-        names = dict.fromkeys(str(run.plan.get("data_name")) for run in reversed(runs))
-        data = request.query_params.get("data") or next(iter(names), "")
-        found = [trend_facts(run, self.view.store) for run in runs if run.plan.get("data_name") == data]
-        drawn = charts.trend(found)
-        return self.view.page(request, "trend.html", names=list(names), data=data, found=found, drawn=drawn)
+        return self.page(request, "trend.html", **trend(self.store, request.query_params.get("data", "")))
 
     # -- one run ------------------------------------------------------------------------------------------------------
 
     def _shown(self, request: Request) -> run_page.Shown:
-        try:
-            return run_page.Shown.of(self.view.store, request.path_params["run"])
-        except StoreError as error:
-            raise HTTPException(404, str(error)) from None
+        with _not_found():
+            return run_page.Shown.of(self.store, request.path_params["run"])
 
     def run(self, request: Request) -> Response:
-        """Show a run: its state at once, its charts when they are drawn."""
+        """Show the state of a run at once, and its charts when they are drawn."""
         shown = self._shown(request)
-        if shown.run.run_id != request.path_params["run"]:
-            return RedirectResponse(f"/runs/{shown.run.run_id}", 303)
-        large = run_page.is_large(self.view.store, shown)
-        paged = run_page.answers_page(
-            self.view.browser, shown, run_page.wanted_from({}, paired=shown.paired is not None)
-        )
-        return self.view.page(
+        run_id = shown.run.run_id
+        if run_id != request.path_params["run"]:
+            return RedirectResponse(f"/runs/{run_id}", 303)
+        return self.page(
             request,
             "run.html",
             shown=shown,
-            large=large,
-            certificates=bool(shown.kind.format) and bool(self.view.store.certificates(shown.run.run_id)),
-            said=self.view.actions.said(shown.run.run_id),
-            **paged,
+            large=shown.is_large(self.store),
+            certificates=not shown.kind.is_part and bool(self.store.certificates(run_id)),
+            error=self.actions.error(run_id),
+            **run_page.answers_page(self.browser, shown, {}),
         )
 
     def run_charts(self, request: Request) -> Response:
-        """Draw the state and the charts of a run as it stands."""
-        followed = self.view.following.now(self._shown(request).run.run_id)
-        return self.view.page(request, "charts.html", **run_page.state_of(followed))
+        followed = self.following.now(self._shown(request).run.run_id)
+        return self.page(request, "charts.html", **run_page.state_of(followed))
 
     async def run_events(self, request: Request) -> Response:
         """Send the state of a run whenever it changes, and its charts as often as drawing them allows."""
         run_id = (await run_in_threadpool(self._shown, request)).run.run_id
         clock = asyncio.get_running_loop()
 
-        async def changes() -> AsyncIterator[tuple[str, str]]:
+        async def changes() -> Events:
             version, due = -1, 0.0
             while True:
-                followed = await run_in_threadpool(self.view.following.now, run_id)
+                followed = await run_in_threadpool(self.following.now, run_id)
                 if followed.version != version and clock.time() >= due:
                     began, version = clock.time(), followed.version
                     state = await run_in_threadpool(run_page.state_of, followed)
-                    yield "charts", self.view.render(request, "charts.html", **state)
-                    yield (
-                        "actions",
-                        self.view.render(
-                            request,
-                            "actions.html",
-                            run=state["run"],
-                            said=self.view.actions.said(run_id),
-                            kind=followed.begun.kind,
-                        ),
-                    )
+                    yield "charts", self.render(request, "charts.html", **state)
+                    error = self.actions.error(run_id)
+                    yield "actions", self.render(request, "actions.html", error=error, **state)
                     due = clock.time() + SLOW * (clock.time() - began)
                 yield "", ""
 
-        return _stream(changes())
+        return self._stream(changes())
 
     def answers(self, request: Request) -> Response:
-        """Give one page of answers."""
-        shown, query = self._shown(request), request.query_params
-        part = query.get("part", "")
-        wanted = run_page.wanted_from(query, paired=shown.paired is not None and not part)
-        paged = run_page.answers_page(self.view.browser, shown, wanted, part)
-        return self.view.page(request, "more_answers.html", shown=shown, **paged)
+        shown = self._shown(request)
+        found = run_page.answers_page(self.browser, shown, request.query_params)
+        return self.page(request, "more_answers.html", shown=shown, **found)
 
     def answer(self, request: Request) -> Response:
         """Show one answer whole."""
         shown, part = self._shown(request), request.query_params.get("part", "")
         draw = request.path_params["draw"]
-        row = run_page.one_answer(self.view.browser, shown, part, int(draw)) if _is_whole(draw) else None
+        row = run_page.one_answer(self.browser, shown, part, int(draw)) if _is_number(draw) else None
         if row is None:
             raise HTTPException(404, "there is no such answer")
-        return self.view.page(request, "answer.html", shown=shown, part=part, row=row)
+        return self.page(request, "answer.html", shown=shown, part=part, row=row)
 
     def certificate(self, request: Request) -> Response:
-        """Hand out the newest certificate."""
         run_id = self._shown(request).run.run_id
-        found = self.view.store.certificates(run_id)
+        found = self.store.certificates(run_id)
         if not found:
             raise HTTPException(404, "there is no certificate yet")
-        name = f'attachment; filename="certificate-{run_id}.json"'
-        content = json.dumps(found[-1], indent=1)
-        return Response(content, media_type="application/json", headers={"content-disposition": name})
+        return _file(f"certificate-{run_id}.json", json.dumps(found[-1], indent=1), "application/json")
 
     def report(self, request: Request) -> Response:
         """Hand out the static page, to be kept or sent."""
-        page = page_of(self.view.store, self._shown(request).run.run_id)
-        name = f'attachment; filename="{page.run_id}.html"'
-        return Response(
-            page.html.encode("utf-8", "replace"),
-            media_type="text/html; charset=utf-8",
-            headers={"content-disposition": name},
-        )
-
-    # -- actions ------------------------------------------------------------------------------------------------------
+        page = page_of(self.store, self._shown(request).run.run_id)
+        return _file(f"{page.run_id}.html", page.html, "text/html; charset=utf-8")
 
     def verify(self, request: Request) -> Response:
-        """Verify the newest certificate against the store."""
-        verdict = run_page.verdict_on(self.view.store, self._shown(request).run.run_id)
-        return self.view.page(request, "verdict.html", verdict=verdict)
+        verdict = run_page.verify_newest(self.store, self._shown(request).run.run_id)
+        return self.page(request, "verdict.html", verdict=verdict)
 
     def stop(self, request: Request) -> Response:
-        """Have the process that works on a run stop it."""
         shown = self._shown(request)
-        self.view.actions.stop(shown.run)
+        self.actions.stop(shown.run)
         return RedirectResponse(f"/runs/{shown.run.run_id}", 303)
 
     async def resume(self, request: Request) -> Response:
-        """Go on with a run in a process of its own, towards a closer goal where one is given."""
-        shown = await run_in_threadpool(self._shown, request)
-        given = await form_of(request)
-        eps, calls = given.get("eps", ""), given.get("max_calls", "")
-        await run_in_threadpool(self.view.actions.resume, shown.run, eps, calls)
+        shown, form = await run_in_threadpool(self._shown, request), await form_of(request)
+        eps, calls = form.get("eps", ""), form.get("max_calls", "")
+        await run_in_threadpool(self.actions.resume, shown.run, eps, calls)
         return RedirectResponse(f"/runs/{shown.run.run_id}", 303)
 
     # -- labels -------------------------------------------------------------------------------------------------------
 
-    def label_list(self, request: Request) -> Response:
-        """List the runs that people score."""
-        return self.view.page(request, "label_list.html", found=self.view.desk.runs())
-
-    def label(self, request: Request) -> Response:
-        """Show somebody the next answer to label."""
-        labelled, rater = self._labelled(request), request.query_params.get("rater", "")
-        may_act = bool(request.scope["state"]["may_act"])
-        card = self.view.desk.next_card(labelled, rater) if rater and may_act else None
-        return self._card(request, labelled, rater, card)
-
-    async def rate(self, request: Request) -> Response:
-        """Take a label in, and show the next answer."""
-        return await run_in_threadpool(self._rated, request, await form_of(request))
-
-    def _rated(self, request: Request, form: Mapping[str, str]) -> Response:
-        labelled, rater, note = self._labelled(request), form.get("rater", ""), ""
-        try:
-            place = _whole(form.get("draw"))
-            self.view.desk.rate(labelled, rater, form.get("part", ""), place, form.get("label", ""))
-        except Misuse as error:
-            # Somebody else's label came first, as after a restart: nothing is lost, the next answer is shown.
-            note = f"not needed any more: {error}"
-        return self._card(request, labelled, rater, self.view.desk.next_card(labelled, rater), note)
-
-    async def undo(self, request: Request) -> Response:
-        """Take somebody's last label back, and show its answer again."""
-        return await run_in_threadpool(self._undone, request, await form_of(request))
-
-    def _undone(self, request: Request, form: Mapping[str, str]) -> Response:
-        labelled, rater = self._labelled(request), form.get("rater", "")
-        card = self.view.desk.undo(labelled, rater)
-        note = "" if card else "there was nothing to take back: labels count after a few seconds"
-        return self._card(request, labelled, rater, card or self.view.desk.next_card(labelled, rater), note)
-
     def _labelled(self, request: Request) -> Labelled:
-        try:
-            return Labelled.of(self.view.store, request.path_params["run"])
-        except StoreError as error:
-            raise HTTPException(404, str(error)) from None
+        with _not_found():
+            return Labelled.of(self.store, request.path_params["run"])
 
     def _card(
         self, request: Request, labelled: Labelled, rater: str, card: Card | None, note: str = ""
     ) -> Response:
-        standing = self.view.desk.standing(labelled, rater)
-        name = "card.html" if "hx-request" in request.headers else "label.html"
-        values = {"labelled": labelled, "rater": rater, "card": card, "note": note}
-        return self.view.page(request, name, **values, **standing)
+        """Show a card; None: the next one."""
+        card = card or (self.desk.next_card(labelled, rater) if rater else None)
+        values: dict[str, Any] = {"labelled": labelled, "rater": rater, "card": card, "note": note}
+        name = "card.html" if _is_part(request) else "label.html"
+        return self.page(request, name, **values, **self.desk.standing(labelled, rater))
 
-    # -- the rest -----------------------------------------------------------------------------------------------------
+    def label_list(self, request: Request) -> Response:
+        return self.page(request, "label_list.html", found=self.desk.runs())
 
-    def stylesheet(self, request: Request) -> Response:  # noqa: ARG002
-        """Give the style of the static pages, which these share."""
-        from importlib.resources import files
+    def label(self, request: Request) -> Response:
+        return self._card(request, self._labelled(request), request.query_params.get("rater", ""), None)
 
-        return Response(
-            (files("cereval.report") / "page.css").read_text(encoding="utf-8"), media_type="text/css"
-        )
+    async def rate(self, request: Request) -> Response:
+        return await run_in_threadpool(self._rate, request, await form_of(request))
 
-    def refused(self, request: Request, error: Exception) -> Response:
-        """Say in one line what went wrong."""
-        code = (
-            error.status_code
-            if isinstance(error, HTTPException)
-            else 400
-            if isinstance(error, InvalidInput)
-            else 409
-        )
-        text = error.detail if isinstance(error, HTTPException) else str(error)
-        if "hx-request" in request.headers:
-            return HTMLResponse(self.view.render(request, "refusal.html", text=text), code)
-        return HTMLResponse(self.view.render(request, "error.html", code=code, text=text), code)
+    def _rate(self, request: Request, form: Mapping[str, str]) -> Response:
+        labelled, rater, note = self._labelled(request), form.get("rater", ""), ""
+        draw, label = form.get("draw", ""), form.get("label", "")
+        if not _is_number(draw):
+            raise InvalidInput("draw", "a whole number >= 0", draw)
+        try:
+            self.desk.rate(labelled, rater, form.get("part", ""), int(draw), label)
+        except Misuse as error:
+            # Somebody else's label came first, as after a restart: nothing is lost, the next answer is shown.
+            note = f"not needed any more: {error}"
+        return self._card(request, labelled, rater, None, note)
+
+    async def undo(self, request: Request) -> Response:
+        return await run_in_threadpool(self._undo, request, await form_of(request))
+
+    def _undo(self, request: Request, form: Mapping[str, str]) -> Response:
+        labelled, rater = self._labelled(request), form.get("rater", "")
+        card = self.desk.undo(labelled, rater)
+        note = "" if card else "there was nothing to take back: labels count after a few seconds"
+        return self._card(request, labelled, rater, card, note)
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def _stream(self, changes: Events) -> Response:
+        """Send changes as server-sent events; between two looks at the store there is a pause.
+
+        They end where there is nothing to tell any more, such as of a run that was deleted; the browser asks again.
+        """
+        if self.streams >= self.most_streams:
+            raise HTTPException(503, "too many pages are open; close some and load this one again")
+
+        async def lines() -> AsyncIterator[str]:
+            self.streams += 1
+            try:
+                with contextlib.suppress(CerevalError):
+                    quiet_since = time.monotonic()
+                    yield "retry: 1000\n\n"
+                    async for name, text in changes:
+                        if name:
+                            data = "".join(f"data: {line}\n" for line in text.splitlines())
+                            yield f"event: {name}\n{data}\n"
+                        else:
+                            await asyncio.sleep(TICK_S)
+                            if time.monotonic() - quiet_since < SILENCE_S:
+                                continue
+                            yield ": still here\n\n"
+                        quiet_since = time.monotonic()
+            finally:
+                self.streams -= 1
+
+        return StreamingResponse(lines(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
 async def form_of(request: Request) -> dict[str, str]:
@@ -361,68 +335,78 @@ async def form_of(request: Request) -> dict[str, str]:
         body += piece
         if len(body) > LARGEST_FORM:
             raise HTTPException(413, "the form is too large")
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20))
+    try:
+        fields = parse_qsl(
+            body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS
+        )
+    except ValueError:
+        raise HTTPException(413, f"the form has more than {MOST_FIELDS} fields") from None
+    return dict(fields)
 
 
-def _whole(text: str | None) -> int:
-    return int(text) if text is not None and _is_whole(text) else 0
+@contextlib.contextmanager
+def _not_found() -> Iterator[None]:
+    """Say that there is no such run where the store does; a server that is away is another matter."""
+    try:
+        yield
+    except Unreachable:
+        raise
+    except StoreError as error:
+        raise HTTPException(404, str(error)) from None
 
 
-def _is_whole(text: str) -> bool:
+def _file(name: str, content: str, media_type: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(content.encode("utf-8", "replace"), media_type=media_type, headers=headers)
+
+
+def _is_part(request: Request) -> bool:
+    """Tell whether a page asks for a part of itself."""
+    return "hx-request" in request.headers
+
+
+def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 10
 
 
-def _stream(changes: AsyncIterator[tuple[str, str]]) -> Response:
-    """Send changes as server-sent events; between two looks at the store there is a pause.
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and _is_number(text) else 0
 
-    They end where there is nothing to tell any more, such as of a run that was deleted; the browser asks again.
-    """
 
-    async def lines() -> AsyncIterator[str]:
-        with contextlib.suppress(CerevalError):
-            async for line in events():
-                yield line
-
-    async def events() -> AsyncIterator[str]:
-        quiet = 0.0
-        yield "retry: 1000\n\n"
-        async for name, text in changes:
-            if name:
-                quiet = 0.0
-                data = "".join(f"data: {line}\n" for line in text.splitlines())
-                yield f"event: {name}\n{data}\n"
-                continue
-            await asyncio.sleep(TICK_S)
-            quiet += TICK_S
-            if quiet >= SILENCE_S:
-                quiet = 0.0
-                yield ": still here\n\n"
-
-    return StreamingResponse(lines(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+# -- the server -------------------------------------------------------------------------------------------------------
 
 
 def serve(
     store: SqlStore, url: str, host: str, port: int, *, browser: bool, say: Callable[[str], None]
 ) -> None:
     """Serve until Ctrl-C; tell the address first."""
-    token = view_token()
-    app = make_app(store, url, host=host, token=token)
-    config = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=1,
-        server_header=False,
-    )
-    listening = listening_at(host, port)
-    server = _Server(config, host, token, browser, say)
-    with contextlib.suppress(KeyboardInterrupt), listening:
-        server.run(sockets=[listening])
+    with contextlib.suppress(KeyboardInterrupt), listen(host, port) as listening:
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{listening.getsockname()[1]}"
+        keys = Keys(view_secret(), lambda token: say(f"for another browser: {address}/?token={token}"))
+        connections = max(_most_open_files() - OWN_FILES, 8)
+        app = make_app(store, url, host=host, keys=keys, most_streams=min(connections // 2, 500))
+        config = uvicorn.Config(
+            app,
+            log_level="error",
+            access_log=False,
+            timeout_graceful_shutdown=1,
+            server_header=False,
+            limit_concurrency=connections,
+            backlog=BACKLOG,
+        )
+        first = f"{address}/?token={keys.token}"
+        say(first)
+        with tempfile.TemporaryDirectory() as folder:
+            if browser and is_loopback(host):
+                # The browser is given a file to open: others can read what is on its command line.
+                page = Path(folder) / "cereval.html"
+                page.write_text(f'<meta http-equiv="refresh" content="0;url={escape(first)}">', "utf-8")
+                webbrowser.open(page.as_uri())
+            _Server(config).run(sockets=[listening])
 
 
-def listening_at(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Listen at an address, or say in one line why not."""
     name = host.strip("[]")
     try:
@@ -433,23 +417,25 @@ def listening_at(host: str, port: int) -> socket.socket:
         ) from None
 
 
-class _Server(uvicorn.Server):
-    """Serve, and tell the address once it listens."""
+def _most_open_files() -> int:
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return 512
+    return min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096)
 
-    def __init__(
-        self, config: uvicorn.Config, host: str, token: str, browser: bool, say: Callable[[str], None]
-    ) -> None:
-        super().__init__(config)
-        self._told = (host, token, browser, say)
+
+class _Server(uvicorn.Server):
+    """Serve, and stay quiet where no connection can be taken: asyncio writes a traceback for each that waits."""
 
     async def startup(self, sockets: Any = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(_handle)
         await super().startup(sockets)
-        if not self.started:
-            return
-        host, token, browser, say = self._told
-        port = self.servers[0].sockets[0].getsockname()[1]
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{port}/?token={token}"
-        say(address)
-        if browser and is_loopback(host):
-            webbrowser.open(address)
+
+
+def _handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    no_files = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+    # It tries again a second later, also when the server has ended meanwhile.
+    if not no_files and "_start_serving" not in str(context.get("message")):
+        loop.default_exception_handler(context)

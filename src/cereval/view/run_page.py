@@ -1,4 +1,4 @@
-"""Define the page of one run: its state and its charts while it goes on, and every answer a page at a time."""
+"""The page of one run: its state and charts while it goes on, every answer a page at a time, its certificate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from cereval.certificate.verify import verify
-from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CerevalError, InvalidInput
 from cereval.plan import Plan
@@ -16,22 +15,22 @@ from cereval.questions.base import Kind
 from cereval.report import contents
 from cereval.runner.answers import as_text
 from cereval.runner.items import item_from
-from cereval.runner.listing import failure_of
 from cereval.runner.people import people_of
 from cereval.runner.start import evidence
-from cereval.store.base import GOING, Run
-from cereval.store.browsing import Browser, Found, Wanted
+from cereval.store.base import GOING, Run, is_count
+from cereval.store.browsing import Browser, Wanted
 from cereval.store.sql import SqlStore
 from cereval.text import duration, money
-from cereval.view.following import MOST_REPLAYED, Followed
-from cereval.view.runs import progress_bar
+from cereval.view.live import Followed
 
 LARGEST_PAGE = 100
+MOST_REPLAYED = 20_000
+"""Answers of a run whose charts are drawn unasked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Hold a run, its plan, and the runs that keep the answers of its models, by the models' names."""
+    """A run, its plan, and the runs that keep the answers of its models, by the models' names."""
 
     run: Run
     plan: Plan
@@ -43,59 +42,71 @@ class Shown:
         run = store.run(run_id)
         plan = Plan.from_dict(run.plan)
         kind = kind_of(plan)
-        apart = kind.parts(plan)
-        names = kind.names(plan) if len(apart) > 1 else (plan.model_name,)
-        return cls(run, plan, kind, dict(zip(names, (part.run_id for part in apart), strict=True)))
+        parts = [part.run_id for part in kind.parts(plan)]
+        names = kind.names(plan) if len(parts) > 1 else (plan.model_name,)
+        return cls(run, plan, kind, dict(zip(names, parts, strict=True)))
 
     @property
     def paired(self) -> tuple[str, str] | None:
-        """Return the two runs of a comparison, whose answers are shown side by side."""
-        first, *rest = self.parts.values()
-        return (first, rest[0]) if len(rest) == 1 else None
+        """The two runs of a comparison, whose answers are shown side by side."""
+        runs = tuple(self.parts.values())
+        return (runs[0], runs[1]) if len(runs) == 2 else None
 
     @property
     def by_people(self) -> bool:
-        """Tell whether people score the run."""
-        return people_of(self.plan) is not None and bool(self.kind.format)
+        return people_of(self.plan) is not None and not self.kind.is_part
 
     @property
     def going(self) -> bool:
         return self.run.status in GOING
 
+    def part(self, name: str) -> str:
+        """Return the run that keeps the answers of a model; of the first, where there is no such model."""
+        return self.parts.get(name) or next(iter(self.parts.values()))
 
-def is_large(store: SqlStore, shown: Shown) -> bool:
-    """Tell whether the replay of a run takes so long that nobody should wait for it unasked."""
-    kept = [shown.run if part == shown.run.run_id else store.run(part) for part in shown.parts.values()]
-    return sum(run.answers for run in kept) > MOST_REPLAYED
+    def is_large(self, store: SqlStore) -> bool:
+        """Tell whether the replay of the run takes so long that nobody should wait for it unasked."""
+        runs = [self.run if part == self.run.run_id else store.run(part) for part in self.parts.values()]
+        return sum(run.answers for run in runs) > MOST_REPLAYED
 
 
 def state_of(followed: Followed) -> dict[str, Any]:
-    """Gather what the top of the page shows of a run."""
+    """Return what the top of the page shows of a run."""
     with followed.lock:
-        story, numbers = followed.story(), followed.numbers()
+        story, numbers, run = followed.story(), followed.numbers(), followed.run
+    failures: list[Mapping[str, Any]] = [{}]
+    if run.status == "failed":
+        events = followed.store.events(run.run_id)
+        failures += [event["detail"] for event in events if event["status"] == "failed"]
     return {
         **contents(story),
-        "run": story.run,
-        "failed": failure_of(followed.run, followed.store),
-        "tiles": tiles(numbers),
-        "progress": progress_bar(numbers["share"]),
+        "run": run,
+        "kind": followed.begun.kind,
+        "failed": str(failures[-1].get("error", "")),
+        "tiles": tiles(numbers, failures[-1]),
+        "share": numbers["share"],
     }
 
 
-def tiles(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Name the numbers beside the answer: what it took, how fast, how much is left."""
-    spare = numbers["calls"] - numbers["counted"] if numbers["left"] == 0 else 0
-    found = [("Calls", f"{numbers['calls'] - spare:,}" + (f" + {spare:,} not needed" if spare else ""))]
+def tiles(numbers: Mapping[str, Any], failure: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name the numbers beside the answer: what it took, how fast, how much is left.
+
+    failure: the event of a run that failed; it has the calls whose failures were held back, to be asked again.
+    """
+    held, more = failure.get("held_back"), failure.get("held_back_usd", 0.0)
+    if not (type(held) is int and is_count(held) and is_count(more)):
+        held, more = 0, 0.0
+    cost = None if None in (numbers["cost_usd"], more) else numbers["cost_usd"] + more
+    spare = numbers["surplus"]
+    calls = f"{numbers['calls'] + held - spare:,}"
+    found = [("Calls", calls + (f" + {spare:,} not needed" if spare else ""))]
     if numbers["left"]:
         found.append(("Still to expect", f"about {numbers['left']:,}"))
     if numbers["pace"]:
         found.append(("Pace", f"{numbers['pace']:.1f} per second"))
     if numbers["eta_s"]:
         found.append(("Time left", duration(numbers["eta_s"])))
-    return [*found, ("Cost", money(numbers["cost_usd"])), ("Failed", f"{numbers['failures']:,}")]
-
-
-# -- answers ----------------------------------------------------------------------------------------------------------
+    return [*found, ("Cost", money(cost)), ("Failed", f"{numbers['failures'] + held:,}")]
 
 
 def wanted_from(values: Mapping[str, str], *, paired: bool) -> Wanted:
@@ -115,24 +126,32 @@ def wanted_from(values: Mapping[str, str], *, paired: bool) -> Wanted:
     )
 
 
-def answers_page(browser: Browser, shown: Shown, wanted: Wanted, part: str = "") -> dict[str, Any]:
-    """Give one page of answers: of one model, or of two side by side."""
-    prompt = _prompt(shown.plan)
-    if shown.paired is not None and not part:
-        found = browser.pairs(shown.paired, shown.plan.data_hash, wanted)
-        counts: Any = browser.pair_counts(shown.paired)
+def answers_page(browser: Browser, shown: Shown, values: Mapping[str, str]) -> dict[str, Any]:
+    """Return one page of answers: of one model, or of two side by side."""
+    part = values.get("part", "")
+    pair = None if part else shown.paired
+    wanted = wanted_from(values, paired=pair is not None)
+    if pair is not None:
+        found, counts = browser.pairs(pair, shown.plan.data_hash, wanted), browser.pair_counts(pair)
     else:
-        run_id = shown.parts[part] if part in shown.parts else next(iter(shown.parts.values()))
-        found = browser.page(run_id, shown.plan.data_hash, wanted)
-        counts = browser.counts(run_id)
-    return {"found": _with_items(found, prompt), "counts": counts, "wanted": wanted, "part": part}
+        run_id = shown.part(part)
+        found, counts = browser.page(run_id, shown.plan.data_hash, wanted), browser.counts(run_id)
+    prompt = _prompt(shown.plan)
+    rows = [_with_prompt(row, prompt) for row in found.rows]
+    return {
+        "rows": rows,
+        "after": found.after,
+        "counts": counts,
+        "wanted": wanted,
+        "part": part,
+        "paired": pair,
+    }
 
 
 def one_answer(browser: Browser, shown: Shown, part: str, draw: int) -> Mapping[str, Any] | None:
-    """Give one answer whole, with the prompt as the model got it."""
-    run_id = shown.parts.get(part) or next(iter(shown.parts.values()))
-    row = browser.one(run_id, shown.plan.data_hash, draw)
-    return None if row is None else _with_item(row, _prompt(shown.plan))
+    """Return one answer whole, with the prompt as the model got it."""
+    row = browser.one(shown.part(part), shown.plan.data_hash, draw)
+    return None if row is None else _with_prompt(row, _prompt(shown.plan))
 
 
 def _prompt(plan: Plan) -> Prompt:
@@ -140,26 +159,16 @@ def _prompt(plan: Plan) -> Prompt:
     return Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
 
 
-def _with_items(found: Found, prompt: Prompt) -> Found:
-    return Found([_with_item(row, prompt) for row in found.rows], found.after)
-
-
-def _with_item(row: Mapping[str, Any], prompt: Prompt) -> dict[str, Any]:
+def _with_prompt(row: Mapping[str, Any], prompt: Prompt) -> dict[str, Any]:
     item = item_from(row["content"])
-    return {**row, "item": item, "prompt": _asked(prompt, item)}
-
-
-def _asked(prompt: Prompt, item: Item) -> str:
     try:
-        return as_text(prompt.messages(item))
+        asked = as_text(prompt.messages(item))
     except CerevalError as error:
-        return f"({error})"
+        asked = f"({error})"
+    return {**row, "item": item, "prompt": asked}
 
 
-# -- the certificate --------------------------------------------------------------------------------------------------
-
-
-def verdict_on(store: SqlStore, run_id: str) -> dict[str, Any]:
+def verify_newest(store: SqlStore, run_id: str) -> dict[str, Any]:
     """Verify the newest certificate of a run against itself and against the store."""
     certificates = store.certificates(run_id)
     if not certificates:

@@ -49,7 +49,7 @@ def rank_page(story: Story) -> Additions:
         table=table,
         bars=bars,
         scale=(percent(low), percent(high)),
-        optional=(3, 4, 5),
+        optional=(4, 5),
         caption=f"{_places(result)}Ranks: those that order and intervals leave the model; equal models may be ranked "
         "either way. Interval: of the model's mean score over all "
         f"{result.n_items:,} items. It is wider than the order needs, because models are compared on the same items, "

@@ -1,4 +1,4 @@
-"""Threshold tests and combinations of e-values."""
+"""Threshold tests, and the correction for their number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cereval.errors import InvalidInput
 from cereval.stats.increments import Tally
 from cereval.stats.information import Information
-from cereval.stats.threshold import ThresholdTest, average, holm, product
+from cereval.stats.threshold import ThresholdTest, holm
 
 E_VALUES = st.lists(st.floats(0, 500), min_size=1, max_size=6)
 
@@ -57,12 +57,6 @@ def test_nothing_is_certified_before_the_first_result() -> None:
     assert not test.below
 
 
-@given(E_VALUES)
-def test_the_average_is_a_mean_and_the_product_a_product(values: list[float]) -> None:
-    assert average(values) == pytest.approx(np.mean(values))
-    assert product(values) == pytest.approx(np.prod(values))
-
-
 @given(E_VALUES, st.floats(0.01, 0.5))
 def test_holm_equals_the_closed_test_of_bonferroni_tests(values: list[float], delta: float) -> None:
     """A null is rejected when every set that holds it is: some e-value of the set >= its size / delta."""
@@ -75,12 +69,5 @@ def test_holm_equals_the_closed_test_of_bonferroni_tests(values: list[float], de
 
 @pytest.mark.parametrize("values", [[], [-1.0], [float("nan")], [[1.0]]])
 def test_e_values_are_checked(values: list[float]) -> None:
-    for combine in (average, product):
-        with pytest.raises(InvalidInput, match="e_values"):
-            combine(values)
-
-
-@pytest.mark.parametrize("weights", [[0.5], [0.7, 0.7], [-0.5, 1.5]])
-def test_average_weights_are_checked(weights: list[float]) -> None:
-    with pytest.raises(InvalidInput, match="weights"):
-        average([1.0, 2.0], weights)
+    with pytest.raises(InvalidInput, match="e_values"):
+        holm(values, 0.05)

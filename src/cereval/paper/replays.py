@@ -1,4 +1,4 @@
-"""Record one run to exhaustion as a path of intervals: it yields the needed items for every eps at once."""
+"""Replay recorded scores through any method of the figures: the items that it needs for every eps."""
 
 from __future__ import annotations
 
@@ -15,28 +15,21 @@ from cereval.paper.methods import CerEval, Oracle, Seq, Static
 
 Floats = NDArray[np.float64]
 
-
-PRINTED: dict[str, Callable[..., Method]] = {
-    "static": Static,
-    "seq": Seq,
-    "cer-eval": CerEval,
-    "oracle": Oracle,
-}
-"""The paper's methods. Their draws do not depend on eps, which is why one path serves all eps."""
-
+PRINTED: dict[str, Callable[..., Method]] = {cls.name: cls for cls in (Static, Seq, CerEval, Oracle)}
+"""The paper's methods. Their draws do not depend on eps, which is why one run serves all eps."""
 ROUNDING = 1e-9
 """A full pass is exact up to the rounding of a sum, and so is the truth."""
 
 
 def misses(lower: float, upper: float, truth: float) -> bool:
-    """Tell whether an interval misses the truth by more than rounding."""
+    """Whether an interval misses the truth by more than rounding."""
     return not lower - ROUNDING <= truth <= upper + ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Say where a run stops for one eps: the items it took, whether its interval then misses the mean, and the
-    distance of its estimate from it.
+    """Where a run stops for one eps: the items it took, whether its interval then misses the mean, and the distance of
+    its estimate from it.
     """
 
     eps: float
@@ -47,7 +40,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """Hold estimate, radius and interval after each result of one run, and the mean they are about."""
+    """Estimate, radius and interval after each result of one run, and the mean they are about."""
 
     estimate: Floats
     radius: Floats

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shown import OURS, begin, client, go_on, made, opened, pair, questions
+from shown import OURS, TOKEN, begin, client, go_on, made, opened, pair, questions
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
@@ -18,7 +18,7 @@ from cereval.report.story import read_story
 from cereval.store.base import open_store
 from cereval.store.sql import SqlStore
 from cereval.view.actions import Actions
-from cereval.view.following import Following
+from cereval.view.live import Following
 
 KINDS = {
     "estimate": {},
@@ -168,7 +168,7 @@ async def events(store: SqlStore, run: str, then: Callable[[], None] | None = No
         "path": f"/runs/{run}/events",
         "raw_path": b"",
         "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1")],
+        "headers": [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {TOKEN}".encode())],
         "server": ("127.0.0.1", 80),
         "scheme": "http",
         "root_path": "",

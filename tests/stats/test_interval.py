@@ -18,6 +18,8 @@ from cereval.stats.information import Information
 from cereval.stats.interval import CAP, ROUNDING, Account, BettingTable, grid, sided_capital, starting_capital
 
 Floats = NDArray[np.float64]
+
+
 ALPHA = 0.05
 
 

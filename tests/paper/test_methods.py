@@ -1,8 +1,10 @@
-"""Base, Seq, Cer-Eval and Oracle: the contract, the reference figures, and what they get wrong."""
+"""Base, Seq, Cer-Eval and Oracle: the contract, the reference figures, what they get wrong, and docs/paper.md."""
 
 from __future__ import annotations
 
+import doctest
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -251,3 +253,12 @@ def test_what_a_method_cannot_certify_is_refused(small: Population) -> None:
 
 def test_draws_carry_their_probability(small: Population) -> None:
     assert Seq(setting(small)).next_draw() == Draw(0, int(drawn(Seq(setting(small)), small)[0]), 1 / 300)
+
+
+AUDIT = Path(__file__).parents[2] / "docs" / "paper.md"
+
+
+def test_the_audit_prints_what_it_says() -> None:
+    found = doctest.testfile(str(AUDIT), module_relative=False)
+    assert found.attempted > 15
+    assert found.failed == 0
