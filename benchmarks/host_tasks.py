@@ -1,8 +1,9 @@
 """`python -m benchmarks.host_tasks`: real tasks of inspect_evals and lm-eval, certified and in full, side by side.
 
-Tasks with odd scorers, reducers, metrics and metadata, as their authors wrote them. Data come with the task, or are made
-up in the shape of the hub's, which no test reaches. A model that answers by hash answers the same to both runs. Each row
-ends in one of three ways: the interval holds the figure of the full run, the task was refused with the reason, or DIFFERS.
+Tasks with odd scorers, reducers, metrics and metadata, as their authors wrote them. Data come with the task, or are
+made up in the shape of those on the hub, which cannot be reached here. A model that answers by hash answers both
+runs alike. Each row ends in one of three ways: the interval holds the figure of the full run, the task was refused
+with the reason, or DIFFERS.
 
 Needs `pip install inspect_evals` beside cereval[inspect,lm-eval].
 """
@@ -100,7 +101,7 @@ def epochs_differ(prompt: str, turn: int) -> str:
 
 
 def code(prompt: str, turn: int) -> str:
-    return "```python\ndef f(x):\n    return x + %d\n```" % (1 if share(prompt, turn) < 0.4 else 2)
+    return f"```python\ndef f(x):\n    return x + {1 if share(prompt, turn) < 0.4 else 2}\n```"
 
 
 def words(prompt: str, _: int) -> str:
@@ -667,8 +668,9 @@ HARNESS: Sequence[Harness] = (
 
 
 def run_harness(folder: Path) -> list[Row]:
-    import datasets
     import lm_eval
+
+    datasets: Any = import_module("datasets")
 
     datasets.config.HF_DATASETS_CACHE = folder / "cache"
     shipped = Path(lm_eval.__file__).parent / "tasks"
@@ -718,7 +720,7 @@ def run_harness_case(case: Harness, number: int, shipped: Path, folder: Path) ->
         return Row(name, case.odd, shown, " ".join(str(error).split())[:170], REFUSED)
     (one,) = model.certifications
     key = f"{one.tasks[0].metric},{one.tasks[0].filter}".removesuffix(",none")
-    result = one.question.result
+    result: Any = one.question.result
     return compared(name, case.odd, key, means[key], result.lower, result.upper, result.n_evaluated)
 
 
