@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 DEMO   := .venv-demo
 NEW    := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cereval needs Python >= 3.11; set PYTHON=/path/to/python3.11"; exit 1; }
 
-.PHONY: demo test quick check dist installed docs screenshots bench bench-full coverage-full clean
+.PHONY: demo test quick check dist installed matrix docs screenshots bench bench-full coverage-full clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -44,7 +44,7 @@ test: check
 # What needs no process, server, browser or long simulation of its own: under a minute on two cores.
 QUICK := certificate datasets forecasts methods models questions scorers stats
 quick: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(QUICK:%=tests/%) src
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(QUICK:%=tests/%) $(QUICK:%=src/cereval/%)
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -62,9 +62,14 @@ dist: $(READY)
 installed: $(READY)
 	$(BIN)/python -m pytest -q tests/installed.py
 
+# Every Python, the lowest and the newest dependencies, three kernels of OpenBLAS and aarch64, as far as they can be had here.
+matrix: $(READY)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -m benchmarks.matrix
+
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --group docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/zensical build --strict --clean
 	@echo "the site is in site/index.html"
 
 bench: $(READY)
@@ -82,4 +87,4 @@ screenshots: $(READY)
 	$(BIN)/python docs/screenshots.py
 
 clean:
-	rm -rf $(VENV) $(DEMO) out site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(DEMO) .matrix out site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

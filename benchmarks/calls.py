@@ -24,7 +24,7 @@ from benchmarks.parallel import run_all
 from benchmarks.tables import markdown, publish
 from cereval.paper.populations import Population, bernoulli, clusters, s1, s2, s3
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import replay
+from cereval.questions.replay import replay_mean
 from cereval.stats.exact import hypergeometric_items
 
 SIZE = 5000
@@ -107,7 +107,7 @@ def side_information(way: str, population: Population, seed: int) -> dict[str, A
 def play(job: Job) -> Run:
     population = POPULATIONS[job.population](np.random.default_rng([job.seed, 17]))
     side = side_information(job.way, population, job.seed)
-    result = replay(
+    result = replay_mean(
         population.scores,
         goal=Estimate(job.eps),
         confidence=1 - DELTA,

@@ -25,7 +25,7 @@ from benchmarks.tables import markdown, publish
 from cereval.datasets.bank import SCORER, as_jsonl
 from cereval.plan import groups_of
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import replay
+from cereval.questions.replay import replay_mean
 from cereval.store.base import open_store
 
 EPS = 0.05
@@ -131,7 +131,7 @@ class Replays:
 
 def replays(full: FullRun, seeds: Sequence[int]) -> Replays:
     groups = groups_of(list(full.categories))
-    results = [replay(full.scores, goal=Estimate(EPS), groups=groups, seed=seed) for seed in seeds]
+    results = [replay_mean(full.scores, goal=Estimate(EPS), groups=groups, seed=seed) for seed in seeds]
     misses = sum(not one.lower <= full.mean <= one.upper for one in results)
     return Replays(len(results), misses, fmean(one.n_evaluated for one in results))
 

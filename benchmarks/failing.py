@@ -28,13 +28,13 @@ from benchmarks.parallel import run_all
 from benchmarks.repair import outside
 from benchmarks.stated_models import Stated, named, new_store, questions
 from benchmarks.tables import markdown, publish
-from cereval.api import carry_out
 from cereval.datasets.base import DataSet, Item
 from cereval.questions.compare.goal import Difference, NotWorse
 from cereval.questions.rank.goal import Order, Top
 from cereval.questions.tasks.goal import Macro, WhichFail
+from cereval.runner.conduct import carry_out
 from cereval.runner.finding import planned
-from cereval.runner.prepare import extended
+from cereval.runner.recall import extend_run
 from cereval.store.base import opened_store
 
 SIZE = 240
@@ -71,13 +71,13 @@ def model_of(rng: np.random.Generator, mean: float, rate: float, size: int = SIZ
 
 def estimate(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     model = model_of(rng, 0.7, rate)
-    found: Any = cereval.run(questions(SIZE), model=named(model)[0], eps=EPS, **how).result
+    found: Any = cereval.evaluate(questions(SIZE), model=named(model)[0], eps=EPS, **how).result
     return found, outside(found, model.mean)
 
 
 def threshold(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     model, least = model_of(rng, 0.7, rate), float(rng.choice([0.5, 0.65, 0.75]))
-    found: Any = cereval.run(questions(SIZE), model=named(model)[0], at_least=least, **how).result
+    found: Any = cereval.evaluate(questions(SIZE), model=named(model)[0], min=least, **how).result
     wrong = found.decision is not None and (found.decision == "above") != (model.mean >= least - ROUNDING)
     return found, wrong or outside(found, model.mean)
 
@@ -85,7 +85,7 @@ def threshold(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any
 def compare(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     models = [model_of(rng, mean, rate) for mean in (0.75, 0.6)]
     goal = Difference(2 * EPS) if rng.uniform() < 0.5 else NotWorse(0.1)
-    found: Any = cereval.run_compare(questions(SIZE), named(*models), goal=goal, **how).result
+    found: Any = cereval.compare(questions(SIZE), *named(*models), goal=goal, **how).result
     truth = models[0].mean - models[1].mean
     right = {
         "first": truth > 0,
@@ -101,7 +101,7 @@ def compare(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
 def rank(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     models = [model_of(rng, mean, rate) for mean in (0.85, 0.7, 0.5)]
     goal = Order(0.15) if rng.uniform() < 0.5 else Top(1, 0.1)
-    found: Any = cereval.run_rank(questions(SIZE), named(*models), goal=goal, **how).result
+    found: Any = cereval.rank(questions(SIZE), named(*models), goal=goal, **how).result
     means = dict(zip(found.models, (model.mean for model in models), strict=True))
     wrong = any(means[better] <= means[worse] for better, worse in found.order)
     return found, wrong or any(outside(one, means[name]) for name, one in found.intervals.items())
@@ -110,7 +110,7 @@ def rank(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
 def tasks(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     model, least = model_of(rng, 0.7, rate), 0.6
     goal = Macro(EPS) if rng.uniform() < 0.5 else WhichFail(least)
-    found: Any = cereval.run_tasks(questions(SIZE, TASKS), model=named(model)[0], goal=goal, **how).result
+    found: Any = cereval.tasks(questions(SIZE, TASKS), model=named(model)[0], goal=goal, **how).result
     means = {f"kind {number}": float(model.right[number::TASKS].mean()) for number in range(TASKS)}
     wrong = any(
         outside(one, means[name])
@@ -124,10 +124,10 @@ def growing(rng: np.random.Generator, rate: float, how: dict[str, Any]) -> Any:
     """Two versions, the second of which holds the first's items and some more."""
     model = model_of(rng, 0.7, rate, SIZE + MORE)
     (name,), rows = named(model), questions(SIZE + MORE)
-    first = cereval.run_growing(rows[:SIZE], model=name, eps=EPS, **how)
+    first = cereval.extend(None, rows[:SIZE], model=name, eps=EPS, **how)
     with opened_store(how["store"]) as store:
         more = [Item(f"more {row['answer']}", row["question"], (row["answer"],)) for row in rows[SIZE:]]
-        work = extended(first.run_id, store, DataSet.of("more", more), {})
+        work = extend_run(first.run_id, store, DataSet.of("more", more), {})
         found: Any = asyncio.run(
             carry_out(work, planned(work.plan, work.items, store, history=True), store)
         ).result

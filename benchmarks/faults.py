@@ -22,7 +22,7 @@ from cereval.models.base import Messages, Model, Reply
 from cereval.models.retries import Retries
 from cereval.models.scripted import Faults, ScriptedModel
 from cereval.models.server import Handler, serve_locally
-from cereval.plan import Plan
+from cereval.plan import Plan, candidate_spec
 from cereval.records import Result
 from cereval.runner.executor import Callers
 from cereval.runner.finding import planned
@@ -103,15 +103,16 @@ async def one_run(
     retries = Retries(attempts=8, first_s=0.01, longest_s=0.1)
     model = Received(open_model("openai/m", ModelOptions(base_url=url, retries=retries, timeout_s=timeout_s)))
     plan = Plan(
+        kind="estimate",
         goal={"goal": "estimate", "eps": eps},
         data_hash=data.content_hash,
         n_items=len(data.items),
-        model={"name": "m"},
+        candidates=(candidate_spec("m"),),
         seed=seed,
     )
     store = open_store(f"sqlite:///{folder / str(seed)}.db")
     begun = start(planned(plan, data.items, store, history=False), data.items, store)
-    callers = Callers(data.items, Prompt(), [model], build_scorer("exact"))
+    callers = Callers(data.items, [Prompt()], [model], [build_scorer("exact")])
     outcome = await run(begun, store, callers, Limits(CONNECTIONS))
     await model.close()
     stored = store.run(outcome.run_id)

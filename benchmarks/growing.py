@@ -32,7 +32,7 @@ from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import read_scores
 from cereval.questions.growing.session import Growing
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import replay
+from cereval.questions.replay import replay_mean
 
 Floats = NDArray[np.float64]
 DELTA = 0.05
@@ -108,7 +108,7 @@ def run(job: Job) -> Run:
         return values[len(before) : len(before) + size]
 
     outcome = run_grown(parts, scene.eps, job.seed, arriving, source=truth)
-    once = replay(values, goal=Estimate(scene.eps), seed=job.seed).n_evaluated
+    once = replay_mean(values, goal=Estimate(scene.eps), seed=job.seed).n_evaluated
     return Run(job, outcome.calls, outcome.missed, once, float(values.var()), len(values))
 
 

@@ -44,8 +44,8 @@ def seeds() -> tuple[str, str]:
     if found is None:
         return f"seeds 0 to {MOST_SEEDS - 1} of a model at {model.mean:.1%}", "none of them passes"
     with new_store() as store:
-        run = cereval.run(
-            questions(SIZE), model=named(model)[0], at_least=LEAST, method="uniform", seed=found, store=store
+        run = cereval.evaluate(
+            questions(SIZE), model=named(model)[0], min=LEAST, method="uniform", seed=found, store=store
         )
     said = f"at least {LEAST:.0%}: {run.decision}; verify: {verify(run.certificate).status}"
     return f"seeds 0 to {found} of a model at {model.mean:.1%}, the last one published", said
@@ -54,7 +54,9 @@ def seeds() -> tuple[str, str]:
 def invented() -> tuple[str, str]:
     """A model that reads the answers."""
     with new_store() as store:
-        run = cereval.run(questions(SIZE), model=named(Stated(np.ones(SIZE, bool)))[0], eps=0.05, store=store)
+        run = cereval.evaluate(
+            questions(SIZE), model=named(Stated(np.ones(SIZE, bool)))[0], eps=0.05, store=store
+        )
     return "scores that no model earned", f"{run}; verify: {verify(run.certificate).status}"
 
 
@@ -65,7 +67,7 @@ def swap() -> tuple[str, str]:
         (name,) = named(Stated(rng.uniform(size=SIZE) < 0.95))
 
         def passes(**how: Any) -> str:
-            run = cereval.run(questions(SIZE), model=name, at_least=LEAST, store=store, **how)
+            run = cereval.evaluate(questions(SIZE), model=name, min=LEAST, store=store, **how)
             return f"{run.decision} (asked {run.outcome.asked}, kept {run.outcome.kept})"
 
         passes()

@@ -77,7 +77,7 @@ def main() -> None:
     ]
     arguments = {"certified": ours, "late": [*ours, "-T", "delay=1"], "full": ["quiz.py@quiz"]}
     for name in flags.runs:
-        told(name, run(model.url, name, *arguments[name]))
+        told(name, run(model.client.url, name, *arguments[name]))
 
 
 def run(url: str, name: str, *arguments: str) -> Path:

@@ -26,7 +26,7 @@ from sqlalchemy import Connection, insert
 
 from benchmarks.tables import markdown, publish
 from cereval.datasets.base import DataSet, Item
-from cereval.plan import Plan
+from cereval.plan import Plan, candidate_spec
 from cereval.store import tables
 from cereval.store.base import Answer, open_store
 from cereval.store.sql import SqlStore, answer_row
@@ -66,16 +66,23 @@ def fill(store: SqlStore, runs: int, answers: int) -> str:
 
 
 def _add(connection: Connection, data: DataSet, number: int, answers: int, hard: Any, rng: Any) -> str:
-    goal = {"goal": "estimate", "eps": 0.02}
-    model = {"name": f"openai/model-{number}", "base_url": "http://localhost:9/v1", "settings": {}}
-    plan = Plan(goal, data.content_hash, ITEMS, model, data_name=data.source, method="uniform", seed=number)
+    plan = Plan(
+        kind="estimate",
+        goal={"goal": "estimate", "eps": 0.02},
+        data_hash=data.content_hash,
+        n_items=ITEMS,
+        candidates=(candidate_spec(f"openai/model-{number}", base_url="http://localhost:9/v1"),),
+        data_name=data.source,
+        method="uniform",
+        seed=number,
+    )
     asked = rng.permutation(ITEMS)[:answers]
     scores = (rng.random(answers) < hard[asked]).astype(float)
     mean = float(scores.mean())
     found = {"answer": f"{mean:.1%}", "estimate": mean, "lower": mean - 0.02, "upper": mean + 0.02}
     counts = {"answers": answers, "failures": 0, "cost_usd": 0.1, "draws": answers}
     moment = f"2026-11-{1 + number % 28:02}T{number % 24:02}:00:00.000000+00:00"
-    run, row = {"run_id": plan.run_id}, {"data_hash": plan.data_hash, "model": plan.model_name}
+    run, row = {"run_id": plan.run_id}, {"data_hash": plan.data_hash, "model": plan.name}
     detail, text = json.dumps(found | counts), "The answer is 42, as can be seen by counting."
     drawn = [
         {**run, "draw": place, "item": item, "probability": 1 / ITEMS, "at": 0.0}
@@ -152,17 +159,18 @@ def lines(folder: Path, runs: int, answers: int) -> list[list[object]]:
 
 def begin(url: str, data: str) -> None:
     """Do what a new run does before its first call, and stop there."""
+    from cereval.api import settings_for
     from cereval.runner.book import Reuse, books_for
     from cereval.runner.finding import planned
-    from cereval.runner.prepare import prepared
-    from cereval.runner.request import request_from
+    from cereval.runner.prepare import prepare
     from cereval.runner.start import start
 
-    work = prepared(request_from(data, None, {"model": "scripted/0.8", "eps": 0.02, "store": url}))
+    options = {"eps": 0.02, "store": url}
+    work = prepare(settings_for("estimate", data, ["scripted/0.8"], None, options))
     with closing(open_store(url)) as store:
         plan = planned(work.plan, work.items, store, history=True)
         begun = start(plan, work.items, store)
-        books_for(plan, work.items, work.prompt, store, Reuse())
+        books_for(plan, work.items, store, Reuse())
         assert len(plan.history) > 1
         assert begun.session.ask(8)
 

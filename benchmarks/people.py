@@ -24,7 +24,7 @@ from benchmarks.side_information import DATA
 from benchmarks.tables import markdown, publish
 from cereval.paper.recorded import load
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import replay
+from cereval.questions.replay import replay_mean
 
 FOLDER = "alpaca_eval"
 GRADES = 9
@@ -77,7 +77,7 @@ def play(job: Job) -> Run:
     agrees = WAYS[job.way]
     history = None if agrees is None else judge_of(preferences, agrees, job.seed)[:, None]
     method = "uniform" if agrees is None else "auto"
-    result = replay(labels, goal=Estimate(job.eps), method=method, seed=job.seed, history=history)
+    result = replay_mean(labels, goal=Estimate(job.eps), method=method, seed=job.seed, history=history)
     truth = float(labels.mean())
     inside = result.lower - 1e-9 <= truth <= result.upper + 1e-9
     return Run(job, result.n_evaluated, not inside or result.stopped == "contradiction")

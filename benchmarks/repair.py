@@ -68,14 +68,14 @@ def mended(model: Stated) -> Stated:
 
 
 def by_evaluate(rng: np.random.Generator, seed: int | None) -> Outcome:
-    """`cereval.evaluate`, twice."""
+    """`cereval.evaluate_scores`, twice."""
 
     def estimated(model: Stated) -> Any:
         def score(item: int) -> float:
             model.asked.append(item)
             return float(model.right[item])
 
-        return cereval.evaluate(range(SIZE), score, goal=Estimate(EPS), seed=seed)
+        return cereval.evaluate_scores(range(SIZE), score, goal=Estimate(EPS), seed=seed)
 
     first = first_version(rng)
     estimated(first)
@@ -97,18 +97,20 @@ def by_run_in_one_store(rng: np.random.Generator, seed: int | None) -> Outcome:
     """`cereval run` twice in one store: the second learns from the first."""
     first = first_version(rng)
     with new_store() as store:
-        cereval.run(questions(SIZE), model=named(first)[0], eps=EPS, store=store, seed=seed)
+        cereval.evaluate(questions(SIZE), model=named(first)[0], eps=EPS, store=store, **seeded(seed))
         second = mended(first)
-        result = cereval.run(questions(SIZE), model=named(first, second)[1], eps=EPS, store=store, seed=seed)
+        result = cereval.evaluate(
+            questions(SIZE), model=named(first, second)[1], eps=EPS, store=store, **seeded(seed)
+        )
     return Outcome(outside(result, second.mean), result.estimate, second.mean)
 
 
 def by_gate(rng: np.random.Generator, seed: int | None) -> Outcome:
     """`cereval gate --min .8`: it fails, is repaired, and is asked again."""
     first = first_version(rng)
-    _run(first, seed, at_least=LEAST, fresh=True)
+    _run(first, seed, min=LEAST, fresh=True)
     second = mended(first)
-    result = _run(second, seed, at_least=LEAST, fresh=True)
+    result = _run(second, seed, min=LEAST, fresh=True)
     passes = second.mean >= LEAST - ROUNDING
     wrong = result.decision is not None and (result.decision == "above") != passes
     return Outcome(wrong or outside(result, second.mean), result.estimate, second.mean)
@@ -131,27 +133,34 @@ def by_choice(rng: np.random.Generator, seed: int | None) -> Outcome:
     with new_store() as store:
         names = named(*models)
         rows = questions(len(right))
-        looked = cereval.run_rank(
-            rows, names, goal=Order(TIE), max_calls=LOOK * MODELS, store=store, seed=seed
+        looked = cereval.rank(
+            rows, names, goal=Order(TIE), max_calls=LOOK * MODELS, store=store, **seeded(seed)
         )
         estimates = {name: one.estimate for name, one in looked.intervals.items()}
         chosen = [max(names, key=estimates.__getitem__), min(names, key=estimates.__getitem__)]
-        result = cereval.run_rank(rows, chosen, goal=Order(TIE / 2), store=store, seed=seed)
+        result = cereval.rank(rows, chosen, goal=Order(TIE / 2), store=store, **seeded(seed))
     kept = sum(result.certificate.get("provenance", {}).get("kept", {}).values())
     means = dict.fromkeys(result.models, float(right.mean()))
     first = result.intervals[result.models[0]]
     return Outcome(_wrong(result, means), first.estimate, float(right.mean()), kept)
 
 
+def seeded(seed: int | None) -> Any:
+    """Options with this seed; None: it is drawn."""
+    return {} if seed is None else {"seed": seed}
+
+
 def _run(model: Stated, seed: int | None, **settings: Any) -> Any:
     with new_store() as store:
-        return cereval.run(questions(SIZE), model=named(model)[0], store=store, seed=seed, **settings).result
+        return cereval.evaluate(
+            questions(SIZE), model=named(model)[0], store=store, **seeded(seed), **settings
+        ).result
 
 
 def _rank(models: list[Stated], seed: int | None) -> Any:
     with new_store() as store:
-        return cereval.run_rank(
-            questions(SIZE), named(*models), goal=Order(TIE), store=store, seed=seed
+        return cereval.rank(
+            questions(SIZE), named(*models), goal=Order(TIE), store=store, **seeded(seed)
         ).result
 
 

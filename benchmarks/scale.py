@@ -159,20 +159,20 @@ def write_jsonl(path: Path, size: int) -> None:
 
 def first_call_cost(path: str, size: int, store: str) -> Cost:
     """Do what `cereval run` does up to its first call."""
+    from cereval.api import settings_for
     from cereval.runner.finding import planned
-    from cereval.runner.prepare import prepared
-    from cereval.runner.request import request_from
+    from cereval.runner.prepare import prepare
     from cereval.runner.start import start
     from cereval.store.base import opened_store
 
     watch = Watch()
-    request = request_from(path, None, {"model": "scripted/0.7", "eps": EPS, "store": store, "seed": 1})
-    work = prepared(request)
+    options = {"eps": EPS, "store": store, "seed": 1}
+    work = prepare(settings_for("estimate", path, ["scripted/0.7"], None, options))
     with opened_store(store, create=True) as opened:
         plan = planned(work.plan, work.items, opened, history=True)
         begun = start(plan, work.items, opened)
         (draw,) = begun.session.ask()
-        work.prompt.messages(work.items[draw.item])
+        work.prompts[0].messages(work.items[draw.item])
     wall, cpu = watch.read()
     return Cost(f"`run`, {Path(path).suffix[1:]}, up to the first call", size, wall, cpu, peak_mb())
 

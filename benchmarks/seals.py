@@ -35,7 +35,6 @@ import cereval
 from benchmarks.parallel import CORES, run_all
 from benchmarks.stated_models import questions
 from benchmarks.tables import markdown, publish
-from cereval.api import carry_out
 from cereval.certificate.format import chained, digest
 from cereval.cli.main import main as command_line
 from cereval.plan import Plan, digest_of
@@ -44,10 +43,11 @@ from cereval.questions.compare.goal import Difference
 from cereval.questions.log import Change
 from cereval.questions.rank.goal import Order, Top
 from cereval.questions.tasks.goal import Macro
+from cereval.runner.conduct import carry_out
 from cereval.runner.finding import planned
-from cereval.runner.prepare import Prepared, against, divided, growing, prepared, ranked
-from cereval.runner.request import Request, request_from
+from cereval.runner.prepare import Prepared, prepare
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
+from cereval.settings import ACCEPTED, Candidate, CandidateOptions, Settings, check_options, settings_of
 from cereval.store.base import opened_store
 
 SIZE, TASKS = 40, 2
@@ -72,20 +72,19 @@ class Question:
         """Give the same question with other settings."""
         return replace(self, settings={**self.settings, **given})
 
-    def prepared(self, folder: Path) -> tuple[Prepared, Request]:
+    def prepared(self, folder: Path) -> tuple[Prepared, Settings]:
         """Write the data and make it ready, as the command does."""
-        data = folder / "data.jsonl"
+        data, kind = folder / "data.jsonl", KINDS.get(self.kind, self.kind)
         data.write_text("".join(json.dumps(dict(row)) + "\n" for row in self.rows))
-        given = {**self.settings, "model": self.models[0], "store": address(folder)}
-        request = request_from(str(data), None, given)
-        if self.kind == "compare":
-            return against(request, self.models, self.goal), request
-        if self.kind == "rank":
-            return ranked(request, self.models, self.goal), request
-        if self.kind == "tasks":
-            return divided(request, [str(data)], self.goal), request
-        return (growing if self.kind == "extend" else prepared)(request), request
+        options = check_options({**self.settings, "store": address(folder)}, ACCEPTED[kind])
+        own: Any = {name: options.pop(name) for name in CandidateOptions.__annotations__ if name in options}
+        candidates = [Candidate(model, **own) for model in self.models]
+        settings = settings_of(kind, str(data), candidates, options, self.goal)
+        return prepare(settings), settings
 
+
+KINDS = {"run --eps": "estimate", "run --at-least": "estimate", "extend": "growing"}
+"""Commands whose kind of question has another name."""
 
 QUESTIONS = (
     Question("run --eps", settings={"eps": 0.2}),
@@ -115,10 +114,10 @@ class Sealed:
     @classmethod
     def of(cls, question: Question, folder: Path, base: Path) -> Sealed:
         shutil.copy(base / "runs.db", folder)
-        work, request = question.prepared(folder)
+        work, settings = question.prepared(folder)
         asyncio.run(work.close())
-        with opened_store(request.store) as store:
-            seal = sealed(work.plan, work.items, store, history=request.history)
+        with opened_store(settings["store"]) as store:
+            seal = sealed(work.plan, work.items, store, history=settings.uses_store_history)
             plan = Plan.from_dict(store.run(seal.run_id).plan)
         written(folder / "seal.json", seal)
         return cls(question, folder, plan)
@@ -133,10 +132,10 @@ class Sealed:
         with TemporaryDirectory() as place:
             folder = Path(place)
             shutil.copy(self.folder / "runs.db", folder)
-            work, request = self.question.prepared(folder)
-            with opened_store(request.store) as store:
+            work, settings = self.question.prepared(folder)
+            with opened_store(settings["store"]) as store:
                 seal = read_seal(self.folder / "seal.json")
-                plan = sealed_plan(seal, work.plan, work.items, store, history=request.history)
+                plan = sealed_plan(seal, work.plan, work.items, store, history=settings.uses_store_history)
                 if change is None:
                     return dict(asyncio.run(carry_out(work, plan, store)).certificate)
                 few = replace(work, limits=replace(work.limits, further_answers=5))
@@ -160,15 +159,15 @@ class Sealed:
             folder = Path(place)
             shutil.copy(self.base / "runs.db", folder)
             before(folder)
-            work, request = (question or self.question).prepared(folder)
+            work, settings = (question or self.question).prepared(folder)
             own = replace(
                 work.plan,
                 seed=self.plan.seed if seed is None else seed,
                 nonce=self.plan.nonce if nonce is None else nonce,
                 seed_source=self.plan.seed_source,
             )
-            with opened_store(request.store) as store:
-                plan = planned(own, work.items, store, history=request.history)
+            with opened_store(settings["store"]) as store:
+                plan = planned(own, work.items, store, history=settings.uses_store_history)
                 return dict(asyncio.run(carry_out(work, plan, store)).certificate)
 
     def verdict(self, certificate: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -185,7 +184,7 @@ class Sealed:
 def earlier_runs(folder: Path, models: Sequence[str] = EARLIER) -> None:
     """Run some models, so that there is a history."""
     for model in models:
-        cereval.run(questions(SIZE, TASKS), model=model, eps=0.3, store=address(folder))
+        cereval.evaluate(questions(SIZE, TASKS), model=model, eps=0.3, store=address(folder))
 
 
 # -- later choices ----------------------------------------------------------------------------------------------------
@@ -405,8 +404,8 @@ CHOICES: dict[str, Choice] = {
     "dropped answers": Choice("dropped", dropped_answers, ""),
     "prompt": Choice("asking", other_prompt, "prompt"),
     "scorer": Choice("asking", other_scorer, "scorer"),
-    "model": Choice("asking", other_model, "model"),
-    "settings of the model": Choice("asking", other_sampling, "model"),
+    "model": Choice("asking", other_model, "candidates"),
+    "settings of the model": Choice("asking", other_sampling, "candidates"),
 }
 FAMILIES = tuple(dict.fromkeys(choice.family for choice in CHOICES.values()))
 

@@ -23,7 +23,7 @@ from benchmarks.tables import markdown, publish
 from cereval.paper.recorded import load
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
-from cereval.questions.replay import drive, replay
+from cereval.questions.replay import drive, replay_mean
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WAYS = ("uniform", "history", "history + groups")
@@ -241,7 +241,7 @@ def cost_line(data: Path, models: int = 100) -> str:
     series = load(data / MMLU).series(GPT4O)
     history = crowd(series.history, models, np.random.default_rng(0))
     start = process_time()
-    result = replay(series.scores, goal=Estimate(series.eps_star), history=history)
+    result = replay_mean(series.scores, goal=Estimate(series.eps_star), history=history)
     spent = process_time() - start
     return (
         f"Cost: MMLU with {models} past models (resampled), eps*: {spent:.1f} s of CPU for {result.n_evaluated:,} "

@@ -24,7 +24,7 @@ from benchmarks.task_scenes import GOALS, SCENES, TaskOutcome, TaskScene, watch
 from cereval.datasets.tables import read_items
 from cereval.paper.recorded import load
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import replay
+from cereval.questions.replay import replay_mean
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
 
 MOST_SHARE = 0.22
@@ -117,7 +117,9 @@ def separate_line(eps: float = 0.1) -> str:
     calls = 0
     for task in range(int(scene.groups.max()) + 1):
         mine = scene.groups == task
-        result = replay(scene.scores[mine], goal=Estimate(eps), confidence=level, history=scene.history[mine])
+        result = replay_mean(
+            scene.scores[mine], goal=Estimate(eps), confidence=level, history=scene.history[mine]
+        )
         calls += result.n_evaluated
     share = calls / len(scene.scores)
     return (

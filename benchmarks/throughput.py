@@ -16,7 +16,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from cereval.datasets.read import read_dataset
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Messages, Model, Reply
 from cereval.models.scripted import ScriptedModel
-from cereval.plan import Plan
+from cereval.plan import Plan, candidate_spec
 from cereval.questions.rank.goal import Order
 from cereval.runner.executor import Callers
 from cereval.runner.finding import planned
@@ -168,17 +168,17 @@ async def ranking_pace(urls: Sequence[str], data: DataSet, store: Path, calls: i
     names = [f"openai/{letter}" for letter, _ in zip("abcdefgh", urls, strict=False)]
     opened = zip(names, urls, strict=True)
     book = Timed(*(open_model(name, ModelOptions(base_url=url)) for name, url in opened))
-    model = {"name": ", ".join(names), "models": [{"name": name} for name in names]}
-    plan = plan_of(data, Order(tie=0.001).spec(), kind="rank", method="pairs", model=model, max_calls=calls)
+    goal = Order(tie=0.001).spec()
+    plan = plan_of(data, goal, *names, kind="rank", method="pairs", max_calls=calls)
     await certified(data, book.models(), store, plan, connections, Silent())
     pace = book.pace(connections)
     await book.close()
     return pace
 
 
-def plan_of(data: DataSet, goal: Mapping[str, Any], **fields: Any) -> Plan:
-    model = {"model": {"name": "m"}, **fields}
-    return Plan(goal=goal, data_hash=data.content_hash, n_items=len(data.items), **model)
+def plan_of(data: DataSet, goal: dict[str, Any], *names: str, kind: str = "estimate", **fields: Any) -> Plan:
+    candidates = tuple(map(candidate_spec, names or ("m",)))
+    return Plan(kind, goal, data.content_hash, len(data.items), candidates, **fields)
 
 
 async def certified(
@@ -187,7 +187,7 @@ async def certified(
     """A run to its goal or to the end of its budget of calls."""
     opened = open_store(f"sqlite:///{store}")
     begun = start(planned(plan, data.items, opened, history=False), data.items, opened)
-    callers = Callers(data.items, Prompt(), models, build_scorer("exact"))
+    callers = Callers(data.items, [Prompt()] * len(models), models, [build_scorer("exact")] * len(models))
     outcome = await run(begun, opened, callers, Limits(connections), watcher)
     opened.close()
     return outcome

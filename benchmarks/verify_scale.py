@@ -28,7 +28,7 @@ from benchmarks.tables import markdown, publish
 from cereval.certificate.format import issue
 from cereval.certificate.verify import verify
 from cereval.datasets.base import DataSet, Item
-from cereval.plan import Known, Plan
+from cereval.plan import Known, Plan, candidate_spec
 from cereval.questions import kind_of
 from cereval.questions.log import Log, replayed
 from cereval.questions.session import AskTell, tell
@@ -59,6 +59,10 @@ def seconds(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.process_time() - begun
 
 
+GOAL: dict[str, Any] = {"goal": "estimate", "eps": 0.1}
+MADE_UP = candidate_spec("made-up")
+
+
 def questions(count: int) -> DataSet:
     """Made-up items in five categories."""
     items = [
@@ -70,8 +74,8 @@ def questions(count: int) -> DataSet:
 def stored_run(store: Store, answers: int, method: str, data: DataSet) -> Start:
     """Put a run into the store that asked about so many items, with its certificate."""
     size = len(data.items)
-    goal = {"goal": "estimate", "eps": 0.001 * sqrt(100_000 / size)}
-    plan = Plan(goal, data.content_hash, size, {"name": "made-up"}, method=method, seed=1)
+    goal: dict[str, Any] = {"goal": "estimate", "eps": 0.001 * sqrt(100_000 / size)}
+    plan = Plan("estimate", goal, data.content_hash, size, (MADE_UP,), method=method, seed=1)
     begun = start(planned(plan, data.items, store, history=method == "active"), data.items, store)
     scores = (np.random.default_rng(answers).random(size) < MEAN).astype(float)
     session, draws = begun.session, list[Draw]()
@@ -117,8 +121,8 @@ def timed(answers: int, method: str, folder: Path) -> list[object]:
 def timed_of_many(answers: int) -> list[object]:
     """The row of a run that asks about few of its items, without a store."""
     size = int(answers / FEW)
-    goal = {"goal": "estimate", "eps": FEW_EPS * sqrt(100_000 / size)}
-    plan = Plan(goal, "sha256:0", size, {"name": "made-up"}, method="uniform", seed=1)
+    goal: dict[str, Any] = {"goal": "estimate", "eps": FEW_EPS * sqrt(100_000 / size)}
+    plan = Plan("estimate", goal, "sha256:0", size, (MADE_UP,), method="uniform", seed=1)
     kind, scores = kind_of(plan), (np.random.default_rng(answers).random(size) < MEAN).astype(float)
 
     def evaluate() -> AskTell:
@@ -151,15 +155,10 @@ def add_runs(store: Store, data: DataSet, runs: int, answers: int) -> None:
     hard = rng.random(size)
     rows: dict[str, list[dict[str, Any]]] = {"runs": [], "events": [], "draws": [], "answers": []}
     for number in range(runs):
-        plan = Plan(
-            {"goal": "estimate", "eps": 0.1},
-            data.content_hash,
-            size,
-            {"name": f"model-{number}"},
-            seed=number,
-        )
+        candidate = candidate_spec(f"model-{number}")
+        plan = Plan("estimate", GOAL, data.content_hash, size, (candidate,), seed=number)
         run = {"run_id": plan.run_id}
-        named = {"data_hash": plan.data_hash, "model": plan.model_name, "created_at": f"{number:06}"}
+        named = {"data_hash": plan.data_hash, "model": plan.name, "created_at": f"{number:06}"}
         rows["runs"].append({**run, "plan": _json(plan), **named, "engine": plan.engine})
         rows["events"].append({**run, "number": 1, "status": "finished", "detail": "{}", "at": ""})
         for place, item in enumerate(rng.permutation(size)[:answers].tolist()):
@@ -178,7 +177,7 @@ def _json(plan: Plan) -> str:
 def history(runs: int, answers: int, folder: Path) -> list[object]:
     """The row of one store full of earlier runs."""
     data = questions(HISTORY_ITEMS)
-    plan = Plan({"goal": "estimate", "eps": 0.1}, data.content_hash, HISTORY_ITEMS, {"name": "new"}, seed=9)
+    plan = Plan("estimate", GOAL, data.content_hash, HISTORY_ITEMS, (candidate_spec("new"),), seed=9)
     with closing(open_store(f"sqlite:///{folder / f'history-{runs}.db'}")) as store:
         add_runs(store, data, runs, answers)
         past, reading = seconds(lambda: store.past_scores(data.content_hash))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cereval import evaluate, replay
+from cereval import evaluate_scores, replay
 from cereval.errors import InvalidInput
 from cereval.questions.compare.goal import NotWorse, Sign
 from cereval.questions.goals import goal_from_spec
@@ -120,9 +120,9 @@ CASES: dict[str, tuple[Callable[[], Any], str, str, str]] = {
     ),
     "unknown target": (lambda: Session(9, target="world"), "target", "benchmark", "world"),
     "no goal": (lambda: Session(9, goal=0.02), "goal", "Estimate(eps)", "0.02"),  # type: ignore[arg-type]
-    "goal of two models": (lambda: replay([1, 0], goal=Sign()), "goal", "about one model", "Sign("),
+    "goal of two models": (lambda: replay([1, 0], goal=Sign()), "scores", "two columns", "1"),
     "evaluated for two": (
-        lambda: evaluate([1, 2], lambda _: 1.0, goal=NotWorse(0.1)),
+        lambda: evaluate_scores([1, 2], lambda _: 1.0, goal=NotWorse(0.1)),
         "goal",
         "about one model",
         "NotWorse(",

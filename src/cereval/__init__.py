@@ -8,6 +8,12 @@
 
 from __future__ import annotations
 
+import sys
+
+# `python -m cereval` searches the current folder first, where a `yaml.py` that came with the data would be run.
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and "cereval" in sys.orig_argv:
+    del sys.path[0]
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +21,18 @@ from cereval.version import ENGINE as ENGINE
 from cereval.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from cereval.api import RunResult as RunResult
-    from cereval.api import run as run
-    from cereval.api import run_async as run_async
-    from cereval.api import run_compare as run_compare
-    from cereval.api import run_growing as run_growing
-    from cereval.api import run_rank as run_rank
-    from cereval.api import run_tasks as run_tasks
+    from cereval.api import Run as Run
+    from cereval.api import compare as compare
+    from cereval.api import compare_async as compare_async
+    from cereval.api import evaluate as evaluate
+    from cereval.api import evaluate_async as evaluate_async
+    from cereval.api import extend as extend
+    from cereval.api import rank as rank
+    from cereval.api import rank_async as rank_async
+    from cereval.api import replay as replay
     from cereval.api import seal as seal
+    from cereval.api import tasks as tasks
+    from cereval.api import tasks_async as tasks_async
     from cereval.errors import CerevalError as CerevalError
     from cereval.fleet.result import FleetResult as FleetResult
     from cereval.fleet.run import run_fleet as run_fleet
@@ -31,12 +41,10 @@ if TYPE_CHECKING:
     from cereval.questions.compare.goal import Sign as Sign
     from cereval.questions.compare.session import CompareSession as CompareSession
     from cereval.questions.compare.session import Comparison as Comparison
-    from cereval.questions.compare.session import compare as compare
-    from cereval.questions.evaluate import evaluate as evaluate
-    from cereval.questions.evaluate import evaluate_async as evaluate_async
+    from cereval.questions.evaluate import evaluate_scores as evaluate_scores
+    from cereval.questions.evaluate import evaluate_scores_async as evaluate_scores_async
     from cereval.questions.growing.session import Growing as Growing
     from cereval.questions.growing.session import GrowingResult as GrowingResult
-    from cereval.questions.growing.session import growing as growing
     from cereval.questions.mean.goal import Estimate as Estimate
     from cereval.questions.mean.goal import Threshold as Threshold
     from cereval.questions.mean.session import Session as Session
@@ -45,36 +53,34 @@ if TYPE_CHECKING:
     from cereval.questions.rank.goal import Top as Top
     from cereval.questions.rank.session import Ranking as Ranking
     from cereval.questions.rank.session import RankSession as RankSession
-    from cereval.questions.rank.session import rank as rank
-    from cereval.questions.replay import replay as replay
     from cereval.questions.tasks.goal import AllAtLeast as AllAtLeast
     from cereval.questions.tasks.goal import EachWithin as EachWithin
     from cereval.questions.tasks.goal import Macro as Macro
     from cereval.questions.tasks.goal import WhichFail as WhichFail
     from cereval.questions.tasks.session import TaskSession as TaskSession
     from cereval.questions.tasks.session import TasksResult as TasksResult
-    from cereval.questions.tasks.session import tasks as tasks
     from cereval.records import Draw as Draw
     from cereval.records import Interval as Interval
     from cereval.records import Result as Result
+    from cereval.settings import Candidate as Candidate
 
 _HOMES = {
+    "api": "Run compare compare_async evaluate evaluate_async extend rank rank_async replay seal tasks tasks_async",
     "errors": "CerevalError",
-    "questions.mean.goal": "Estimate Threshold",
-    "questions.compare.goal": "Difference NotWorse Sign",
-    "questions.rank.goal": "Beats Order Top",
-    "questions.tasks.goal": "AllAtLeast EachWithin Macro WhichFail",
-    "records": "Draw Interval Result",
     "fleet.result": "FleetResult",
     "fleet.run": "run_fleet",
-    "api": "RunResult run run_async run_compare run_growing run_rank run_tasks seal",
-    "questions.evaluate": "evaluate evaluate_async",
-    "questions.growing.session": "Growing GrowingResult growing",
+    "questions.compare.goal": "Difference NotWorse Sign",
+    "questions.compare.session": "CompareSession Comparison",
+    "questions.evaluate": "evaluate_scores evaluate_scores_async",
+    "questions.growing.session": "Growing GrowingResult",
+    "questions.mean.goal": "Estimate Threshold",
     "questions.mean.session": "Session",
-    "questions.compare.session": "CompareSession Comparison compare",
-    "questions.rank.session": "RankSession Ranking rank",
-    "questions.replay": "replay",
-    "questions.tasks.session": "TaskSession TasksResult tasks",
+    "questions.rank.goal": "Beats Order Top",
+    "questions.rank.session": "Ranking RankSession",
+    "questions.tasks.goal": "AllAtLeast EachWithin Macro WhichFail",
+    "questions.tasks.session": "TaskSession TasksResult",
+    "records": "Draw Interval Result",
+    "settings": "Candidate",
 }
 _MODULES = {name: f"cereval.{home}" for home, names in _HOMES.items() for name in names.split()}
 

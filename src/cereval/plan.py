@@ -7,11 +7,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
+from msgspec import Meta, ValidationError, convert
 from numpy.typing import NDArray
 
 from cereval.arrays import packed, unpacked
@@ -22,7 +23,7 @@ from cereval.version import ENGINE
 
 PLAN_FORMAT = 1
 RUN_ID = re.compile("[0-9a-f]{6,64}")
-DRAWN = "drawn"
+DRAWN: Literal["drawn"] = "drawn"
 LARGEST_COUNT = 2**53
 MOST_ITEMS = 100_000_000
 """Items of one evaluation: 3 GB of numbers to keep of them."""
@@ -31,52 +32,69 @@ MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
 
-WIDEN = "widen"
-"""A call that failed for good counts as unknown: score 0 from below, 1 from above."""
+
+class PromptSpec(TypedDict):
+    """How a candidate's prompt is made, with the texts themselves."""
+
+    template: str | None
+    system: str | None
+    examples: list[dict[str, Any]]
+    choose: NotRequired[str]
+
+
+class CandidateSpec(TypedDict):
+    """A candidate as a plan keeps it: everything that decides what its model is sent.
+
+    settings: fields of the request. code: a digest of a callable's code and of the module that it lives in.
+    """
+
+    name: str
+    model: str
+    base_url: str | None
+    prompt: PromptSpec
+    settings: dict[str, Any]
+    revision: NotRequired[str]
+    code: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Fix a run's identity: two runs with the same plan ask the same questions in the same order.
 
-    data_hash: of the pool's items, in order. model: name, address and generation settings. prompt: template,
-    system prompt and worked examples. scorer: as a spec. side_information: which of `groups` and `history`
-    steer the draws. history: how much of which earlier run was known at the start (run id -> first draw left
-    out). weights: of the items in the target, packed, and where they came from; empty: all alike. tasks: the names
-    of the tasks that the items' categories stand for, in the order of their numbers; empty: one mean is asked for.
-    growth: of growing data, how many items each version so far added (`sizes`) and the run of the version before
-    (`after`). kind: the kind of question, where the other fields do not tell (`cereval.questions`). seed_source:
-    `drawn` where nobody chose the seed. attempt: how often the very same plan was carried out before, afresh.
-    nonce: random, of a plan that was sealed before its first call: hides the seed in the seal's commitment.
-    engine: the number of the rules that decide draws and bets.
+    kind: the kind of question (`cereval.questions`). data_hash: of the items, in order. scorer: as a spec, with its
+    judge. side_information: which of `groups` and `history` steer the draws. history: how much of which earlier run
+    was known at the start (run id -> first draw left out). weights: of the items in the target, packed, and where
+    they came from; empty: all alike. tasks: the names of the tasks that the items' categories stand for, in the order
+    of their numbers. growth: of growing data, how many items each version so far added (`sizes`) and the run of the
+    version before (`after`). seed_source: `drawn` where nobody chose the seed. attempt: how often the very same plan
+    was carried out before, afresh. nonce: random, of a plan that was sealed before its first call: hides the seed in
+    the seal's commitment. engine: the number of the rules that decide draws and bets.
 
-    >>> plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "m"})
+    >>> plan = Plan("estimate", {"goal": "estimate", "eps": 0.05}, "sha256:00", 10, (candidate_spec("m"),))
     >>> plan.run_id == Plan.from_dict(plan.as_dict()).run_id, len(plan.run_id)
     (True, 12)
     """
 
-    goal: Mapping[str, Any]
+    kind: str
+    goal: dict[str, Any]
     data_hash: str
     n_items: int
-    model: Mapping[str, Any]
-    scorer: Mapping[str, Any] = field(default_factory=lambda: {"name": "exact"})
-    prompt: Mapping[str, Any] = field(default_factory=dict)
+    candidates: tuple[CandidateSpec, ...]
+    scorer: dict[str, Any] = field(default_factory=lambda: {"spec": {"name": "exact"}})
     data_name: str = ""
     confidence: float = 0.95
     target: str = "benchmark"
     method: str = "auto"
     seed: int = 0
     max_calls: int | None = None
-    failure_rule: str = WIDEN
     side_information: tuple[str, ...] = ()
-    history: Mapping[str, int] = field(default_factory=dict)
-    weights: Mapping[str, Any] = field(default_factory=dict)
+    history: dict[str, Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]] = field(default_factory=dict)
+    weights: dict[str, Any] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
-    growth: Mapping[str, Any] = field(default_factory=dict)
-    kind: str = ""
-    seed_source: str = ""
-    attempt: int = 0
-    nonce: str = ""
+    growth: dict[str, Any] = field(default_factory=dict)
+    seed_source: Literal["", "drawn"] = ""
+    attempt: Annotated[int, Meta(ge=0, le=LARGEST_COUNT)] = 0
+    nonce: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
     engine: int = ENGINE
 
     def _repr_html_(self) -> str:
@@ -95,29 +113,33 @@ class Plan:
         return unpacked("weights", self.weights, "<f8", self.n_items) if self.weights else None
 
     @property
-    def model_name(self) -> str:
-        return str(self.model["name"])
+    def names(self) -> tuple[str, ...]:
+        return tuple(candidate["name"] for candidate in self.candidates)
+
+    @property
+    def name(self) -> str:
+        """Return the candidates' names as one text."""
+        return (" against " if len(self.candidates) == 2 else ", ").join(self.names)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON, with a format number so that later versions can tell."""
-        lists = {"side_information": list(self.side_information), "tasks": list(self.tasks)}
+        lists = {name: list(getattr(self, name)) for name in ("side_information", "tasks", "candidates")}
         return {"format": PLAN_FORMAT, **asdict(self), **lists}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Plan:
-        """Return the plan that `as_dict` wrote."""
+        """Return the plan that `as_dict` wrote; refuse anything else, since it may come from anybody."""
         if values.get("format") != PLAN_FORMAT:
             raise InvalidInput("plan format", str(PLAN_FORMAT), values.get("format"))
-        known = {name.name for name in fields(cls)}
-        unknown = sorted(set(values) - known - {"format"})
-        if unknown:
-            raise InvalidInput("plan", "made of the fields of Plan", unknown[0])
-        given = {key: value for key, value in values.items() if key in known}
-        missing = sorted(known - set(given))
-        if missing:
-            raise InvalidInput("plan", f"one with the field {missing[0]}", sorted(given))
-        _check_types(given)
-        return cls(**{**given, **{name: tuple(given[name]) for name in ("side_information", "tasks")}})
+        names = {one.name for one in fields(cls)}
+        if wrong := sorted((set(values) - {"format"}) ^ names):
+            raise InvalidInput("plan", "made of the fields of Plan", wrong[0])
+        try:
+            plan = convert({name: values[name] for name in names}, cls)
+        except ValidationError as error:
+            raise InvalidInput("plan", f"as a run writes it ({error})", values.get("data_name")) from None
+        _check_parts(plan)
+        return plan
 
     @property
     def seed_drawn(self) -> bool:
@@ -131,86 +153,50 @@ class Plan:
         return (replace(bare, seed=0, seed_source=DRAWN) if self.seed_drawn else bare).run_id
 
 
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("goal", "model", "scorer", "prompt", "history", "weights", "growth"), (Mapping,)),
-    **dict.fromkeys(("data_hash", "data_name", "target", "method", "failure_rule"), (str,)),
-    **dict.fromkeys(("kind", "seed_source", "nonce"), (str,)),
-    **dict.fromkeys(("side_information", "tasks"), (list, tuple)),
-    **dict.fromkeys(("n_items", "seed", "attempt", "engine"), (int,)),
-    "confidence": (float, int),
-    "max_calls": (int, type(None)),
-}
-"""What each field of a plan is: one that was read may come from anybody."""
+def candidate_spec(model: str, name: str = "", **parts: Any) -> CandidateSpec:
+    """Return a candidate as a plan keeps it.
+
+    >>> candidate_spec("scripted/0.5")["name"]
+    'scripted/0.5'
+    """
+    prompt: PromptSpec = {"template": None, "system": None, "examples": []}
+    spec: CandidateSpec = {
+        "name": name or model,
+        "model": model,
+        "base_url": None,
+        "prompt": prompt,
+        "settings": {"temperature": 0.0, "max_tokens": None},
+    }
+    return {**spec, **parts}  # type: ignore[typeddict-item]
 
 
-def _check_types(given: Mapping[str, Any]) -> None:
-    for name, value in given.items():
-        if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
-            raise InvalidInput(f"{name} of the plan", f"of the kind {_KINDS[name][0].__name__}", value)
-        allowed, fits = _PARTS.get(name, ("", None))
-        if fits is not None and not fits(value):
-            raise InvalidInput(f"{name} of the plan", allowed, value)
+def candidate_digest(candidate: CandidateSpec) -> str:
+    """Name everything that decides what a candidate is sent, whatever it is called.
+
+    >>> candidate_digest(candidate_spec("m", "a")) == candidate_digest(candidate_spec("m", "b"))
+    True
+    """
+    return digest_of({key: value for key, value in candidate.items() if key != "name"})
 
 
-def _has_name(model: Any) -> bool:
-    """Tell whether a value names a model, with its settings where it has some."""
-    return (
-        isinstance(model, Mapping)
-        and isinstance(model.get("name"), str)
-        and isinstance(model.get("settings", {}), Mapping)
-    )
-
-
-def _is_model(model: Mapping[str, Any]) -> bool:
-    several = model.get("models")
-    listed = several is None or (isinstance(several, list | tuple) and bool(several))
-    return _has_name(model) and listed and all(map(_has_name, several or ()))
-
-
-def _is_prompt(prompt: Mapping[str, Any]) -> bool:
-    texts, examples = (prompt.get("template"), prompt.get("system")), prompt.get("examples", ())
-    return (
-        all(text is None or isinstance(text, str) for text in texts)
-        and isinstance(examples, list | tuple)
-        and all(isinstance(example, Mapping) for example in examples)
-    )
-
-
-def _is_growth(growth: Mapping[str, Any]) -> bool:
-    sizes, after = growth.get("sizes"), growth.get("after")
-    return not growth or (
+def _check_parts(plan: Plan) -> None:
+    """Refuse a plan whose free parts are not what they are read as."""
+    if not isinstance(plan.goal.get("goal"), str):
+        raise InvalidInput("goal of the plan", "an object with the name of a goal", plan.goal)
+    if not plan.candidates:
+        raise InvalidInput("candidates of the plan", "one or more", [])
+    if not isinstance(plan.scorer.get("spec"), str | Mapping):
+        raise InvalidInput("scorer of the plan", "a scorer's name or specification", plan.scorer)
+    sizes, after = plan.growth.get("sizes"), plan.growth.get("after")
+    counts = (
         isinstance(sizes, list | tuple)
         and bool(sizes)
-        and all(map(_is_count, sizes))
-        and (after is None or isinstance(after, str))
+        and all(type(one) is int and one >= 0 for one in sizes)
     )
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= LARGEST_COUNT
-
-
-def _are_texts(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-_PARTS: Mapping[str, tuple[str, Callable[[Any], object]]] = {
-    "goal": ("an object with the name of a goal", lambda goal: isinstance(goal.get("goal"), str)),
-    "model": ("one with a name, or several, each with a name", _is_model),
-    "scorer": (
-        "a scorer's name or specification",
-        lambda one: isinstance(one.get("spec", one), str | Mapping),
-    ),
-    "prompt": ("texts, and a list of examples", _is_prompt),
-    "history": ("numbers of draws by run", lambda history: all(map(_is_count, history.values()))),
-    "growth": ("the sizes of versions, and the run that it goes on from", _is_growth),
-    "side_information": ("a list of texts", _are_texts),
-    "tasks": ("a list of texts", _are_texts),
-    "seed_source": (f"{DRAWN} or empty", lambda source: source in ("", DRAWN)),
-    "nonce": ("empty or 64 hex digits", re.compile("([0-9a-f]{64})?").fullmatch),
-    "attempt": ("a count", _is_count),
-}
-"""What the fields that are made of others hold."""
+    if plan.growth and not (counts and (after is None or isinstance(after, str))):
+        raise InvalidInput(
+            "growth of the plan", "the sizes of versions, and the run that it goes on from", plan.growth
+        )
 
 
 def as_file_name(run_id: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.certificate.format import issue
-from cereval.plan import Known, Plan
+from cereval.plan import Known, Plan, candidate_spec
 from cereval.questions import kind_of
 from cereval.questions.log import Change
 from cereval.questions.session import tell
@@ -89,11 +89,13 @@ def certificate(scenario: Scenario, seed: int = 0, ahead: int = 7) -> dict[str, 
     rng = np.random.default_rng([seed, len(scenario.name)])
     known, scores, failed = _world(scenario, rng)
     plan = Plan(
+        kind="estimate",
         data_hash="sha256:0",
         n_items=scenario.size,
+        candidates=(candidate_spec("m"),),
         seed=seed,
         side_information=known.names,
-        **{"model": {"name": "m"}, **scenario.plan},
+        **scenario.plan,
     )
     kind = kind_of(plan)
     session = kind.session(plan, known, no_earlier_run)

@@ -16,7 +16,7 @@ from cereval.certificate.audit import AimSince, Book, Case, ForecastSince, Seen,
 from cereval.certificate.format import chained, digest, issue
 from cereval.certificate.verify import verify
 from cereval.methods.certified import Tuning
-from cereval.plan import Known, Plan, digest_of
+from cereval.plan import Known, Plan, candidate_spec, digest_of
 from cereval.questions import formats, kind_of
 from cereval.questions.session import tell
 
@@ -28,7 +28,16 @@ def nothing_earlier(run_id: str) -> Any:
 def certificate(answers: int) -> dict[str, Any]:
     """Of a run that spends this budget on half of its items."""
     goal = {"goal": "estimate", "eps": 0.012}
-    plan = Plan(goal, "sha256:0", 2 * answers, {"name": "m"}, method="uniform", seed=1, max_calls=answers)
+    plan = Plan(
+        "estimate",
+        goal,
+        "sha256:0",
+        2 * answers,
+        (candidate_spec("m"),),
+        method="uniform",
+        seed=1,
+        max_calls=answers,
+    )
     kind = kind_of(plan)
     session = kind.session(plan, Known(), nothing_earlier)
     scores = np.random.default_rng(1).random(plan.n_items) < 0.7

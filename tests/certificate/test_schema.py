@@ -53,8 +53,8 @@ def objects(value: Any) -> list[Any]:
 
 
 def test_schemas_leave_no_room_for_fields_that_nobody_knows() -> None:
-    """But in what a plan says of model, scorer and prompt, in `about`, and in mappings by name."""
-    free = {"model", "scorer", "prompt", "about", "items"}
+    """But in what a plan says of the scorer, in `about`, and in mappings by name."""
+    free = {"scorer", "about", "items"}
     for format in formats():
         for holder in objects(schema(format)):
             for name, one in holder.items():

@@ -20,7 +20,7 @@ from cereval.certificate.format import digest, issue, schema
 from cereval.certificate.seal import Seal, commitment, differences, fingerprint, provenance, seal_of
 from cereval.certificate.verify import Verdict, verify
 from cereval.errors import InvalidInput, Misuse
-from cereval.plan import Known, Plan
+from cereval.plan import Known, Plan, candidate_spec
 from cereval.questions import kind_of
 from cereval.questions.log import Change
 from cereval.questions.session import tell
@@ -31,30 +31,30 @@ MOST = 8
 WHOLE = 1000
 WITH_HISTORY = ("estimate", "compare")
 NONCE = "5e" * 32
-MODELS = [{"name": name, "settings": {"temperature": 0.0}} for name in ("m", "n", "o")]
+PROMPT = {"template": "Q: {{ question }}", "system": None, "examples": []}
+CANDIDATES = tuple(candidate_spec(name, prompt=PROMPT) for name in ("m", "n", "o"))
 PLANS: dict[str, dict[str, Any]] = {
-    "estimate": {"goal": {"goal": "estimate", "eps": 0.2}, "model": MODELS[0]},
-    "threshold": {"goal": {"goal": "threshold", "value": 0.4}, "model": MODELS[0], "max_calls": 30},
+    "estimate": {"goal": {"goal": "estimate", "eps": 0.2}},
+    "threshold": {"goal": {"goal": "threshold", "value": 0.4}, "max_calls": 30},
     "weighted": {
         "goal": {"goal": "estimate", "eps": 0.2},
-        "model": MODELS[0],
         "weights": {"source": "w.csv", **packed(np.linspace(1.0, 3.0, ITEMS))},
     },
     "compare": {
         "goal": {"goal": "sign", "tie": 0.2},
         "kind": "compare",
-        "model": {"name": "m against n", "models": MODELS[:2]},
+        "candidates": CANDIDATES[:2],
     },
     "rank": {
         "goal": {"goal": "top", "k": 1, "within": 0.2},
         "kind": "rank",
         "method": "pairs",
-        "model": {"name": "m, n, o", "models": MODELS},
+        "candidates": CANDIDATES,
     },
     "tasks": {
         "goal": {"goal": "macro", "eps": 0.3, "each": None},
+        "kind": "tasks",
         "tasks": ("a", "b"),
-        "model": MODELS[0],
         "max_calls": 30,
     },
 }
@@ -85,7 +85,8 @@ def plan_for(kind: str, **changed: Any) -> Plan:
         "n_items": ITEMS,
         "data_name": "data.jsonl",
         "scorer": {"spec": {"name": "exact"}, "judge": None},
-        "prompt": {"template": "Q: {{ question }}", "system": None, "examples": []},
+        "kind": "estimate",
+        "candidates": CANDIDATES[:1],
         "seed": 4711,
         "seed_source": "drawn",
         "nonce": NONCE,
@@ -239,10 +240,13 @@ def test_provenance_that_does_not_fit_is_wrong() -> None:
 
 def test_differences_name_the_part() -> None:
     seal, _ = honest("estimate")
-    other = plan_for("estimate", prompt={"template": "other", "system": None, "examples": []}, max_calls=5)
+    (one,) = CANDIDATES[:1]
+    other = plan_for(
+        "estimate", candidates=({**one, "prompt": {**PROMPT, "template": "other"}},), max_calls=5
+    )
     assert differences(seal, other) == [
+        "candidates[0].prompt.template is another than was sealed",
         "max_calls is 5, sealed None",
-        "prompt.template is another than was sealed",
     ]
 
 
@@ -266,21 +270,23 @@ def other_goal(rng: np.random.Generator, plan: Plan) -> dict[str, Any]:
     return {**plan.goal, number: float(rng.uniform(0.21, 0.6))}
 
 
-def other_model(rng: np.random.Generator, plan: Plan) -> dict[str, Any]:
-    models = copy.deepcopy(list(plan.model.get("models", [dict(plan.model)])))
-    one = models[int(rng.integers(len(models)))]
-    field = rng.choice(["name", "base_url", "revision", "settings"])
-    one[str(field)] = (
-        {"temperature": float(rng.random())} if field == "settings" else f"other-{rng.integers(99)}"
-    )
-    if "models" not in plan.model:
-        return dict(models[0])
-    return {**plan.model, "models": models}
+def other_candidate(rng: np.random.Generator, plan: Plan) -> tuple[dict[str, Any], ...]:
+    field = str(rng.choice(["name", "model", "base_url", "revision", "settings"]))
+    value = {"temperature": float(rng.random()), "max_tokens": None} if field == "settings" else "other"
+    return _with_change(rng, plan, **{field: value})
 
 
-def other_prompt(rng: np.random.Generator, plan: Plan) -> dict[str, Any]:
+def other_prompt(rng: np.random.Generator, plan: Plan) -> tuple[dict[str, Any], ...]:
     part = str(rng.choice(["template", "system", "examples"]))
-    return {**plan.prompt, part: [{"id": "7"}] if part == "examples" else f"{rng.random()}"}
+    value = [{"id": "7"}] if part == "examples" else f"{rng.random()}"
+    return _with_change(rng, plan, prompt={**PROMPT, part: value})
+
+
+def _with_change(rng: np.random.Generator, plan: Plan, **change: Any) -> tuple[dict[str, Any], ...]:
+    """The candidates of a plan, one of them changed."""
+    candidates = [dict(one) for one in plan.candidates]
+    candidates[int(rng.integers(len(candidates)))] |= change
+    return tuple(candidates)
 
 
 def other_history(rng: np.random.Generator, plan: Plan) -> dict[str, int]:
@@ -374,8 +380,8 @@ CHOICES: dict[str, Try] = {
     "not sealed": not_sealed,
     "goal": another_plan("goal", other_goal),
     "confidence": another_plan("confidence", lambda rng, _: float(rng.uniform(0.5, 0.94))),
-    "model": another_plan("model", other_model),
-    "prompt": another_plan("prompt", other_prompt),
+    "candidate": another_plan("candidates", other_candidate),
+    "prompt": another_plan("candidates", other_prompt),
     "scorer": another_plan("scorer", lambda rng, _: {"spec": {"name": f"regex:{rng.random()}"}}),
     "budget": another_plan("max_calls", lambda rng, _: int(rng.integers(4, 29))),
     "data": another_plan("data_hash", lambda rng, _: f"sha256:{rng.integers(2**40):064x}"),

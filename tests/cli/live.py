@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,16 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, di
     code = main([*map(str, arguments), *QUIET])
     captured = capsys.readouterr()
     return code, json.loads(captured.out) if captured.out else {"error": captured.err}
+
+
+def replacing(words: Sequence[object], *more: object) -> list[str]:
+    """Return a command with flags added, in the place of those that it has: a flag takes one value."""
+    line, added = list(map(str, words)), list(map(str, more))
+    for flag in added:
+        if flag.startswith("--") and flag in line:
+            place = line.index(flag)
+            del line[place : place + 2]
+    return [*line, *added]
 
 
 def settled(facts: dict[str, Any]) -> dict[str, Any]:

@@ -125,12 +125,12 @@ def test_no_history_can_be_said(command: str, scores: Path, capsys: pytest.Captu
     ("flags", "hint"),
     [
         (["--model", "new"], "--model must be given twice"),
-        (["--model", "new", "--model", "new"], "two different models"),
+        (["--model", "new", "--model", "new"], "two different columns"),
         (["--model", "new", "--model", "odl"], "did you mean 'old'"),
-        (["--model", "new", "--model", "old", "--eps", "0.1", "--not-worse", "0.1"], "one at a time"),
+        (["--model", "new", "--model", "old", "--eps", "0.1", "--not-worse", "0.1"], "left out where"),
         (
             ["--model", "new", "--model", "old", "--within", "0.1", "--not-worse", "0.2"],
-            "--within and --not-worse must be given one at a time, got [0.1, 0.2]",
+            "--not-worse must be left out where within is given, got 0.2",
         ),
     ],
 )
@@ -216,7 +216,7 @@ def test_a_comparison_keeps_its_question(questions: Path, capsys: pytest.Capture
     code, facts = printed(["compare", str(questions), *LIVE, "--not-worse", "0.05", "--budget", "3"], capsys)
     assert (code, facts["decision"]) == (3, "undecided")
     assert main(["resume", facts["run_id"], "--eps", "0.3", "--display", "none"]) == 1
-    assert "--eps must be left out for a question that keeps its goal" in capsys.readouterr().err
+    assert "--eps must be left out: only `run` and `gate` can change it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_flags_of_the_other_kind_are_refused(
     assert main([*recorded, "--max-usd", "3"]) == 1
     assert "--max-usd must be given only where models are asked" in capsys.readouterr().err
     assert main(["compare", str(questions), *LIVE, "--history", "others"]) == 1
-    assert "`store` (the default) or `none`" in capsys.readouterr().err
+    assert "`store` or `none`" in capsys.readouterr().err
 
 
 def test_the_page_of_a_pair_run(questions: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from benchmarks.serving import call, questions, run_flags, served
+from tests.cli.live import replacing
 
 from cereval.cli.main import main
 
@@ -163,7 +164,7 @@ def test_a_wrong_key_says_so_and_is_nowhere(folder: Path, tmp_path: Path) -> Non
     with served(folder / "key.json", "--key", "another") as url:
         flags = run_flags(folder / "questions.jsonl", url, tmp_path / "runs.db")
         done = call("run", *flags, "--display", "plain", OPENAI_API_KEY=SECRET)
-        right = call("run", *flags, "--eps", "0.2", OPENAI_API_KEY="another")
+        right = call("run", *replacing(flags, "--eps", "0.2"), OPENAI_API_KEY="another")
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith(
@@ -220,4 +221,4 @@ def test_a_number_beyond_all_floats_in_a_task_file_is_one_line(
 ) -> None:
     (tmp_path / "task.yaml").write_text(f"data: d.jsonl\nmodel: scripted/0.5\nmax_usd: {10**400}\n")
     assert main(["run", str(tmp_path / "task.yaml")]) == 1
-    assert "must be a number below 1e308" in capsys.readouterr().err
+    assert "must be a number > 0" in capsys.readouterr().err

@@ -15,9 +15,9 @@ from tests.cli.live import process, run, settled, write
 from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
-from cereval.questions.growing.session import growing
+from cereval.questions.growing.session import replay_growing
 from cereval.questions.mean.goal import Estimate
-from cereval.runner.prepare import recalled
+from cereval.runner.recall import recall_run
 from cereval.store.base import open_store
 
 FIRST, ALL = 240, 400
@@ -52,7 +52,7 @@ def test_versions_are_what_a_replay_of_the_models_scores_is(
     pool = read_dataset(data)
     model = ScriptedModel({item.text: str(item.answer) for item in pool.items}, 0.7)
     scores = [float(model.is_right(item.text)) for item in pool.items]
-    expected = growing(scores, [FIRST, ALL], goal=Estimate(0.1), seed=5, target=target).as_dict()
+    expected = replay_growing(scores, [FIRST, ALL], goal=Estimate(0.1), seed=5, target=target).as_dict()
     assert {name: second[name] for name in expected} == json.loads(json.dumps(expected))
     assert second["versions"][0] == first["versions"][0]
     assert (second["model"], second["goal"], second["eps"]) == ("scripted/0.7", "estimate", 0.1)
@@ -123,7 +123,7 @@ def test_limits_outlive_a_version_that_needed_no_call(capsys: pytest.CaptureFixt
     _, second = grown(capsys, *flags, "--store", "sqlite:///p.db")
     store = open_store("sqlite:///p.db")
     assert not store.draws(second["run_id"])
-    assert recalled(second["run_id"], store, {}).limits.max_usd == 5
+    assert recall_run(second["run_id"], store, {}).limits.max_usd == 5
     store.close()
 
 
@@ -183,7 +183,7 @@ def test_worked_examples_do_not_become_questions(capsys: pytest.CaptureFixture[s
         (("first.jsonl", *MODEL, "--versions", "0.5,1"), "--versions must be left out"),
         (("first.jsonl", *MODEL, "--eps", "7"), "eps must be"),
         (("task.yaml", *MODEL), "not a task file"),
-        ((*MODEL,), "SCORES or DATA must be given"),
+        ((*MODEL,), "DATA or SCORES must be given"),
         (("--data", "first.jsonl"), "--model must be given"),
         (("first.jsonl",), "--model must be given"),
         (("RUN", "--data", "first.jsonl"), "has no new item"),

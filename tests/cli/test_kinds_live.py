@@ -92,7 +92,7 @@ def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
     with monkeypatch.context() as there:
         there.chdir("whole")
         code, whole = run(capsys, *command)
-        assert code == 0
+        assert code == 0, whole
         if question.command == "extend":
             # The second version: it rests on the first one's results too.
             Path("../killed/cereval.db").write_bytes(Path("cereval.db").read_bytes())
@@ -331,7 +331,7 @@ def repaired(forged: dict[str, Any]) -> dict[str, Any]:
 def test_only_the_store_tells_that_another_prompt_was_used(question: Question, capsys: Capture) -> None:
     _, facts = run(capsys, *question.line(), "--max-calls", "20")
     forged = content(facts)
-    forged["plan"]["prompt"]["system"] = "Think hard."
+    forged["plan"]["candidates"][0]["prompt"]["system"] = "Think hard."
     Path("forged.json").write_text(json.dumps(repaired(forged)))
     capsys.readouterr()
     assert main(["verify", "forged.json", "--store", "sqlite:///cereval.db"]) == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.cli.live import replacing
 
 from cereval.cli.main import main
 from cereval.store.base import opened_store
@@ -37,7 +38,7 @@ def told(capsys: Capture, *arguments: str, code: int = 0) -> Any:
 
 
 def ran(capsys: Capture, *more: str, model: str = "scripted/0.7", code: int = 0) -> Any:
-    line = ["run", "q.jsonl", "--model", model, "--eps", "0.15", "--display", "none", *more]
+    line = replacing(["run", "q.jsonl", "--model", model, "--eps", "0.15", "--display", "none"], *more)
     return told(capsys, *line, code=code)
 
 
@@ -103,12 +104,12 @@ def test_no_cell_of_an_export_is_a_formula(capsys: Capture) -> None:
 def test_runs_are_found_by_model_data_tag_and_age(capsys: Capture) -> None:
     ran(capsys, "--name", "nightly", "--tag", "x")
     ran(capsys, model="scripted/0.4")
-    assert [run["model"] for run in told(capsys, "runs", "--tag", "nightly")] == ["scripted/0.7"]
+    assert [run["model"] for run in told(capsys, "runs", "--tag", "nightly")] == ["nightly"]
     assert [run["model"] for run in told(capsys, "runs", "--model", "0.4")] == ["scripted/0.4"]
     assert len(told(capsys, "runs", "--since", "1h")) == 2
     assert told(capsys, "runs", "--since", "2100-01-01") == []
     trend = told(capsys, "trend", "q.jsonl")["runs"]
-    assert [run["model"] for run in trend] == ["scripted/0.7", "scripted/0.4"]
+    assert [run["model"] for run in trend] == ["nightly", "scripted/0.4"]
     assert all(run["lower"] <= run["estimate"] <= run["upper"] for run in trend)
 
 
@@ -355,7 +356,7 @@ def test_a_certificate_in_the_store_is_verified_by_its_run(capsys: Capture) -> N
     assert told(capsys, "verify", run)["valid"]
     assert told(capsys, "verify", run[:6], "--store", "sqlite:///cereval.db")["valid"]
     with opened_store(None) as store:
-        store.create_run("abc", {"format": "x"}, "d", "m")
+        store.create_run("abc", {"format": "x", "kind": "estimate"}, "d", "m")
     assert main(["verify", "abc"]) == 1
     assert "run abc has no certificate yet: it is created" in capsys.readouterr().err
     assert main(["verify", "0" * 12]) == 1
@@ -371,7 +372,7 @@ def test_several_models_are_asked_outside_or_none(capsys: Capture) -> None:
     models = {json.loads(line)["model"] for line in Path("a.jsonl").read_text().splitlines()}
     assert models == {"external/new", "external/old"}
     assert main([*both, "--model", "scripted/0.7"]) == 1
-    assert "--model must be external/NAME for all models of a run, or for none" in capsys.readouterr().err
+    assert "--model must be external/NAME for all candidates of a run, or for none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

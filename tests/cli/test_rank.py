@@ -72,10 +72,10 @@ def test_a_top_k_in_words(table: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_wrong_top_k_is_called_wrong() -> None:
     from cereval.cli.recorded import ScoredModels, truth_in_words
-    from cereval.questions.rank.session import rank
+    from cereval.questions.rank.session import replay_ranking
 
     scores = np.tile([[1.0, 0.0, 0.0]], (100, 1))
-    told = rank(scores, goal=Top(1), models=["a", "b", "c"])
+    told = replay_ranking(scores, goal=Top(1), models=["a", "b", "c"])
     turned = ScoredModels(("a", "b", "c"), scores[:, ::-1])
     truth = turned.truth(told)
     assert (truth["wrong_winners"], truth["wrongly_eliminated"]) == (["a"], ["c"])
@@ -151,8 +151,8 @@ def test_a_history_of_no_model_is_said(table: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_doubt_without_effect_is_said(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rank", str(table), "--tie", "0.2", "--doubt", "0.2", "--prove-ties", "--seed", "0"]) == 0
-    assert "--doubt has no effect with --prove-ties" in capsys.readouterr().err
+    assert main(["rank", str(table), "--tie", "0.2", "--doubt", "0.2", "--prove-ties", "--seed", "0"]) == 1
+    assert "--doubt must be left out with --prove-ties" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

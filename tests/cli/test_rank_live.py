@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.live import settled
+from tests.cli.live import replacing, settled
 
 from cereval.cli.main import main
 from cereval.store.base import open_store
@@ -30,7 +30,9 @@ def run(
 ) -> tuple[int, dict[str, Any]]:
     named = [part for model in models for part in ("--model", model)]
     code = main(
-        ["rank", str(data), *named, "--tie", "0.2", "--seed", "0", "--json", "--display", "none", *flags]
+        replacing(
+            ["rank", str(data), *named, "--tie", "0.2", "--seed", "0", "--json", "--display", "none"], *flags
+        )
     )
     captured = capsys.readouterr()
     return code, json.loads(captured.out) if code != 1 else {"error": captured.err}
@@ -169,4 +171,4 @@ def test_histories_of_recorded_scores_are_refused_where_models_are_asked(
 ) -> None:
     code, found = run(capsys, data, MODELS, "--history", "others")
     assert code == 1
-    assert "`store` or `none` (the default) where models are asked" in found["error"]
+    assert "`store` or `none` where models are asked" in found["error"]

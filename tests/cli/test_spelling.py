@@ -37,14 +37,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("run q.jsonl --model scripted/0.5 --method best", "--method must be one of auto,"),
         (
             "run q.jsonl --model scripted/0.5 --timeout 0",
-            "--timeout must be a number of seconds > 0, got 0.0",
+            "--timeout must be a number > 0, got 0.0",
         ),
         ("run q.jsonl --model scripted/0.5 --few-shot 9", "--few-shot must be in [0, 8], got 9"),
         (
             "run q.jsonl --model scripted/0.5 --max-tokens 0",
-            "--max-tokens must be a whole number in 1..1,000,000,000, got 0",
+            "--max-tokens must be a whole number >= 1, got 0",
         ),
-        ("run q.jsonl --model scripted/0.5 --price-in -1", "--price-in must be USD per million tokens"),
+        ("run q.jsonl --model scripted/0.5 --price-in -1", "--price-in must be a number >= 0"),
         ("run q.jsonl --model scripted/0.5 --scorer regex:(", "pattern in --scorer must be a regular"),
         (
             "run q.jsonl --model scripted/0.5 --scorer grade --judge best",

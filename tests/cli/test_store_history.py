@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from tests.paper.tables import alike, write_benchmark
 
 from cereval.cli.main import main
-from cereval.plan import Plan
+from cereval.plan import Plan, candidate_spec
 from cereval.records import Draw
 from cereval.store.base import Answer, open_store
 
@@ -24,8 +23,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_benchmark(tmp_path_factory.mktemp("stored") / "tiny", alike(SIZE, 4))
 
 
-def plan(model: Mapping[str, Any]) -> dict[str, Any]:
-    return Plan({"goal": "estimate", "eps": 0.02}, "sha256:data", n_items=SIZE, model=model).as_dict()
+def plan(model: str) -> dict[str, Any]:
+    goal = {"goal": "estimate", "eps": 0.02}
+    return Plan("estimate", goal, "sha256:data", SIZE, (candidate_spec(model),)).as_dict()
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def url(tmp_path: Path) -> str:
     store.add_items("sha256:data", [{"id": f"q{row}"} for row in rows])
     for column, model in ((1, "openai/m1"), (2, "m2"), (0, "openai/m0")):
         run = f"run-{column}"
-        store.create_run(run, plan({"name": model}), "sha256:data", model)
+        store.create_run(run, plan(model), "sha256:data", model)
         asked = range(0, SIZE, 2)
         store.add_draws(run, [Draw(index, item, 1 / SIZE) for index, item in enumerate(asked)])
         answers = [Answer(index, score=float(scores[rows[item], column])) for index, item in enumerate(asked)]

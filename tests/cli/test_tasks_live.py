@@ -16,7 +16,7 @@ from cereval.cli.main import main
 from cereval.datasets.read import read_dataset
 from cereval.models.scripted import ScriptedModel
 from cereval.questions.tasks.goal import Macro
-from cereval.questions.tasks.session import tasks
+from cereval.questions.tasks.session import replay_tasks
 
 SIZE = 300
 MODEL = ("--model", "scripted/0.7")
@@ -43,7 +43,9 @@ def test_a_run_is_what_a_replay_of_the_models_scores_is(
     pool = read_dataset(data)
     model = ScriptedModel({item.text: str(item.answer) for item in pool.items}, 0.7)
     scores = [float(model.is_right(item.text)) for item in pool.items]
-    expected = tasks(scores, [item.category for item in pool.items], goal=Macro(0.08), seed=0).as_dict()
+    expected = replay_tasks(
+        scores, [item.category for item in pool.items], goal=Macro(0.08), seed=0
+    ).as_dict()
     assert (code, facts["stopped"]) == (0, "goal")
     assert {name: facts[name] for name in expected} == json.loads(json.dumps(expected))
     assert (facts["model"], facts["goal"], facts["eps"]) == ("scripted/0.7", "macro", 0.08)
@@ -83,10 +85,10 @@ def test_history_of_the_store_helps_and_can_be_left_out(
     ("flags", "words"),
     [
         (("--items", "x.csv"), "--items must be left out"),
-        (("--history", "others"), "`store` (the default) or `none`"),
+        (("--history", "others"), "`store` or `none`"),
         (("--by", "level", "--category", "level"), "--category must be left out"),
         (("--by", "nothing"), "'nothing'"),
-        (("--data", "odd.jsonl"), "SCORES or DATA must be given"),
+        (("--data", "odd.jsonl"), "as arguments or with --data, and not both"),
         (("--max-usd", "-1"), "--max-usd must be"),
         (("--eps", "7"), "eps must be"),
     ],
@@ -116,7 +118,7 @@ def test_what_does_not_fit_many_files_is_refused(data: Path, capsys: pytest.Capt
     assert "--by must be" in run(capsys, "tasks", "bare.jsonl", *MODEL)[1]["error"]
     _, facts = run(capsys, *both, "--max-calls", "5")
     assert main(["resume", facts["run_id"], "--eps", "0.3"]) == 1
-    assert "--eps must be left out for a question that keeps its goal" in capsys.readouterr().err
+    assert "--eps must be left out: only `run` and `gate` can change it" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("data")

@@ -17,7 +17,7 @@ import cereval
 from cereval.cli.main import main
 from cereval.datasets.base import Item, content_hash
 from cereval.errors import Untrusted
-from cereval.plan import Plan
+from cereval.plan import Plan, candidate_spec
 from cereval.runner.loop import GRACE_S
 from cereval.runner.trust import Named, named_by_model, remember, require, trusted_file
 from cereval.store.base import open_store
@@ -84,27 +84,30 @@ def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def planted(model: dict[str, Any], scorer: Any = None, moved: str | None = None, **fields: Any) -> str:
+def planted(
+    *candidates: Any, scorer: Any = None, moved: str | None = None, kind: str = "estimate", **fields: Any
+) -> str:
     """Write a run, interrupted before its first call, to a store as an attacker would; return its id."""
     items = tuple(Item(str(n), f"touch ran # {n}", answers=("x",)) for n in range(60))
     plan = Plan(
+        kind=kind,
         goal={"goal": "estimate", "eps": 0.1},
         data_hash=content_hash(items),
         n_items=len(items),
-        model=model,
+        candidates=tuple(candidate_spec(one) if isinstance(one, str) else one for one in candidates),
         scorer=scorer or {"spec": {"name": "exact"}, "judge": None, "judge_base_url": None},
         **fields,
     )
     store = open_store("sqlite:///cereval.db")
     store.add_items(plan.data_hash, (item.as_dict() for item in items))
-    store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, plan.model_name, cereval.ENGINE)
+    store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, plan.name, cereval.ENGINE)
     store.mark(plan.run_id, "running", {} if moved is None else {"base_url": moved})
     store.close()
     return plan.run_id
 
 
-def asked(url: str | None = None, name: str = "openai/m") -> dict[str, Any]:
-    return {"name": name, "base_url": url, "settings": {"temperature": 0.0}}
+def asked(url: str | None = None, name: str = "openai/m") -> Any:
+    return candidate_spec(name, base_url=url)
 
 
 def judged(judge: str, url: str | None = None) -> dict[str, Any]:
@@ -112,32 +115,27 @@ def judged(judge: str, url: str | None = None) -> dict[str, Any]:
 
 
 SPEC = {"goal": "estimate", "eps": 0.1}
-EXACT = {"name": "scripted/0.5"}
-GROWTH = {"method": "growing", "growth": {"sizes": [60], "after": None}}
+EXACT = "scripted/0.5"
+GROWTH = {"kind": "growing", "method": "growing", "growth": {"sizes": [60], "after": None}}
 ATTACKS: dict[str, Callable[[str], str]] = {
-    "a function of Python's": lambda _: planted({"name": "python:subprocess:getoutput"}),
-    "a module": lambda _: planted({"name": "python:evil_trust:answer"}),
-    "a file": lambda _: planted({"name": "python:evil_trust.py:answer"}),
-    "a model file": lambda _: planted({"name": "gguf:evil.gguf"}),
-    "a scorer": lambda _: planted(EXACT, {"spec": {"name": "python", "function": "evil_trust:score"}}),
-    "a scorer in words": lambda _: planted(EXACT, {"spec": "python:evil_trust.py:score"}),
-    "a scorer as it was": lambda _: planted(EXACT, {"name": "python", "function": "evil_trust:score"}),
-    "a judge": lambda _: planted(EXACT, judged("python:evil_trust:answer")),
+    "a function of Python's": lambda _: planted("python:subprocess:getoutput"),
+    "a module": lambda _: planted("python:evil_trust:answer"),
+    "a file": lambda _: planted("python:evil_trust.py:answer"),
+    "a model file": lambda _: planted("gguf:evil.gguf"),
+    "a scorer": lambda _: planted(EXACT, scorer={"spec": {"name": "python", "function": "evil_trust:score"}}),
+    "a scorer in words": lambda _: planted(EXACT, scorer={"spec": "python:evil_trust.py:score"}),
+    "a judge": lambda _: planted(EXACT, scorer=judged("python:evil_trust:answer")),
     "an unwanted judge": lambda _: planted(
-        EXACT, judged("python:evil_trust:answer") | {"spec": {"name": "exact"}}
+        EXACT, scorer=judged("python:evil_trust:answer") | {"spec": {"name": "exact"}}
     ),
     "an address": lambda url: planted(asked(url)),
     "an address that moved": lambda url: planted(asked(), moved=url),
-    "a judge's address": lambda url: planted(EXACT, judged("openai/j", url)),
-    "the judge at the model's": lambda url: planted(asked(url), judged("openai/j")),
-    "the second of two": lambda url: planted(
-        {"name": "both", "models": [EXACT, asked(url)]}, kind="compare", method="auto"
-    ),
-    "one of many": lambda _: planted(
-        {"name": "all", "models": [EXACT, {"name": "python:evil_trust:answer"}]}, kind="rank"
-    ),
-    "growing data": lambda _: planted({"name": "python:evil_trust:answer"}, **GROWTH),
-    "letters for a terminal": lambda _: planted({"name": "python:evil_trust\x1b[31m\n:answer"}),
+    "a judge's address": lambda url: planted(EXACT, scorer=judged("openai/j", url)),
+    "the judge at the model's": lambda url: planted(asked(url), scorer=judged("openai/j")),
+    "the second of two": lambda url: planted(EXACT, asked(url), kind="compare", method="auto"),
+    "one of many": lambda _: planted(EXACT, "python:evil_trust:answer", kind="rank"),
+    "growing data": lambda _: planted("python:evil_trust:answer", **GROWTH),
+    "letters for a terminal": lambda _: planted("python:evil_trust\x1b[31m\n:answer"),
 }
 
 
@@ -167,12 +165,12 @@ def test_resuming_a_store_from_elsewhere_runs_and_sends_nothing(
 def test_extending_and_rescoring_are_no_way_around(
     marker: Path, receiver: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    growing = planted({"name": "python:evil_trust:answer"}, max_calls=1, **GROWTH)
+    growing = planted("python:evil_trust:answer", max_calls=1, **GROWTH)
     write(Path("more.jsonl"), [{"id": "new", "question": "2 + 2", "answer": "4"}])
     refused(capsys, "extend", growing, "--data", "more.jsonl")
-    scorer = planted(EXACT, {"spec": {"name": "python", "function": "evil_trust:score"}})
+    scorer = planted(EXACT, scorer={"spec": {"name": "python", "function": "evil_trust:score"}})
     assert "--trust" in refused(capsys, "rescore", scorer)
-    judge = planted(EXACT, judged("openai/j", receiver.url))
+    judge = planted(EXACT, scorer=judged("openai/j", receiver.url))
     assert "judge" in refused(
         capsys, "rescore", judge
     )  # without one typed, the stored judge is not asked at all
@@ -196,12 +194,14 @@ def test_a_plan_that_was_changed_is_another(
     assert receiver.keys == []
 
 
-@pytest.mark.parametrize("model", [{}, {"name": 3}, {"name": ["python:x:y"]}, {"name": "m", "models": [1]}])
+@pytest.mark.parametrize(
+    "part", [{}, {"model": 3}, {"model": ["python:x:y"]}, {"prompt": 1}, {"settings": 2}]
+)
 @pytest.mark.usefixtures("marker")
 def test_a_plan_that_makes_no_sense_ends_in_one_line(
-    model: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    part: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused(capsys, "resume", planted({"name": "x"} | model, kind="rank" if "models" in model else ""))
+    refused(capsys, "resume", planted({**candidate_spec("x"), **part}))
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_task_file_is_a_file_too(
     }
     if how == "python":
         with pytest.raises(Untrusted, match="trust=True"):
-            cereval.run("task.yaml", model="scripted/0.5", judge=None, **_only_from_file(setting))
+            cereval.evaluate("task.yaml")
     else:
         assert "--trust" in refused(capsys, *commands[how])
     assert not marker.exists()
@@ -237,17 +237,9 @@ def test_a_task_file_is_a_file_too(
     assert not Path("cereval.db").exists()
 
 
-def _only_from_file(setting: str) -> dict[str, Any]:
-    """In Python the model is an argument, so that the file must name something else."""
-    if "scorer" not in setting and "base_url" not in setting:
-        with Path("task.yaml").open("a") as file:
-            file.write("\nscorer: python:evil_trust:score")
-    return {}
-
-
 def test_trust_cannot_be_given_by_the_file_itself(marker: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("task.yaml").write_text("data: d.jsonl\nmodel: python:evil_trust:answer\ntrust: true")
-    assert "unknown setting" in refused(capsys, "run", "task.yaml")
+    assert "trust in task.yaml must be" in refused(capsys, "run", "task.yaml")
     assert not marker.exists()
 
 
@@ -298,7 +290,7 @@ def test_code_may_be_edited_but_not_moved(own: Path, capsys: pytest.CaptureFixtu
 def test_what_is_confirmed_once_is_remembered(
     marker: Path, receiver: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = planted({"name": "python:evil_trust:answer"})
+    run = planted("python:evil_trust:answer")
     told = refused(capsys, "resume", run)
     assert str(marker.parent / "evil_trust.py") in told
     assert main(["resume", run, "--trust", "--max-calls", "3", "--display", "none"]) in (0, 3)
@@ -336,7 +328,7 @@ def test_no_reader_opens_a_model_or_a_scorer(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a reader opened what a store names")
 
-    for place in ("runner.prepare.open_model", "runner.prepare.build_scorer", "imports.load_function"):
+    for place in ("runner.candidates.open_model", "runner.scoring.build_scorer", "imports.load_function"):
         monkeypatch.setattr(f"cereval.{place}", never)
     assert main(["runs", "--json"]) == 0
     assert main(["report", run]) == 0

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from cereval.cli.main import main
 from cereval.datasets.fields import Fields
 from cereval.datasets.formats import HubSource
 from cereval.datasets.read import read_dataset
@@ -188,3 +189,23 @@ def test_any_bytes_are_data_or_one_clear_error(
         except CerevalError as error:
             line = str(error)
             assert len(line.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["ideal", "expected_output", "reference", "target"])
+def test_answers_by_the_names_that_others_give_them(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text(json.dumps({"question": "1+1?", name: "2", "output": "a model's answer"}))
+    (item,) = read_dataset(path).items
+    assert item.answer == "2"
+
+
+def test_data_without_answers_say_which_fields_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text(
+        "".join(json.dumps({"question": f"{n}?", "truth": "2", "level": 3}) + "\n" for n in range(9))
+    )
+    store = f"sqlite:///{tmp_path}/s.db"
+    assert main(["run", str(path), "--model", "scripted/0.5", "--scorer", "exact", "--store", store]) == 1
+    assert "name it with --answer (it has 'truth', 'level')" in capsys.readouterr().err

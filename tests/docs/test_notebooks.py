@@ -33,10 +33,10 @@ def test_every_kind_has_parts_a_frame_and_a_picture() -> None:
     scores = [float(number % 4 > 0) for number in range(400)]
     results = [
         cereval.replay(scores, goal=cereval.Estimate(0.1), seed=0),
-        cereval.compare(scores, scores[::-1], goal=cereval.Difference(0.1), seed=0),
-        cereval.rank([[score, 0.0] for score in scores], seed=0),
-        cereval.tasks(scores, ["law", "art"] * 200, goal=cereval.Macro(0.1), seed=0),
-        cereval.growing(scores, [300, 400], goal=cereval.Estimate(0.1), seed=0),
+        cereval.replay({"a": scores, "b": scores[::-1]}, goal=cereval.Difference(0.1), seed=0),
+        cereval.replay([[score, 0.0] for score in scores], goal=cereval.Order(), seed=0),
+        cereval.replay(scores, groups=["law", "art"] * 200, goal=cereval.Macro(0.1), seed=0),
+        cereval.replay(scores, versions=[300, 400], goal=cereval.Estimate(0.1), seed=0),
     ]
     for result in results:
         parts = result.parts()
@@ -49,7 +49,7 @@ def test_every_kind_has_parts_a_frame_and_a_picture() -> None:
 def test_a_session_and_a_plan_show_themselves() -> None:
     session = cereval.Session(n_items=50, goal=cereval.Estimate(0.2), seed=0)
     assert "50 questions asked" in session._repr_html_()
-    from cereval.plan import Plan
+    from cereval.plan import Plan, candidate_spec
 
-    plan = Plan({"goal": "estimate", "eps": 0.05}, "sha256:00", n_items=10, model={"name": "<b>"})
+    plan = Plan("estimate", {"goal": "estimate", "eps": 0.05}, "sha256:00", 10, (candidate_spec("<b>"),))
     assert "&lt;b&gt;" in plan._repr_html_()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,26 +12,39 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip("mkdocs")
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Copy what the site is made of."""
+    pytest.importorskip("zensical")
     pytest.importorskip("mkdocstrings")
-    built = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mkdocs",
-            "build",
-            "--strict",
-            "--quiet",
-            "--site-dir",
-            str(tmp_path / "site"),
-        ],
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "NO_MKDOCS_2_WARNING": "1"},
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    for name in ("docs", "src"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def build(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict", "--clean"],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder)},
         capture_output=True,
         text=True,
         timeout=900,
         check=False,
     )
+
+
+def test_the_site_builds_without_a_warning(copy: Path) -> None:
+    built = build(copy)
     assert built.returncode == 0, built.stdout + built.stderr
-    assert "Five minutes" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert "Five minutes" in (copy / "site" / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("page", "line"), [("faq.md", "[nothing](nowhere.md)"), ("api.md", "::: cereval.NoSuchName")]
+)
+def test_what_leads_nowhere_is_an_error(copy: Path, page: str, line: str) -> None:
+    path = copy / "docs" / page
+    path.write_text(f"{path.read_text(encoding='utf-8')}\n\n{line}\n", encoding="utf-8")
+    assert build(copy).returncode != 0

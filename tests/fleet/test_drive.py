@@ -247,9 +247,9 @@ def test_a_job_travels_as_json() -> None:
 
 @pytest.mark.parametrize("goal", [{"goal": "threshold", "value": 0.8}, {"goal": "order"}, {"goal": "sign"}])
 def test_without_a_forecast_all_questions_are_expected(goal: dict[str, Any]) -> None:
-    entry = Entry(0, ("m", "n"), "a", goal)
+    entry = Entry(0, ({"model": "m"}, {"model": "n"}), "a", goal)
     assert expected_calls(entry, OUTLOOK, 0) == 4000
-    assert expected_calls(Entry(0, ("m",), "a", goal, {"max_calls": 70}), OUTLOOK, 0) == 70
+    assert expected_calls(Entry(0, ({"model": "m"},), "a", goal, {"max_calls": 70}), OUTLOOK, 0) == 70
 
 
 def test_what_is_a_bound_is_not_called_expected() -> None:

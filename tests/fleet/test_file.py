@@ -10,6 +10,7 @@ import pytest
 from cereval.errors import CerevalError, InvalidInput, Untrusted
 from cereval.fleet.file import read_fleet
 from cereval.fleet.limits import ServerLimits
+from cereval.settings import Candidate
 
 BOTH: dict[str, Any] = {"models": ["scripted/0.6", "scripted/0.7"], "data": ["a.jsonl", "b.jsonl"]}
 
@@ -35,19 +36,15 @@ def test_lists_and_settings_of_an_entry() -> None:
         }
     )
     first, second, third, fourth = fleet.entries
-    assert first.settings == {
-        "base_url": "http://one/v1",
-        "price_in": 1.0,
-        "scorer": "exact",
-        "max_usd": 1.0,
-    }
+    assert first.settings == {"scorer": "exact", "max_usd": 1.0}
+    assert first.asked == (Candidate("openai/m", base_url="http://one/v1", price_in=1.0),)
     assert (first.priority, second.priority) == (2, 0)
     assert (second.settings["scorer"], second.goal["eps"], second.settings["max_usd"]) == (
         "numeric",
         0.1,
         2.0,
     )
-    assert (third.settings["base_url"], "price_in" in fourth.settings) == ("http://two/v1", False)
+    assert third.asked == fourth.asked == (Candidate("openai/n", base_url="http://two/v1"),)
     assert fleet.max_usd is None
 
 
@@ -91,8 +88,8 @@ def test_limits_of_servers() -> None:
     [
         ({"data": "a"}, "models in the fleet must be given"),
         ({"models": "m"}, "data in the fleet must be given"),
-        ({**BOTH, "epz": 1}, "unknown setting 'epz'"),
-        ({**BOTH, "eps": "wide"}, "eps in the fleet must be of the kind float"),
+        ({**BOTH, "epz": 1}, "option in the fleet must be one .*did you mean 'eps'.* got 'epz'"),
+        ({**BOTH, "eps": "wide"}, r"eps in the fleet must be a number in \(0, 1\), got 'wide'"),
         ({**BOTH, "eps": [0.1]}, r"one for each data set \(2\)"),
         ({**BOTH, "base_url": ["x"]}, r"one for each model \(2\)"),
         ({**BOTH, "max_usd": -1}, "max_usd in the fleet must be a number > 0, got -1"),
@@ -106,10 +103,8 @@ def test_limits_of_servers() -> None:
         ({**BOTH, "goals": {"goal": "gate", "min": 5}}, r"min in the fleet \(gate: .* must be a number in"),
         ({**BOTH, "goals": {"goal": "top", "best": 1}}, "top with parameters of its own"),
         ({**BOTH, "goals": {"goal": "run", "eps": 2}}, r"eps in the fleet \(run: .* must be a number in"),
-        (
-            {**BOTH, "confidence": 3},
-            r"confidence in the fleet \(run: scripted/0.6 on a.jsonl\) must be a number in",
-        ),
+        ({**BOTH, "confidence": 3}, r"confidence in the fleet must be a number in \(0, 1\), got 3"),
+        ({**BOTH, "min": 0.5, "at-least": 0.6}, "at-least in the fleet must be left out where min is given"),
         ({**BOTH, "goals": {"goal": "run", "models": "other"}}, "some of the fleet's"),
         ({"models": list("abc"), "data": "d", "goals": "compare"}, "two, or a `baseline`"),
         ({**BOTH, "models": ["openai/m", "openai/m"]}, "made of runs that differ"),
@@ -131,7 +126,7 @@ def test_limits_of_servers() -> None:
         ({**BOTH, "data": [{"data": "a", "store": "x"}]}, "must be left out: it is the fleet's"),
         (
             {**BOTH, "eps": 0.1, "at_least": 0.5},
-            "eps in the fleet .* must be left out where at_least is given",
+            "eps in the fleet .* must be left out where min is given",
         ),
         ({**BOTH, "limits": 5}, "limits in the fleet must be"),
         ({**BOTH, "models": [{"model": "m", "priority": "high"}]}, "priority in the fleet must be a number"),
@@ -143,13 +138,56 @@ def test_bad_files_are_told_in_one_line(values: dict[str, Any], said: str) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_models_of_one_run_share_their_settings() -> None:
+def test_models_of_one_run_have_prompts_and_addresses_of_their_own() -> None:
     models = [
-        {"model": "openai/m", "base_url": "http://one/v1"},
-        {"model": "openai/n", "base_url": "http://two/v1"},
+        {"model": "openai/m", "base_url": "http://one/v1", "system": "Be brief."},
+        {"model": "openai/m", "base_url": "http://two/v1", "name": "plain"},
     ]
+    (entry,) = read_fleet({"models": models, "data": "d", "goals": "compare"}).entries
+    assert entry.asked == (
+        Candidate("openai/m", base_url="http://one/v1", system="Be brief."),
+        Candidate("openai/m", base_url="http://two/v1", name="plain"),
+    )
+    assert entry.models == ("openai/m", "plain")
+    goal = {"goal": "compare", "baseline": "plain"}
+    (entry,) = read_fleet({"models": models, "data": "d", "goals": goal}).entries
+    assert entry.models == ("openai/m", "plain")
+
+
+def test_models_of_one_run_share_what_is_no_part_of_them() -> None:
+    models = [{"model": "openai/m", "scorer": "exact"}, {"model": "openai/n", "scorer": "contains"}]
     with pytest.raises(InvalidInput, match="where both are asked in one run"):
         read_fleet({"models": models, "data": "d", "goals": "compare"})
+
+
+def test_a_goal_names_models_that_can_be_told_apart() -> None:
+    models = [{"model": "openai/m", "system": "A"}, {"model": "openai/m", "system": "B"}]
+    goal = {"goal": "run", "models": "openai/m"}
+    with pytest.raises(InvalidInput, match="give each a `name`"):
+        read_fleet({"models": models, "data": "d", "goals": goal})
+
+
+def test_a_file_reads_and_writes_elsewhere_only_where_it_is_trusted(tmp_path: Path) -> None:
+    folder = tmp_path / "fleets"
+    folder.mkdir()
+    (tmp_path / "key").write_text("secret")
+    (folder / "brief.txt").write_text("Be brief.")
+    file = folder / "fleet.yaml"
+    file.write_text("models: scripted/0.6\ndata: d.jsonl\nsystem: '@brief.txt'\n")
+    (entry,) = read_fleet(file).entries
+    assert entry.asked[0].options == {"system": f"@{folder}/brief.txt"}
+    for line, says in (
+        ("system: '@../key'", "read and send .*key"),
+        ("system: ['@../key']", "read and send .*key"),
+        (f"judge_template: '@{tmp_path}/key'", "read and send .*key"),
+        ("store: postgresql://me:secret@host/db", r"keep answers in postgresql://me:\*\*\*@host/db"),
+    ):
+        file.write_text(f"models: scripted/0.6\ndata: d.jsonl\n{line}\n")
+        with pytest.raises(Untrusted, match=says):
+            read_fleet(file)
+    assert read_fleet(file, typed_store=True).entries, "another store was typed"
+    assert read_fleet(file, trust=True).store == "postgresql://me:secret@host/db"
+    assert read_fleet(file).entries, "it is remembered"
 
 
 def test_a_file_is_not_trusted_as_typed(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from cereval.fleet.work import Job, carried_out
 from cereval.models.scripted import ScriptedModel
 from cereval.models.server import Handler, serve_locally
 from cereval.runner.limits import Allowance
-from cereval.runner.prepare import last_circumstances
+from cereval.runner.recall import last_circumstances
 from cereval.store.base import opened_store
 
 FIELDS = {"input": "ask", "answer": "gold", "scorer": "exact"}
@@ -190,7 +190,7 @@ def test_what_a_fleet_finished_does_not_change_its_order(data: list[str], tmp_pa
     assert order(url) == before
     other = f"sqlite:///{tmp_path}/other.db"
     for model in fleet["models"]:
-        cereval.run(data[0], model=model, eps=0.1, store=other, **FIELDS)
+        cereval.evaluate(data[0], model=model, eps=0.1, store=other, **FIELDS)
     assert order(other) != before, "what others found does"
 
 
@@ -417,7 +417,7 @@ def test_a_worker_whose_driver_is_gone_before_it_has_begun_asks_nobody(
 def test_a_comparison_in_the_store_is_no_mean(data: list[str], tmp_path: Path) -> None:
     """Its difference was taken for the mean score of models on the data, and may be negative."""
     url = f"sqlite:///{tmp_path}/runs.db"
-    cereval.run_compare(data[0], ["scripted/0.1", "scripted/0.9"], store=url, seed=1, **FIELDS)
+    cereval.compare(data[0], "scripted/0.1", "scripted/0.9", store=url, seed=1, **FIELDS)
     assert cereval.run_fleet(fleet_of(data[:1]), store=url).exit_code == 0
 
 

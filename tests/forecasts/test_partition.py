@@ -21,7 +21,7 @@ from cereval.forecasts.partition import (
 from cereval.forecasts.pool import Pool
 from cereval.paper.populations import clusters, hubness
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import replay
+from cereval.questions.replay import replay_mean as replay
 from cereval.stats.paper_bounds import group_radius
 
 Arrivals = list[tuple[int, float | None]]

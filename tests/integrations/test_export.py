@@ -23,10 +23,10 @@ QUESTIONS = [{"question": f"{n} + 1 =", "answer": str(n + 1), "category": "xy"[n
 def store(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A store with one run of every kind that matters here: their ids by kind, and the store's URL."""
     url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'runs.db'}"
-    mean = cereval.run(QUESTIONS, model="scripted/0.8", eps=0.15, store=url, seed=1)
-    tasks = cereval.run_tasks(QUESTIONS, model="scripted/0.8", goal=cereval.Macro(0.2), store=url, seed=1)
+    mean = cereval.evaluate(QUESTIONS, model="scripted/0.8", eps=0.15, store=url, seed=1)
+    tasks = cereval.tasks(QUESTIONS, model="scripted/0.8", goal=cereval.Macro(0.2), store=url, seed=1)
     both = ["scripted/0.3", "scripted/0.9"]
-    pair = cereval.run_compare(QUESTIONS, both, store=url, seed=1)
+    pair = cereval.compare(QUESTIONS, both, store=url, seed=1)
     return {"url": url, "mean": mean.run_id, "tasks": tasks.run_id, "pair": pair.run_id}
 
 

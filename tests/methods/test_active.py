@@ -16,7 +16,7 @@ from cereval.methods.base import Aim, Setting, Target
 from cereval.paper.populations import bernoulli, clusters
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
-from cereval.questions.replay import drive, replay
+from cereval.questions.replay import drive, replay_mean
 from cereval.records import Draw
 
 Floats = NDArray[np.float64]
@@ -200,7 +200,7 @@ def test_runs_with_one_seed_that_build_on_each_other_cover() -> None:
         earlier = _asked(Session(600, goal=Estimate(0.05), groups=groups, seed=seed), scores, 80)
         history = np.full((600, 1), np.nan)
         history[earlier, 0] = np.where(rng.random(len(earlier)) < 0.03, 1 - scores[earlier], scores[earlier])
-        result = replay(
+        result = replay_mean(
             scores, goal=Estimate(0.05), groups=groups, history=history, seed=seed, confidence=0.8
         )
         misses += not result.lower <= scores.mean() <= result.upper
@@ -227,7 +227,7 @@ def test_the_estimate_of_uniform_calls_is_near_what_uniform_takes() -> None:
         scores = (np.random.default_rng(3).uniform(size=3000) < mean).astype(float)
         taken = np.mean(
             [
-                replay(scores, goal=Estimate(0.04), method="uniform", seed=seed).n_evaluated
+                replay_mean(scores, goal=Estimate(0.04), method="uniform", seed=seed).n_evaluated
                 for seed in range(8)
             ]
         )
@@ -246,7 +246,7 @@ def test_importance_undoes_unequal_draws() -> None:
 
 def test_notes_say_what_helped_and_by_how_much() -> None:
     table = alike(1500, 6)
-    notes = replay(table[:, 0], goal=Estimate(0.04), history=table[:, 1:]).notes
+    notes = replay_mean(table[:, 0], goal=Estimate(0.04), history=table[:, 1:]).notes
     assert "explain" in notes[0]
     assert "one step ahead" in notes[0]
     assert "uniform draws would have taken about" in notes[1]
@@ -257,7 +257,7 @@ def test_notes_say_that_nothing_helped_and_never_a_negative_share() -> None:
     scores = (rng.uniform(size=800) < 0.6).astype(float)
     for seed in range(4):
         history = rng.integers(2, size=(800, 3)).astype(float)
-        notes = replay(scores, goal=Estimate(0.06), history=history, seed=seed).notes
+        notes = replay_mean(scores, goal=Estimate(0.06), history=history, seed=seed).notes
         assert not any("-" in note and "%" in note for note in notes)
         assert "nothing known beforehand helped" in notes[0] or "explain" in notes[0]
 

@@ -19,7 +19,7 @@ from cereval.paper.leave_one_out import (
     total,
 )
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import replay
+from cereval.questions.replay import replay_mean
 
 EPS = 0.06
 
@@ -49,8 +49,8 @@ def test_rows_are_those_of_replay_with_the_other_columns_as_history(plan: LeaveO
     scores[:50, 1] = np.nan
     scores[:, 4] = np.nan
     history = scores[:, [0, 2, 3, 4]]
-    auto = replay(scores[:, 1], goal=Estimate(EPS), history=history, seed=1)
-    uniform = replay(scores[:, 1], goal=Estimate(EPS), method="uniform", seed=1)
+    auto = replay_mean(scores[:, 1], goal=Estimate(EPS), history=history, seed=1)
+    uniform = replay_mean(scores[:, 1], goal=Estimate(EPS), method="uniform", seed=1)
     assert [row["calls"] for row in rows] == [uniform.n_evaluated, auto.n_evaluated]
     assert {row["items"] for row in rows} == {650}
 

@@ -134,16 +134,13 @@ class Majority(Kind):
     audit: ClassVar[str] = "tests.questions.majority:MajorityAudit"
     learns: ClassVar[bool] = False
 
-    def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        return False
-
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> MajoritySession:  # noqa: ARG002
         return MajoritySession(
             plan.n_items,
             seed=plan.seed,
             confidence=plan.confidence,
             budget=plan.max_calls,
-            models=self.names(plan),
+            models=plan.names,
         )
 
     def reopened(self, certificate: Mapping[str, Any]) -> MajoritySession:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.questions.majority import MajoritySession, MoreThanHalf
 
-from cereval.api import carry_out
 from cereval.datasets.fields import Fields
 from cereval.datasets.read import read_dataset
 from cereval.models import ModelOptions, open_model
@@ -33,11 +32,13 @@ from cereval.questions.session import AskTell
 from cereval.questions.tasks.goal import Macro
 from cereval.questions.tasks.session import TaskSession
 from cereval.records import Certified, Draw
+from cereval.runner.conduct import carry_out
 from cereval.runner.finding import planned
 from cereval.runner.limits import Limits
-from cereval.runner.prepare import Prepared, against, divided, extended, growing, opened, prepared, ranked
-from cereval.runner.request import Request, request_from
+from cereval.runner.prepare import Prepared, open_plan, prepare
+from cereval.runner.recall import extend_run
 from cereval.runner.run import Outcome
+from cereval.settings import ACCEPTED, Candidate, check_options, settings_of
 from cereval.store.base import Answer, Store, open_store
 
 FIRST, ALL = 120, 180
@@ -69,11 +70,11 @@ def scores(models: tuple[str, ...], size: int) -> Table:
 
 @dataclass(frozen=True)
 class Question:
-    """prepare: makes a live run of a request; recorded: opens the same question for recorded scores."""
+    """goal: what a live run is asked; recorded: opens the same question for recorded scores."""
 
     kind: str
     models: tuple[str, ...]
-    prepare: Callable[[Request], Prepared]
+    goal: Any
     recorded: Callable[[], AskTell]
     covers: Callable[[Any, Table], bool]
     grows: bool = False
@@ -89,12 +90,6 @@ class Question:
 
 def groups() -> Any:
     return groups_of([row["category"] for row in ROWS[:FIRST]])
-
-
-def majority(request: Request) -> Prepared:
-    work = prepared(request)
-    plan = replace(work.plan, kind="majority", goal=MoreThanHalf().spec(), method="permutation")
-    return opened(plan, work.items, work.circumstances)
 
 
 def grown() -> AskTell:
@@ -125,28 +120,28 @@ QUESTIONS = [
     Question(
         "estimate",
         MODELS[1:2],
-        lambda request: prepared(replace(request, eps=0.12)),
+        Estimate(0.12),
         lambda: Session(FIRST, goal=Estimate(0.12), groups=groups(), seed=SEED),
         lambda result, table: inside(result, table.mean()),
     ),
     Question(
         "compare",
         MODELS[:2],
-        lambda request: against(request, MODELS[:2], Difference(0.2)),
+        Difference(0.2),
         lambda: CompareSession(FIRST, goal=Difference(0.2), groups=groups(), seed=SEED, models=MODELS[:2]),
         lambda result, table: inside(result, (table[:, 0] - table[:, 1]).mean()),
     ),
     Question(
         "rank",
         MODELS,
-        lambda request: ranked(request, MODELS, Order(0.2)),
+        Order(0.2),
         lambda: RankSession(FIRST, MODELS, goal=Order(0.2), seed=SEED),
         ranks_cover,
     ),
     Question(
         "tasks",
         MODELS[1:2],
-        lambda request: divided(request, [str(request.data)], Macro(0.12)),
+        Macro(0.12),
         lambda: TaskSession(
             [row["category"] for row in ROWS[:FIRST]], goal=Macro(0.12), seed=SEED, models=MODELS[1:2]
         ),
@@ -155,7 +150,7 @@ QUESTIONS = [
     Question(
         "growing",
         MODELS[1:2],
-        lambda request: growing(replace(request, eps=0.15)),
+        Estimate(0.15),
         grown,
         lambda result, table: all(inside(one, table[: one.n_items].mean()) for one in result.versions),
         grows=True,
@@ -163,7 +158,7 @@ QUESTIONS = [
     Question(
         "majority",
         MODELS[:1],
-        majority,
+        MoreThanHalf(),
         lambda: MajoritySession(FIRST, seed=SEED, models=MODELS[:1]),
         lambda result, table: inside(result, table.mean()),
     ),
@@ -231,15 +226,32 @@ class Live:
         change: Any = None,
         **how: Any,
     ) -> Outcome:
-        given = {"model": self.question.models[0], "seed": SEED, "connections": 4, **(settings or {})}
-        work = self.question.prepare(request_from(str(self.folder / "first.jsonl"), None, given))
+        work = self.prepare({"seed": SEED, "connections": 4, **(settings or {})})
         outcome = await self._carried_out(work, store, change, **how)
         if self.question.grows and outcome.result.stopped == "goal" and not outcome.interrupted:
             data = read_dataset(str(self.folder / "more.jsonl"), Fields())
             more = {name: value for name, value in (settings or {}).items() if name == "max_calls"}
-            later = extended(outcome.run_id, store, data, more)
+            later = extend_run(outcome.run_id, store, data, more)
             outcome = await self._carried_out(later, store, change, **how)
         return outcome
+
+    def prepare(self, options: Mapping[str, Any]) -> Prepared:
+        """The run that these settings ask for; one of a kind that only tests know is planned by hand."""
+        kind, goal = self.question.kind, self.question.goal
+        own = kind not in ACCEPTED
+        accepted = ACCEPTED["estimate" if own else kind]
+        settings = settings_of(
+            "estimate" if own else kind,
+            str(self.folder / "first.jsonl"),
+            [Candidate(model) for model in self.question.models],
+            check_options(options, accepted),
+            Estimate() if own else goal,
+        )
+        work = prepare(settings)
+        if not own:
+            return work
+        plan = replace(work.plan, kind=kind, goal=goal.spec(), method="permutation")
+        return open_plan(plan, work.items, work.circumstances)
 
     async def _carried_out(
         self,

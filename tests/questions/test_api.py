@@ -21,16 +21,14 @@ from cereval.runner.progress import Silent, Subject
 
 DATA = ROWS[:FIRST]
 
-CALLS: dict[str, Callable[..., cereval.RunResult]] = {
-    "estimate": lambda **more: cereval.run(DATA, model=MODELS[1], eps=0.12, seed=SEED, **more),
-    "compare": lambda **more: cereval.run_compare(
-        DATA, MODELS[:2], goal=cereval.Difference(0.2), seed=SEED, **more
+CALLS: dict[str, Callable[..., cereval.Run]] = {
+    "estimate": lambda **more: cereval.evaluate(DATA, model=MODELS[1], eps=0.12, seed=SEED, **more),
+    "compare": lambda **more: cereval.compare(
+        DATA, *MODELS[:2], goal=cereval.Difference(0.2), seed=SEED, **more
     ),
-    "rank": lambda **more: cereval.run_rank(DATA, MODELS, goal=cereval.Order(0.2), seed=SEED, **more),
-    "tasks": lambda **more: cereval.run_tasks(
-        DATA, model=MODELS[1], goal=cereval.Macro(0.12), seed=SEED, **more
-    ),
-    "growing": lambda **more: cereval.run_growing(DATA, model=MODELS[1], eps=0.12, seed=SEED, **more),
+    "rank": lambda **more: cereval.rank(DATA, MODELS, goal=cereval.Order(0.2), seed=SEED, **more),
+    "tasks": lambda **more: cereval.tasks(DATA, model=MODELS[1], goal=cereval.Macro(0.12), seed=SEED, **more),
+    "growing": lambda **more: cereval.extend(None, DATA, model=MODELS[1], eps=0.12, seed=SEED, **more),
 }
 
 
@@ -96,16 +94,16 @@ def test_nothing_is_left_behind_by_a_store_in_memory(
 
 
 def test_it_works_inside_a_running_event_loop(kind: str, url: str) -> None:
-    async def notebook() -> cereval.RunResult:
+    async def notebook() -> cereval.Run:
         return CALLS[kind](store=url)
 
     assert asyncio.run(notebook()).stopped == "goal"
 
 
 def test_in_an_event_loop_it_can_share_it(url: str) -> None:
-    async def both() -> list[cereval.RunResult]:
+    async def both() -> list[cereval.Run]:
         runs = [
-            cereval.run_async(DATA, model=MODELS[1], eps=0.15, store=url, seed=seed, history=False)
+            cereval.evaluate_async(DATA, model=MODELS[1], eps=0.15, store=url, seed=seed, history=False)
             for seed in (1, 2)
         ]
         return list(await asyncio.gather(*runs))
@@ -131,25 +129,31 @@ def test_data_may_be_a_file_or_a_table(tmp_path: Path, url: str, data: str) -> N
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in DATA))
     given = path if data == "path" else pandas.DataFrame(DATA)
-    found = cereval.run(given, model=MODELS[1], goal=cereval.Threshold(0.2), store=url)
+    found = cereval.evaluate(given, model=MODELS[1], goal=cereval.Threshold(0.2), store=url)
     assert (found.decision, found.exit_code) == ("above", 0)
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: cereval.run(DATA), "model"),
-        (lambda: cereval.run(DATA, model="scripted/0.5", models=MODELS), "model"),
-        (lambda: cereval.run(DATA, models=MODELS), "goal"),
-        (lambda: cereval.run_compare(DATA, MODELS), "models"),
-        (lambda: cereval.run(DATA, model="scripted/0.5", goal="estimate"), "goal"),
-        (lambda: cereval.run([1, 2], model="scripted/0.5"), "data"),
-        (lambda: cereval.run(DATA, model="scripted/0.5", nonsense=1), "nonsense"),
-        (lambda: cereval.run_compare(DATA, MODELS[:2], method="uniform"), "--method"),
-        (lambda: cereval.run_compare(DATA, MODELS[:2], eps=0.1), "eps"),
-        (lambda: cereval.run_rank(DATA, MODELS, target="expected"), "--target"),
-        (lambda: cereval.run_tasks(DATA, model="scripted/0.5", mix="sums=1"), "--mix"),
-        (lambda: cereval.run_growing(DATA, model="scripted/0.5", at_least=0.5), "--at-least"),
+        (lambda: cereval.evaluate(DATA), "model"),
+        (lambda: cereval.evaluate(DATA, model="scripted/0.5", models=MODELS), "models"),
+        (lambda: cereval.evaluate(DATA, MODELS), "model"),
+        (lambda: cereval.compare(DATA, MODELS[0], None), "b must be given"),
+        (lambda: cereval.compare(DATA, MODELS[0], MODELS[0]), "candidates must be different"),
+        (lambda: cereval.evaluate(DATA, model="scripted/0.5", goal="estimate"), "goal"),
+        (lambda: cereval.evaluate(DATA, model="scripted/0.5", goal=cereval.Sign()), "goal"),
+        (lambda: cereval.evaluate(DATA, model="scripted/0.5", goal=cereval.Estimate(), eps=0.1), "eps"),
+        (lambda: cereval.evaluate([1, 2], model="scripted/0.5"), "data"),
+        (lambda: cereval.evaluate(DATA, model="scripted/0.5", nonsense=1), "nonsense"),
+        (lambda: cereval.evaluate(DATA, model="scripted/0.5", min=0.5, at_least=0.6), "at_least"),
+        (lambda: cereval.evaluate(DATA, cereval.Candidate("scripted/0.5"), system="x"), "system"),
+        (lambda: cereval.compare(DATA, *MODELS[:2], method="uniform"), "method"),
+        (lambda: cereval.compare(DATA, *MODELS[:2], eps=0.1, within=0.1), "within"),
+        (lambda: cereval.rank(DATA, MODELS, target="expected"), "target"),
+        (lambda: cereval.rank(DATA, MODELS, beats="scripted/0.7"), "beats"),
+        (lambda: cereval.tasks(DATA, model="scripted/0.5", mix="sums=1"), "mix"),
+        (lambda: cereval.extend(None, DATA, model="scripted/0.5", at_least=0.5), "at_least"),
     ],
 )
 def test_bad_input_is_named(
@@ -175,7 +179,7 @@ def test_every_public_name_is_listed_and_there() -> None:
 
 def test_names_are_listed_before_they_are_imported() -> None:
     code = (
-        "import sys, cereval; assert {'run', 'replay', 'Estimate'} <= set(dir(cereval)); "
+        "import sys, cereval; assert {'evaluate', 'replay', 'Estimate'} <= set(dir(cereval)); "
         "assert 'numpy' not in sys.modules; from cereval import replay; assert callable(replay)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
@@ -213,23 +217,28 @@ def test_goals_draws_and_sessions_are_pickled(value: Any) -> None:
         assert again.ask(3) == value.ask(3)
 
 
-SEALABLE: dict[str, dict[str, Any]] = {
-    "estimate": {"model": MODELS[1], "eps": 0.12},
-    "compare": {"models": MODELS[:2], "goal": cereval.Difference(0.2)},
-    "rank": {"models": MODELS, "goal": cereval.Order(0.2)},
-    "tasks": {"model": MODELS[1], "goal": cereval.Macro(0.12)},
+SEALABLE: dict[str, tuple[Callable[..., cereval.Run], tuple[str, ...], dict[str, Any]]] = {
+    "estimate": (cereval.evaluate, MODELS[1:2], {"eps": 0.12}),
+    "compare": (cereval.compare, MODELS[:2], {"goal": cereval.Difference(0.2)}),
+    "rank": (
+        lambda data, *models, **more: cereval.rank(data, models, **more),
+        MODELS,
+        {"goal": cereval.Order(0.2)},
+    ),
+    "tasks": (cereval.tasks, MODELS[1:2], {"goal": cereval.Macro(0.12)}),
 }
 
 
 @pytest.mark.fresh
 @pytest.mark.parametrize("name", SEALABLE)
 def test_a_plan_is_sealed_and_carried_out_from_python(name: str, tmp_path: Path) -> None:
+    ask, models, options = SEALABLE[name]
     url, path = f"sqlite:///{tmp_path}/runs.db", tmp_path / "plan.seal.json"
-    seal = cereval.seal(DATA, path, store=url, **SEALABLE[name])
-    result = cereval.run(DATA, store=url, seal=path, **SEALABLE[name])
+    seal = cereval.seal(DATA, path, *models, kind=name, store=url, **options)
+    result = ask(DATA, *models, store=url, seal=path, **options)
     assert result.run_id == seal.run_id
     assert verify(result.certificate, seal=seal).valid
-    other = cereval.run(DATA, store=url, **SEALABLE[name])
+    other = ask(DATA, *models, store=url, **options)
     assert verify(other.certificate, seal=seal).status == "departed"
 
 
@@ -240,26 +249,28 @@ def test_a_plan_is_sealed_and_carried_out_from_python(name: str, tmp_path: Path)
         ({"confidence": 0.9}, "confidence"),
         ({"max_calls": 20}, "max_calls"),
         ({"seed": 4}, "seed"),
-        ({"model": MODELS[0]}, "model.name"),
-        ({"template": "Q: {{ question }}"}, "prompt"),
+        ({"model": MODELS[0]}, r"candidates\[0\]\.model"),
+        ({"template": "Q: {{ question }}"}, r"candidates\[0\]\.prompt\.template is another"),
+        ({"temperature": None}, r"candidates\[0\]\.settings\.temperature"),
     ],
 )
 def test_a_call_that_differs_from_its_seal_is_refused(
     change: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
     url, path = f"sqlite:///{tmp_path}/runs.db", tmp_path / "plan.seal.json"
-    cereval.seal(DATA, path, store=url, **SEALABLE["estimate"])
+    sealed = {"model": MODELS[1], "eps": 0.12}
+    cereval.seal(DATA, path, MODELS[1], store=url, eps=0.12)
     with pytest.raises(CerevalError, match=says):
-        cereval.run(DATA, store=url, seal=path, **{**SEALABLE["estimate"], **change})
+        cereval.evaluate(DATA, store=url, seal=path, **{**sealed, **change})
     with pytest.raises(CerevalError, match="data_hash"):
-        cereval.run(DATA[:-1], store=url, seal=path, **SEALABLE["estimate"])
+        cereval.evaluate(DATA[:-1], store=url, seal=path, **sealed)
 
 
 def test_tasks_have_short_forms_of_their_goals() -> None:
     rows = [{"question": f"{n}?", "answer": str(n), "category": "ab"[n % 2]} for n in range(60)]
     flags = {"model": "scripted/0.9", "scorer": "exact", "store": "sqlite://", "seed": 1}
-    assert cereval.run_tasks(rows, eps=0.2, **flags).outcome.plan.goal == cereval.Macro(0.2).spec()
-    found = cereval.run_tasks(rows, at_least=0.5, **flags).outcome.plan.goal
+    assert cereval.tasks(rows, eps=0.2, **flags).outcome.plan.goal == cereval.Macro(0.2).spec()
+    found = cereval.tasks(rows, at_least=0.5, **flags).outcome.plan.goal
     assert found == cereval.AllAtLeast(0.5).spec()
-    with pytest.raises(CerevalError, match="left out where at_least is given"):
-        cereval.run_tasks(rows, eps=0.2, at_least=0.5, **flags)
+    with pytest.raises(CerevalError, match="left out where eps is given"):
+        cereval.tasks(rows, eps=0.2, at_least=0.5, **flags)

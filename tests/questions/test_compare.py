@@ -16,7 +16,7 @@ from cereval.errors import InvalidInput, Misuse
 from cereval.plan import Known
 from cereval.questions import kind_named
 from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Sign
-from cereval.questions.compare.session import CompareSession, Comparison, compare
+from cereval.questions.compare.session import CompareSession, Comparison, replay_comparison
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.replay import drive
 
@@ -44,7 +44,7 @@ def test_everything_shown_is_wrong_at_most_as_often_as_stated() -> None:
 
 
 def played(scene: Scene, goal: CompareGoal | None = None, **more: Any) -> Comparison:
-    return compare(scene.first, scene.second, goal=goal, history=scene.history, **more)
+    return replay_comparison(scene.first, scene.second, goal=goal, history=scene.history, **more)
 
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: str(goal.spec()))
@@ -76,7 +76,7 @@ def test_a_decision_is_never_outside_its_interval() -> None:
     for gap in (0.0, 0.1, 0.4):
         first = (rng.random(300) < 0.5 + gap / 2).astype(float)
         second = (rng.random(300) < 0.5 - gap / 2).astype(float)
-        answer = compare(first, second, seed=int(gap * 10))
+        answer = replay_comparison(first, second, seed=int(gap * 10))
         if answer.decision == "first":
             assert answer.lower >= 0
         elif answer.decision == "second":
@@ -87,22 +87,22 @@ def test_a_decision_is_never_outside_its_interval() -> None:
 
 
 def test_large_differences_take_few_items_and_equal_models_are_no_difference() -> None:
-    assert compare([1.0] * 500, [0.0] * 500).n_evaluated < 12
-    same = compare([1.0, 0.0] * 300, [1.0, 0.0] * 300)
+    assert replay_comparison([1.0] * 500, [0.0] * 500).n_evaluated < 12
+    same = replay_comparison([1.0, 0.0] * 300, [1.0, 0.0] * 300)
     assert same.decision == "no-difference"
     assert same.n_evaluated < 600
 
 
 def test_equal_means_on_all_items_are_no_difference_not_a_sign() -> None:
     first, second = [1.0, 0.0, 0.1, 0.7], [0.0, 1.0, 0.7, 0.1]
-    answer = compare(first, second, goal=Sign(0))
+    answer = replay_comparison(first, second, goal=Sign(0))
     assert (answer.decision, answer.n_evaluated) == ("no-difference", 4)
 
 
 def test_the_regression_check_passes_at_the_very_limit() -> None:
     first, second = np.zeros(50), np.array([1.0] + [0.0] * 49)
-    assert compare(first, second, goal=NotWorse(0.02)).decision == "not-worse"
-    assert compare(first, second, goal=NotWorse(0.019)).decision == "worse"
+    assert replay_comparison(first, second, goal=NotWorse(0.02)).decision == "not-worse"
+    assert replay_comparison(first, second, goal=NotWorse(0.019)).decision == "worse"
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_the_check_for_a_regression_takes_fewer_items_than_halves_of_delta() -> 
 
 def test_at_least_as_good_is_a_check_of_its_own() -> None:
     equal = [1.0, 0.0] * 20
-    result = compare(equal, equal[::-1], goal=NotWorse(0))
+    result = replay_comparison(equal, equal[::-1], goal=NotWorse(0))
     assert (result.decision, result.answer()) == ("not-worse", "first is not worse than second: certified")
     assert NotWorse(0).words == "at least as good?"
 
@@ -204,7 +204,7 @@ def test_nothing_depends_on_the_score_about_to_be_used() -> None:
 
 def test_weights_are_the_target() -> None:
     weights = np.array([3.0] * 50 + [1.0] * 350)
-    answer = compare(SCENE.first, SCENE.second, weights=weights, goal=Difference(0.05))
+    answer = replay_comparison(SCENE.first, SCENE.second, weights=weights, goal=Difference(0.05))
     truth = float(np.average(SCENE.first - SCENE.second, weights=weights))
     assert answer.target == "weighted"
     assert answer.lower <= truth <= answer.upper
@@ -213,7 +213,7 @@ def test_weights_are_the_target() -> None:
 def test_items_that_either_model_lacks_are_left_out() -> None:
     first, second = SCENE.first.copy(), SCENE.second.copy()
     first[3], second[7] = np.nan, np.nan
-    answer = compare(
+    answer = replay_comparison(
         first, second, texts=[f"question {row}" for row in range(len(first))], goal=Difference(0.2)
     )
     assert answer.n_items == len(first) - 2
@@ -229,10 +229,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "goal": (lambda: CompareSession(5, goal=cereval.Estimate(0.1)), "Sign"),  # type: ignore[arg-type]
     "tie": (lambda: Sign(1.5), "tie"),
     "eps": (lambda: NotWorse(-0.1), "eps"),
-    "lengths": (lambda: compare([1.0], [1.0, 0.0]), "scores_b"),
-    "nothing": (lambda: compare([np.nan, 1.0], [1.0, np.nan]), "at least one item"),
-    "batch": (lambda: compare([1.0], [1.0], batch=0), "batch"),
-    "history": (lambda: compare([1.0], [1.0], history=[[1.0], [0.0]]), "history"),
+    "lengths": (lambda: replay_comparison([1.0], [1.0, 0.0]), "scores_b"),
+    "nothing": (lambda: replay_comparison([np.nan, 1.0], [1.0, np.nan]), "at least one item"),
+    "batch": (lambda: replay_comparison([1.0], [1.0], batch=0), "batch"),
+    "history": (lambda: replay_comparison([1.0], [1.0], history=[[1.0], [0.0]]), "history"),
 }
 
 
@@ -256,14 +256,14 @@ def test_scores_are_checked_and_told_once() -> None:
 def test_series_in_another_order_are_refused() -> None:
     pd = pytest.importorskip("pandas")
     first = pd.Series([1.0, 0.0, 1.0], index=["a", "b", "c"])
-    assert compare(first, first * 0).n_items == 3
-    assert compare(first, pd.Series([1.0, 0.0, 1.0], index=[3, 4, 5])).n_items == 3
+    assert replay_comparison(first, first * 0).n_items == 3
+    assert replay_comparison(first, pd.Series([1.0, 0.0, 1.0], index=[3, 4, 5])).n_items == 3
     with pytest.raises(
         InvalidInput, match=r"scores_b must be in the order of the others \(row 1 is 'b' there\)"
     ):
-        compare(first, first.loc[["a", "c", "b"]])
+        replay_comparison(first, first.loc[["a", "c", "b"]])
     with pytest.raises(
         InvalidInput, match=r"scores_b must be in the order of the others \(row 0 is 'a' there\)"
     ):
-        compare(first, pd.Series([1.0, 0.0, 1.0], index=["b", "c", "z"]))
-    assert compare(first, pd.Series([1.0, 0.0, 1.0], index=["a", "b", "z"])).n_items == 3
+        replay_comparison(first, pd.Series([1.0, 0.0, 1.0], index=["b", "c", "z"]))
+    assert replay_comparison(first, pd.Series([1.0, 0.0, 1.0], index=["a", "b", "z"])).n_items == 3

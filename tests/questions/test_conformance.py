@@ -24,7 +24,6 @@ from tests.questions.questions import ALL, QUESTIONS, Before, Live, Question, gr
 
 from cereval import ENGINE
 from cereval import questions as kinds
-from cereval.api import resumed
 from cereval.certificate.format import chained, digest, issue, schema
 from cereval.certificate.verify import verify
 from cereval.errors import CallError, CerevalError, StoreError
@@ -35,6 +34,7 @@ from cereval.questions.log import Change
 from cereval.questions.replay import drive
 from cereval.records import Draw
 from cereval.report import page_of
+from cereval.runner.recall import recall_with_change
 from cereval.runner.run import Outcome
 from cereval.runner.start import evidence
 from cereval.store.sql import SqlStore
@@ -142,7 +142,7 @@ def resume_all(live: Live) -> None:
         for run in store.runs():
             plan = Plan.from_dict(run.plan)
             if kind_of(plan).refusal(plan) is None and run.status != "finished":
-                work, change = resumed(run.run_id, store, {}, {}, None)
+                work, change = recall_with_change(run.run_id, store, {}, {}, None)
                 asyncio.run(live._carried_out(work, store, change))
 
 
@@ -289,7 +289,7 @@ def test_every_field_changed_alone_is_found(whole: tuple[Live, Outcome]) -> None
 
 
 FREE = frozenset(
-    "about after attempt data data_hash data_name failure_rule history model models prompt scorer words".split()  # noqa: SIM905
+    "about after attempt candidates data data_hash data_name history model models scorer words".split()  # noqa: SIM905
 )
 """What a forger may change who repairs all hashes: names, and what a plan says of the world; the store has them too."""
 

@@ -46,32 +46,32 @@ async def flaky_later(item: str) -> float:
 
 
 def test_it_is_a_replay_of_what_the_function_says() -> None:
-    result = cereval.evaluate(ITEMS, truth, goal=GOAL, seed=4)
+    result = cereval.evaluate_scores(ITEMS, truth, goal=GOAL, seed=4)
     assert result == cereval.replay([truth(item) for item in ITEMS], goal=GOAL, seed=4)
 
 
 @pytest.mark.parametrize("method", ["uniform", "active"])
 def test_the_result_does_not_depend_on_how_the_calls_are_made(method: str) -> None:
     plan: dict[str, Any] = {"goal": GOAL, "method": method, "seed": 2, "groups": np.arange(600) % 4}
-    expected = cereval.evaluate(ITEMS, truth, **plan)
+    expected = cereval.evaluate_scores(ITEMS, truth, **plan)
     for connections in (1, 3, 32):
-        assert cereval.evaluate(ITEMS, truth, max_connections=connections, **plan) == expected
-        assert cereval.evaluate(ITEMS, later, max_connections=connections, **plan) == expected
+        assert cereval.evaluate_scores(ITEMS, truth, max_connections=connections, **plan) == expected
+        assert cereval.evaluate_scores(ITEMS, later, max_connections=connections, **plan) == expected
 
 
 def test_failures_too_do_not_depend_on_how_the_calls_are_made() -> None:
-    expected = cereval.evaluate(ITEMS, flaky, goal=cereval.Estimate(0.15), seed=2)
+    expected = cereval.evaluate_scores(ITEMS, flaky, goal=cereval.Estimate(0.15), seed=2)
     assert expected.failures > 0
     for connections in (2, 16):
-        told = cereval.evaluate(
+        told = cereval.evaluate_scores(
             ITEMS, flaky_later, goal=cereval.Estimate(0.15), seed=2, max_connections=connections
         )
         assert told == expected
 
 
 def test_a_failed_call_widens_and_is_told_in_the_notes() -> None:
-    result = cereval.evaluate(ITEMS, flaky, goal=cereval.Estimate(0.2))
-    clean = cereval.evaluate(ITEMS, truth, goal=cereval.Estimate(0.2), budget=result.n_evaluated)
+    result = cereval.evaluate_scores(ITEMS, flaky, goal=cereval.Estimate(0.2))
+    clean = cereval.evaluate_scores(ITEMS, truth, goal=cereval.Estimate(0.2), budget=result.n_evaluated)
     assert result.n_evaluated >= clean.n_evaluated
     assert result.lower <= 0.75 <= result.upper
     assert f"{result.failures} of {result.n_evaluated} calls failed" in result.notes[-1]
@@ -87,14 +87,14 @@ def test_a_function_that_only_fails_is_not_asked_about_every_item(connections: i
         raise KeyError("answer")
 
     with pytest.raises(CallError, match=r"failed on every item so far; .*KeyError: 'answer'"):
-        cereval.evaluate(ITEMS, broken, max_connections=connections)
+        cereval.evaluate_scores(ITEMS, broken, max_connections=connections)
     assert HOPELESS <= len(asked) <= HOPELESS + 2 * (connections or 1)
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_small_pool_of_failures_only_is_an_error_too(size: int) -> None:
     with pytest.raises(CallError, match="ZeroDivisionError"):
-        cereval.evaluate(ITEMS[:size], lambda _: 1 / 0)
+        cereval.evaluate_scores(ITEMS[:size], lambda _: 1 / 0)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), 1.5, -0.1, None, "1", 1j, [1.0], np.array([1.0])])
@@ -102,7 +102,7 @@ def test_a_bad_score_names_its_item(bad: Any) -> None:
     with pytest.raises(
         InvalidInput, match=r"score must be a number in \[0, 1\] \(item \d+: 'question \d+'\)"
     ):
-        cereval.evaluate(ITEMS, lambda _: bad)
+        cereval.evaluate_scores(ITEMS, lambda _: bad)
 
 
 def test_the_same_bad_score_is_met_whatever_the_order_of_completion() -> None:
@@ -114,7 +114,7 @@ def test_the_same_bad_score_is_met_whatever_the_order_of_completion() -> None:
     messages = set()
     for connections in (1, 4, 32):
         with pytest.raises(InvalidInput) as caught:
-            cereval.evaluate(ITEMS, sometimes_bad, max_connections=connections)
+            cereval.evaluate_scores(ITEMS, sometimes_bad, max_connections=connections)
         messages.add(str(caught.value))
     assert len(messages) == 1
 
@@ -145,7 +145,7 @@ def test_calls_in_flight_and_calls_too_many_are_bounded() -> None:
         finally:
             state["flying"] -= 1
 
-    result = cereval.evaluate(ITEMS, counted, goal=GOAL, max_connections=5)
+    result = cereval.evaluate_scores(ITEMS, counted, goal=GOAL, max_connections=5)
     assert state["most"] == 5
     assert result.n_evaluated <= state["made"] <= result.n_evaluated + 5
     assert state["flying"] == 0
@@ -167,10 +167,10 @@ def test_a_plain_function_stays_in_this_thread_unless_told_otherwise() -> None:
             four.set()  # nobody waits in vain a second time
         return score
 
-    cereval.evaluate(ITEMS[:40], where, goal=GOAL)
+    cereval.evaluate_scores(ITEMS[:40], where, goal=GOAL)
     assert threads == {threading.get_ident()}
     threads.clear()
-    cereval.evaluate(ITEMS[:40], where_four_are, goal=GOAL, max_connections=4)
+    cereval.evaluate_scores(ITEMS[:40], where_four_are, goal=GOAL, max_connections=4)
     assert len(threads) == 4
     assert threading.get_ident() not in threads
 
@@ -183,24 +183,24 @@ def test_async_callables_of_every_kind() -> None:
     async def with_setting(setting: int, item: str) -> float:  # noqa: ARG001
         return truth(item)
 
-    expected = cereval.evaluate(ITEMS, truth, goal=GOAL)
-    assert cereval.evaluate(ITEMS, Scorer(), goal=GOAL) == expected
-    assert cereval.evaluate(ITEMS, functools.partial(with_setting, 1), goal=GOAL) == expected
+    expected = cereval.evaluate_scores(ITEMS, truth, goal=GOAL)
+    assert cereval.evaluate_scores(ITEMS, Scorer(), goal=GOAL) == expected
+    assert cereval.evaluate_scores(ITEMS, functools.partial(with_setting, 1), goal=GOAL) == expected
 
 
 @pytest.mark.parametrize("connections", [1, 4])
 def test_a_coroutine_from_a_plain_function_is_explained(connections: int) -> None:
     with pytest.raises(InvalidInput, match="async def"):
-        cereval.evaluate(ITEMS, lambda item: later(item), max_connections=connections)
+        cereval.evaluate_scores(ITEMS, lambda item: later(item), max_connections=connections)
 
 
 def test_inside_a_running_loop() -> None:
     async def notebook() -> list[cereval.Result]:
         return [
-            cereval.evaluate(ITEMS, later, goal=GOAL),
-            cereval.evaluate(ITEMS, truth, goal=GOAL, max_connections=3),
-            await cereval.evaluate_async(ITEMS, later, goal=GOAL),
-            await cereval.evaluate_async(ITEMS, truth, goal=GOAL),
+            cereval.evaluate_scores(ITEMS, later, goal=GOAL),
+            cereval.evaluate_scores(ITEMS, truth, goal=GOAL, max_connections=3),
+            await cereval.evaluate_scores_async(ITEMS, later, goal=GOAL),
+            await cereval.evaluate_scores_async(ITEMS, truth, goal=GOAL),
         ]
 
     assert len(set(asyncio.run(notebook()))) == 1
@@ -218,7 +218,7 @@ def test_a_cancelled_evaluation_leaves_no_call_behind() -> None:
         return 0.0
 
     async def run() -> None:
-        task = asyncio.ensure_future(cereval.evaluate_async(ITEMS, slow))
+        task = asyncio.ensure_future(cereval.evaluate_scores_async(ITEMS, slow))
         while len(open_calls) < 8:
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.02)
@@ -258,7 +258,7 @@ def interrupting(score: Callable[[str], Any], after: int) -> Callable[[str], Any
 @pytest.mark.parametrize("score", [truth, later])
 def test_ctrl_c_hands_over_what_is_known(score: Callable[[str], Any]) -> None:
     with pytest.raises(EvaluationInterrupted, match="certified so far") as caught:
-        cereval.evaluate(ITEMS, interrupting(score, after=60), goal=cereval.Estimate(0.01))
+        cereval.evaluate_scores(ITEMS, interrupting(score, after=60), goal=cereval.Estimate(0.01))
     result = caught.value.result
     assert 40 <= result.n_evaluated <= 60
     assert result.stopped == "running"
@@ -271,7 +271,7 @@ def test_ctrl_c_inside_a_running_loop() -> None:
 
     async def cell() -> cereval.Result:
         with pytest.raises(EvaluationInterrupted) as caught:
-            cereval.evaluate(ITEMS, interrupting(later, after=60), goal=cereval.Estimate(0.01))
+            cereval.evaluate_scores(ITEMS, interrupting(later, after=60), goal=cereval.Estimate(0.01))
         return caught.value.result
 
     loop = asyncio.new_event_loop()
@@ -284,15 +284,15 @@ def test_ctrl_c_inside_a_running_loop() -> None:
 def test_the_whole_plan_reaches_the_session() -> None:
     weights = np.ones(600)
     weights[0] = 30.0
-    result = cereval.evaluate(
+    result = cereval.evaluate_scores(
         ITEMS, truth, goal=GOAL, confidence=0.8, method="uniform", weights=weights, budget=12, seed=9
     )
     assert (result.confidence, result.method, result.target, result.seed) == (0.8, "uniform", "weighted", 9)
     assert (result.stopped, result.n_evaluated) == ("budget", 12)
-    assert cereval.evaluate(ITEMS, truth, goal=GOAL, texts=ITEMS).method == "active"
-    assert cereval.evaluate(ITEMS, truth, goal=GOAL, history=np.zeros((600, 1))).method == "active"
-    assert cereval.evaluate(ITEMS, truth, goal=GOAL, embeddings=np.eye(600)[:, :3]).method == "active"
-    planned = cereval.evaluate(ITEMS, truth, method="static", options={"planned": 10}, budget=10)
+    assert cereval.evaluate_scores(ITEMS, truth, goal=GOAL, texts=ITEMS).method == "active"
+    assert cereval.evaluate_scores(ITEMS, truth, goal=GOAL, history=np.zeros((600, 1))).method == "active"
+    assert cereval.evaluate_scores(ITEMS, truth, goal=GOAL, embeddings=np.eye(600)[:, :3]).method == "active"
+    planned = cereval.evaluate_scores(ITEMS, truth, method="static", options={"planned": 10}, budget=10)
     assert planned.half_width < 1
     assert replace(planned, seed=1) != planned
 
@@ -316,20 +316,20 @@ def test_the_whole_plan_reaches_the_session() -> None:
 )
 def test_bad_input_is_named(items: Any, score: Any, connections: Any, field: str) -> None:
     with pytest.raises(InvalidInput, match=field):
-        cereval.evaluate(items, score, max_connections=connections)
+        cereval.evaluate_scores(items, score, max_connections=connections)
 
 
 def test_any_iterable_of_items_will_do() -> None:
-    expected = cereval.evaluate(ITEMS, truth, goal=GOAL)
-    assert cereval.evaluate((item for item in ITEMS), truth, goal=GOAL) == expected
-    assert cereval.evaluate(np.array(ITEMS), truth, goal=GOAL) == expected
+    expected = cereval.evaluate_scores(ITEMS, truth, goal=GOAL)
+    assert cereval.evaluate_scores((item for item in ITEMS), truth, goal=GOAL) == expected
+    assert cereval.evaluate_scores(np.array(ITEMS), truth, goal=GOAL) == expected
 
 
 def test_functions_are_not_hidden_by_the_modules_they_live_in() -> None:
     import cereval.questions.evaluate
     import cereval.questions.replay
 
-    assert callable(cereval.evaluate)
+    assert callable(cereval.evaluate_scores)
     assert callable(cereval.replay)
 
 
@@ -346,4 +346,4 @@ def test_what_is_known_of_items_in_another_order_is_refused(field: str) -> None:
     with pytest.raises(
         InvalidInput, match=rf"{field} must be in the order of the others \(row 0 is 'i0' there\)"
     ):
-        cereval.evaluate(items, lambda _: 1.0, **{field: known[::-1]})
+        cereval.evaluate_scores(items, lambda _: 1.0, **{field: known[::-1]})

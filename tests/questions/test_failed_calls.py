@@ -48,7 +48,7 @@ def test_beyond_the_ends_it_is_decided(value: float, decision: str | None) -> No
 
 
 def test_verify_agrees_that_it_is_undecided() -> None:
-    found = cereval.run(
+    found = cereval.evaluate(
         [{"question": f"{n} + 0 =", "answer": str(n)} for n in range(SIZE)],
         model=f"python:{Path(__file__).with_name('failing_model.py')}:answer",
         at_least=0.5,

@@ -13,7 +13,7 @@ from benchmarks.growing_scenes import ENEMIES, bernoulli, run_grown
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
-from cereval.questions.growing.session import Growing, checked_sizes, growing
+from cereval.questions.growing.session import Growing, checked_sizes, replay_growing
 from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.replay import drive
 
@@ -50,10 +50,10 @@ def test_a_sample_of_one_population_is_covered_through_all_versions(mean: float)
 
 @pytest.mark.parametrize("target", ["benchmark", "population"])
 def test_calls_in_flight_change_nothing(target: str) -> None:
-    one = growing(SCORES, SIZES, goal=Estimate(0.08), target=target, seed=3)
-    assert one == growing(SCORES, SIZES, goal=Estimate(0.08), target=target, seed=3, batch=7)
-    assert one == growing(SCORES, SIZES, goal=Estimate(0.08), target=target, seed=3, batch=500)
-    assert one != growing(SCORES, SIZES, goal=Estimate(0.08), target=target, seed=4)
+    one = replay_growing(SCORES, SIZES, goal=Estimate(0.08), target=target, seed=3)
+    assert one == replay_growing(SCORES, SIZES, goal=Estimate(0.08), target=target, seed=3, batch=7)
+    assert one == replay_growing(SCORES, SIZES, goal=Estimate(0.08), target=target, seed=3, batch=500)
+    assert one != replay_growing(SCORES, SIZES, goal=Estimate(0.08), target=target, seed=4)
 
 
 def test_each_version_reaches_the_goal_and_asks_only_new_items() -> None:
@@ -73,7 +73,7 @@ def test_each_version_reaches_the_goal_and_asks_only_new_items() -> None:
 
 def test_a_single_version_costs_little_more_than_a_plain_run() -> None:
     plain = cereval.replay(SCORES, goal=Estimate(0.06), seed=2).n_evaluated
-    grown = growing(SCORES, [500], goal=Estimate(0.06), seed=2).n_evaluated
+    grown = replay_growing(SCORES, [500], goal=Estimate(0.06), seed=2).n_evaluated
     assert grown <= 1.25 * plain
 
 
@@ -91,7 +91,7 @@ def test_a_restored_session_goes_on_as_the_first_would(target: str) -> None:
 
 
 def test_all_items_asked_give_the_exact_mean() -> None:
-    result = growing(SCORES[:30], [20, 30], goal=Estimate(0.01))
+    result = replay_growing(SCORES[:30], [20, 30], goal=Estimate(0.01))
     assert [version.calls for version in result.versions] == [20, 10]
     for version in result.versions:
         assert version.lower == pytest.approx(SCORES[: version.n_items].mean(), abs=1e-9)
@@ -99,7 +99,7 @@ def test_all_items_asked_give_the_exact_mean() -> None:
 
 
 def test_a_few_new_items_cost_at_most_themselves() -> None:
-    result = growing(SCORES, [300, 301, 305, 320], goal=Estimate(0.1), seed=2)
+    result = replay_growing(SCORES, [300, 301, 305, 320], goal=Estimate(0.1), seed=2)
     assert [version.stopped for version in result.versions] == ["goal"] * 4
     assert all(version.calls <= version.n_new for version in result.versions)
 

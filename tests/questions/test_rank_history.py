@@ -12,14 +12,13 @@ from benchmarks.coverage import most_misses
 from benchmarks.rank_families import FAMILIES, wrong_claims
 from numpy.typing import NDArray
 
-import cereval
 from cereval.certificate.format import chained, digest, issue
 from cereval.certificate.verify import verify
 from cereval.errors import InvalidInput
 from cereval.plan import Known, digest_of
 from cereval.questions import kind_named
 from cereval.questions.rank.goal import Beats, Order, RankGoal, Top
-from cereval.questions.rank.session import RankSession
+from cereval.questions.rank.session import RankSession, replay_ranking
 from cereval.questions.replay import drive
 
 Floats = NDArray[np.float64]
@@ -48,7 +47,7 @@ def test_claims_are_true_whatever_the_past(goal: RankGoal, like: str) -> None:
     if like == "few":
         past = np.where(rng.uniform(size=past.shape) < 0.8, np.nan, past)
     truth = dict(zip(NAMES, table.mean(axis=0), strict=True))
-    ranking = cereval.rank(table, goal=goal, models=NAMES, history=past, seed=3)
+    ranking = replay_ranking(table, goal=goal, models=NAMES, history=past, seed=3)
     assert ranking.stopped == "goal"
     assert all(truth[better] >= truth[worse] for better, worse in ranking.order)
     assert all(one.lower - 1e-9 <= truth[name] <= one.upper + 1e-9 for name, one in ranking.intervals.items())
@@ -61,7 +60,7 @@ def test_a_past_like_the_present_saves_calls() -> None:
     calls = np.zeros(2)
     for seed in range(4):
         table, past = world(seed)
-        calls += [cereval.rank(table, history=known, seed=seed).calls for known in (None, past)]
+        calls += [replay_ranking(table, history=known, seed=seed).calls for known in (None, past)]
     assert calls[1] < 0.95 * calls[0]
 
 
@@ -84,14 +83,14 @@ def test_another_past_means_other_clocks_even_where_the_weights_are_the_same() -
 
 def test_a_past_without_disagreement_changes_nothing() -> None:
     table, past = world(3)
-    plain = cereval.rank(table, models=NAMES, seed=2)
+    plain = replay_ranking(table, models=NAMES, seed=2)
     for known in (past[:, :1], np.ones_like(past), np.full_like(past, np.nan)):
-        assert cereval.rank(table, models=NAMES, seed=2, history=known) == plain
+        assert replay_ranking(table, models=NAMES, seed=2, history=known) == plain
 
 
 def test_a_full_pass_knows_everything() -> None:
     table, past = world(6, items=30)
-    ranking = cereval.rank(table, models=NAMES, goal=Order(0.001), history=past)
+    ranking = replay_ranking(table, models=NAMES, goal=Order(0.001), history=past)
     means = table.mean(axis=0)
     assert ranking.stopped == "goal"
     expected = {(NAMES[i], NAMES[j]) for i in range(6) for j in range(6) if means[i] > means[j] + 1e-9}

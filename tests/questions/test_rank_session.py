@@ -19,7 +19,7 @@ from cereval.questions.goals import goal_from_spec
 from cereval.questions.rank.audit import SlowGame
 from cereval.questions.rank.goal import Beats, Order, RankGoal, Top
 from cereval.questions.rank.order import closed, covers
-from cereval.questions.rank.session import RankSession, checkpoints
+from cereval.questions.rank.session import RankSession, checkpoints, replay_ranking
 from cereval.stats.pairs import PairGames, PairTuning
 
 Floats = NDArray[np.float64]
@@ -52,7 +52,7 @@ GOALS: list[RankGoal] = [
 
 def test_a_doubt_that_rounds_away_leaves_ties_to_the_whole_table() -> None:
     table = np.tile(scores(items=40)[:, :1], (1, 3))
-    ranking = cereval.rank(table, goal=Order(0.1, doubt=1e-300), models=NAMES[:3], seed=0)
+    ranking = replay_ranking(table, goal=Order(0.1, doubt=1e-300), models=NAMES[:3], seed=0)
     assert ranking.order == ()
     assert len(ranking.ties) == 3
     assert ranking.stopped == "goal"
@@ -63,7 +63,7 @@ def test_a_doubt_that_rounds_away_leaves_ties_to_the_whole_table() -> None:
 def test_claims_are_true_and_the_answer_is_right(goal: RankGoal, seed: int) -> None:
     table = scores(seed)
     truth = dict(zip(NAMES, table.mean(axis=0), strict=True))
-    ranking = cereval.rank(table, goal=goal, models=NAMES, seed=seed)
+    ranking = replay_ranking(table, goal=goal, models=NAMES, seed=seed)
     assert ranking.stopped == "goal"
     assert ranking.calls <= ranking.calls_full == table.size
     assert all(truth[better] > truth[worse] for better, worse in ranking.order)
@@ -107,7 +107,7 @@ def test_every_model_answers_a_prefix_of_one_shared_order() -> None:
 
 def test_a_budget_is_kept_and_what_it_buys_is_certified() -> None:
     table = scores(4)
-    ranking = cereval.rank(table, models=NAMES, goal=Order(0.02), budget=301)
+    ranking = replay_ranking(table, models=NAMES, goal=Order(0.02), budget=301)
     assert (ranking.stopped, ranking.calls) == ("budget", 301)
     assert ranking.undecided
     assert ("a", "e") in ranking.order
@@ -132,7 +132,7 @@ def test_failed_calls_hold_claims_back() -> None:
 
 def test_a_full_pass_knows_everything() -> None:
     table = scores(6, items=30)
-    ranking = cereval.rank(table, models=NAMES, goal=Order(0.001))
+    ranking = replay_ranking(table, models=NAMES, goal=Order(0.001))
     means = table.mean(axis=0)
     assert ranking.stopped == "goal"
     expected = {(NAMES[i], NAMES[j]) for i in range(5) for j in range(5) if means[i] > means[j]}
@@ -144,7 +144,7 @@ def test_a_full_pass_knows_everything() -> None:
 
 def test_models_that_copy_each_other_are_never_ordered() -> None:
     table = np.repeat(scores(7)[:, :1], 4, axis=1)
-    ranking = cereval.rank(table, goal=Order(0.02, proven=True))
+    ranking = replay_ranking(table, goal=Order(0.02, proven=True))
     assert ranking.order == ()
     assert len(ranking.ties) == 6
 
@@ -226,10 +226,10 @@ def test_goals_are_rebuilt_from_their_spec(goal: RankGoal) -> None:
         lambda: RankSession(10, NAMES, goal=Top(5)),
         lambda: RankSession(10, NAMES, goal=Beats(baseline=5)),
         lambda: RankSession(10, NAMES, confidence=1.0),
-        lambda: cereval.rank([[0.5, 1.5]]),
-        lambda: cereval.rank([[0.5, float("nan")]]),
-        lambda: cereval.rank([0.5, 0.5]),
-        lambda: cereval.rank(scores(), models=["a"]),
+        lambda: replay_ranking([[0.5, 1.5]]),
+        lambda: replay_ranking([[0.5, float("nan")]]),
+        lambda: replay_ranking([0.5, 0.5]),
+        lambda: replay_ranking(scores(), models=["a"]),
         lambda: goal_from_spec({"goal": "none"}),
     ],
 )
@@ -256,7 +256,7 @@ def test_a_top_k_with_close_rivals_ends_at_its_goal() -> None:
     rng = np.random.default_rng(11)
     table = (rng.uniform(size=(150, 9)) < [0.9, 0.85, 0.6, 0.6, 0.6, 0.58, 0.58, 0.3, 0.2]).astype(float)
     for seed in range(6):
-        ranking = cereval.rank(table, goal=Top(4, 0.02), seed=seed)
+        ranking = replay_ranking(table, goal=Top(4, 0.02), seed=seed)
         assert ranking.stopped == "goal"
         assert len(ranking.winners) == 4
 
@@ -265,19 +265,19 @@ def test_a_goal_of_another_question_is_refused() -> None:
     with pytest.raises(
         InvalidInput, match=r"goal must be that of a ranking: Order, Top or Beats, got Estimate"
     ):
-        cereval.rank(np.eye(3), goal=cereval.Estimate(0.05))  # type: ignore[arg-type]
+        replay_ranking(np.eye(3), goal=cereval.Estimate(0.05))  # type: ignore[arg-type]
 
 
 def test_columns_of_a_data_frame_name_the_models() -> None:
     frame = pd.DataFrame({"owl": [1.0] * 60, "wren": [0.0] * 60})
-    assert cereval.rank(frame, seed=1).order == (("owl", "wren"),)
+    assert replay_ranking(frame, seed=1).order == (("owl", "wren"),)
 
 
 def test_a_dict_names_its_models_and_ragged_ones_are_refused() -> None:
     scores = {"owl": [1.0] * 60, "wren": [0.0] * 60}
-    assert cereval.rank(scores, seed=0).order == (("owl", "wren"),)
+    assert replay_ranking(scores, seed=0).order == (("owl", "wren"),)
     with pytest.raises(InvalidInput, match="scores must be a table of numbers"):
-        cereval.rank({"owl": [1.0] * 60, "wren": [0.0] * 59})
+        replay_ranking({"owl": [1.0] * 60, "wren": [0.0] * 59})
     series = pd.Series([1.0, 0.0], index=["a", "b"])
     with pytest.raises(InvalidInput, match=r"wren must be in the order of the others"):
-        cereval.rank({"owl": series, "wren": series[::-1]})
+        replay_ranking({"owl": series, "wren": series[::-1]})

@@ -15,7 +15,7 @@ from cereval.errors import InvalidInput
 from cereval.questions import kind_named
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
-from cereval.questions.tasks.session import TaskSession, TasksResult, tasks
+from cereval.questions.tasks.session import TaskSession, TasksResult, replay_tasks
 
 RUNS = 7
 CONFIDENCE = 0.8
@@ -39,7 +39,7 @@ def test_everything_shown_is_wrong_at_most_as_often_as_stated() -> None:
 
 
 def played(scene: TaskScene, goal: TasksGoal, **more: Any) -> TasksResult:
-    return tasks(scene.scores, scene.groups, goal=goal, history=scene.history, **more)
+    return replay_tasks(scene.scores, scene.groups, goal=goal, history=scene.history, **more)
 
 
 SCENE = easy(np.random.default_rng(4))
@@ -114,31 +114,31 @@ def two_tasks(first: float, second: float, size: int = 300) -> tuple[np.ndarray[
 
 def test_all_pass_and_some_fail() -> None:
     scores, groups = two_tasks(0.9, 0.8)
-    passed = tasks(scores, groups, goal=AllAtLeast(0.6))
+    passed = replay_tasks(scores, groups, goal=AllAtLeast(0.6))
     assert (passed.decision, passed.failing) == ("all-pass", ())
     assert [task.verdict for task in passed.tasks.values()] == ["pass", "pass"]
     assert all(task.lower >= 0.6 for task in passed.tasks.values())
-    failed = tasks(scores, groups, goal=AllAtLeast(0.88))
+    failed = replay_tasks(scores, groups, goal=AllAtLeast(0.88))
     assert (failed.decision, failed.failing) == ("some-fail", ("b",))
     assert failed.tasks["a"].verdict is None
 
 
 def test_which_fail_decides_every_task() -> None:
     scores, groups = two_tasks(0.9, 0.4)
-    result = tasks(scores, groups, goal=WhichFail(0.65))
+    result = replay_tasks(scores, groups, goal=WhichFail(0.65))
     assert {name: task.verdict for name, task in result.tasks.items()} == {"a": "pass", "b": "fail"}
 
 
 def test_a_mean_equal_to_the_threshold_passes_once_all_is_known() -> None:
     scores, groups = two_tasks(0.5, 0.9, size=20)
-    result = tasks(scores, groups, goal=WhichFail(0.5))
+    result = replay_tasks(scores, groups, goal=WhichFail(0.5))
     assert (result.decision, result.failing) == ("all-pass", ())
     assert result.tasks["a"].n == 20
 
 
 def test_tasks_that_are_settled_get_no_more_calls() -> None:
     scores, groups = two_tasks(1.0, 0.5, size=2000)
-    result = tasks(scores, groups, goal=EachWithin(0.05))
+    result = replay_tasks(scores, groups, goal=EachWithin(0.05))
     assert result.tasks["a"].n < 0.5 * result.tasks["b"].n
 
 
@@ -165,21 +165,21 @@ def test_all_items_asked_give_the_exact_means() -> None:
 
 
 def test_one_task_and_tiny_tasks() -> None:
-    assert tasks([1.0, 0.0] * 100, ["only"] * 200, goal=Macro(0.1)).stopped == "goal"
-    tiny = tasks([1.0, 0.0, 1.0], ["a", "b", "c"], goal=EachWithin(0.1))
+    assert replay_tasks([1.0, 0.0] * 100, ["only"] * 200, goal=Macro(0.1)).stopped == "goal"
+    tiny = replay_tasks([1.0, 0.0, 1.0], ["a", "b", "c"], goal=EachWithin(0.1))
     assert [task.estimate for task in tiny.tasks.values()] == [1.0, 0.0, 1.0]
 
 
 def test_missing_scores_are_no_part_of_their_task() -> None:
     scores = np.array([1.0, np.nan, 0.0, 1.0])
-    result = tasks(scores, ["a", "a", "b", "b"], goal=EachWithin(0.01))
+    result = replay_tasks(scores, ["a", "a", "b", "b"], goal=EachWithin(0.01))
     assert (result.tasks["a"].n_items, result.n_items) == (1, 3)
 
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
-    "groups of another length": (lambda: tasks([1, 0], ["a"]), "groups"),
+    "groups of another length": (lambda: replay_tasks([1, 0], ["a"]), "groups"),
     "a goal for one target": (lambda: TaskSession(["a"], goal=cereval.Estimate(0.1)), "goal"),  # type: ignore[arg-type]
-    "history of another length": (lambda: tasks([1, 0], ["a", "b"], history=[[1.0]]), "history"),
+    "history of another length": (lambda: replay_tasks([1, 0], ["a", "b"], history=[[1.0]]), "history"),
     "no items": (lambda: TaskSession([]), "groups"),
     "eps": (lambda: Macro(2.0), "eps"),
     "each": (lambda: Macro(0.1, each=0.0), "each"),

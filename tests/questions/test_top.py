@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import cereval
 from cereval.cli.recorded import ScoredModels
 from cereval.questions.rank.goal import Beats, Order, Top
 from cereval.questions.rank.order import Diagram
-from cereval.questions.rank.session import ModelInterval, Ranking
+from cereval.questions.rank.session import ModelInterval, Ranking, replay_ranking
 
 NAMES = tuple("abcdefgh")
 
@@ -21,13 +20,13 @@ def equal_models(seed: int, items: int = 100) -> Ranking:
     rng = np.random.default_rng(seed)
     column = np.arange(items) < items // 2
     scores = np.column_stack([rng.permutation(column) for _ in NAMES]).astype(float)
-    return cereval.rank(scores, goal=Top(1, within=0.0), models=NAMES, seed=seed)
+    return replay_ranking(scores, goal=Top(1, within=0.0), models=NAMES, seed=seed)
 
 
 def shown(k: int = 1, **limits: tuple[float, float]) -> Ranking:
     """A ranking with these intervals, `a` named, no pair in order and nobody eliminated."""
     scores = np.random.default_rng(0).uniform(size=(20, len(limits))).round()
-    ranking = cereval.rank(scores, goal=Top(k), models=list(limits), budget=8, seed=0)
+    ranking = replay_ranking(scores, goal=Top(k), models=list(limits), budget=8, seed=0)
     intervals = {name: ModelInterval(sum(one) / 2, *one, 8) for name, one in limits.items()}
     return replace(
         ranking, order=(), undecided=(), winners=("a",), eliminated=(), intervals=intervals, stopped="goal"
@@ -83,7 +82,7 @@ def test_the_order_shown_is_an_order_and_true(goal: Order | Top | Beats, seed: i
     rng = np.random.default_rng(seed)
     scores = (rng.uniform(size=(300, 6)) < rng.uniform(size=6)).astype(float)
     means = dict(zip(NAMES, scores.mean(axis=0), strict=False))
-    ranking = cereval.rank(scores, goal=goal, models=NAMES[:6], seed=seed)
+    ranking = replay_ranking(scores, goal=goal, models=NAMES[:6], seed=seed)
     diagram = Diagram.of(ranking.as_dict())
     for better, others in diagram.below.items():
         assert all(means[better] > means[worse] for worse in others)

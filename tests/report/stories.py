@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cereval.datasets.base import DataSet, Item
-from cereval.plan import Plan
+from cereval.plan import CandidateSpec, Plan, candidate_spec
 from cereval.questions.session import tell
 from cereval.records import Draw
 from cereval.report.story import Story, read_story
@@ -35,6 +35,11 @@ def pool(categories: int = 3, question: str = "What is 2 + 2?") -> DataSet:
     )
 
 
+def named(*models: str, **parts: Any) -> tuple[CandidateSpec, ...]:
+    """Candidates of a plan that differ in their models alone."""
+    return tuple(candidate_spec(model, **parts) for model in models)
+
+
 def told(folder: Path, reply: Callable[[int], Reply], *, data: DataSet | None = None, **fields: Any) -> Story:
     """The story of a run in which item number i was answered with reply(i)."""
     store = open_store(f"sqlite:///{folder / 'runs.db'}")
@@ -48,8 +53,8 @@ def stored_run(
     store: Store, data: DataSet, reply: Callable[[int], Reply], *, most: int = SIZE, **fields: Any
 ) -> str:
     """Store a run of any kind; `most`: after so many draws it is left as it is, without a certificate."""
-    given = {"goal": GOAL, "model": {"name": "made-up"}, "data_name": "made.jsonl"} | fields
-    plan = Plan(data_hash=data.content_hash, n_items=len(data.items), **given)
+    usual = {"kind": "estimate", "goal": GOAL, "candidates": named("made-up"), "data_name": "made.jsonl"}
+    plan = Plan(data_hash=data.content_hash, n_items=len(data.items), **{**usual, **fields})
     begun = start(planned(plan, data.items, store, history=True), data.items, store)
     session, waiting = begun.session, begun.waiting[:most]
     while not session.done and session.n_evaluated < most:

@@ -12,6 +12,7 @@ import pytest
 from stories import Reply, pool, stored_run
 from tests.golden.golden_cases import CASES
 from tests.golden.lines import certificate_of
+from tests.report.stories import named
 
 from cereval.questions import formats
 from cereval.questions.base import Kind
@@ -53,24 +54,34 @@ def has_headline(html: str, result: Certified) -> bool:
 
 # -- live runs of every kind ------------------------------------------------------------------------------------------
 
-TWO = {"name": "a against b", "models": [{"name": "a" + HOSTILE}, {"name": "b"}]}
-FOUR = {"name": "four", "models": [{"name": name} for name in ("a" + HOSTILE, "b", "c", "d")]}
+TWO = named("a" + HOSTILE, "b")
+FOUR = named("a" + HOSTILE, "b", "c", "d")
 TASKS = ("kind 0", "kind 1", "kind 2")
 LIVE: dict[str, dict[str, Any]] = {
     "estimate": {},
     "gate": {"goal": {"goal": "threshold", "value": 0.7}},
-    "compare": {"kind": "compare", "model": TWO, "goal": {"goal": "difference", "eps": 0.15}},
-    "rank": {"kind": "rank", "model": FOUR, "goal": {"goal": "order", "tie": 0.2}, "method": "pairs"},
-    "top": {"kind": "rank", "model": FOUR, "goal": {"goal": "top", "k": 1, "within": 0.2}, "method": "pairs"},
-    "tasks": {"tasks": TASKS, "goal": {"goal": "macro", "eps": 0.15}, "side_information": ("groups",)},
-    "growing": {"growth": {"sizes": [300], "after": None}, "method": "growing"},
+    "compare": {"kind": "compare", "candidates": TWO, "goal": {"goal": "difference", "eps": 0.15}},
+    "rank": {"kind": "rank", "candidates": FOUR, "goal": {"goal": "order", "tie": 0.2}, "method": "pairs"},
+    "top": {
+        "kind": "rank",
+        "candidates": FOUR,
+        "goal": {"goal": "top", "k": 1, "within": 0.2},
+        "method": "pairs",
+    },
+    "tasks": {
+        "kind": "tasks",
+        "tasks": TASKS,
+        "goal": {"goal": "macro", "eps": 0.15},
+        "side_information": ("groups",),
+    },
+    "growing": {"kind": "growing", "growth": {"sizes": [300], "after": None}, "method": "growing"},
 }
 
 
 @pytest.mark.parametrize("most", [0, 8, 10_000], ids=["begun", "left", "finished"])
 @pytest.mark.parametrize("name", LIVE)
 def test_live_runs_of_every_kind(name: str, most: int, store: Store) -> None:
-    fields = {"model": {"name": "a" + HOSTILE}, "data_name": HOSTILE, **LIVE[name]}
+    fields = {"candidates": named("a" + HOSTILE), "data_name": HOSTILE, **LIVE[name]}
     data = pool(question=HOSTILE)
     run_id = stored_run(
         store, data, lambda item: Reply(HOSTILE, float(item % 20 > item // 100)), most=most, **fields
@@ -85,13 +96,15 @@ def test_live_runs_of_every_kind(name: str, most: int, store: Store) -> None:
     assert ("None yet" in text) == (most == 0)
     assert ("cereval resume" in text) == (most <= 8)
     assert ("Sample answers" in text) == ("What it took" in text) == (most > 0)
-    assert len(pages) == 1 + len(LIVE[name].get("model", {}).get("models", ()))
+    assert len(pages) == 1 + len(LIVE[name].get("candidates", ()))
 
 
 @pytest.mark.parametrize("name", LIVE)
 def test_a_page_begins_with_the_answer(name: str, store: Store) -> None:
     fields = json.loads(json.dumps(LIVE[name]).replace(json.dumps(HOSTILE)[1:-1], ""))
-    fields |= {each: tuple(fields[each]) for each in ("tasks", "side_information") if each in fields}
+    fields |= {
+        each: tuple(fields[each]) for each in ("tasks", "side_information", "candidates") if each in fields
+    }
     run_id = stored_run(store, pool(), lambda item: Reply("four", float(item % 20 > item // 100)), **fields)
     assert has_headline(page_of(store, run_id).html, read_story(store, run_id).result)
 

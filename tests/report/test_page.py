@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from stories import Reply, pool, stored_run, told
+from tests.report.stories import named
 
 from cereval.certificate.verify import verify
 from cereval.errors import BadFile, CerevalError
@@ -77,7 +78,7 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
         tmp_path,
         lambda item: Reply(HOSTILE, float(item % 2)),
         data=pool(question=HOSTILE),
-        model={"name": HOSTILE},
+        candidates=named(HOSTILE),
         data_name=HOSTILE,
     )
     page = render(story)
@@ -118,7 +119,7 @@ def test_even_draws_give_simultaneous_intervals(story: Story) -> None:
 
 def test_uneven_draws_are_descriptive_only(tmp_path: Path) -> None:
     told(tmp_path, lambda item: Reply("x", float(item % 5 > 0)), goal={"goal": "estimate", "eps": 0.01})
-    story = told(tmp_path, lambda item: Reply("x", float(item % 5 > 0 < item % 7)), model={"name": "next"})
+    story = told(tmp_path, lambda item: Reply("x", float(item % 5 > 0 < item % 7)), candidates=named("next"))
     assert story.plan is not None
     assert "history" in story.plan.side_information
     assert all(category.interval is None for category in categories_of(story))

@@ -12,7 +12,7 @@ from cereval.datasets.base import DataSet, Item
 from cereval.datasets.prompts import Prompt
 from cereval.models.base import Messages, Model, Reply, last_text
 from cereval.models.scripted import ScriptedModel
-from cereval.plan import Plan
+from cereval.plan import Plan, candidate_spec
 from cereval.questions.log import Change
 from cereval.runner.executor import Callers
 from cereval.runner.finding import planned
@@ -42,14 +42,17 @@ def key(pool: DataSet) -> dict[str, str]:
 
 
 def plan_for(pool: DataSet, **fields: Any) -> Plan:
-    given = {"goal": {"goal": "estimate", "eps": 0.1}, "model": {"name": "m"}} | fields
-    return Plan(data_hash=pool.content_hash, n_items=len(pool.items), **given)
+    usual = {
+        "kind": "estimate",
+        "goal": {"goal": "estimate", "eps": 0.1},
+        "candidates": (candidate_spec("m"),),
+    }
+    return Plan(data_hash=pool.content_hash, n_items=len(pool.items), **{**usual, **fields})
 
 
 def several(pool: DataSet, kind: str, goal: Mapping[str, Any], names: Sequence[str], **fields: Any) -> Plan:
     """The plan of a question to several models."""
-    model = {"name": " and ".join(names), "models": [{"name": name} for name in names]}
-    return plan_for(pool, kind=kind, goal=goal, model=model, **fields)
+    return plan_for(pool, kind=kind, goal=goal, candidates=tuple(map(candidate_spec, names)), **fields)
 
 
 @dataclass
@@ -104,7 +107,7 @@ async def go(
 
 
 def callers_for(pool: DataSet, models: Sequence[Model]) -> Callers:
-    return Callers(pool.items, Prompt(), models, build_scorer("exact"))
+    return Callers(pool.items, [Prompt()] * len(models), models, build_scorer("exact"))
 
 
 def finish(
@@ -118,5 +121,5 @@ def finish(
 ) -> Outcome:
     """A whole run of a plan with these fields; `name` is the model's."""
     name = fields.pop("name", "m")
-    begun = begin(pool, store, plan_for(pool, model={"name": name}, **fields))
+    begun = begin(pool, store, plan_for(pool, candidates=(candidate_spec(name),), **fields))
     return asyncio.run(go(begun, pool, store, model, connections, **(limits or {})))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
-from cereval.cli.running import kept_line, run_rows, suggest_resuming
+from cereval.cli.outcome import _suggest_resuming, kept_line, outcome_rows
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.runner import loop
@@ -79,9 +79,9 @@ def test_a_spent_budget_is_named_and_what_a_new_run_takes(
     spent, again = ended(store, max_calls=40), ended(store, max_calls=40)
     assert (spent.spent, again.spent, again.asked) == ("calls", "calls", 0)
     assert kept_line(again).startswith("nothing was asked: --max-calls is used up; 40 answers were there")
-    rows = dict(run_rows(spent, tmp_path))
+    rows = dict(outcome_rows(spent, tmp_path))
     assert f"a new run takes about {spent.calls_afresh}" in str(rows["still needed"])
-    suggest_resuming(spent, store)
+    _suggest_resuming(spent, store)
     assert f"resume {spent.run_id}" in (said := capsys.readouterr().err)
     assert "--max-calls MORE` goes on from here" in said
 
@@ -93,5 +93,5 @@ def test_spent_minutes_are_there_again_for_the_next_sitting(
     store = stored(tmp_path)
     outcome = ended(store, limits={"max_minutes": 1e-9})
     assert outcome.spent == "minutes"
-    suggest_resuming(outcome, store)
+    _suggest_resuming(outcome, store)
     assert "MORE" not in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
 from cereval.certificate.verify import verify
-from cereval.cli.running import kept_line
+from cereval.cli.outcome import kept_line
 from cereval.models.base import Messages, Reply
 from cereval.runner.run import Outcome
 from cereval.runner.start import changes_of

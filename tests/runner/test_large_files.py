@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,20 @@ import pyarrow.parquet as pq
 import pytest
 
 import cereval
-from cereval.api import Allowance, Bounds
+from cereval.api import settings_for
 from cereval.certificate.verify import verify
 from cereval.datasets import large
 from cereval.errors import InvalidInput
 from cereval.questions.compare.goal import Sign
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.rank.goal import Order
 from cereval.questions.tasks.goal import Macro
-from cereval.runner.prepare import read_data
-from cereval.runner.request import Request
+from cereval.runner.conduct import Bounds, conduct
+from cereval.runner.limits import Allowance
+from cereval.runner.prepare import prepare, read_data
+from cereval.runner.run import Outcome
 from cereval.runner.start import evidence
+from cereval.settings import Candidate, settings_of
 from cereval.store.base import opened_store
 
 ITEMS = 3000
@@ -53,28 +58,36 @@ def questions(folder: Path) -> str:
     return str(file)
 
 
-WAYS = {
-    "run": {"model": "scripted/0.9", "eps": 0.1},
-    "compare": {"models": ["scripted/0.9", "scripted/0.4"], "goal": Sign()},
-    "rank": {"models": ["scripted/0.9", "scripted/0.5", "scripted/0.1"], "goal": Order()},
-    "tasks": {"model": "scripted/0.9", "goal": Macro(0.1)},
+WAYS: dict[str, tuple[list[str], Any]] = {
+    "estimate": (["scripted/0.9"], Estimate(0.1)),
+    "compare": (["scripted/0.9", "scripted/0.4"], Sign()),
+    "rank": (["scripted/0.9", "scripted/0.5", "scripted/0.1"], Order()),
+    "tasks": (["scripted/0.9"], Macro(0.1)),
 }
+
+
+def carry_out(way: str, file: str, store: str, bounds: Bounds | None = None, **options: Any) -> Outcome:
+    models, goal = WAYS[way]
+    settings = settings_for(way, file, models, goal, {"scorer": "contains", "store": store, **options})
+    work = prepare(settings)
+    with opened_store(store, create=True) as opened:
+        return asyncio.run(conduct(work, settings, opened, bounds=bounds))
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_only_what_is_drawn_is_read(way: str, tmp_path: Path, read: list[int]) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
-    done = cereval.run(questions(tmp_path), scorer="contains", seed=1, store=store, **WAYS[way])
+    done = carry_out(way, questions(tmp_path), store, seed=1)
     assert done.result.stopped == "goal"
     assert len(set(read)) < ITEMS / 2
     with opened_store(store) as kept:
-        assert not kept.items(done.outcome.plan.data_hash), "the questions are not copied into the store"
+        assert not kept.items(done.plan.data_hash), "the questions are not copied into the store"
         assert verify(done.certificate, evidence(done.certificate, kept)).status == "valid"
 
 
 def test_tasks_of_a_large_file_are_those_of_a_small_one(tmp_path: Path, read: list[int]) -> None:
     del read
-    done = cereval.run_tasks(
+    done = cereval.tasks(
         questions(tmp_path),
         model="scripted/0.9",
         goal=Macro(0.2),
@@ -87,9 +100,9 @@ def test_tasks_of_a_large_file_are_those_of_a_small_one(tmp_path: Path, read: li
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_repeated_command_goes_on_with_its_run(way: str, tmp_path: Path, read: list[int]) -> None:
-    asked: dict[str, Any] = {"scorer": "contains", "store": f"sqlite:///{tmp_path}/runs.db", **WAYS[way]}
-    begun = cereval.run(questions(tmp_path), bounds=Bounds(allowance=Allowance(20)), **asked).outcome
-    repeated = cereval.run(questions(tmp_path), **asked).outcome
+    store = f"sqlite:///{tmp_path}/runs.db"
+    begun = carry_out(way, questions(tmp_path), store, Bounds(allowance=Allowance(20)))
+    repeated = carry_out(way, questions(tmp_path), store)
     assert (repeated.run_id, repeated.kept) == (begun.run_id, 20)
     assert len(set(read)) < ITEMS / 2
 
@@ -122,10 +135,10 @@ def test_weights_of_a_large_file_are_those_of_a_small_one(
 ) -> None:
     asked: dict[str, Any] = {"model": "scripted/0.9", "eps": 0.1, "scorer": "contains", "seed": 1, **target}
     file = weighed(tmp_path, suffix)
-    small = cereval.run(file, store="sqlite://", **asked).outcome
+    small = cereval.evaluate(file, store="sqlite://", **asked).outcome
     monkeypatch.setattr(large, "LARGE", 100)
     store = f"sqlite:///{tmp_path}/runs.db"
-    big = cereval.run(file, store=store, **asked).outcome
+    big = cereval.evaluate(file, store=store, **asked).outcome
     assert big.plan.data_hash != small.plan.data_hash, "it stayed on disk"
     assert big.plan.weights == small.plan.weights
     with opened_store(store) as kept:
@@ -144,12 +157,16 @@ def test_weights_that_are_none(weights: str, says: str, tmp_path: Path, read: li
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     with pytest.raises(InvalidInput, match=says):
-        cereval.run(str(file), model="scripted/0.9", scorer="contains", store="sqlite://", weights=weights)
+        cereval.evaluate(
+            str(file), model="scripted/0.9", scorer="contains", store="sqlite://", weights=weights
+        )
 
 
 def test_worked_examples_have_no_weight(tmp_path: Path, read: list[int]) -> None:
     del read
-    data, examples = read_data(Request(data=weighed(tmp_path, ".jsonl"), few_shot=3), on_disk=True)
+    candidate = Candidate("scripted/0.9", few_shot=3)
+    settings = settings_of("estimate", weighed(tmp_path, ".jsonl"), [candidate], {})
+    data, examples = read_data(settings, on_disk=True)
     left = [row for row in range(600) if f"q{row}" not in {example.id for example in examples}]
     assert isinstance(data.items, large.FileItems)
     assert list(data.items.column("asked")) == [row % 7 + 1 for row in left]

@@ -18,7 +18,7 @@ from cereval.certificate.verify import verify
 from cereval.errors import CallError, InvalidInput, StoreError
 from cereval.models.base import EndpointError, Messages, Reply
 from cereval.models.scripted import Faults, ScriptedModel
-from cereval.plan import DRAWN
+from cereval.plan import DRAWN, candidate_spec
 from cereval.questions.log import Change
 from cereval.runner.finding import left_behind, planned
 from cereval.runner.progress import Progress, Silent
@@ -349,7 +349,7 @@ def test_past_runs_are_history_frozen_at_the_start(tmp_path: Path) -> None:
     assert second.result.n_evaluated < 0.8 * alone.result.n_evaluated
     assert list(second.certificate["plan"]["history"]) == [first.run_id]
     assert verify(second.certificate).valid
-    begun = begin(pool, store, plan_for(pool, model={"name": "second"}, goal=estimate(0.05)))
+    begun = begin(pool, store, plan_for(pool, candidates=(candidate_spec("second"),), goal=estimate(0.05)))
     assert begun.session.result() == second.result
     assert any("an earlier run" in note for note in begun.notes)
 
@@ -381,7 +381,9 @@ def test_a_killed_run_is_gone_on_with_unless_its_answers_may_be_of_another_day(t
 def test_history_can_be_left_out(tmp_path: Path) -> None:
     pool, store = data(), stored(tmp_path)
     finish(pool, store, model_for(pool), name="first")
-    assert not begin(pool, store, plan_for(pool, model={"name": "second"}), history=False).plan.history
+    assert not begin(
+        pool, store, plan_for(pool, candidates=(candidate_spec("second"),)), history=False
+    ).plan.history
 
 
 def test_progress_is_shown(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ PLANS: dict[str, Callable[[Any], Plan]] = {
     "threshold": lambda pool: plan_for(pool, goal={"goal": "threshold", "value": 0.5}),
     "expected": lambda pool: plan_for(pool, target="expected", max_calls=60),
     "tasks": lambda pool: plan_for(
-        pool, goal=Macro(0.05).spec(), tasks=("a", "b", "c"), side_information=("groups",)
+        pool, kind="tasks", goal=Macro(0.05).spec(), tasks=("a", "b", "c"), side_information=("groups",)
     ),
     "compare": lambda pool: several(pool, "compare", Sign(0.05).spec(), ["x", "y"]),
     "rank": lambda pool: several(pool, "rank", Order(tie=0.05).spec(), ["x", "y", "z"], method="pairs"),

@@ -127,7 +127,8 @@ def test_a_failed_call_leaves_the_question_unknown(capsys: Capture) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(more: list[str], words: str, capsys: Capture) -> None:
-    line = ["run", "q.jsonl", "--model", "scripted/0.5", "--temperature", "1", *more]
+    temperature = [] if "--temperature" in more else ["--temperature", "1"]
+    line = ["run", "q.jsonl", "--model", "scripted/0.5", *temperature, *more]
     assert main(line) == 1
     assert words in capsys.readouterr().err
 

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import insert
 
 from cereval.cli.main import main
-from cereval.cli.running import _minute
+from cereval.cli.outcome import _minute
 from cereval.errors import StoreError
 from cereval.runner.samples import unpacked
 from cereval.store import tables

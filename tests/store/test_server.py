@@ -118,7 +118,7 @@ def test_a_run_goes_on_through_a_restart(
     model = f"python:{tmp_path}/waiting.py:answer"
     settings = {"model": model, "eps": 0.03, "seed": 5, "scorer": "exact"}
     stopped.touch()
-    calm = cereval.run(data, store=f"sqlite:///{tmp_path}/calm.db", **settings)
+    calm = cereval.evaluate(data, store=f"sqlite:///{tmp_path}/calm.db", **settings)
     stopped.unlink()
     url = frail_server.database()
     watcher = opened(url)
@@ -137,7 +137,7 @@ def test_a_run_goes_on_through_a_restart(
     thread = threading.Thread(target=restart)
     thread.start()
     with caplog.at_level(logging.WARNING, "cereval"):
-        stormy = cereval.run(data, store=url, **settings)
+        stormy = cereval.evaluate(data, store=url, **settings)
     thread.join()
     assert restarted.is_set()
     assert "waiting for it" in caplog.text

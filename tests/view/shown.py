@@ -9,7 +9,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from cereval.datasets.base import DataSet, Item
-from cereval.plan import Plan
+from cereval.plan import CandidateSpec, Plan, candidate_spec
 from cereval.questions.session import tell
 from cereval.records import Draw
 from cereval.runner.finding import planned
@@ -45,10 +45,15 @@ def right_often(item: int) -> tuple[str, float | None]:
     return ("four", 1.0) if item % 4 else (f"five ({item})", 0.0)
 
 
+def named(*models: str, **parts: Any) -> tuple[CandidateSpec, ...]:
+    """Candidates of a plan that differ in their models alone."""
+    return tuple(candidate_spec(model, **parts) for model in models)
+
+
 def begin(store: SqlStore, data: DataSet, **fields: Any) -> Start:
     """Start a run of any kind, and ask nothing."""
-    given = {"goal": GOAL, "model": {"name": "made-up"}, "data_name": "made.jsonl"} | fields
-    plan = Plan(data_hash=data.content_hash, n_items=len(data.items), **given)
+    usual = {"kind": "estimate", "goal": GOAL, "candidates": named("made-up"), "data_name": "made.jsonl"}
+    plan = Plan(data_hash=data.content_hash, n_items=len(data.items), **{**usual, **fields})
     return start(planned(plan, data.items, store, history=True), data.items, store)
 
 
@@ -76,10 +81,9 @@ def made(store: SqlStore, data: DataSet, reply: Reply = right_often, **fields: A
     return go_on(begin(store, data, **fields), store, reply)
 
 
-def pair(*names: str) -> dict[str, Any]:
+def pair(*names: str, **parts: Any) -> dict[str, Any]:
     """Settings of a comparison."""
-    model = {"name": " against ".join(names), "models": [{"name": name} for name in names]}
-    return {"kind": "compare", "model": model, "goal": {"goal": "sign", "tie": 0.05}}
+    return {"kind": "compare", "candidates": named(*names, **parts), "goal": {"goal": "sign", "tie": 0.05}}
 
 
 def opened(folder: Path) -> SqlStore:

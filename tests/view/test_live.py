@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shown import OURS, TOKEN, begin, client, go_on, made, opened, pair, questions
+from shown import OURS, TOKEN, begin, client, go_on, made, named, opened, pair, questions
 
 import cereval
 from cereval.errors import InvalidInput, Misuse
@@ -25,11 +25,15 @@ KINDS = {
     "compare": pair("one", "two"),
     "rank": {
         "kind": "rank",
-        "model": {"name": "one, two, three", "models": [{"name": name} for name in ("one", "two", "three")]},
+        "candidates": named("one", "two", "three"),
         "goal": {"goal": "order", "tie": 0.1},
         "method": "pairs",
     },
-    "tasks": {"goal": {"goal": "macro", "eps": 0.1}, "tasks": ("kind 0", "kind 1", "kind 2")},
+    "tasks": {
+        "kind": "tasks",
+        "goal": {"goal": "macro", "eps": 0.1},
+        "tasks": ("kind 0", "kind 1", "kind 2"),
+    },
 }
 
 

@@ -14,7 +14,7 @@ import pytest
 from shown import OURS, client
 
 import cereval
-from cereval.api import RunResult
+from cereval.api import Run
 from cereval.certificate.verify import verify
 from cereval.cli.main import main
 from cereval.errors import BadFile, CerevalError, InvalidInput
@@ -51,11 +51,11 @@ def store(url: str) -> Iterator[SqlStore]:
     found.close()
 
 
-def begun(url: str, **settings: object) -> tuple[threading.Thread, list[RunResult]]:
+def begun(url: str, **settings: object) -> tuple[threading.Thread, list[Run]]:
     """Start a run that people score in a thread."""
-    found: list[RunResult] = []
+    found: list[Run] = []
     given = {"model": "given/output", "scorer": "people", "eps": 0.2, "store": url, "seed": 1, **settings}
-    work = threading.Thread(target=lambda: found.append(cereval.run(ROWS, **given)), daemon=True)
+    work = threading.Thread(target=lambda: found.append(cereval.evaluate(ROWS, **given)), daemon=True)
     work.start()
     return work, found
 
@@ -255,7 +255,7 @@ def test_labels_given_elsewhere(
     ("settings", "message"),
     [
         ({"scorer": "people:stars"}, "people:scale"),
-        ({"raters": 0}, "--raters"),
+        ({"raters": 0}, "raters"),
         ({"scorer": "exact", "raters": 2}, "given with --scorer people"),
         ({"target": "expected"}, "where people score"),
         ({"model": "given/outputs"}, "output"),
@@ -264,13 +264,13 @@ def test_labels_given_elsewhere(
 def test_bad_settings_get_one_line(url: str, settings: dict[str, object], message: str) -> None:
     given = {"model": "given/output", "scorer": "people", "store": url, **settings}
     with pytest.raises(InvalidInput, match=message):
-        cereval.run(ROWS, **given)
+        cereval.evaluate(ROWS, **given)
 
 
 def test_preferences_need_something_to_compare_with(url: str) -> None:
     rows = [{"question": "q", "reply": "a"}]
     with pytest.raises(BadFile, match="some items have none"):
-        cereval.run(rows, model="given/reply", scorer="people:prefer", store=url)
+        cereval.evaluate(rows, model="given/reply", scorer="people:prefer", store=url)
 
 
 def test_labels_are_checked(store: SqlStore, url: str) -> None:
@@ -290,7 +290,7 @@ def test_labels_are_checked(store: SqlStore, url: str) -> None:
     ):
         assert visitor.post(f"/label/{run}/rate", data=form, headers=OURS).status_code == code, form
     assert Labels(store).ratings([run]) == []
-    other = cereval.run(ROWS, model="scripted/0.7", store=url, eps=0.3).run_id
+    other = cereval.evaluate(ROWS, model="scripted/0.7", store=url, eps=0.3).run_id
     with pytest.raises(CerevalError, match="not scored by people"):
         Labelled.of(store, other)
     store.mark(run, "stopping")

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from shown import GOAL, HOSTILE, TOKEN, made, opened, pair, questions
+from tests.view.shown import named
 
 import cereval
-from cereval.api import RunResult
+from cereval.api import Run
 from cereval.plan import Plan
 from cereval.store import labels
 from cereval.store.sql import SqlStore
@@ -116,7 +117,7 @@ def model(messages):
 """
 
 
-def waiting_run(folder: Path, url: str, found: list[RunResult], eps: float = 0.1) -> None:
+def waiting_run(folder: Path, url: str, found: list[Run], eps: float = 0.1) -> None:
     """Run a model that falls silent after some answers until there is a file `go`."""
     (folder / "waiting.py").write_text(WAITING.format(go=str(folder / "go")))
     rows = [json.dumps({"question": f"{n}", "answer": f"{n}"}) for n in range(1, 400)]
@@ -128,13 +129,13 @@ def waiting_run(folder: Path, url: str, found: list[RunResult], eps: float = 0.1
         "connections": 2,
         "seed": 3,
     }
-    found.append(cereval.run(str(folder / "data.jsonl"), **settings))
+    found.append(cereval.evaluate(str(folder / "data.jsonl"), **settings))
 
 
 def test_a_live_run_is_seen_finishing(
     tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
 ) -> None:
-    found: list[RunResult] = []
+    found: list[Run] = []
     work = threading.Thread(
         target=waiting_run, args=(tmp_path, str(served.store.address), found), daemon=True
     )
@@ -157,7 +158,7 @@ def test_a_live_run_is_seen_finishing(
 def test_the_buttons_stop_a_run_and_bring_one_to_a_closer_goal(
     tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
 ) -> None:
-    found: list[RunResult] = []
+    found: list[Run] = []
     url = str(served.store.address)
     work = threading.Thread(target=waiting_run, args=(tmp_path, url, found, 0.01), daemon=True)
     work.start()
@@ -170,7 +171,7 @@ def test_the_buttons_stop_a_run_and_bring_one_to_a_closer_goal(
     work.join(300)
     assert found[0].outcome.interrupted
     rows = [{"question": f"{n}", "answer": f"{n + 1}"} for n in range(400)]
-    wide = cereval.run(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
+    wide = cereval.evaluate(rows, model="scripted/0.7", eps=0.15, store=url, seed=1)
     page = visit(f"/runs/{wide.run_id}")
     page.fill("input[name='eps']", "0.1")
     page.wait_for_selector("#charts figure svg >> visible=true", timeout=WAIT)
@@ -201,10 +202,11 @@ def many_answers(file: Path, store: SqlStore, count: int) -> str:
     """Write a run with so many answers straight into the database."""
     data = questions(3)
     plan = Plan(
+        "estimate",
         GOAL,
         data.content_hash,
         n_items=3,
-        model={"name": "made-up"},
+        candidates=named("made-up"),
         data_name="many.jsonl",
         target="expected",
     )
@@ -222,12 +224,12 @@ def many_answers(file: Path, store: SqlStore, count: int) -> str:
     return run
 
 
-def people_scoring(served: Served, found: list[RunResult]) -> tuple[threading.Thread, str]:
+def people_scoring(served: Served, found: list[Run]) -> tuple[threading.Thread, str]:
     """Start a run that people score in a thread; return the thread and the run's id."""
     rows = [{"id": f"q{n}", "question": f"question {n}", "reply": f"{HOSTILE} reply {n}"} for n in range(40)]
     url = str(served.store.address)
     settings = {"model": "given/reply", "scorer": "people", "eps": 0.2, "store": url, "seed": 1}
-    work = threading.Thread(target=lambda: found.append(cereval.run(rows, **settings)), daemon=True)
+    work = threading.Thread(target=lambda: found.append(cereval.evaluate(rows, **settings)), daemon=True)
     work.start()
     while not (runs := served.store.runs()):
         time.sleep(0.05)
@@ -255,7 +257,7 @@ def test_two_people_label_while_the_server_restarts(
 ) -> None:
     monkeypatch.setattr(labels, "UNDO_S", 0.3)
     monkeypatch.setattr("cereval.runner.people.LOOK_S", 0.05)
-    found: list[RunResult] = []
+    found: list[Run] = []
     work, run = people_scoring(served, found)
     pages = [visit(f"/label/{run}") for _ in range(2)]
     for page, name in zip(pages, ("Ann", "Bo"), strict=True):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from shown import HOSTILE, OURS, begin, client, go_on, made, opened, pair, questions
 from sqlalchemy import text
+from tests.view.shown import named
 
 import cereval
 from cereval.certificate.verify import verify
@@ -41,7 +42,7 @@ class Reader(HTMLParser):
 
 def test_the_list_has_every_run(store: SqlStore) -> None:
     assert "No runs yet" in client(store).get("/").text
-    runs = [made(store, questions(), model={"name": f"model {n}"}) for n in range(3)]
+    runs = [made(store, questions(), candidates=named(f"model {n}")) for n in range(3)]
     store.label(runs[0], ["nightly"])
     page = client(store).get("/").text
     assert all(f"/runs/{run}" in page for run in runs)
@@ -77,16 +78,14 @@ def hostile_runs(store: SqlStore) -> list[str]:
     def reply(item: int) -> tuple[str, float | None]:
         return HOSTILE, None if item % 9 == 0 else float(item % 2)
 
-    shared = {
-        "data_name": HOSTILE,
-        "scorer": {"spec": HOSTILE},
-        "prompt": {"system": HOSTILE, "template": None},
-    }
-    single = made(store, data, reply, model={"name": HOSTILE}, **shared)
-    double = made(store, data, reply, **pair(HOSTILE, f"{HOSTILE} too"), **shared)
+    shared = {"data_name": HOSTILE, "scorer": {"spec": HOSTILE}}
+    prompt = {"system": HOSTILE, "template": None, "examples": []}
+    alone = named(HOSTILE, prompt=prompt)
+    single = made(store, data, reply, candidates=alone, **shared)
+    double = made(store, data, reply, **pair(HOSTILE, f"{HOSTILE} too", prompt=prompt), **shared)
     people = {"spec": {"name": "people", "how": "prefer", "raters": 1, "criteria": HOSTILE}}
     third = go_on(
-        begin(store, data, **{**shared, "scorer": people, "model": {"name": HOSTILE}}), store, reply, most=8
+        begin(store, data, **{**shared, "scorer": people, "candidates": alone}), store, reply, most=8
     )
     for run in (single, double, third):
         store.label(run, [HOSTILE])
@@ -185,7 +184,7 @@ def test_the_certificate_is_handed_out_and_verified(store: SqlStore) -> None:
 
 
 def test_the_trend_has_every_run_on_the_data(store: SqlStore) -> None:
-    runs = [made(store, questions(), model={"name": f"model {n}"}) for n in range(2)]
+    runs = [made(store, questions(), candidates=named(f"model {n}")) for n in range(2)]
     page = client(store).get("/trend").text
     assert all(run in page for run in runs)
     assert "model 1" in page

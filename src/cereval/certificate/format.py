@@ -111,8 +111,17 @@ def versions() -> dict[str, str]:
 
 
 def schema(format: str = "cereval-certificate/1") -> dict[str, Any]:
-    """Return the published JSON schema of a format of certificates."""
-    name = format.removeprefix("cereval-").partition("/")[0]
+    """Return the published JSON schema of a format of certificates, with that of plans in its place."""
+    found = _schema_file(format.removeprefix("cereval-").partition("/")[0])
+    own = found["properties"].get("plan", {})
+    if "$ref" in own:
+        plan = _schema_file("plan")
+        narrowed = {name: {**plan["properties"][name], **rule} for name, rule in own["properties"].items()}
+        found["properties"]["plan"] = {**plan, "properties": {**plan["properties"], **narrowed}}
+    return found
+
+
+def _schema_file(name: str) -> dict[str, Any]:
     text = (files(__package__) / "schemas" / f"{name}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found

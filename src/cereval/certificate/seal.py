@@ -1,6 +1,6 @@
 """Seal a run: fix what it will depend on before its first call, without revealing its seed.
 
-It holds the plan (of prompt and weights, digests), a digest of what was known of the items, the engine, and a
+It holds the plan (of prompts and weights, digests), a digest of what was known of the items, the engine, and a
 commitment to the seed: SHA-256 of the seed and a random nonce. Both stay in the store until the run's certificate
 reveals them. Whoever has the seal can then tell every choice that was made later. A seal cannot tell what was done
 before it was shown to somebody, nor whether the answers are true.
@@ -29,8 +29,8 @@ SEAL_FORMAT = "cereval-seal/1"
 FIELDS = ("format", "kind", "engine", "run_id", "plan", "commitment", "side_information", "digest")
 HIDDEN = ("seed", "nonce")
 """Fields of a plan that a seal only commits to."""
-DIGESTED = ("prompt", "weights")
-"""Fields of which a seal holds digests, part by part: they may be long, or private until the certificate."""
+DIGESTED = re.compile(r"^weights|^candidates\[\d+\]\.prompt")
+"""Parts of a plan of which a seal holds digests: they may be long, or private until the certificate."""
 _MISSING = object()
 
 
@@ -38,7 +38,9 @@ _MISSING = object()
 class Seal:
     """Hold what a seal file holds; `plan` without what is hidden, `signature` where somebody signed it.
 
-    >>> plan = Plan({"goal": "estimate", "eps": 0.1}, "sha256:0", 10, {"name": "m"}, seed=7, nonce="ab" * 32)
+    >>> from cereval.plan import candidate_spec
+    >>> goal, nonce = {"goal": "estimate", "eps": 0.1}, "ab" * 32
+    >>> plan = Plan("estimate", goal, "sha256:0", 10, (candidate_spec("m"),), seed=7, nonce=nonce)
     >>> seal = seal_of(plan, Known())
     >>> "seed" in seal.plan, Seal.from_dict(seal.as_dict()) == seal
     (False, True)
@@ -117,13 +119,15 @@ def seal_of(plan: Plan, known: Known, engine: int | None = None) -> Seal:
 
 
 def sealed_form(plan: Plan) -> dict[str, Any]:
-    """Write a plan as a seal shows it: nothing of the seed, digests of prompt and weights."""
+    """Write a plan as a seal shows it: nothing of the seed, digests of prompts and weights."""
     values = {name: value for name, value in plan.as_dict().items() if name not in HIDDEN}
-    for name in DIGESTED:
-        if name in values:
-            values[name] = {part: digest_of(ordered(value)) for part, value in values[name].items()}
-    found: dict[str, Any] = ordered(values)
+    candidates = [{**one, "prompt": _digests(one["prompt"])} for one in plan.candidates]
+    found: dict[str, Any] = ordered({**values, "weights": _digests(plan.weights), "candidates": candidates})
     return found
+
+
+def _digests(parts: Mapping[str, Any]) -> dict[str, str]:
+    return {name: digest_of(ordered(value)) for name, value in parts.items()}
 
 
 def commitment(seed: int, nonce: str) -> str:
@@ -174,19 +178,18 @@ def differences(seal: Seal, plan: Plan, leaving_out: Sequence[str] = ()) -> list
     stated, found = seal.plan, sealed_form(plan)
     names = [name for name in dict.fromkeys([*sorted(found), *sorted(stated)]) if name not in leaving_out]
     return [
-        line
-        for name in names
-        for line in _apart(name, stated.get(name, _MISSING), found.get(name, _MISSING), name in DIGESTED)
+        line for name in names for line in _apart(name, stated.get(name, _MISSING), found.get(name, _MISSING))
     ]
 
 
-def _apart(name: str, sealed: Any, found: Any, digested: bool = False) -> Iterator[str]:
+def _apart(name: str, sealed: Any, found: Any) -> Iterator[str]:
     """Go down to the parts that differ."""
     if isinstance(sealed, Mapping) and isinstance(found, Mapping):
         for part in sorted({*sealed, *found}):
-            yield from _apart(
-                f"{name}.{part}", sealed.get(part, _MISSING), found.get(part, _MISSING), digested
-            )
+            yield from _apart(f"{name}.{part}", sealed.get(part, _MISSING), found.get(part, _MISSING))
+    elif name == "candidates" and isinstance(sealed, list) and len(sealed) == len(found):
+        for number, (one, other) in enumerate(zip(sealed, found, strict=True)):
+            yield from _apart(f"{name}[{number}]", one, other)
     elif found is _MISSING:
         yield f"{name} is missing, sealed {shown(sealed)}"
     elif sealed is _MISSING:
@@ -194,7 +197,7 @@ def _apart(name: str, sealed: Any, found: Any, digested: bool = False) -> Iterat
     elif digest_of(sealed) != digest_of(found):
         yield (
             f"{name} is another than was sealed"
-            if digested
+            if DIGESTED.match(name)
             else f"{name} is {shown(found)}, sealed {shown(sealed)}"
         )
 

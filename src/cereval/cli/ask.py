@@ -50,11 +50,11 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     any order and in as many parts as you like. Of a run with --scorer people the rows have the answers that wait for
     labels, and `rater` may say whose the label is.
     """
-    from cereval.api import told_before
     from cereval.cli.output import print_json
     from cereval.plan import Plan
     from cereval.runner.answers import write_batch
     from cereval.runner.book import age_in_seconds
+    from cereval.runner.conduct import scores_told_before
     from cereval.runner.items import stored_items
     from cereval.runner.outside import hand_out, is_told, why_nothing
     from cereval.runner.people import labels_told, people_of, rows_to_label
@@ -74,7 +74,7 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
                 begun, seconds = start(plan, items, opened), age_in_seconds(lease, "--lease")
                 _spare(Path(output), partial(is_told, begun, items))
                 rows = hand_out(
-                    begun, items, opened, count, seconds, deliver, told_before(plan, items, opened)
+                    begun, items, opened, count, seconds, deliver, scores_told_before(plan, items, opened)
                 )
                 none = "" if rows else why_nothing(begun, opened)
     if as_json:
@@ -119,14 +119,14 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     FILE has rows with `draw`, `item` and `score` (JSONL, JSON, CSV or Parquet); rows without a score are skipped; a
     `failure` says why there will be none. Exit codes as for `run`: 3 while more scores are needed.
     """
+    from cereval.cli.asking import finish
     from cereval.cli.output import print_json
-    from cereval.cli.running import finish
     from cereval.datasets.formats import read_rows
     from cereval.plan import Plan
     from cereval.runner.items import stored_items
     from cereval.runner.outside import take_in
     from cereval.runner.people import people_of, take_labels
-    from cereval.runner.prepare import unasked
+    from cereval.runner.prepare import leave_unasked
     from cereval.runner.start import held, start
     from cereval.store.base import opened_store, store_flag
 
@@ -145,7 +145,7 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
         with held(plan, opened):
             told = take_in(start(plan, items, opened), items, opened, rows)
         click.echo(f"{told:,} scores taken in", err=True)
-        return finish(unasked(plan, items), plan, opened, flags)
+        return finish(leave_unasked(plan, items), plan, opened, flags)
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,181 +10,132 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cereval.cli.options import (
-    CERTIFICATE,
-    JSON,
-    LIVE,
-    REPORT,
+    ASKING,
+    ITEMS,
+    OUTPUT,
     SEAL,
     apply,
     are_asked,
-    asking_flags,
     names_a_run,
     refuse_asking,
-    refuse_recorded,
+    take,
 )
+from cereval.errors import InvalidInput
+from cereval.settings import AgainOptions, ExtendOptions, FieldOptions
 
 if TYPE_CHECKING:
     from cereval.questions.growing.session import Growing, GrowingResult
     from cereval.records import Table
 
-NOW = ("base_url", "connections", "max_calls", "max_usd", "max_minutes", "price_in", "price_out", "timeout")
-"""Flags that may differ from version to version."""
-
-READING = ("input", "answer", "choices", "category", "id")
-ELSEWHERE = ("trust", "store", "certificate", "report", "as_json", "display", "name", "tags")
+ELSEWHERE = ("trust", "store", "certificate", "report", "as_json", "display", "name", "tags", "data")
 DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
 
 
 @click.command()
-@click.argument("source", required=False, metavar="[SCORES|DATA|RUN]")
+@click.argument("source", required=False, metavar="[DATA|RUN|SCORES]")
 @click.option(
     "--data",
     metavar="DATA",
-    help="A question file for the model to be asked: the first version, or with RUN the items that are new.",
+    help="A question file for the candidate to be asked: the first version, or with RUN the items that are new.",
 )
-@click.option(
-    "--model",
-    metavar="COLUMN|NAME",
-    help="The column of SCORES to evaluate, or the model to ask, such as openai/NAME. With RUN: the run's.",
-)
+@apply(ASKING)
 @click.option(
     "--versions",
     metavar="LIST",
     help="Size of each version, as shares (0.6,0.8,1) or numbers of the rows of SCORES, in their order.",
 )
-@click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item` and the column of --by.")
 @click.option("--by", metavar="COLUMN", help="The column of ITEMS that says with which version an item came.")
 @click.option(
     "--state",
     metavar="FILE",
-    help="Keep the session here: made by the first call, extended by later ones with the items new in SCORES.",
+    help="Keep the session of SCORES here: made by the first call, extended by later ones with what is new.",
 )
-@click.option(
-    "--eps", type=float, help="Stop when every version's mean is known within this.  [default: 0.02]"
-)
-@click.option(
-    "--confidence",
-    type=float,
-    help="Probability with which all versions hold at once, at least.  [default: 0.95]",
-)
-@click.option(
-    "--target",
-    type=click.Choice(["benchmark", "population"]),
-    help="benchmark: each version's own mean, whatever the new items are. population: that of the source "
-    "which all versions are a sample of.  [default: benchmark]",
-)
-@click.option(
-    "--max-calls",
-    "--budget",
-    "max_calls",
-    type=int,
-    metavar="N",
-    help="Ask at most N questions in this version.",
-)
-@click.option(
-    "--seed",
-    type=int,
-    help="Number that decides the draws. Whoever chooses new items must not know it; certificates, --state and the "
-    "store reveal it.  "
-    "[default: drawn at random]",
-)
-@apply(CERTIFICATE, REPORT, JSON, LIVE, SEAL)
+@take(ExtendOptions, skip=("history",))
+@apply(ITEMS, SEAL, OUTPUT)
 @click.pass_context
 def extend(context: click.Context, /, source: str | None, data: str | None, **flags: Any) -> int:
-    """Evaluate a model on data that grow: what each version takes, and what is proven of it.
+    """Evaluate a candidate on data that grow: what each version takes, and what is proven of it.
 
     Earlier certificates stay valid, and all versions hold at once with the stated confidence. Only new items are
     asked; what was learnt before is kept.
 
+    DATA is a question file, as for `run`, and the candidate is asked: each version is a run in the store. `cereval
+    extend RUN --data DATA` adds the items of DATA that RUN does not have, as a new run, with the candidate and the goal
+    of RUN. A repeated command, or `cereval resume RUN`, goes on where it ended.
+
     SCORES is a table of recorded scores, replayed as data that grew. Without --versions or --items the file is one
     version: with --state FILE run it now, and again when the file has grown.
-
-    Or DATA is a question file, as for `run`, and the model is asked: each version is a run in the store. `cereval
-    extend RUN --data DATA` adds the items of DATA that RUN does not have, as a new run, with the model, the prompt
-    and the goal of RUN. The options from --base-url on are those of `run`. A repeated command, or `cereval resume RUN`,
-    goes on where it ended.
 
     New items may be chosen by somebody who knows every result but not the seed: do not show them a certificate, a
     page, the file of --state, the store, or a seed that was printed.
 
     Exit codes: 0 goal reached, 1 could not run, 3 the last version is not certified within eps.
     """
-    from cereval.errors import InvalidInput
-
     if source is None and data is None:
-        raise InvalidInput("SCORES or DATA", "given", None)
+        raise InvalidInput("DATA or SCORES", "given", None)
     if data is None and names_a_run(str(source)):
         raise InvalidInput("--data", "given with RUN: a question file with the items that are new", None)
-    if data is not None or are_asked(str(source), (flags["model"] or "",)):
-        return _live(source if data is not None else None, data or str(source), context, flags)
+    if data is not None or flags["candidates_file"] or are_asked(str(source), flags["models"]):
+        return _extend_asked(source if data is not None else None, data or str(source), context, flags)
     refuse_asking(context, flags)
-    if flags["seal"] is not None:
-        raise InvalidInput("--seal", "given only where models are asked", source)
-    if flags["model"] is None:
-        raise InvalidInput("--model", "given: a column of SCORES, or a model to ask", None)
-    return _recorded(str(source), flags)
+    if len(flags["models"]) != 1:
+        raise InvalidInput(
+            "--model", "given: a column of SCORES, or a model to ask", ", ".join(flags["models"]) or None
+        )
+    return _recorded(str(source), {**flags, "model": flags["models"][0]})
 
 
-# -- live -------------------------------------------------------------------------------------------------------------
+# -- asked ------------------------------------------------------------------------------------------------------------
 
 
-def _live(run_id: str | None, data: str, context: click.Context, flags: dict[str, Any]) -> int:
-    from cereval.errors import InvalidInput
+def _extend_asked(run_id: str | None, data: str, context: click.Context, flags: dict[str, Any]) -> int:
+    from cereval.cli.asking import ask_candidates
 
-    refuse_recorded(flags, "versions", "items", "by", "state")
+    for name in ("versions", "items", "by", "state"):
+        if flags[name] is not None:
+            raise InvalidInput(f"--{name}", "left out where models are asked", flags[name])
     if Path(data).suffix in (".yaml", ".yml"):
         raise InvalidInput("DATA", "questions (jsonl, csv, parquet, hf:org/name), not a task file", data)
     if run_id is None:
-        return _first(data, flags)
+        return ask_candidates("growing", (data,), flags)
     if flags["seal"] is not None:
         wanted = "left out for a new version of RUN: only the first version is sealed"
         raise InvalidInput("--seal", wanted, data)
     _refuse_settings(context, flags)
-    return _next(run_id, data, flags)
+    return _add_version(run_id, data, flags)
 
 
 def _refuse_settings(context: click.Context, flags: Mapping[str, Any]) -> None:
     """Refuse flags that decide answers and bets: they are the same in all versions."""
-    from cereval.errors import InvalidInput
-
+    changeable = (*AgainOptions.__annotations__, *FieldOptions.__annotations__, *ELSEWHERE)
     for parameter in context.command.params:
         name = str(parameter.name)
-        if name in flags and name not in (*NOW, *READING, *ELSEWHERE) and flags[name] is not None:
+        if name not in changeable and flags.get(name) not in (None, (), False):
             wanted = "left out for a new version of RUN, which has it"
             raise InvalidInput(parameter.opts[-1], wanted, flags[name])
 
 
-def _first(data: str, flags: dict[str, Any]) -> int:
-    from cereval.cli.running import run_live
-    from cereval.runner.prepare import growing
-    from cereval.runner.request import request_from
-
-    request = request_from(data, None, asking_flags(flags, "model", "eps", "target"))
-    return run_live(growing(request), request, flags, history=False)
-
-
-def _next(run_id: str, data: str, flags: dict[str, Any]) -> int:
-    from cereval.cli.running import finish, labels_of
-    from cereval.datasets.fields import Fields
-    from cereval.datasets.read import read_dataset
-    from cereval.runner.prepare import extended
+def _add_version(run_id: str, data: str, flags: dict[str, Any]) -> int:
+    from cereval.cli.asking import finish
+    from cereval.runner.recall import extend_run, new_items
     from cereval.store.base import opened_store
 
-    fields = Fields(**{name: flags[name] for name in READING})
-    added = read_dataset(data, fields, combined=True, on_disk=True)
     # Lock the version before: two extensions at once would share draws, and what one shows foretells the other.
     with opened_store(flags["store"]) as store, store.hold(store.run(run_id).run_id):
-        now = {name: flags[name] for name in NOW}
-        work = extended(run_id, store, added, now, trust=bool(flags["trust"]))
-        return finish(work, work.plan, store, flags, labels=labels_of(flags))
+        given = {
+            name: one[0] if isinstance(one, tuple) and one else one or None for name, one in flags.items()
+        }
+        added, overrides = new_items(data, given)
+        work = extend_run(run_id, store, added, overrides, trust=bool(flags["trust"]))
+        labels = [*flags["name"], *(flags["tags"] or ())]
+        return finish(work, work.plan, store, flags, labels=labels)
 
 
 # -- recorded ---------------------------------------------------------------------------------------------------------
 
 
 def _recorded(scores: str, flags: dict[str, Any]) -> int:
-    from cereval.cli.recorded import load, read_growing_table, save
-    from cereval.cli.running import finish_recorded
+    from cereval.cli.recorded import finish_recorded, load, read_growing_table, save
     from cereval.plan import Known
 
     kept = load(flags["state"], flags)

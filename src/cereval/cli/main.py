@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from io import TextIOWrapper
+from pathlib import Path
 
 import click
 
@@ -106,9 +108,7 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; errors made by users are one line on stderr."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
-    if isinstance(sys.stdout, TextIOWrapper):
-        # As stderr does of itself: the name of a file may be no Unicode.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _open_stdout()
     try:
         code = cli.main(args=typed, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -127,7 +127,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output (`| head`) has seen enough; Python would complain once more at exit.
         sys.stderr.close()
         return COULD_NOT_RUN
+    except OSError as error:
+        return _not_printed(error)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _not_printed(error)
     return code if isinstance(code, int) else 0
+
+
+def _open_stdout() -> None:
+    """Have a stdout that takes every text, also where whoever started us has closed it."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        # As stderr does of itself: the name of a file may be no Unicode.
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _not_printed(error: OSError) -> int:
+    """Say that the answer could not be written to stdout; what was asked is in the store."""
+    # What is left in the buffer would fail once more at exit.
+    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    return _refused(
+        f"the output could not be written ({error.strerror or error}); answers are kept in the store"
+    )
 
 
 def _named(error: InvalidInput, typed: Sequence[str]) -> InvalidInput:

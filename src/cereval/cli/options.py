@@ -1,20 +1,204 @@
-"""List the flags that commands share, in groups."""
+"""Flags: made from the options that `cereval.settings` declares, and a few that only the command line has."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from string import hexdigits
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
 from cereval.errors import InvalidInput
 from cereval.files import is_file
+from cereval.settings import (
+    ACCEPTED,
+    FROM_STORE,
+    Candidate,
+    CandidateOptions,
+    Declared,
+    FieldOptions,
+    check_options,
+    declared,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
+
+CANDIDATE_NAMES = tuple(CandidateOptions.__annotations__)
+
+
+# -- from settings to flags -------------------------------------------------------------------------------------------
+
+
+class Once(click.Option):
+    """An option that takes one value: another one is refused, where click would keep the last in silence."""
+
+    def __init__(self, *args: Any, callback: Callable[..., Any] | None = None, **settings: Any) -> None:
+        super().__init__(*args, **{**settings, "multiple": True})
+        self.check = callback
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        values = super().process_value(ctx, value)
+        if len(set(values or ())) > 1:
+            hint = (
+                "" if self.name not in CANDIDATE_NAMES else " (`compare` and `rank` take several candidates)"
+            )
+            raise InvalidInput(max(self.opts, key=len), f"given once{hint}", ", ".join(map(str, values)))
+        given = values[0] if values else None
+        return given if self.check is None else self.check(ctx, self, given)
+
+
+class NumberOrNone(click.ParamType):  # type: ignore[type-arg]
+    """A number, or the word none."""
+
+    name = "number or none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return "none" if str(value).lower() == "none" else click.FLOAT.convert(value, param, ctx)
+
+
+class Pair(click.ParamType):  # type: ignore[type-arg]
+    """KEY=JSON; a value that is no JSON is a text."""
+
+    name = "pair"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        key, equals, text = str(value).partition("=")
+        if not key or not equals:
+            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
+        try:
+            return key, json.loads(text)
+        except ValueError:
+            return key, text
+
+
+def take(accepted: type, *, several: bool = False, skip: Sequence[str] = ()) -> Callable[[Command], Command]:
+    """Add a flag for every option of a typed dictionary.
+
+    several: options of candidates may be given once for each.
+    """
+    options = [
+        _option(one, several and name in CANDIDATE_NAMES)
+        for name, one in declared(accepted).items()
+        if name not in skip
+    ]
+    return apply(*(made for options_of_one in options for made in options_of_one))
+
+
+def _option(one: Declared, several: bool) -> list[Option]:
+    """Return the flag of an option; two where one switches it off."""
+    text, usual = one.option.help, one.option.default
+    if usual is not None and "[default" not in text and usual not in (0, False):
+        text = f"{text}  [default: {f'{usual:g}' if isinstance(usual, float) else usual}]"
+    if one.name == "temperature":
+        text = f"{text}  [default: 0]"
+    flags, settings = one.flags, dict[str, Any]({"help": text, "metavar": one.option.metavar or None})
+    if one.plain is bool:
+        pair = f"{flags[0]}/{one.option.off}" if one.option.off else flags[0]
+        return [click.option(pair, one.name, default=None, is_flag=True, help=text)]
+    if one.plain is dict:
+        return [click.option(*flags, one.name, type=Pair(), multiple=True, **settings)]
+    if one.plain is list:
+        bare: dict[str, Any] = {"is_flag": False, "flag_value": FROM_STORE} if one.option.off else {}
+        made = [click.option(*flags, one.name, multiple=True, **bare, **settings)]
+        off = click.option(one.option.off, f"no_{one.name}", is_flag=True, help="Know nothing of them.")
+        return [*made, off] if one.option.off else made
+    kind = _click_type(one)
+    if several:
+        return [click.option(*flags, one.name, type=kind, multiple=True, **settings)]
+    return [click.option(*flags, one.name, cls=Once, type=kind, **settings)]
+
+
+def _click_type(one: Declared) -> Any:
+    if get_origin(one.plain) is Literal:
+        return click.Choice(list(get_args(one.plain)))
+    return {int: int, float: float, str: str}.get(one.plain, str if one.plain is Any else NumberOrNone())
+
+
+# -- from flags to settings -------------------------------------------------------------------------------------------
+
+
+def given_options(flags: Mapping[str, Any], accepted: type) -> dict[str, Any]:
+    """Return the options among flags that were given, checked, without those of candidates."""
+    found = {}
+    for name, one in declared(accepted).items():
+        value = flags.get(name)
+        if name in CANDIDATE_NAMES or value is None or value == ():
+            continue
+        found[name] = list(value) if one.plain is list else value
+    if flags.get("no_history"):
+        if found.get("history"):
+            raise InvalidInput("--no-history", "left out where --history is given", found["history"][0])
+        found["history"] = ["none"]
+    return check_options(found, accepted)
+
+
+def given_candidates(
+    flags: Mapping[str, Any], models: Sequence[str], count: int | None
+) -> tuple[list[Candidate], dict[str, Any]]:
+    """Return the candidates that flags describe, and the candidate options that are given without any model.
+
+    count: how many there are to be, None: as many as any flag says. A flag that is given once is for all.
+    """
+    values = {name: _values(flags.get(name)) for name in CANDIDATE_NAMES}
+    requests = _requests(flags.get("request") or ())
+    values["request"] = requests
+    values = {name: given for name, given in values.items() if given}
+    names = _values(flags.get("name"))
+    lengths = {name: len(given) for name, given in (*values.items(), ("model", models), ("name", names))}
+    wanted = max([*lengths.values(), 1]) if count is None else count
+    for name, length in lengths.items():
+        if (length > 1 and length != wanted) or (name == "name" and length not in (0, wanted)):
+            times = f"once for each of the {wanted} candidates" if wanted > 1 else "once"
+            all_of_them = "once for all candidates, or " if wanted > 1 and name != "name" else ""
+            shown = f"{length} times: {', '.join(map(str, models if name == 'model' else values.get(name, names)))}"
+            raise InvalidInput(f"--{name.replace('_', '-')}", f"given {all_of_them}{times}", shown)
+    options = [
+        {name: given[number if len(given) > 1 else 0] for name, given in values.items()}
+        for number in range(wanted)
+    ]
+    options = [
+        {name: None if value == "none" and name == "temperature" else value for name, value in one.items()}
+        for one in options
+    ]
+    if not models:
+        if wanted > 1:
+            raise InvalidInput("--model", "given where an option is given for each candidate", None)
+        return [], check_options(options[0], CandidateOptions)
+    asked = list(models) if len(models) == wanted else [models[0]] * wanted
+    return [
+        Candidate(model, name=names[number] if names else "", **one)
+        for number, (model, one) in enumerate(zip(asked, options, strict=True))
+    ], {}
+
+
+def _values(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _requests(pairs: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
+    """Return the fields of the requests: a field that is given once is for all, one that comes again for the next."""
+    values: dict[str, list[Any]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    most = max(map(len, values.values()), default=0)
+    for key, given in values.items():
+        if len(given) not in (1, most):
+            raise InvalidInput(
+                f"--set {key}", f"given once, or once for each of the {most} candidates", given
+            )
+    return [
+        {key: given[number if len(given) > 1 else 0] for key, given in values.items()}
+        for number in range(most)
+    ]
+
+
+# -- what only the command line has -----------------------------------------------------------------------------------
 
 
 def can_be_written(path: Path) -> bool:
@@ -44,7 +228,7 @@ def names_a_run(text: str) -> bool:
     return bool(text) and set(text) <= set(hexdigits) and not is_file(Path(text))
 
 
-def checked_price(price: float | None) -> None:
+def check_price(price: float | None) -> None:
     """Refuse a price of one call that is none."""
     from cereval.models.prices import HIGHEST
 
@@ -52,20 +236,36 @@ def checked_price(price: float | None) -> None:
         raise InvalidInput("--price", f"a number >= 0 and at most {HIGHEST:g}", price)
 
 
-STORE = click.option(
-    "--store",
-    metavar="URL",
-    help="Results database: sqlite:///FILE or postgresql://...  [default: sqlite:///cereval.db]",
-)
-TRUST = click.option(
-    "--trust",
-    is_flag=True,
-    default=None,
-    help="Run the Python code and call the addresses that the store or a task file names; this consent is remembered.",
+def one_option(name: str, accepted: type) -> Option:
+    """Return the flag of one option, for commands that take no more of them."""
+    return _option(declared(accepted)[name], False)[0]
+
+
+_COMMON = ACCEPTED["estimate"]
+FIELDS: tuple[Option, ...] = tuple(one_option(name, FieldOptions) for name in FieldOptions.__annotations__)
+STORE = one_option("store", _COMMON)
+TRUST = one_option("trust", _COMMON)
+SEED = one_option("seed", _COMMON)
+MAX_CALLS = one_option("max_calls", _COMMON)
+WEIGHTING: tuple[Option, ...] = tuple(one_option(name, _COMMON) for name in ("weights", "mix"))
+SCORING: tuple[Option, ...] = tuple(
+    one_option(name, _COMMON)
+    for name in (
+        *(
+            "scorer",
+            "judge",
+            "judge_base_url",
+            "judge_template",
+            "rubric",
+            "judge_price_in",
+            "judge_price_out",
+        ),
+    )
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 DISPLAY = click.option(
     "--display",
+    cls=Once,
     type=click.Choice(["rich", "plain", "none"]),
     help="How to show progress on stderr.  [default: rich on a terminal, else plain]",
 )
@@ -74,239 +274,51 @@ CERTIFICATE = click.option(
     "--output",
     "--certificate",
     "certificate",
+    cls=Once,
     callback=writable,
     metavar="FILE",
     help="Write the certificate here; `cereval verify` recomputes it.",
 )
 REPORT = click.option(
-    "--report", callback=writable, metavar="FILE", help="Write a page about the result (HTML)."
-)
-MAX_CALLS = click.option(
-    "--max-calls", "--budget", "max_calls", type=int, metavar="N", help="Ask at most N questions."
-)
-SEED = click.option(
-    "--seed",
-    type=int,
-    help="Number that decides the draws; set it to repeat a run.  [default: drawn at random, recorded]",
+    "--report", cls=Once, callback=writable, metavar="FILE", help="Write a page about the result (HTML)."
 )
 OUTPUT: tuple[Option, ...] = (CERTIFICATE, REPORT, DISPLAY, JSON)
-CONNECTIONS = click.option(
-    "-j",
-    "--max-connections",
-    "connections",
-    type=int,
-    metavar="N",
-    help="Make at most N calls at a time.  [default: 8]",
+MODEL_HELP = (
+    "openai/NAME, anthropic/, deepseek/, gemini/, groq/, mistral/, openrouter/, together/ or xai/NAME, "
+    "python:module:function, gguf:PATH, local/smollm2, given/FIELD (answers in the data), external/NAME (asked "
+    "outside: `cereval ask` and `tell`), or the name of a candidate in --candidates."
 )
-SPENDING: tuple[Option, ...] = (
-    click.option(
-        "--max-usd",
-        type=float,
-        metavar="USD",
-        help="Spend at most this; each call in flight is counted at the highest cost of a call so far.",
-    ),
-    click.option("--max-minutes", type=float, metavar="M", help="Stop after M minutes."),
+MODELS = click.option(
+    "--model", "models", multiple=True, metavar="NAME", help=f"The model to ask: {MODEL_HELP}"
 )
-LIMITS: tuple[Option, ...] = (CONNECTIONS, MAX_CALLS, *SPENDING)
-PRICES: tuple[Option, ...] = (
-    click.option(
-        "--price-in",
-        type=float,
-        metavar="USD",
-        help="Price of a million input tokens.  [default: prices.yaml in the folder of settings, else list prices]",
-    ),
-    click.option("--price-out", type=float, metavar="USD", help="Price of a million output tokens."),
-    click.option(
-        "--timeout", type=float, metavar="S", help="Wait at most S seconds for one answer.  [default: 120]"
-    ),
+NAME = click.option(
+    "--name", multiple=True, metavar="NAME", help="What lists and results call the candidate; once for each."
 )
-FIELDS: tuple[Option, ...] = tuple(
-    click.option(f"--{part}", metavar="FIELD", help=f"The field with {what}.")
-    for part, what in {
-        "input": "the question",
-        "answer": "the right answer",
-        "choices": "the choices, or several as A,B,C,D",
-        "category": "the category",
-        "id": "the item's id",
-    }.items()
+CANDIDATES = click.option(
+    "--candidates",
+    "candidates_file",
+    cls=Once,
+    metavar="FILE",
+    help="Named candidates (YAML), each a model or a mapping with `model` and options.  [default: candidates.yaml]",
 )
-MODEL = click.option(
-    "--model",
-    metavar="NAME",
-    help="The model to ask: openai/NAME, anthropic/, deepseek/, gemini/, groq/, mistral/, openrouter/, together/ or "
-    "xai/NAME, python:module:function, gguf:PATH, local/smollm2, given/FIELD (answers in the data), external/NAME "
-    "(asked outside: `cereval ask` and `tell`).",
+CONFIG = click.option(
+    "--config", cls=Once, metavar="FILE", help="Read settings from a task file (YAML); flags override it."
 )
-CHOOSE = click.option(
-    "--choose",
-    type=click.Choice(["text", "logprobs"]),
-    help="How a choice is read: from the answer's text, or as the likeliest letter, where the server sends "
-    "log-probabilities.  [default: text]",
-)
-ASKING_A_MODEL: tuple[Option, ...] = (
-    click.option(
-        "--base-url", metavar="URL", help="Address of an OpenAI-compatible server, usually ending in /v1."
-    ),
-    click.option("--temperature", type=float, help="Sampling temperature of the model.  [default: 0]"),
-    click.option("--max-tokens", type=int, metavar="N", help="Longest answer, in tokens."),
-    click.option("--template", help="The prompt in Jinja2, such as 'Q: {{ question }}', or @FILE."),
-    click.option("--system", help="The system prompt, or @FILE."),
-    click.option(
-        "--few-shot",
-        type=int,
-        metavar="N",
-        help="Put N worked examples, taken out of the data, before each question.",
-    ),
-    CHOOSE,
-)
-SAMPLING: tuple[Option, ...] = (
-    click.option(
-        "--samples",
-        type=int,
-        metavar="N",
-        help="Ask every question drawn N times (--temperature above 0); its score is the mean.",
-    ),
-    click.option(
-        "--pass-at",
-        type=int,
-        metavar="K",
-        help="Its score is pass@K instead: the chance that the best of K answers is right, from N answers (default K).",
-    ),
-)
-SCORING: tuple[Option, ...] = (
-    click.option(
-        "--scorer",
-        metavar="NAME",
-        help="How answers are scored: exact, contains, regex:PATTERN, choice, numeric, math, f1, python:..., grade, "
-        "prefer, people, people:scale, people:prefer.",
-    ),
-    click.option(
-        "--raters",
-        type=int,
-        metavar="N",
-        help="With --scorer people: labels by different people that an answer needs.  [default: 1]",
-    ),
-    click.option(
-        "--judge",
-        metavar="MODEL",
-        help="The model behind the scorers grade and prefer; with people, it grades all answers first, to find where "
-        "labels are worth most.",
-    ),
-    click.option(
-        "--judge-base-url", metavar="URL", help="The judge's address.  [default: that of --base-url]"
-    ),
-    click.option(
-        "--judge-template",
-        metavar="TEXT|@FILE",
-        help="The judge's prompt. For grade it has {question}, {answer}, {reference}, {criteria}; the judge must end "
-        "with a grade from 1 to 10 as [[5]], and the score is (grade - 1)/9. For prefer it has {question}, {first}, "
-        "{second}; the judge must answer m or M and give log-probabilities.",
-    ),
-    click.option(
-        "--rubric",
-        metavar="TEXT|@FILE",
-        help="Criteria for the judge, put into its template, and for people.",
-    ),
-    click.option(
-        "--judge-price-in", type=float, metavar="USD", help="Price of a million input tokens of the judge."
-    ),
-    click.option(
-        "--judge-price-out", type=float, metavar="USD", help="Price of a million output tokens of the judge."
-    ),
-)
-REUSE: tuple[Option, ...] = (
-    click.option(
-        "--fresh/--reuse",
-        default=None,
-        help="Ask every question again, or reuse stored answers of the same model to the same prompt (only at "
-        "temperature 0).  [default: --reuse; --fresh for `gate`]",
-    ),
-    click.option("--max-age", metavar="AGE", help="Reuse no answer older than this, such as 12h or 7d."),
-    click.option(
-        "--revision",
-        metavar="NAME",
-        help="Name of the checkpoint, where several are served under one model name.",
-    ),
-)
-LABELS: tuple[Option, ...] = (
-    click.option(
-        "--name", metavar="NAME", help="A name for the run, by which `cereval runs --tag` finds it."
-    ),
-    click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag for the run; may be repeated."),
-)
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing.")
 SEAL = click.option(
-    "--seal", metavar="FILE", help="Carry out exactly the plan that `cereval seal` wrote to FILE, or refuse."
+    "--seal",
+    cls=Once,
+    metavar="FILE",
+    help="Carry out exactly the plan that `cereval seal` wrote to FILE, or refuse.",
 )
-WEIGHTING: tuple[Option, ...] = (
-    click.option(
-        "--weights",
-        metavar="FILE|COLUMN",
-        help="Weights of the items in the mean: a file with `item` and `weight`, or a column of the items.",
-    ),
-    click.option(
-        "--mix",
-        metavar="NAME=SHARE,...|FILE",
-        help="Shares of the categories in the mean, such as law=0.7,art=0.3, or a file with `category` and `share`; "
-        "shares are relative.",
-    ),
+ITEMS = click.option(
+    "--items",
+    cls=Once,
+    metavar="ITEMS",
+    help="With recorded scores: a table (parquet, csv, jsonl) with `item`, `text`, `category`.",
 )
-STATISTICS: tuple[Option, ...] = (
-    click.option(
-        "--confidence", type=float, help="Probability with which the answer holds, at least.  [default: 0.95]"
-    ),
-    click.option(
-        "--method",
-        help="How questions are chosen: auto, uniform, active, or one of the paper's.  [default: auto]",
-    ),
-    click.option(
-        "--target",
-        help="What the mean is over: these items (benchmark), the population they came from, or also the model's own "
-        "randomness (expected).  [default: benchmark]",
-    ),
-    *WEIGHTING,
-    SEED,
-    click.option(
-        "--history/--no-history",
-        default=None,
-        help="Learn from earlier runs of other models on the same questions.  [default: yes]",
-    ),
-)
-ASKING: tuple[Option, ...] = (
-    *ASKING_A_MODEL,
-    *SCORING,
-    *FIELDS,
-    *REUSE,
-    CONNECTIONS,
-    *SPENDING,
-    *PRICES,
-    TRUST,
-)
-"""The options that make sense only where models are asked; none has a default."""
-
-RUN: tuple[Option, ...] = (
-    MODEL,
-    *ASKING_A_MODEL,
-    *SAMPLING,
-    *SCORING,
-    *FIELDS,
-    *STATISTICS,
-    *REUSE,
-    *LIMITS,
-    *PRICES,
-    STORE,
-    TRUST,
-    click.option(
-        "--config", metavar="FILE", help="Read settings from a task file (YAML); flags override it."
-    ),
-    click.option("--dry-run", is_flag=True, help="Show what would be asked, and ask nothing."),
-    SEAL,
-    *LABELS,
-    *OUTPUT,
-)
-"""All options of `run` and `gate` but the goal."""
-
-LIVE: tuple[Option, ...] = (*ASKING, STORE, *LABELS, DISPLAY)
-"""What `compare`, `rank`, `tasks` and `extend` take where models are asked."""
+ASKING: tuple[Option, ...] = (MODELS, NAME, CANDIDATES)
+"""Who is asked, for every command that asks."""
 
 
 def apply(*groups: Option | tuple[Option, ...]) -> Callable[[Command], Command]:
@@ -321,46 +333,7 @@ def apply(*groups: Option | tuple[Option, ...]) -> Callable[[Command], Command]:
     return decorate
 
 
-def names_of(options: Iterable[Option]) -> tuple[str, ...]:
-    """Return the parameters that options set, in their order.
-
-    >>> names_of(LIMITS)
-    ('connections', 'max_calls', 'max_usd', 'max_minutes')
-    """
-
-    @apply(tuple(options))
-    def probe() -> None:
-        """Take the options."""
-
-    return tuple(str(parameter.name) for parameter in click.command()(probe).params)
-
-
-def asking_flags(flags: Mapping[str, Any], *more: str) -> dict[str, Any]:
-    """Return those of a command's flags that are settings of a request."""
-    names = (*names_of(ASKING), "store", "confidence", "seed", "max_calls", *more)
-    return {name: flags[name] for name in names if name in flags}
-
-
-def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
-    """Refuse options that only make sense where models are asked: passing over them in silence would mislead."""
-    if flags.get("seal") is not None:
-        raise InvalidInput(
-            "--seal", "left out where nothing is asked: recorded scores are no run", "recorded scores"
-        )
-    asking = (*names_of(ASKING), *names_of(LABELS))
-    for name in (str(parameter.name) for parameter in context.command.params):
-        if name in asking and flags[name] not in (None, ()):
-            raise InvalidInput(name, "given only where models are asked", flags[name])
-
-
-def refuse_recorded(flags: Mapping[str, Any], *names: str, usual: str = "store") -> None:
-    """Refuse options that only recorded scores have, and histories that only they know; usual: the one unasked."""
-    for name in names:
-        if flags[name] is not None:
-            raise InvalidInput(f"--{name}", "left out where models are asked", flags[name])
-    if set(flags.get("history") or ()) - {"store", "none"}:
-        known = " or ".join(f"`{one}`{' (the default)' * (one == usual)}" for one in ("store", "none"))
-        raise InvalidInput("--history", f"{known} where models are asked", flags["history"][0])
+# -- recorded scores --------------------------------------------------------------------------------------------------
 
 
 def are_asked(data: str, models: Iterable[str]) -> bool:
@@ -369,7 +342,7 @@ def are_asked(data: str, models: Iterable[str]) -> bool:
     from cereval.datasets.tables import read_scores
     from cereval.errors import CerevalError
     from cereval.models import KINDS
-    from cereval.runner.outside import OUTSIDE
+    from cereval.runner.candidates import OUTSIDE
 
     names = set(models)
     prefixes = tuple(
@@ -383,3 +356,46 @@ def are_asked(data: str, models: Iterable[str]) -> bool:
         return not names <= set(read_scores(data).models)
     except CerevalError:
         return True
+
+
+ONLY_ASKED = frozenset(
+    {
+        *CANDIDATE_NAMES,
+        *(
+            "scorer",
+            "raters",
+            "judge",
+            "judge_base_url",
+            "judge_template",
+            "rubric",
+            "judge_price_in",
+            "judge_price_out",
+        ),
+        *(
+            "input",
+            "answer",
+            "choices",
+            "id",
+            "fresh",
+            "max_age",
+            "connections",
+            "max_usd",
+            "max_minutes",
+            "trust",
+        ),
+        *("name", "tags", "seal", "candidates_file", "config", "dry_run"),
+    }
+)
+"""Options that only make sense where somebody is asked."""
+
+
+def refuse_asking(context: click.Context, flags: Mapping[str, Any], *more: str) -> None:
+    """Refuse options that only make sense where models are asked: passing over them in silence would mislead."""
+    if flags.get("seal") is not None:
+        wanted = "left out where nothing is asked: recorded scores are no run"
+        raise InvalidInput("--seal", wanted, "recorded scores")
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name in (*ONLY_ASKED, *more) and flags.get(name) not in (None, (), False):
+            wanted = "given only where models are asked: recorded scores are there already"
+            raise InvalidInput(max(parameter.opts, key=len), wanted, flags[name])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.options import JSON, WEIGHTING, apply, checked_price
+from cereval.cli.options import JSON, WEIGHTING, apply, check_price
 from cereval.cli.output import print_json, print_table
 from cereval.errors import InvalidInput
 from cereval.text import percent
@@ -69,7 +69,7 @@ def plan(price: float | None, as_json: bool, **flags: Any) -> int:
     """
     from cereval.datasets.weights import mix_notes
 
-    checked_price(price)
+    check_price(price)
     mix = flags.pop("mix")
     size, weights = _pool(flags.pop("items"), flags.pop("weights"), mix)
     outlook, shift = _outlook(size, **flags), None

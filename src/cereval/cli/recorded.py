@@ -16,6 +16,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.cli.output import show, write_certificate
 from cereval.datasets.read import names_of
 from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_items, read_scores
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
@@ -30,6 +31,9 @@ from cereval.runner.past import teachers
 from cereval.store.base import opened_store
 
 if TYPE_CHECKING:
+    from cereval.plan import Known, Plan
+    from cereval.questions.session import AskTell
+    from cereval.records import Certified, Rows, Step, Table
     from cereval.store.base import PastScores, Store
 
 Floats = NDArray[np.float64]
@@ -627,3 +631,65 @@ def save(file: str | None, session: Growing, model: str, table: GrowingTable) ->
         write_whole(path, json.dumps(content, allow_nan=False) + "\n")
     except OSError as error:
         raise BadFile(f"the session cannot be saved to {path} ({error.strerror})") from None
+
+
+# -- printing ---------------------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """Note what is certified after every result, for the page."""
+
+    def __init__(self, session: AskTell) -> None:
+        self.steps: list[Step] = []
+        self(session)
+
+    def __call__(self, session: AskTell) -> None:
+        step = session.step()
+        if step is not None:
+            self.steps.append(step)
+
+
+def finish_recorded(
+    kind: str,
+    session: AskTell,
+    known: Known,
+    flags: Mapping[str, Any],
+    *,
+    about: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    rows: Rows,
+    notes: tuple[str, ...] = (),
+    steps: list[Step] | None = None,
+    table: Table | None = None,
+    instead: Mapping[str, Any] | None = None,
+    plan: Plan | None = None,
+) -> int:
+    """Write the certificate and the page of recorded scores where they are wanted, and print the answer."""
+    result = session.result()
+    if flags["certificate"] or flags["report"]:
+        _write(kind, session, result, known, flags, about, steps or [], plan)
+    told = [*rows, ("stopped", result.stopped)]
+    return show(result, extra, told, as_json=flags["as_json"], notes=notes, table=table, instead=instead)
+
+
+def _write(
+    kind: str,
+    session: AskTell,
+    result: Certified,
+    known: Known,
+    flags: Mapping[str, Any],
+    about: Mapping[str, Any],
+    steps: list[Step],
+    plan: Plan | None,
+) -> None:
+    from cereval.certificate.format import issue
+    from cereval.questions import kind_named
+
+    certificate = issue(kind_named(kind), session, result, known, about=about, plan=plan)
+    if flags["certificate"]:
+        write_certificate(Path(flags["certificate"]), certificate)
+    if flags["report"]:
+        from cereval.report import recorded_page, write_page
+
+        page = recorded_page(kind_named(kind), result, certificate, steps, about)
+        write_page(Path(flags["report"]), page)

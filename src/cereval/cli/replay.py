@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from cereval.cli.options import JSON, MAX_CALLS, REPORT, SEED, WEIGHTING, apply, checked_price, writable
+from cereval.cli.options import JSON, MAX_CALLS, REPORT, SEED, WEIGHTING, apply, check_price, writable
 from cereval.cli.output import print_json, print_table
 from cereval.errors import InvalidInput
 
@@ -153,8 +153,7 @@ def replay(
 
 
 def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
-    from cereval.cli.recorded import digest_of_items
-    from cereval.cli.running import Watch, finish_recorded
+    from cereval.cli.recorded import Watch, digest_of_items, finish_recorded
     from cereval.datasets.weights import mix_notes
     from cereval.integrations.logs import scores_of
     from cereval.plan import Known
@@ -228,7 +227,7 @@ def scored_rows(column: Floats, model: str) -> Any:
 def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
     """Return the plan that a replay's certificate rests on; embeddings have no place in it."""
     from cereval.arrays import packed
-    from cereval.plan import Known, Plan
+    from cereval.plan import Known, Plan, candidate_spec
 
     if session.pool.embeddings is not None:
         wanted = "given without texts (--embeddings none): a certificate of one mean has no room for vectors"
@@ -236,10 +235,11 @@ def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
     settings, weights, past = session.settings(), session.pool.weights, session.pool.history
     same = ("goal", "confidence", "method", "n_items", "seed")
     return Plan(
+        kind="estimate",
         data_hash=about["items"],
         data_name=about["data"],
-        model={"name": about["model"]},
-        scorer={"name": "recorded"},
+        candidates=(candidate_spec(about["model"]),),
+        scorer={"spec": {"name": "recorded"}},
         target="benchmark" if settings["target"] == "weighted" else settings["target"],
         max_calls=settings["budget"],
         side_information=Known.of(session.pool).names,
@@ -360,7 +360,7 @@ def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
     if set(flags["history"]) - {"others"}:
         raise InvalidInput("--history", "`others` (the default) with --all-models", flags["history"][0])
     price = flags["price"]
-    checked_price(price)
+    check_price(price)
     checked_confidence(flags["confidence"])
     # A simulation that decides nothing: the same seeds, so that a repeated command goes on.
     flags = {**flags, "seed": whole("seed", flags["seed"] or 0, 0)}

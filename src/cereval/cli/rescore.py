@@ -20,13 +20,13 @@ def rescore(run_id: str, store: str | None, **flags: Any) -> int:
 
     Exit codes as for the command that began the run.
     """
-    from cereval.cli.running import finish
-    from cereval.runner.prepare import rescored
+    from cereval.cli.asking import finish
+    from cereval.runner.recall import rescore_run
     from cereval.store.base import opened_store
 
     showing = {name: flags.pop(name) for name in ("certificate", "report", "display", "as_json")}
     trust = bool(flags.pop("trust"))
     with opened_store(store) as opened:
-        work = rescored(run_id, opened, flags, trust=trust)
+        work = rescore_run(run_id, opened, flags, trust=trust)
         labels = [f"rescored:{opened.run(run_id).run_id}"]
         return finish(work, work.plan, opened, showing, labels=labels)

@@ -13,7 +13,7 @@ from cereval.cli.options import writable
 
 if TYPE_CHECKING:
     from cereval.runner.prepare import Prepared
-    from cereval.runner.request import Request
+    from cereval.settings import Settings
 
 SEALED = ("run", "gate", "compare", "rank", "tasks", "extend")
 """The commands whose runs can be sealed."""
@@ -23,7 +23,7 @@ WITHOUT: Mapping[str, Any] = {
     "report": None,
     "display": None,
     "dry_run": False,
-    "name": None,
+    "name": (),
     "tags": (),
 }
 """Their options that make no sense where nothing is asked, and what they are then."""
@@ -88,19 +88,19 @@ def sealing(name: str, command: click.Command) -> click.Command:
     return click.Command(name, callback=callback, params=[*kept, *OWN], help=told, short_help=told)
 
 
-def write_seal(work: Prepared, request: Request, new: NewSeal, *, history: bool, as_json: bool) -> int:
+def write_seal(work: Prepared, settings: Settings, new: NewSeal, *, as_json: bool) -> int:
     """Create the run of a new seal and write the seal to its file."""
     import asyncio
 
+    from cereval.cli.outcome import beside_store
     from cereval.cli.output import print_json
-    from cereval.cli.running import beside_store
     from cereval.runner.sealing import sealed, written
     from cereval.store.base import opened_store
 
     asyncio.run(work.close())
-    with opened_store(request.store, create=True) as store:
+    with opened_store(settings["store"], create=True) as store:
         key = None if new.key is None else Path(new.key)
-        made = sealed(work.plan, work.items, store, history=history, key=key)
+        made = sealed(work.plan, work.items, store, history=settings.uses_store_history, key=key)
         path = Path(new.output) if new.output else beside_store(store, f"{made.run_id}.seal.json")
     written(path, made)
     if as_json:

@@ -9,12 +9,13 @@ import click
 from cereval.errors import InvalidInput
 
 FLAGS: Mapping[str, tuple[str, ...]] = {
-    "threshold": ("at_least", "which_fail", "threshold"),
+    "threshold": ("min", "which_fail", "threshold"),
     "eps": ("eps", "within", "not_worse", "each_eps"),
     "each": ("each_eps",),
-    "tie": ("tie", "eps"),
+    "tie": ("tie",),
     "budget": ("budget", "max_calls"),
-    "model": ("model", "models", "baseline", "judge", "history"),
+    "model": ("models", "model", "beats", "judge", "history"),
+    "baseline": ("beats",),
     "base_url": ("base_url", "judge_base_url"),
     "shots": ("few_shot",),
     "max_connections": ("connections",),

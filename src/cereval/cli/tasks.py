@@ -1,184 +1,104 @@
-"""Evaluate many tasks in one session, each with a certificate, and one for their macro mean: `cereval tasks`."""
+"""Evaluate many tasks at once, each with a certificate, and one for their macro mean: `cereval tasks`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cereval.cli.options import (
-    CERTIFICATE,
-    JSON,
-    LIVE,
-    MAX_CALLS,
-    REPORT,
+    ASKING,
+    CONFIG,
+    DRY_RUN,
+    ITEMS,
+    OUTPUT,
     SEAL,
-    SEED,
     apply,
     are_asked,
-    asking_flags,
     refuse_asking,
-    refuse_recorded,
+    take,
 )
-
-if TYPE_CHECKING:
-    from cereval.questions.tasks.goal import TasksGoal
-    from cereval.runner.prepare import Prepared
-    from cereval.runner.request import Request
+from cereval.settings import TasksOptions
 
 
 @click.command()
-@click.argument("files", nargs=-1, metavar="[SCORES|DATA]...")
+@click.argument("files", nargs=-1, metavar="[DATA|SCORES]...")
 @click.option(
     "--data", multiple=True, metavar="DATA", help="A question file, the same as DATA; may be repeated."
 )
-@click.option(
-    "--model",
-    required=True,
-    metavar="COLUMN|NAME",
-    help="The column of SCORES to evaluate, or the model to ask, such as openai/NAME.",
-)
-@click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item` and the column of --by.")
-@click.option(
-    "--by",
-    metavar="COLUMN",
-    help="The column of ITEMS, or the field of DATA, that names the task.  [default: category]",
-)
-@click.option(
-    "--history",
-    multiple=True,
-    metavar="others|COLUMNS|FILE|store|none",
-    help="Scores of past models: all other columns, some of them, or another scores file. May be repeated. "
-    "Where the model is asked: `store` (the default) or `none`.",
-)
-@click.option("--eps", type=float, help="Stop when the macro mean is known within this.  [default: 0.02]")
-@click.option(
-    "--each-eps",
-    type=float,
-    metavar="EPS",
-    help="Also, or instead: stop when every task's mean is known within this.",
-)
-@click.option(
-    "--at-least", type=float, metavar="C", help="Instead: is every task's mean >= C? In CI with --fresh."
-)
-@click.option("--which-fail", type=float, metavar="C", help="Instead: which tasks' means are < C?")
-@click.option(
-    "--confidence",
-    type=float,
-    help="Probability with which everything holds at once, at least.  [default: 0.95]",
-)
-@apply(MAX_CALLS, SEED, CERTIFICATE, REPORT, JSON, LIVE, SEAL)
+@apply(ASKING)
+@take(TasksOptions)
+@apply(ITEMS, CONFIG, DRY_RUN, SEAL, OUTPUT)
 @click.pass_context
 def tasks(context: click.Context, /, files: tuple[str, ...], data: tuple[str, ...], **flags: Any) -> int:
-    """Evaluate one model on many tasks: the macro mean, every task, or a threshold for all of them.
+    """Evaluate one candidate on many tasks: the macro mean, every task, or a threshold for all of them.
 
-    SCORES is a table of recorded scores (`item` and one column per model). With --items each category is a task;
-    of several SCORES files each is one. Or DATA is a question file, as for `run`, and the model is asked: the
-    categories (--by) of one file are the tasks, or each of several files is one. The options from --base-url on
-    are those of `run`. A repeated command, or `cereval resume RUN`, goes on where it ended.
+    DATA is a question file or a task file, as for `run`, and the candidate is asked: the categories (--by) of one file
+    are the tasks, or each of several files is one. Or SCORES is a table of recorded scores (`item` and one column per
+    model): with --items each category is a task; of several SCORES files each is one. A repeated command, or
+    `cereval resume RUN`, goes on where it ended.
 
     Draws go where they help the goal most, and what is learnt in one task helps to forecast the next. All intervals
     and decisions hold at once with the stated confidence.
 
     Exit codes: 0 goal reached or all pass, 1 could not run, 2 some task certainly fails, 3 undecided.
     """
+    from cereval.cli.asking import ask_candidates
     from cereval.errors import InvalidInput
 
-    if bool(files) == bool(data):
-        raise InvalidInput("SCORES or DATA", "given, as arguments or with --data", ", ".join(data) or None)
-    goal = goal_of(*(flags[name] for name in ("eps", "each_eps", "at_least", "which_fail")))
-    if data or are_asked(files[0], (flags["model"],)):
-        return _live(data or files, goal, flags)
+    if files and data:
+        raise InvalidInput("DATA", "given as arguments or with --data, and not both", ", ".join(data))
+    if not files and not data and flags["config"] is None:
+        raise InvalidInput("DATA or SCORES", "given", None)
+    by_name = len(flags["models"]) != 1 or not files
+    if data or by_name or flags["candidates_file"] or are_asked(files[0], flags["models"]):
+        if flags["items"] is not None:
+            raise InvalidInput("--items", "left out where models are asked", flags["items"])
+        sources = data or files
+        for name in ("by", "category"):
+            if flags[name] is not None and len(sources) > 1:
+                raise InvalidInput(f"--{name}", "left out where each of several files is a task", flags[name])
+        if flags["by"] is not None and flags["category"] is not None:
+            raise InvalidInput("--category", "left out where --by names the task", flags["category"])
+        return ask_candidates("tasks", sources, flags)
     refuse_asking(context, flags)
-    return _recorded(files, goal, flags)
+    return _tasks_recorded(files, flags)
 
 
-def goal_of(eps: float | None, each: float | None, at_least: float | None, which: float | None) -> TasksGoal:
-    """Return the goal that the flags ask for."""
-    from cereval.errors import InvalidInput
-    from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, WhichFail
-
-    if at_least is not None and which is not None:
-        raise InvalidInput("--which-fail", "left out when --at-least is given", which)
-    if (at_least is not None or which is not None) and (eps is not None or each is not None):
-        raise InvalidInput("--eps and --each-eps", "left out when a threshold is given", eps or each)
-    if at_least is not None:
-        return AllAtLeast(at_least)
-    if which is not None:
-        return WhichFail(which)
-    if eps is None and each is not None:
-        return EachWithin(each)
-    return Macro(each=each) if eps is None else Macro(eps, each)
-
-
-def _live(files: Sequence[str], goal: TasksGoal, flags: dict[str, Any]) -> int:
-    from cereval.cli.running import run_live
-    from cereval.runner.request import request_from
-
-    refuse_recorded(flags, "items")
-    given = {**asking_flags(flags, "model"), "category": _field(files, flags)}
-    request = request_from(files[0], None, given)
-    work = _divided(request, files, goal, flags["by"])
-    return run_live(work, request, flags, history="none" not in flags["history"])
-
-
-def _divided(request: Request, files: Sequence[str], goal: TasksGoal, by: str | None) -> Prepared:
-    """Prepare the run; complaints about the field of the tasks name the flag that was typed."""
-    from cereval.errors import InvalidInput
-    from cereval.runner.prepare import divided
-
-    try:
-        return divided(request, files, goal)
-    except InvalidInput as error:
-        if by is None or error.field != "--category":
-            raise
-        raise InvalidInput("--by", error.allowed, error.received) from None
-
-
-def _field(files: Sequence[str], flags: Mapping[str, Any]) -> str | None:
-    """Return the field that names the task."""
-    from cereval.errors import InvalidInput
-
-    by: str | None = flags["by"]
-    category: str | None = flags["category"]
-    if by is not None and len(files) > 1:
-        raise InvalidInput("--by", "left out where each of several files is a task", by)
-    if by is not None and category is not None:
-        raise InvalidInput("--category", "left out where --by names the task", category)
-    return category if by is None else by
-
-
-def _recorded(scores: tuple[str, ...], goal: TasksGoal, flags: dict[str, Any]) -> int:
-    from cereval.cli.recorded import read_task_table
-    from cereval.cli.running import Watch, finish_recorded
+def _tasks_recorded(scores: Sequence[str], flags: dict[str, Any]) -> int:
+    from cereval.cli.options import given_options
+    from cereval.cli.recorded import Watch, finish_recorded, read_task_table
     from cereval.plan import Known
     from cereval.questions.replay import drive
     from cereval.questions.tasks.session import TaskSession
+    from cereval.settings import goal_of
 
-    reading = flags["model"], flags["items"], flags["by"], flags["history"], flags["store"]
-    table = read_task_table(scores, *reading)
+    options, model = given_options(flags, TasksOptions), flags["models"][0]
+    goal = goal_of("tasks", options)
+    history = options.get("history", ())
+    table = read_task_table(scores, model, flags["items"], flags["by"], history, flags["store"])
     session = TaskSession(
         table.groups,
         goal=goal,
         history=table.history,
-        confidence=0.95 if flags["confidence"] is None else flags["confidence"],
+        confidence=options.get("confidence", 0.95),
         budget=flags["max_calls"],
         seed=flags["seed"],
-        models=(flags["model"],),
+        models=(model,),
     )
     watch = Watch(session)
     truth = table.truth(drive(session, table.scores, watch=watch))
     inside = "inside" if truth["truth_inside"] else "NOT all inside"
-    about = {"model": flags["model"], "data": [Path(name).name for name in scores], "items": table.digest}
+    about = {"model": model, "data": [Path(name).name for name in scores], "items": table.digest}
     return finish_recorded(
         "tasks",
         session,
         Known(None, table.history),
         flags,
         about=about,
-        extra={"model": flags["model"], **goal.spec(), **truth},
+        extra={"model": model, **goal.spec(), **truth},
         rows=[("truth", f"macro {truth['truth']:.2%}; it and all tasks are {inside} their intervals")],
         steps=watch.steps,
     )

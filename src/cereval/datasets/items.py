@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache
 from string import ascii_uppercase
@@ -16,11 +16,6 @@ from cereval.datasets.formats import Row
 from cereval.errors import BadFile, shown
 
 MOST = len(ascii_uppercase)
-COUNTS_FROM_WHERE = (
-    "its numbers may count the choices from 0 or from 1, and neither the first nor the last is among the answers; "
-    "where files are combined, write letters or the choices' texts"
-)
-
 LONGEST_NUMBER = 9
 """Digits of a number that names a choice: what is longer names none, and Python refuses 5,000 digits."""
 
@@ -35,11 +30,9 @@ def items_from(
     """Return the items that the rows describe; `fields` may leave parts to be recognised."""
     parts = fields.resolved(list(dict.fromkeys(name for row in rows for name in row.values)), source)
     choices = [_choices(row, parts, source) for row in rows]
-    answers = [row.values.get(parts.answer or "", "") for row in rows]
-    counts = [len(texts) for _, texts in choices]
-    if combined and not says_where_it_counts_from(answers, counts):
-        raise BadFile(f"{source}: {COUNTS_FROM_WHERE}")
-    first = first_number(answers, counts)
+    answers = (row.values.get(parts.answer or "", "") for row in rows)
+    kinds = {number_kind(answer, len(texts)) for answer, (_, texts) in zip(answers, choices, strict=True)}
+    first = first_choice(kinds, source, combined=combined)
     items = [_item(row, found, parts, first, source) for row, found in zip(rows, choices, strict=True)]
     if parts.id is None:
         return tuple(_name_by_content(items))
@@ -158,35 +151,30 @@ def letter_of(answer: Any, labels: Sequence[str], choices: Sequence[str], first:
     return None
 
 
-def first_number(answers: Sequence[Any], counts: Sequence[int]) -> int:
-    """Tell whether a data set counts its choices from 0 or from 1.
+def number_kind(answer: Any, count: int) -> str:
+    """Tell whether an answer to an item of so many choices is the number of a choice, and which: `first` counts from 0,
+    `last` from 1, `other` may do either; nothing where it is none.
+
+    >>> [number_kind(answer, 4) for answer in (0, 4, "2", "B", "yes")]
+    ['first', 'last', 'other', '', '']
+    """
+    text = as_text(answer)
+    if not count or not is_number(text):
+        return ""
+    return "first" if int(text) == 0 else "last" if int(text) == count else "other"
+
+
+def first_choice(kinds: Set[str], source: str, *, combined: bool) -> int:
+    """Tell whether a data set counts its choices from 0 or from 1, by the kinds of its numbers.
 
     From 1 only if some answer would overshoot otherwise and none is 0.
-
-    >>> first_number([1, 4, 2], [4, 4, 4]), first_number([0, 3], [4, 4])
-    (1, 0)
     """
-    numbers = _numbers(answers, counts)
-    return int(any(n == count for n, count in numbers) and all(n > 0 for n, _ in numbers))
-
-
-def says_where_it_counts_from(answers: Sequence[Any], counts: Sequence[int]) -> bool:
-    """Tell whether numbers that name choices include the first (0) or the last counted from 1; True if there are
-    none.
-
-    >>> says_where_it_counts_from([1, 3], [4, 4]), says_where_it_counts_from([1, 4], [4, 4])
-    (False, True)
-    """
-    numbers = _numbers(answers, counts)
-    return not numbers or any(n == 0 or n == count for n, count in numbers)
-
-
-def _numbers(answers: Sequence[Any], counts: Sequence[int]) -> list[tuple[int, int]]:
-    return [
-        (int(text), count)
-        for text, count in zip(map(as_text, answers), counts, strict=True)
-        if count and is_number(text)
-    ]
+    if combined and kinds - {""} == {"other"}:
+        raise BadFile(
+            f"{source}: its numbers may count the choices from 0 or from 1, and neither the first nor the last is "
+            "among the answers; where files are combined, write letters or the choices' texts"
+        )
+    return int("last" in kinds and "first" not in kinds)
 
 
 def is_number(text: str) -> bool:

@@ -44,7 +44,7 @@ from cereval.datasets.formats import (
     one_line,
     row_of,
 )
-from cereval.datasets.items import COUNTS_FROM_WHERE, is_number, item_of_row
+from cereval.datasets.items import first_choice, is_number, item_of_row, number_kind
 from cereval.errors import BadContent, BadFile, shown
 from cereval.files import MIB, open_regular
 from cereval.plan import MOST_ITEMS
@@ -271,7 +271,7 @@ def _scan(rows: RowReader, parts: Fields, source: str, *, combined: bool) -> Sca
     at = {part: names.index(name) for part, name in asdict(parts).items() if name in names}
     categories: dict[str, int] = {}
     codes, hashes = array("l"), array("q")
-    numbers: set[str] = set()
+    kinds: set[str] = set()
     needed = [at[part] for part in ("input", "answer") if part in at]
     category_at, id_at, answer_at = (at.get(part) for part in ("category", "id", "answer"))
     for number, values in enumerate(rows.scan(names)):
@@ -287,20 +287,16 @@ def _scan(rows: RowReader, parts: Fields, source: str, *, combined: bool) -> Sca
             if type(value) is not str or not value:
                 value = identity_of(value, f"{source}, {rows.place(number)}: the field {parts.id!r}")
             hashes.append(hash(value))
-        if parts.choices and answer_at is not None and is_number(text := as_text(values[answer_at])):
+        if parts.choices and answer_at is not None and is_number(as_text(values[answer_at])):
             row = Row(rows.place(number), dict(zip(names, values, strict=True)))
-            count = len(choices_of(row, parts.choices, source)[1])
-            if count:
-                numbers.add("first" if int(text) == 0 else "last" if int(text) == count else "other")
-    if combined and numbers == {"other"}:
-        raise BadFile(f"{source}: {COUNTS_FROM_WHERE}")
+            kinds.add(number_kind(values[answer_at], len(choices_of(row, parts.choices, source)[1])))
+    first = first_choice(kinds, source, combined=combined)
     ordered = sorted(categories)
     place_of = np.empty(len(ordered), dtype=np.int64)
     place_of[[categories[name] for name in ordered]] = np.arange(len(ordered))
     id_hashes = None if id_at is None else np.array(hashes, dtype=np.int64)
     if id_hashes is not None:
         _check_unique(rows, parts, id_hashes, source)
-    first = int("last" in numbers and "first" not in numbers)
     return Scan(parts, first, ordered, place_of[np.array(codes)], id_hashes)
 
 

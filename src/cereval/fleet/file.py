@@ -10,15 +10,25 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from cereval.api import Request, confirmed, setting_name, settings_from
 from cereval.errors import BadFile, InvalidInput
 from cereval.files import is_file, read_yaml
 from cereval.fleet.limits import ServerLimits
 from cereval.models import prefix_of
 from cereval.questions import all_goals, kind_for
 from cereval.questions.goals import checked_confidence, goal_from_spec
-from cereval.runner.outside import OUTSIDE
+from cereval.runner.candidates import OUTSIDE, name_candidates
+from cereval.runner.task_file import named_by_candidate, named_by_options, resolve_files
+from cereval.runner.trust import Named, named_store, remember, require
 from cereval.scorers import named
+from cereval.settings import (
+    ACCEPTED,
+    FROM_STORE,
+    Candidate,
+    CandidateOptions,
+    RunOptions,
+    check_options,
+    option_name,
+)
 from cereval.text import did_you_mean
 
 LARGEST = 1e300
@@ -27,9 +37,7 @@ LARGEST = 1e300
 WORDS = {"run": "estimate", "gate": "threshold", "compare": "sign", "rank": "order", "tasks": "macro"}
 """The questions by the names of their commands, and the goal that each stands for."""
 
-OF_A_MODEL = frozenset(
-    {"base_url", "revision", "temperature", "max_tokens", "price_in", "price_out", "system"}
-)
+OF_A_MODEL = frozenset(CandidateOptions.__annotations__)
 """Settings that, as a list, have one value for each model; the others have one for each data set."""
 
 OWN = (
@@ -55,15 +63,24 @@ class Entry:
     """Hold one run of a fleet: who is asked, on what, to which goal, how. number: its place in the file."""
 
     number: int
-    models: tuple[str, ...]
+    candidates: tuple[Mapping[str, Any], ...]
     data: str
     goal: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
     priority: float = 0.0
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """Return the candidates' names."""
+        return tuple(name_candidates(self.asked))
+
+    @property
+    def asked(self) -> tuple[Candidate, ...]:
+        return tuple(Candidate(**one) for one in self.candidates)
+
+    @property
     def model(self) -> str:
-        """Return the model, or the models as one name."""
+        """Return the candidate's name, or several as one name."""
         return (" against " if len(self.models) == 2 else ", ").join(self.models)
 
     @property
@@ -71,7 +88,7 @@ class Entry:
         """Tell whether what earlier runs on the same data found steers its draws."""
         method, target = self.settings.get("method", "auto"), self.settings.get("target", "benchmark")
         steered = method in ("auto", "active", "partition") and target != "population"
-        return bool(self.settings.get("history", True)) and steered
+        return FROM_STORE in self.settings.get("history", (FROM_STORE,)) and steered
 
     @property
     def is_mean(self) -> bool:
@@ -93,31 +110,59 @@ class Fleet:
     together: int | None = None
 
 
-def read_fleet(source: str | Path | Mapping[str, Any], *, trust: bool = False) -> Fleet:
+def read_fleet(
+    source: str | Path | Mapping[str, Any], *, trust: bool = False, typed_store: bool = False
+) -> Fleet:
     """Read a fleet from a YAML file, or from a dictionary of the same shape, which is trusted as typed.
+
+    typed_store: another store was typed, in place of the file's.
 
     >>> fleet = read_fleet({"models": ["scripted/0.6", "scripted/0.7"], "data": "bank.jsonl", "eps": 0.05})
     >>> [(entry.model, entry.goal["eps"]) for entry in fleet.entries]
     [('scripted/0.6', 0.05), ('scripted/0.7', 0.05)]
     """
     if isinstance(source, Mapping):
-        return _fleet(source, "the fleet", Path())
+        fleet = _fleet(source, "the fleet", Path())
+        remember(_named_by(fleet))
+        return fleet
     values = read_yaml(Path(source))
     if not isinstance(values, dict):
         raise BadFile(f"{source} must hold a fleet: `models`, `data` and settings, one per line")
-    fleet = _fleet(values, str(source), Path(source).parent)
-    confirmed(_requests(fleet), f"the fleet file {source}", trust=trust)
+    fleet, names = _beside(_fleet(values, str(source), Path(source).parent), Path(source).parent)
+    names += _named_by(fleet)
+    if fleet.store is not None and not typed_store:
+        names.append(named_store(fleet.store))
+    if trust:
+        remember(names)
+    require(names, f"the fleet file {source}")
     return fleet
 
 
-def _requests(fleet: Fleet) -> Iterator[Request]:
+def _beside(fleet: Fleet, folder: Path) -> tuple[Fleet, list[Named]]:
+    """Return a fleet whose @FILE are looked for beside its own file, and name those outside its folder."""
+    names, entries = list[Named](), list[Entry]()
     for entry in fleet.entries:
-        for model in entry.models:
-            yield Request(data=entry.data, model=model, **entry.settings)
+        (settings, more), *candidates = (
+            resolve_files(one, folder) for one in (entry.settings, *entry.candidates)
+        )
+        names += more
+        for _, theirs in candidates:
+            names += theirs
+        resolved = tuple(one for one, _ in candidates)
+        entries.append(replace(entry, settings=settings, candidates=resolved))
+    return replace(fleet, entries=tuple(entries)), names
+
+
+def _named_by(fleet: Fleet) -> Iterator[Named]:
+    """Yield what the runs of a fleet would run or call."""
+    for entry in fleet.entries:
+        for one in entry.asked:
+            yield from named_by_candidate(one)
+        yield from named_by_options(entry.settings, entry.asked[0])
 
 
 def _fleet(values: Mapping[Any, Any], source: str, folder: Path) -> Fleet:
-    named = _named(values)
+    named = _named(values, source)
     # As a list, a limit is that of each run on a data set; as one value, that of the whole fleet.
     each = [name for name in ("max_calls", "max_usd", "max_minutes") if isinstance(named.get(name), list)]
     own = {key: value for key, value in named.items() if key in OWN and key not in each}
@@ -157,10 +202,16 @@ class _Part:
     name: str
     settings: Mapping[str, Any]
     priority: float
+    title: str = ""
+    """What results and goals call it, where that is not its name."""
+
+    @property
+    def called(self) -> str:
+        return self.title or self.name
 
 
 def _part(value: Any, kind: str, source: str, folder: Path | None = None) -> _Part:
-    own = _named(value) if isinstance(value, Mapping) else {kind: value}
+    own = _named(value, source) if isinstance(value, Mapping) else {kind: value}
     name, priority = own.pop(kind, None), _priority(own.pop("priority", 0), source)
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"{kind} in {source}", "a name, or settings with one under `" + kind + "`", value)
@@ -171,7 +222,13 @@ def _part(value: Any, kind: str, source: str, folder: Path | None = None) -> _Pa
             raise InvalidInput(
                 f"{taken} in {source}, {kind} {name}", "left out: it is the fleet's", own[taken]
             )
-    return _Part(name, settings_from(own, f"{source}, {kind} {name}", (kind, "priority")), priority)
+    title = own.pop("name", "") if folder is None else ""
+    return _Part(
+        name,
+        check_options(own, RunOptions, f"{source}, {kind} {name}", (kind, "priority")),
+        priority,
+        str(title),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +243,7 @@ class _Spread:
     def settings(self, model: int, data: int) -> dict[str, Any]:
         """Return those of one pair: the data set's own win over the model's own, and these over the fleet's."""
         chosen = {key: self._chosen(key, value, model, data) for key, value in self.shared.items()}
-        common = settings_from(chosen, self.source, OWN)
+        common = check_options(chosen, RunOptions, self.source, OWN)
         return {**common, **self.models[model].settings, **self.data[data].settings}
 
     def _chosen(self, key: str, value: Any, model: int, data: int) -> Any:
@@ -215,7 +272,7 @@ class _Goal:
 
 
 def _goal(value: Any, source: str) -> _Goal:
-    own = _named(value) if isinstance(value, Mapping) else {"goal": value}
+    own = _named(value, source) if isinstance(value, Mapping) else {"goal": value}
     word = own.pop("goal", None)
     if word not in WORDS and word not in all_goals():
         names = [*WORDS, *all_goals()]
@@ -245,21 +302,32 @@ def _entries(goals: Sequence[_Goal], spread: _Spread, source: str) -> Iterator[E
 
 
 def _entry(number: int, goal: _Goal, asked: Sequence[int], place: int, spread: _Spread) -> Entry:
-    names = tuple(spread.models[model].name for model in asked)
-    each = [spread.settings(model, place) for model in asked]
+    names = tuple(spread.models[model].called for model in asked)
+    whole = [spread.settings(model, place) for model in asked]
+    candidates = [
+        {
+            "model": spread.models[model].name,
+            "name": spread.models[model].title,
+            **{name: value for name, value in one.items() if name in OF_A_MODEL},
+        }
+        for model, one in zip(asked, whole, strict=True)
+    ]
+    each = [{name: value for name, value in one.items() if name not in OF_A_MODEL} for one in whole]
     for one, name in zip(each[1:], names[1:], strict=True):
         if one != each[0]:
             raise InvalidInput(
                 f"settings of {name}", f"those of {names[0]}, where both are asked in one run", one
             )
     settings = dict(each[0])
-    aims: dict[str, Any] = {name: settings.pop(name) for name in ("eps", "at_least") if name in settings}
+    aims: dict[str, Any] = {name: settings.pop(name) for name in ("eps", "min") if name in settings}
     priority = max(spread.models[model].priority for model in asked)
     total = goal.priority + spread.data[place].priority + priority
     data = spread.data[place].name
     try:
-        _check(names, settings)
-        return Entry(number, names, data, _spec(goal, names, aims), settings, total)
+        _check([spread.models[model].name for model in asked], settings)
+        spec = _spec(goal, names, aims)
+        check_options(settings, ACCEPTED[kind_for(spec["goal"]).name], "a run of this kind")
+        return Entry(number, tuple(candidates), data, spec, settings, total)
     except InvalidInput as error:
         raise _placed(error, goal, f"{spread.source} ({goal.word}: {', '.join(names)} on {data})") from None
 
@@ -287,14 +355,13 @@ def _spec(goal: _Goal, names: Sequence[str], aims: Mapping[str, Any]) -> dict[st
     """Return the goal as a spec: its own parameters, and those of the settings where it has none."""
     word, options = WORDS.get(goal.word, goal.word), dict(goal.options)
     if goal.word in ("run", "gate", "tasks") and not options:
-        if None not in (aims.get("eps"), aims.get("at_least")):
-            raise InvalidInput("eps", "left out where at_least is given", aims["eps"])
+        if None not in (aims.get("eps"), aims.get("min")):
+            raise InvalidInput("eps", "left out where min is given", aims["eps"])
         options = {name: value for name, value in aims.items() if value is not None}
         options = {"eps": options["eps"]} if goal.word != "gate" and "eps" in options else options
-    if "at_least" in options:
-        # `min` of a gate is another name of it.
+    if "min" in options:
         word = "all-at-least" if goal.word == "tasks" else "threshold"
-        options["value"] = options.pop("at_least")
+        options["value"] = options.pop("min")
     if goal.word == "beats" and goal.baseline is not None:
         options["baseline"] = names.index(goal.baseline)
     return dict(goal_from_spec({"goal": word, **options}).spec())
@@ -312,7 +379,7 @@ def _asked(goal: _Goal, spread: _Spread, source: str) -> list[tuple[int, ...]]:
         base = _places((goal.baseline,), spread.models, "baseline", source)[0]
         return [(one, base) for one in chosen if one != base]
     if len(chosen) != 2:
-        names = [spread.models[one].name for one in chosen]
+        names = [spread.models[one].called for one in chosen]
         raise InvalidInput(
             f"models of compare in {source}", "two, or a `baseline` that the others are held to", names
         )
@@ -320,9 +387,13 @@ def _asked(goal: _Goal, spread: _Spread, source: str) -> list[tuple[int, ...]]:
 
 
 def _places(wanted: Sequence[str] | None, parts: Sequence[_Part], field: str, source: str) -> list[int]:
-    names = [part.name for part in parts]
+    names = [part.called for part in parts]
     if wanted is None:
         return list(range(len(parts)))
+    for name in wanted:
+        if names.count(name) > 1:
+            several = "a name that one of them has alone: give each a `name`"
+            raise InvalidInput(f"{field} of a goal in {source}", several, name)
     short = {Path(name).name: place for place, name in enumerate(names)} if field == "data" else {}
     known = {**short, **{name: place for place, name in enumerate(names)}}
     for name in wanted:
@@ -335,9 +406,9 @@ def _places(wanted: Sequence[str] | None, parts: Sequence[_Part], field: str, so
 
 def _seeded(entries: Sequence[Entry], seed: int | None) -> Iterator[Entry]:
     """Give each run a seed of its own, so that none is drawn in another's order; none where the fleet has none."""
-    if len({(entry.models, entry.data, str(entry.goal), str(entry.settings)) for entry in entries}) < len(
-        entries
-    ):
+    if len(
+        {(str(entry.candidates), entry.data, str(entry.goal), str(entry.settings)) for entry in entries}
+    ) < len(entries):
         raise InvalidInput("the fleet", "made of runs that differ", "the same model, data and goal twice")
     seen: Counter[str] = Counter()
     for entry in entries:
@@ -358,7 +429,7 @@ def _limits(value: Any, source: str) -> dict[str, ServerLimits]:
         raise InvalidInput(
             f"limits in {source}", "limits by the address of a server, or for all of them", value
         )
-    own = _named(value)
+    own = _named(value, source)
     if not any(isinstance(one, Mapping) for one in own.values()):
         return {"*": ServerLimits.of(own, f"limits in {source}")}
     return {
@@ -367,8 +438,15 @@ def _limits(value: Any, source: str) -> dict[str, ServerLimits]:
     }
 
 
-def _named(values: Mapping[Any, Any]) -> dict[str, Any]:
-    return {setting_name(key): value for key, value in values.items()}
+def _named(values: Mapping[Any, Any], source: str) -> dict[str, Any]:
+    """Return values under the names of their options; what is given under two names is refused."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        name = option_name(key, RunOptions) or str(key).replace("-", "_")
+        if name in found:
+            raise InvalidInput(f"{key} in {source}", f"left out where {name} is given", value)
+        found[name] = value
+    return found
 
 
 def _listed(value: Any) -> list[Any]:

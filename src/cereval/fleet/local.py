@@ -90,9 +90,10 @@ def processes(capacity: int) -> Iterator[Processes]:
 
 
 def _started() -> subprocess.Popen[str]:
-    # A session of its own: Ctrl-C reaches the driver alone, which passes it on.
+    # -P: a file of the current folder must not stand in for a module. A session of its own: Ctrl-C reaches the driver
+    # alone, which passes it on.
     return subprocess.Popen(
-        [sys.executable, "-m", "cereval.fleet.local"],
+        [sys.executable, "-P", "-m", "cereval.fleet.local"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

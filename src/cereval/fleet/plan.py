@@ -121,7 +121,7 @@ def expected_calls(entry: Entry, outlook: Outlook, teachers: int) -> int:
 
     At worst all questions, for goals that no forecast is known for.
 
-    >>> entry = Entry(0, ("m",), "d", {"goal": "estimate", "eps": 0.05})
+    >>> entry = Entry(0, ({"model": "m"},), "d", {"goal": "estimate", "eps": 0.05})
     >>> alone, taught = (expected_calls(entry, Outlook({"d": Pool(1000)}), number) for number in (0, 10))
     >>> taught < alone < 1000
     True
@@ -176,14 +176,15 @@ def _forecast(entry: Entry, scenario: Scenario) -> int | None:
 
 def _price(entry: Entry, outlook: Outlook) -> float | None:
     """Dollars for one call, from the length of the questions; None where the price is not known."""
-    per_in, per_out = (entry.settings.get(name) for name in ("price_in", "price_out"))
-    name = entry.models[0]
+    first = entry.asked[0]
+    per_in, per_out = first.options.get("price_in"), first.options.get("price_out")
+    name = first.model_name
     if per_in is not None or per_out is not None:
         price: Price | None = Price(per_in or 0.0, per_out or 0.0)
     elif name.startswith("openai/"):
-        price = None if entry.settings.get("base_url") else list_price(name.removeprefix("openai/"))
+        price = None if first.options.get("base_url") else list_price(name.removeprefix("openai/"))
     else:
         return 0.0
     tokens = int(outlook.pools[entry.data].letters / LETTERS_PER_TOKEN)
-    longest = Settings(max_tokens=entry.settings.get("max_tokens")).max_tokens
+    longest = Settings(max_tokens=first.options.get("max_tokens")).max_tokens
     return None if price is None else price.cost(tokens, longest or USUAL_ANSWER)

@@ -25,11 +25,10 @@ from cereval.fleet.plan import Outlook, Pool, Step, scheduled
 from cereval.fleet.result import FleetResult
 from cereval.fleet.work import asks_anew
 from cereval.plan import Plan
-from cereval.questions import kind_of
 from cereval.questions.goals import goal_from_spec
 from cereval.runner.book import age_in_seconds
 from cereval.runner.listing import is_of_one_model, listed
-from cereval.runner.prepare import last_circumstances
+from cereval.runner.recall import last_circumstances
 from cereval.store.base import DEFAULT_URL, Run, Store, moment, opened_store, sqlite_file
 
 Question = tuple[tuple[str, ...], str, dict[str, Any]]
@@ -54,7 +53,7 @@ def run_fleet(
     where all runs are kept, by default the file's own, else sqlite:///cereval.db. tell: is told what begins and ends.
     Repeating a call goes on where it ended. trust=True confirms the code and the addresses that a file names.
     """
-    asked = read_fleet(fleet, trust=trust)
+    asked = read_fleet(fleet, trust=trust, typed_store=store is not None)
     url = store or asked.store or DEFAULT_URL
     if on not in PLACES:
         raise InvalidInput("on", "local or ray", on)
@@ -104,7 +103,7 @@ def plan_fleet(
     fleet: str | Path | Mapping[str, Any], *, store: str | None = None, trust: bool = False
 ) -> tuple[Step, ...]:
     """Return the order of work of a fleet and the calls that each run is expected to take; nothing is asked."""
-    asked = read_fleet(fleet, trust=trust)
+    asked = read_fleet(fleet, trust=trust, typed_store=store is not None)
     return planned(asked, store or asked.store or DEFAULT_URL, _pools(asked))[0]
 
 
@@ -141,7 +140,9 @@ def _pool(entry: Entry) -> tuple[Pool, str]:
     # As the runs will read it: their hash of the data must be the same.
     data = read_dataset(entry.data, fields, on_disk=may_stay_on_disk(entry.settings.get("weights")))
     letters = fmean(len(item.text) for item in data.items[:1000])
-    return Pool(len(data.items) - int(entry.settings.get("few_shot") or 0), letters), data.content_hash
+    return Pool(
+        len(data.items) - max(one.options.get("few_shot", 0) for one in entry.asked), letters
+    ), data.content_hash
 
 
 def _known(pool: Pool, digest: str, runs: list[Run]) -> Pool:
@@ -204,7 +205,7 @@ def _wanted(entry: Entry, digests: Mapping[str, str]) -> Question:
 
 def _question(run: Run) -> Question:
     """Return what a run was asked, as far as tells it from the others of its fleet."""
-    return kind_of(run.plan).names(Plan.from_dict(run.plan)), run.data_hash, dict(run.plan["goal"])
+    return Plan.from_dict(run.plan).names, run.data_hash, dict(run.plan["goal"])
 
 
 def _workers(on: str, fleet: Fleet, stack: ExitStack) -> Workers:

@@ -6,22 +6,28 @@ is replayed, and not asked again.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cereval.api import Allowance, Bounds, Outcome, RunResult, Silent, Subject, lessons_of, run
 from cereval.errors import Busy, CerevalError, NotBegun, Unreachable
 from cereval.fleet.file import Entry
 from cereval.fleet.limits import Door, Visitor
 from cereval.models.gate import GATE
 from cereval.plan import Plan
-from cereval.questions import kind_of
+from cereval.questions import kind_for
 from cereval.questions.goals import goal_from_spec, in_words
+from cereval.runner.conduct import Bounds, conduct
+from cereval.runner.limits import Allowance
 from cereval.runner.listing import failure_of, listed
-from cereval.runner.taken import paid_since
+from cereval.runner.prepare import prepare
+from cereval.runner.progress import Silent, Subject
+from cereval.runner.run import Outcome
+from cereval.runner.taken import lessons_of, paid_since
+from cereval.settings import settings_of
 from cereval.store.base import moment, opened_store
 
 PATIENCE_S = 180.0
@@ -54,7 +60,7 @@ class Job:
     def from_dict(cls, values: Mapping[str, Any]) -> Job:
         """Return the job that `as_dict` wrote."""
         entry, door, allowance = values["entry"], values["door"], values["allowance"]
-        made = Entry(**{**entry, "models": tuple(entry["models"])})
+        made = Entry(**{**entry, "candidates": tuple(entry["candidates"])})
         at = None if door is None else Door(**{**door, "servers": tuple(door["servers"])})
         before = {run: (calls, usd) for run, (calls, usd) in allowance["before"].items()}
         allowed = Allowance(**{**allowance, "before": before})
@@ -90,7 +96,7 @@ def lost(job: Job, **told: Any) -> dict[str, Any]:
     run_id = None
     with suppress(CerevalError), opened_store(job.store) as store:
         for run in store.runs():
-            names = kind_of(run.plan).names(Plan.from_dict(run.plan))
+            names = Plan.from_dict(run.plan).names
             same = names == job.entry.models and run.plan["goal"] == job.entry.goal
             if same and job.label in run.labels and run.changed_at >= moment(job.at):
                 run_id = run.run_id
@@ -107,7 +113,7 @@ def _taken(job: Job, run_id: str | None) -> dict[str, Any]:
     return {"calls": 0, "cost_usd": 0.0, "asked": 0}
 
 
-def _patiently(job: Job, watcher: Labelled) -> RunResult:
+def _patiently(job: Job, watcher: Labelled) -> Outcome:
     until = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -118,31 +124,21 @@ def _patiently(job: Job, watcher: Labelled) -> RunResult:
             time.sleep(PAUSE_S)
 
 
-def _run(job: Job, watcher: Labelled) -> RunResult:
+def _run(job: Job, watcher: Labelled) -> Outcome:
     entry, anew = job.entry, asks_anew(job.entry)
     settings = {**entry.settings, **({"fresh": False} if anew else {})}
     minutes = [one for one in (job.minutes, settings.get("max_minutes")) if one is not None]
     if minutes:
         settings["max_minutes"] = min(minutes)
-    several: dict[str, Any] = (
-        {"models": list(entry.models)} if len(entry.models) > 1 else {"model": entry.models[0]}
+    goal = goal_from_spec(entry.goal)
+    whole = settings_of(kind_for(entry.goal["goal"]).name, entry.data, entry.asked, settings, goal)
+    bounds = Bounds(
+        job.lessons, since=job.began if anew else None, allowance=job.allowance, reading=job.reading
     )
     gate = GATE.set(None if job.door is None else Visitor(job.door))
     try:
-        return run(
-            entry.data,
-            goal=goal_from_spec(entry.goal),
-            store=job.store,
-            observer=watcher,
-            bounds=Bounds(
-                job.lessons,
-                since=job.began if anew else None,
-                allowance=job.allowance,
-                reading=job.reading,
-            ),
-            **several,
-            **settings,
-        )
+        with opened_store(job.store, create=True) as store:
+            return asyncio.run(conduct(prepare(whole), whole, store, watcher, bounds=bounds))
     finally:
         GATE.reset(gate)
 
@@ -175,9 +171,8 @@ def unasked(entry: Entry) -> dict[str, Any]:
     return {**about(entry), **nothing, "exit_code": 3}
 
 
-def _row(job: Job, done: RunResult) -> dict[str, Any]:
+def _row(job: Job, outcome: Outcome) -> dict[str, Any]:
     """Return what is told of a run: the fields of its result, and what it took."""
-    outcome: Outcome = done.outcome
     with opened_store(job.store) as store:
         lessons = lessons_of(outcome, store)
         # By the store: workers before this one may have asked, and been killed.

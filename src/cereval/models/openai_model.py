@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -116,7 +115,9 @@ class OpenAIModel:
         return self.contact.served
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
-        request = chat_request(messages, top_logprobs, model=self.name) | self.settings.request()
+        request = {"model": self.name, "messages": [dict(one) for one in messages]} | self.settings.request()
+        if top_logprobs:
+            request |= {"logprobs": True, "top_logprobs": top_logprobs}
         return await ask_with_retries(
             lambda: self._attempt(request), self._fault, self.retries, self.contact.pace
         )
@@ -198,11 +199,6 @@ def checked_url(url: str) -> str:
     return url
 
 
-def chat_request(messages: Messages, top_logprobs: int, **fields: Any) -> dict[str, Any]:
-    request = fields | {"messages": [dict(message) for message in messages]}
-    return request | ({"logprobs": True, "top_logprobs": top_logprobs} if top_logprobs else {})
-
-
 def reply_from(body: Any, price: Price | None) -> Reply:
     """Read the reply in a completion's JSON; one without a text is a fault, never an empty answer.
 
@@ -210,8 +206,11 @@ def reply_from(body: Any, price: Price | None) -> Reply:
     '4'
     """
     choice = _choice(body)
-    usage = body.get("usage")
-    tokens_in, tokens_out = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    usage = body["usage"] if isinstance(body.get("usage"), dict) else {}
+    tokens_in, tokens_out = (
+        parse_count(usage.get("prompt_tokens")),
+        parse_count(usage.get("completion_tokens")),
+    )
     cost, reason = _cost(price, tokens_in, tokens_out), _name(choice.get("finish_reason")) or "unknown"
     message = choice.get("message")
     text = _text(message)
@@ -273,10 +272,6 @@ def _why(message: Any, reason: str) -> str:
     return f"the content is {shown(message.get('content'))} (finish_reason {reason})"
 
 
-def _count(usage: Any, name: str) -> int | None:
-    return parse_count(usage.get(name)) if isinstance(usage, dict) else None
-
-
 def _cost(price: Price | None, tokens_in: int | None, tokens_out: int | None) -> float | None:
     """Compute the cost; unknown where the price or a count is, except that what is free is free."""
     if price == FREE:
@@ -300,12 +295,9 @@ def _first_token(logprobs: Any) -> dict[str, float]:
         for entry in (likeliest if isinstance(likeliest, list) else [])
         if isinstance(entry, dict)
         and isinstance(entry.get("token"), str)
-        and _is_number(entry.get("logprob"))
+        and isinstance(entry.get("logprob"), int | float)
+        and abs(entry["logprob"]) < 1e300
     }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) < 1e300 and isfinite(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from cereval.errors import CallError
 from cereval.models import open_model
 from cereval.models.base import Messages, Model, last_text
-from cereval.models.local import LocalModel
+from cereval.models.local import LocalClient
 from cereval.models.scripted import Faults, ScriptedModel, Turn
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -188,37 +188,14 @@ def _response(
     return head.encode("latin-1", "replace") + b"\r\n" + body
 
 
-def main() -> None:
-    options = _parser().parse_args()
-    model = _model(options)
-    if isinstance(model, LocalModel):
-        # llama.cpp brings a server of its own, which honours every field of a request.
-        print(model.url, flush=True)
-        threading.Event().wait()
-    asyncio.run(_serve(Handler(model, key=options.key, hang_s=options.hang), options.port))
-
-
-def _model(options: argparse.Namespace) -> Model:
-    if options.model:
-        return open_model(options.model)
-    return ScriptedModel(
-        json.loads(Path(options.answers).read_text(encoding="utf-8")),
-        options.accuracy,
-        seed=options.seed,
-        faults=Faults(options.fault_rate),
-        delay_s=options.delay,
-        slow_when_wrong_s=options.slow_when_wrong,
-    )
-
-
 async def _serve(handler: Handler, port: int) -> None:
     async with serve_locally(handler, port) as url:
         print(url, flush=True)
         await asyncio.Event().wait()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m cereval.models", description=__doc__)
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m cereval.models.server", description=__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--answers", help="JSON file: question -> right answer")
     source.add_argument("--model", help="a real model to serve, such as local/smollm2")
@@ -227,12 +204,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--fault-rate", type=float, default=0.0)
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before every answer")
     parser.add_argument(
-        "--slow-when-wrong", type=float, default=0.0, help="further seconds before wrong answers"
+        "--slow-when-wrong", type=float, default=0.0, help="more seconds before wrong answers"
     )
     parser.add_argument("--hang", type=float, default=3600.0, help="seconds that a `timeout` fault lasts")
     parser.add_argument("--key", help="refuse requests with another API key")
     parser.add_argument("--port", type=int, default=0)
-    return parser
+    options = parser.parse_args()
+    if options.model:
+        model = open_model(options.model)
+        client = getattr(model, "client", None)
+        if isinstance(client, LocalClient):
+            # llama.cpp brings a server of its own, which honours every field of a request.
+            print(client.url, flush=True)
+            threading.Event().wait()
+    else:
+        model = ScriptedModel(
+            json.loads(Path(options.answers).read_text(encoding="utf-8")),
+            options.accuracy,
+            seed=options.seed,
+            faults=Faults(options.fault_rate),
+            delay_s=options.delay,
+            slow_when_wrong_s=options.slow_when_wrong,
+        )
+    asyncio.run(_serve(Handler(model, key=options.key, hang_s=options.hang), options.port))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from cereval.paper.figures import Rows, Task, grouped, run_tasks
 from cereval.paper.recorded import fingerprint
 from cereval.paper.replays import misses
 from cereval.questions.mean.goal import Estimate
-from cereval.questions.replay import replay
+from cereval.questions.replay import replay_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def both_ways(plan: LeaveOneOut, model: str, seed: int) -> list[dict[str, Any]]:
     rows = []
     for method, known in ways.items():
         goal = Estimate(plan.eps)
-        result = replay(scores, goal=goal, confidence=plan.confidence, method=method, seed=seed, **known)
+        result = replay_mean(scores, goal=goal, confidence=plan.confidence, method=method, seed=seed, **known)
         rows.append(
             {
                 "model": model,

@@ -118,13 +118,13 @@ def certified_reaches(
 ) -> list[Reached]:
     """Run `cereval.replay` once for each eps: certified methods bet towards their eps."""
     from cereval.questions.mean.goal import Estimate
-    from cereval.questions.replay import replay
+    from cereval.questions.replay import replay_mean
 
     options = {} if training_fraction is None else {"training_fraction": training_fraction}
     plan = {"confidence": 1 - delta, "method": name, "seed": seed, "options": options, **side}
     truth, reached = float(scores.mean()), []
     for value in eps:
-        result = replay(scores, goal=Estimate(eps=value), **plan)
+        result = replay_mean(scores, goal=Estimate(eps=value), **plan)
         missed = misses(result.lower, result.upper, truth)
         reached.append(Reached(value, result.n_evaluated, missed, abs(result.estimate - truth)))
     return reached

@@ -20,7 +20,7 @@ _KINDS = {
     "tasks": "cereval.questions.tasks:Tasks",
     "growing": "cereval.questions.growing:GrowingData",
 }
-"""Name -> where its class lives, imported when used. A plan that no kind claims is an estimate."""
+"""Name -> where its class lives, imported when used."""
 
 _made: dict[str, Kind] = {}
 
@@ -45,15 +45,7 @@ def kind_named(name: str) -> Kind:
 
 def kind_of(plan: Plan | Mapping[str, Any]) -> Kind:
     """Return the kind of a plan, as it is or as the store keeps it."""
-    values = plan if isinstance(plan, Mapping) else plan.as_dict()
-    for name in ("goal", "model", "growth"):
-        # A store and a certificate may come from anybody.
-        if not isinstance(values.get(name, {}), Mapping):
-            raise InvalidInput(f"{name} of a plan", "a JSON object", values[name])
-    named = values.get("kind")
-    if named:
-        return kind_named(str(named))
-    return next((kind for kind in kinds() if kind.claims(values)), kind_named("estimate"))
+    return kind_named(str(plan.get("kind") if isinstance(plan, Mapping) else plan.kind))
 
 
 def kinds() -> Iterator[Kind]:

@@ -50,6 +50,8 @@ class Kind(ABC):
     """`module:Class` of the audit that recomputes the result a second time (`cereval.certificate.audit`)."""
     page: ClassVar[str] = ""
     """`module:function` that adds to the page of the frame (`cereval.report`)."""
+    grows: ClassVar[bool] = False
+    """Whether more data may be added later, so that nothing is guessed from the first file alone."""
     learns: ClassVar[bool] = True
     """Whether categories and earlier runs may steer the draws."""
     goal_may_change: ClassVar[bool] = False
@@ -65,24 +67,15 @@ class Kind(ABC):
         """Tell whether a run only keeps one model's answers for another run, and certifies nothing."""
         return not self.format
 
-    def claims(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """Tell whether a stored plan that names no kind is of this one."""
-        return False
-
     @abstractmethod
     def session(self, plan: Plan, known: Known, earlier: Earlier) -> AskTell:
         """Open the session that a plan describes, before its first draw."""
 
     # -- runs in the store ------------------------------------------------------------------------------------
 
-    def models(self, plan: Plan) -> tuple[Mapping[str, Any], ...]:
-        """Return the models that are asked, in the order of their numbers."""
-        several = plan.model.get("models")
-        return (plan.model,) if several is None else tuple(several)
-
-    def names(self, plan: Plan) -> tuple[str, ...]:
-        """Return their names."""
-        return tuple(str(model["name"]) for model in self.models(plan))
+    def complete_plan(self, plan: Plan, categories: Sequence[str | None]) -> Plan:  # noqa: ARG002
+        """Return a new plan with what this kind adds to it. categories: those of the items."""
+        return plan
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
         """Return the runs that keep the answers, one for each model; the run itself where one model is asked."""
@@ -138,7 +131,7 @@ class Kind(ABC):
 
     def about(self, plan: Plan) -> dict[str, Any]:
         """Return what a certificate's settings say of the model and the data of a run."""
-        return {"model": plan.model_name, "data": plan.data_name, "items": plan.data_hash}
+        return {"model": plan.name, "data": plan.data_name, "items": plan.data_hash}
 
     def settings(self, session: AskTell, about: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a certificate says of its session."""

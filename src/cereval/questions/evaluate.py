@@ -1,4 +1,4 @@
-"""Drive a session by your own score function, sync or async: `evaluate`."""
+"""Drive a session by your own score function, sync or async: `evaluate_scores`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOPELESS = 5
 
 
 class EvaluationInterrupted(KeyboardInterrupt):
-    """Carry what was certified until Ctrl-C ended `evaluate`: `.result`, valid as any interval."""
+    """Carry what was certified until Ctrl-C ended `evaluate_scores`: `.result`, valid as any interval."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -39,7 +39,7 @@ class EvaluationInterrupted(KeyboardInterrupt):
 
 
 class SessionSettings(TypedDict, total=False):
-    """Name the keywords that `evaluate` hands to its `Session`."""
+    """Name the keywords that `evaluate_scores` hands to its `Session`."""
 
     goal: Goal | None
     confidence: float
@@ -55,7 +55,7 @@ class SessionSettings(TypedDict, total=False):
     options: Mapping[str, Any] | None
 
 
-def evaluate(
+def evaluate_scores(
     items: Iterable[Item],
     score: Score[Item],
     *,
@@ -74,10 +74,10 @@ def evaluate(
     An item whose call raises counts as unknown, which widens the interval; the first error is kept in the
     notes. When nothing but errors comes back, `CallError` is raised. Ctrl-C raises `EvaluationInterrupted`,
     which holds the result so far. Works inside a running event loop too (a notebook); there `await
-    evaluate_async(...)` shares the loop.
+    evaluate_scores_async(...)` shares the loop.
 
     >>> from cereval.questions.mean.goal import Estimate
-    >>> result = evaluate(range(1000), lambda question: question % 4 > 0, goal=Estimate(0.1), seed=1)
+    >>> result = evaluate_scores(range(1000), lambda question: question % 4 > 0, goal=Estimate(0.1), seed=1)
     >>> result.stopped, result.lower <= 0.75 <= result.upper
     ('goal', True)
     """
@@ -93,14 +93,14 @@ def evaluate(
     return work.outcome()
 
 
-async def evaluate_async(
+async def evaluate_scores_async(
     items: Iterable[Item],
     score: Score[Item],
     *,
     max_connections: int | None = None,
     **plan: Unpack[SessionSettings],
 ) -> Result:
-    """Evaluate as `evaluate` does, for code that runs in an event loop: same arguments, same result.
+    """Evaluate as `evaluate_scores` does, for code that runs in an event loop: same arguments, same result.
 
     A plain function is called in threads, so that the loop stays free.
     """

@@ -14,8 +14,6 @@ from cereval.questions.base import Earlier, Kind
 from cereval.questions.session import AskTell
 from cereval.records import Certified, Draw, Stopped
 
-GOALS = ("ranked", "part")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PartResult(Certified):
@@ -37,7 +35,7 @@ class PartSession(AskTell):
     def __init__(self, plan: Plan, draws: tuple[Draw, ...]) -> None:
         """Take the draws that the larger run decided."""
         self.n_items, self.seed, self.confidence = plan.n_items, plan.seed, plan.confidence
-        self.models, self.spec = (plan.model_name,), dict(plan.goal)
+        self.models, self.spec = (plan.name,), dict(plan.goal)
         self.goal = None
         self._given = iter(draws)
         super().__init__(Draws(), None)
@@ -80,9 +78,6 @@ class Part(Kind):
     name: ClassVar[str] = "part"
     format: ClassVar[str] = ""
     learns: ClassVar[bool] = False
-
-    def claims(self, plan: Mapping[str, Any]) -> bool:
-        return plan.get("goal", {}).get("goal") in GOALS
 
     def session(self, plan: Plan, known: Known, earlier: Earlier) -> PartSession:  # noqa: ARG002
         return PartSession(plan, _checked(plan, earlier(plan.run_id)[2]))

@@ -1,4 +1,4 @@
-"""Replay what a session would have asked and certified, on scores that are known already: `replay`."""
+"""Replay what a session would have asked and certified, on scores that are known already."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 S = TypeVar("S", bound=AskTell)
 
 
-def replay(
+def replay_mean(
     scores: ArrayLike,
     *,
     goal: Goal | None = None,
@@ -42,7 +42,7 @@ def replay(
     `batch` draws are in flight at a time; the result does not depend on it.
 
     >>> from cereval.questions.mean.goal import Estimate
-    >>> result = replay([1, 0, 1, 1] * 500, goal=Estimate(0.05), seed=3)
+    >>> result = replay_mean([1, 0, 1, 1] * 500, goal=Estimate(0.05), seed=3)
     >>> result.stopped, abs(result.estimate - 0.75) <= 0.05, result.n_evaluated < 500
     ('goal', True, True)
     """

@@ -200,13 +200,15 @@ def uneven_categories(weights: NDArray[np.float64], categories: Sequence[str]) -
 
 
 def _run_settings(run: Run, begun: Start, result: Certified) -> Rows:
-    plan, models = begun.plan, begun.kind.models(begun.plan)
+    plan = begun.plan
+    candidates = [{key: value for key, value in one.items() if key != "prompt"} for one in plan.candidates]
+    prompts = dict.fromkeys(_flat(one["prompt"]) for one in plan.candidates)
     rows = [
         ("Run", f"{run.run_id} ({run.status}), started {run.created_at[:16].replace('T', ' ')} UTC"),
-        ("Model" if len(models) == 1 else "Models", "; ".join(map(_flat, models))),
+        ("Candidate" if len(candidates) == 1 else "Candidates", "; ".join(map(_flat, candidates))),
         ("Data", f"{plan.data_name or 'unnamed'}, {plan.n_items:,} items, {plan.data_hash}"),
         ("Scorer", _flat(plan.scorer)),
-        ("Prompt", _flat(plan.prompt) or "the question as it is"),
+        ("Prompt" if len(prompts) == 1 else "Prompts", "; ".join(prompts) or "the question as it is"),
         ("Goal", begun.kind.goal_words({**plan.as_dict(), "goal": dict(result.goal)})),
         *_result_settings(result),
         ("Side information", ", ".join(plan.side_information) or "none"),

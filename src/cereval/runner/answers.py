@@ -12,12 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, InvalidInput, StoreError
 from cereval.files import whole_file
 from cereval.plan import Plan
 from cereval.questions import kind_of
-from cereval.runner.items import item_from, items_of
+from cereval.runner.candidates import prompt_of
+from cereval.runner.items import items_of
 from cereval.runner.samples import Samples, unpacked
 from cereval.store.base import Answer, Store
 from cereval.text import harmless_cell
@@ -52,20 +52,18 @@ def answer_rows(store: Store, *run_ids: str) -> Iterator[dict[str, Any]]:
         run = store.run(run_id)
         plan = Plan.from_dict(run.plan)
         several = Samples.of(plan.scorer).count > 1
-        asked = questions(plan.data_hash, json.dumps(plan.prompt, sort_keys=True))
         for part in kind_of(plan).parts(plan):
+            asked = questions(plan.data_hash, json.dumps(part.candidates[0], sort_keys=True))
             for draw, answer, at in store.rows(part.run_id):
                 for number, one in enumerate(unpacked(answer) if several else [answer], start=1):
-                    row = {"run_id": run.run_id, "model": part.model_name, **asked(draw.item)}
+                    row = {"run_id": run.run_id, "model": part.name, **asked(draw.item)}
                     yield {**row, **_told(one, at), "sample": number}
 
 
-def _questions(store: Store, data_hash: str, prompt: str) -> Callable[[int], dict[str, Any]]:
-    """Return what a row says of the item with a number, put into words once however many models were asked."""
+def _questions(store: Store, data_hash: str, candidate: str) -> Callable[[int], dict[str, Any]]:
+    """Return what a row says of the item with a number, as a candidate is asked it."""
     items = items_of(data_hash, store, "the answers")
-    parts = json.loads(prompt)
-    examples = tuple(item_from(row) for row in parts.get("examples", ()))
-    asked = Prompt(parts.get("template"), parts.get("system"), examples)
+    asked = prompt_of(json.loads(candidate))
 
     @cache
     def question(number: int) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cereval.datasets.base import Item
-from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, StoreError
 from cereval.models.base import Reply
-from cereval.plan import PLAN_FORMAT, Plan, digest_of
+from cereval.plan import PLAN_FORMAT, CandidateSpec, Plan, candidate_digest
 from cereval.questions import kind_of
 from cereval.records import Draw
+from cereval.runner.candidates import prompt_of, repeats_itself
 from cereval.runner.executor import Counted, Executor, scored
 from cereval.runner.finding import run_ids
 from cereval.runner.items import item_from
@@ -56,7 +56,7 @@ class WithBook:
 
     inner: Executor
     items: Sequence[Item]
-    scorer: Scorer
+    scorers: Sequence[Scorer]
     books: Sequence[Mapping[int, KeptAnswer]]
     counted: Counted = field(default_factory=Counted)
 
@@ -70,16 +70,16 @@ class WithBook:
         if found is None:
             return await self.inner.answer(draw, model, place)
         self.counted.add(found.at)
-        return await self._kept(found, draw, place)
+        return await self._kept(found, draw, model, place)
 
-    async def _kept(self, found: KeptAnswer, draw: Draw, place: int) -> Answer:
+    async def _kept(self, found: KeptAnswer, draw: Draw, model: int, place: int) -> Answer:
         """Return the earlier answer; scored anew, unless the very same scorer has."""
         told = _payer(found)
         if found.same_scorer:
             return as_told(found, place)
         old = found.answer
         reply = Reply(old.text, old.input_tokens, old.output_tokens, 0.0, finish_reason=old.finish_reason)
-        answer = await scored(self.scorer, self.items[draw.item], reply, place)
+        answer = await scored(self.scorers[model], self.items[draw.item], reply, place)
         return replace(answer, **told)
 
     def answered_before(self, model: int) -> None:
@@ -101,19 +101,16 @@ def _payer(found: KeptAnswer) -> dict[str, Any]:
     return {"kept": found.answer.kept or found.run_id, "asked_at": found.at}
 
 
-def books_for(
-    plan: Plan, items: Sequence[Item], prompt: Prompt, store: Store, reuse: Reuse
-) -> list[dict[int, KeptAnswer]]:
+def books_for(plan: Plan, items: Sequence[Item], store: Store, reuse: Reuse) -> list[dict[int, KeptAnswer]]:
     """Return for each model of a plan what the store has of its answers to the same items, by the item's number."""
-    kind = kind_of(plan)
     if reuse.fresh or plan.target == "expected":
         return []
     since = 0.0 if reuse.since is None else reuse.since
-    books: list[dict[int, KeptAnswer]] = [{} for _ in kind.models(plan)]
+    books: list[dict[int, KeptAnswer]] = [{} for _ in plan.candidates]
     for data_hash in data_sharing(plan, items, store):
         earlier = _answering_runs(plan, data_hash, store)
-        for book, spec in zip(books, kind.models(plan), strict=True):
-            for one in _kept(plan, spec, data_hash, earlier, store, since, items, prompt):
+        for book, spec in zip(books, plan.candidates, strict=True):
+            for one in _kept(plan, spec, data_hash, earlier, store, since, items):
                 if one.item not in book or book[one.item].at <= one.at:
                     book[one.item] = one
     return books
@@ -132,20 +129,19 @@ def _answering_runs(plan: Plan, data_hash: str, store: Store) -> list[Plan]:
 
 def _kept(
     plan: Plan,
-    spec: Mapping[str, Any],
+    spec: CandidateSpec,
     data_hash: str,
     earlier: Sequence[Plan],
     store: Store,
     since: float,
     items: Sequence[Item],
-    prompt: Prompt,
 ) -> Iterator[KeptAnswer]:
     """Yield the answers that a model gave to a plan's items as they stand in a data set, oldest first."""
-    wanted = asking(spec, plan.prompt)
+    wanted = asking(spec)
     alike = {
         one.run_id: one.scorer == plan.scorer
         for one in earlier
-        if wanted is not None and asking(one.model, one.prompt) == wanted
+        if wanted is not None and asking(one.candidates[0]) == wanted
     }
     kept = store.kept_answers(data_hash, list(alike), since) if alike else ()
     if data_hash == plan.data_hash:
@@ -153,6 +149,7 @@ def _kept(
     elif kept:
         theirs, numbers = store.items(data_hash), places(plan, items, data_hash, store)
         twins: dict[int, Item | None] = {}
+        prompt = prompt_of(spec)
         for one in kept:
             if not 0 <= one.item < min(len(theirs), len(numbers)):
                 raise StoreError(
@@ -168,9 +165,6 @@ def _kept(
                 yield replace(one, item=number, same_scorer=alike[one.run_id] and twin == items[number])
 
 
-def asking(model: Mapping[str, Any], prompt: Mapping[str, Any]) -> str | None:
-    """Name what a model is asked, but for the item; None where its answers are not facts about it."""
-    settings = model.get("settings", {})
-    if settings.get("temperature", 0.0) not in (0, 0.0):
-        return None
-    return digest_of({"model": dict(model), "prompt": dict(prompt)})
+def asking(candidate: CandidateSpec) -> str | None:
+    """Name what a candidate is asked, but for the item; None where its answers are not facts about it."""
+    return candidate_digest(candidate) if repeats_itself(candidate) else None

@@ -81,12 +81,13 @@ class Callers:
     """Put items to the models of a run, one or several, and score what comes back."""
 
     items: Sequence[Item]
-    prompt: Prompt
+    prompts: Sequence[Prompt]
     models: Sequence[Model]
-    scorer: Scorer
+    scorers: Sequence[Scorer]
+    """Of each model: a judge sees what the model was asked."""
     judge: Model | None = None
-    choose: bool = False
-    """Whether the answer is the likeliest letter, by the log-probabilities of the first token."""
+    choose: Sequence[bool] = ()
+    """Of each model, whether the answer is the likeliest letter, by the log-probabilities of the first token."""
     warned: set[str] = field(default_factory=set)
     alike: dict[int, tuple[str, int, int]] = field(default_factory=dict)
     """The last answer of each model, how many items in a row got it, and the last of them."""
@@ -95,9 +96,9 @@ class Callers:
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
         item = self.items[draw.item]
         try:
-            reply = await self._reply(self.models[model], item)
+            reply = await self._reply(model, item)
             self._notice(self.models[model].name, reply.served)
-            if not self.choose:
+            if not self._chooses(model):
                 self._count(model, draw.item, reply.text.strip())
         except EndpointError:
             raise
@@ -105,18 +106,21 @@ class Callers:
             return Answer(
                 place, failure=str(error), cost_usd=error.cost_usd, finish_reason=error.finish_reason
             )
-        answer = await scored(self.scorer, item, reply, place)
-        if self.choose:
+        answer = await scored(self.scorers[model], item, reply, place)
+        if self._chooses(model):
             shares = letter_chances(reply.first_token, len(item.choices))
             return replace(answer, detail=", ".join(f"{name} {share:.3f}" for name, share in shares.items()))
         return answer
 
-    async def _reply(self, model: Model, item: Item) -> Reply:
+    def _chooses(self, number: int) -> bool:
+        return bool(self.choose) and self.choose[number]
+
+    async def _reply(self, number: int, item: Item) -> Reply:
         """Ask a model; where letters are chosen among, the likeliest of them is the text."""
-        messages = self.prompt.messages(item)
+        model, messages = self.models[number], self.prompts[number].messages(item)
         if isinstance(model, PythonModel):
             model = model.about(item.without_answer())
-        if not self.choose:
+        if not self._chooses(number):
             return await model.answer(messages)
         reply = await model.answer(messages, top_logprobs=MOST_LOGPROBS)
         if not reply.first_token:

@@ -50,11 +50,11 @@ def forecast(work: Prepared, calls: int | None) -> SpendingForecast:
     source = str(work.circumstances.get("priced_by") or "") or None
     if calls is None or not isinstance(callers, Callers):
         return SpendingForecast(None, None, source)
-    judged, prompt = judge_calls(work.scorer), _prompt_tokens(work)
-    answer = work.plan.model.get("settings", {}).get("max_tokens") or ANSWER_TOKENS
+    judged, prompt = judge_calls(work.scorers[0]), _prompt_tokens(work)
+    answer = work.plan.candidates[0]["settings"].get("max_tokens") or ANSWER_TOKENS
     costs = [_cost(callers.models, prompt, answer)]
     if callers.judge is not None:
-        said = ANSWER_TOKENS if isinstance(work.scorer, Grade) else 1
+        said = ANSWER_TOKENS if isinstance(work.scorers[0], Grade) else 1
         asked = prompt + answer + len(GRADE) // LETTERS_PER_TOKEN
         costs.append(_cost([callers.judge], asked, said, judged))
     known = [cost for cost in costs if cost is not None]
@@ -72,7 +72,7 @@ def judge_calls(scorer: Scorer) -> int:
 
 def _prompt_tokens(work: Prepared) -> int:
     step = max(len(work.items) // MOST_PROMPTS, 1)
-    chats = [work.prompt.messages(item) for item in work.items[::step]]
+    chats = [prompt.messages(item) for prompt in work.prompts for item in work.items[::step]]
     letters = sum(len(turn["content"]) for chat in chats for turn in chat)
     return round(letters / len(chats) / LETTERS_PER_TOKEN)
 

@@ -93,7 +93,7 @@ def failure_of(run: Run, store: Store) -> str:
 def is_of_one_model(run: Run) -> bool:
     """Tell whether a run comes to a number of one model, so that it has a place in a trend."""
     kind = kind_of(run.plan)
-    return bool(kind.format) and len(kind.models(Plan.from_dict(run.plan))) == 1
+    return bool(kind.format) and len(Plan.from_dict(run.plan).candidates) == 1
 
 
 def trend_facts(run: Run, store: Store) -> dict[str, Any]:

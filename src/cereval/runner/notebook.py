@@ -15,7 +15,12 @@ from cereval.text import interval
 
 def watcher() -> Observer:
     """Return what shows progress here: a line in a notebook, nothing elsewhere."""
-    return NotebookLine() if "ipykernel" in sys.modules else Silent()
+    return NotebookLine() if _is_in_notebook() else Silent()
+
+
+def _is_in_notebook() -> bool:
+    ipython: Any = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 class NotebookLine(Silent):

@@ -13,23 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cereval.datasets.base import Item
-from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, Misuse, StoreError, shown
-from cereval.plan import Plan
-from cereval.questions import kind_of
 from cereval.questions.session import tell, unit_score
 from cereval.records import Draw
 from cereval.runner.book import as_told
+from cereval.runner.candidates import prompt_of
 from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.store.base import LEASED, Answer, KeptAnswer, Store
-
-OUTSIDE = "external/"
-"""How the name of a model begins that is asked outside."""
-
-
-def is_asked_outside(plan: Plan) -> bool:
-    """Tell whether nobody can be asked from here: the scores of all models are told."""
-    return all(name.startswith(OUTSIDE) for name in kind_of(plan).names(plan))
 
 
 def hand_out(
@@ -47,14 +37,14 @@ def hand_out(
     """
     taken = _leased(begun, store)
     rows: list[dict[str, Any]] = []
-    prompt = Prompt(begun.plan.prompt.get("template"), begun.plan.prompt.get("system"))
+    prompts = [prompt_of(spec) for spec in begun.plan.candidates]
     for draw, number, place in _open_calls(begun, store, books):
         voice = begun.voices[number]
         if len(rows) >= count:
             break
         if (voice.name, place) not in taken:
             item = items[draw.item]
-            text = "\n\n".join(turn["content"] for turn in prompt.messages(item))
+            text = "\n\n".join(turn["content"] for turn in prompts[number].messages(item))
             rows.append({"draw": place, "item": item.id, "model": voice.name, "prompt": text, "score": None})
     deliver(rows)
     if rows:

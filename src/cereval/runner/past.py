@@ -15,7 +15,6 @@ from cereval.datasets.large import OnDisk
 from cereval.errors import StoreError
 from cereval.forecasts.pool import content_keys
 from cereval.plan import PLAN_FORMAT, Plan
-from cereval.questions import kind_of
 from cereval.store.base import Store
 
 LEAST_SHARED = 10
@@ -27,7 +26,7 @@ def past_of(plan: Plan, items: Sequence[Item], store: Store) -> Mapping[str, int
 
     Scores of one model each, and never of a model that is asked now.
     """
-    own = kind_of(plan).names(plan)
+    own = [spec["model"] for spec in plan.candidates]
     found: dict[str, int] = {}
     for data_hash in data_sharing(plan, items, store, LEAST_SHARED):
         runs, known = teachers(store, data_hash, own), store.cutoffs(data_hash)
@@ -56,7 +55,7 @@ def teachers(store: Store, data_hash: str, own: Sequence[str]) -> tuple[str, ...
     return tuple(
         run
         for run, values in plans
-        if not any(same_model(Plan.from_dict(values).model_name, name) for name in own)
+        if not any(same_model(Plan.from_dict(values).candidates[0]["model"], name) for name in own)
     )
 
 

@@ -14,18 +14,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, Misuse
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.questions.session import unit_score
 from cereval.records import Draw
 from cereval.runner.answers import as_text
+from cereval.runner.candidates import prompt_of
 from cereval.runner.executor import EndOfAnswers, Executor
 from cereval.runner.finding import run_ids
 from cereval.runner.items import item_from
 from cereval.runner.loop import Loop
-from cereval.runner.prepare import Prepared, opened
+from cereval.runner.prepare import Prepared, open_plan
 from cereval.runner.progress import Observer, Silent
 from cereval.runner.run import subject
 from cereval.runner.start import held, start
@@ -47,7 +47,7 @@ JUDGED = "judged"
 def people_of(plan: Plan | Mapping[str, Any]) -> People | None:
     """Give the people that score a plan; None where a program does."""
     scorer = plan.scorer if isinstance(plan, Plan) else plan.get("scorer")
-    spec = scorer.get("spec", scorer) if isinstance(scorer, Mapping) else None
+    spec = scorer.get("spec") if isinstance(scorer, Mapping) else None
     if not isinstance(spec, Mapping) or spec.get("name") != People.name:
         return None
     return People(**{key: value for key, value in spec.items() if key != "name"})
@@ -174,9 +174,8 @@ def judge_plan(plan: Plan) -> Plan | None:
         data_hash=plan.data_hash,
         n_items=plan.n_items,
         data_name=plan.data_name,
-        model=plan.model,
+        candidates=plan.candidates,
         scorer=scorer,
-        prompt=plan.prompt,
         method="pairs",
         kind="part",
     )
@@ -193,12 +192,12 @@ async def judged(work: Prepared, store: Store, observer: Observer | None = None)
     wanted = judge_plan(work.plan)
     if wanted is None:
         return {}
-    grading = opened(wanted, work.items, work.circumstances)
+    grading = open_plan(wanted, work.items, work.circumstances, work.functions)
     plan, watcher = grading.plan, observer or Silent()
     try:
         with held(plan, store):
             store.add_items(plan.data_hash, (item.as_dict() for item in work.items))
-            store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, plan.model_name)
+            store.create_run(plan.run_id, plan.as_dict(), plan.data_hash, plan.name)
             missing = range(len(store.draws(plan.run_id)), plan.n_items)
             store.add_draws(plan.run_id, [Draw(number, number, 1.0) for number in missing])
             begun = start(plan, work.items, store)
@@ -228,7 +227,7 @@ def rows_to_label(plan: Plan, store: Store, count: int) -> list[dict[str, Any]]:
     waiting = [
         one for one in labels.waiting(parts, plan.data_hash) if rated[one.run_id, one.draw] < people.raters
     ]
-    prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
+    prompt = prompt_of(plan.candidates[0])
     rows = []
     for one in waiting[:count]:
         item = item_from(one.item)

@@ -120,7 +120,7 @@ def subject(begun: Start) -> Subject:
     plan, goal = begun.plan, begun.session.goal
     return Subject(
         run_id=plan.run_id,
-        model=plan.model_name,
+        model=plan.name,
         data=plan.data_name or "data",
         n_items=plan.n_items,
         question=begun.kind.goal_words(plan.as_dict()) if goal is None else goal.words,
@@ -286,7 +286,8 @@ def _interruptible(loop: Loop, on_interrupt: Callable[[], None]) -> Iterator[Non
         loop.stop()
 
     events = asyncio.get_running_loop()
-    kinds = (signal.SIGINT, signal.SIGTERM)
+    # SIGHUP: the terminal was closed, and the answers so far are worth a certificate.
+    kinds = [signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ())]
     # Only the main thread may handle signals, and not on every system.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         for kind in kinds:

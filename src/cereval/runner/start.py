@@ -126,7 +126,7 @@ def start(
     session = kind.session(plan, known, reader(store))
     if not reading:
         for part in (plan, *kind.parts(plan)):
-            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.model_name, plan.engine)
+            store.create_run(part.run_id, part.as_dict(), part.data_hash, part.name, plan.engine)
     spending, voices = Spending(), []
     for part, name in zip(kind.parts(plan), voice_names(kind, plan), strict=True):
         voices.append(_voice(part, name, store, spending))
@@ -143,7 +143,7 @@ def start(
 
 def voice_names(kind: Kind, plan: Plan) -> tuple[str, ...]:
     """Return the names of the models whose answers are kept apart."""
-    return kind.names(plan) if len(kind.parts(plan)) > 1 else (plan.model_name,)
+    return plan.names if len(kind.parts(plan)) > 1 else (plan.name,)
 
 
 def _voice(part: Plan, name: str, store: Store, spending: Spending) -> Voice:
@@ -310,9 +310,10 @@ def price_of_going_on(begun: Start) -> tuple[str, ...]:
     if afresh is None:
         return ()
     calls = calls_to_goal(begun.session)
+    command = f"cereval resume {begun.plan.run_id}{begun.where} --new"
     return (
-        f"the stakes so far were placed on an earlier goal or budget: going on takes about {calls:,} results in all, "
-        f"where a new run takes about {afresh:,} and asks nothing again that is answered already",
+        f"going on with another goal or budget takes about {calls:,} results in all; a new run takes about {afresh:,}, "
+        f"and uses the answers that are there: `{command}`",
     )
 
 

@@ -31,6 +31,7 @@ from cereval.errors import InvalidInput, Untrusted
 from cereval.files import settings_folder, write_whole
 from cereval.imports import origin_of
 from cereval.scorers import code_of
+from cereval.store.base import sqlite_file
 from cereval.text import printable
 
 FORMAT = 1
@@ -38,6 +39,15 @@ BUILT_IN = "https://api.openai.com/v1"
 LARGEST = 4 * 2**20
 LONGEST_SHOWN = 160
 MOST_SHOWN = 4
+
+VERBS = {
+    "code": "run",
+    "gguf": "load",
+    "address": "send questions and the API key to",
+    "store": "keep answers in",
+    "file": "read and send",
+}
+"""What would be done with each kind of thing."""
 
 _unwritten: set[str] = set()
 """Digests that could not be written down: they hold while the process lives."""
@@ -57,7 +67,7 @@ class Named:
 
     def __str__(self) -> str:
         """Return what would happen, safe to print."""
-        verb = {"code": "run", "gguf": "load", "address": "send questions and the API key to"}[self.kind]
+        verb = VERBS[self.kind]
         what = printable(self.what, LONGEST_SHOWN)
         return f"{verb} {what}" + (f" ({printable(self.where, LONGEST_SHOWN)})" if self.where else "")
 
@@ -93,6 +103,19 @@ def named_by_scorer(spec: Any) -> tuple[Named, ...]:
         raise InvalidInput("scorer", "a text or a mapping", spec)
     code = code_of(spec)
     return () if code is None else (_code(code),)
+
+
+def named_store(url: str) -> Named:
+    """Return a store that a file names: answers are written there, and a server is sent a password."""
+    from cereval.store.database import name_of, parse_url
+
+    file = sqlite_file(url)
+    return Named("store", name_of(parse_url(url)), "" if file is None else _resolved(str(file)))
+
+
+def named_file(path: Path) -> Named:
+    """Return a file outside the folder of the file that names it: its text would be sent to a model."""
+    return Named("file", str(path), _resolved(str(path)))
 
 
 def _code(spec: str) -> Named:

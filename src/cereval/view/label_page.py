@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from cereval.datasets.prompts import Prompt
 from cereval.errors import CerevalError, Misuse
 from cereval.plan import Plan
 from cereval.questions import kind_of
 from cereval.runner.answers import as_text
+from cereval.runner.candidates import prompt_of
 from cereval.runner.items import item_from
 from cereval.runner.people import people_of
 from cereval.scorers.people import POINTS, People
@@ -141,7 +141,7 @@ class Desk:
 def make_card(one: Waiting, labelled: Labelled, rater: str) -> Card:
     item, plan, how = item_from(one.item), labelled.plan, labelled.people.how
     try:
-        prompt = Prompt(plan.prompt.get("template"), plan.prompt.get("system"))
+        prompt = prompt_of(plan.candidates[0])
         question = as_text(prompt.messages(item)[-1:])
     except CerevalError:
         question = item.text

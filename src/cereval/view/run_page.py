@@ -14,6 +14,7 @@ from cereval.questions import kind_of
 from cereval.questions.base import Kind
 from cereval.report import contents
 from cereval.runner.answers import as_text
+from cereval.runner.candidates import prompt_of
 from cereval.runner.items import item_from
 from cereval.runner.people import people_of
 from cereval.runner.start import evidence
@@ -43,7 +44,7 @@ class Shown:
         plan = Plan.from_dict(run.plan)
         kind = kind_of(plan)
         parts = [part.run_id for part in kind.parts(plan)]
-        names = kind.names(plan) if len(parts) > 1 else (plan.model_name,)
+        names = plan.names if len(parts) > 1 else (plan.name,)
         return cls(run, plan, kind, dict(zip(names, parts, strict=True)))
 
     @property
@@ -136,7 +137,7 @@ def answers_page(browser: Browser, shown: Shown, values: Mapping[str, str]) -> d
     else:
         run_id = shown.part(part)
         found, counts = browser.page(run_id, shown.plan.data_hash, wanted), browser.counts(run_id)
-    prompt = _prompt(shown.plan)
+    prompt = _prompt(shown, part)
     rows = [_with_prompt(row, prompt) for row in found.rows]
     return {
         "rows": rows,
@@ -151,12 +152,13 @@ def answers_page(browser: Browser, shown: Shown, values: Mapping[str, str]) -> d
 def one_answer(browser: Browser, shown: Shown, part: str, draw: int) -> Mapping[str, Any] | None:
     """Return one answer whole, with the prompt as the model got it."""
     row = browser.one(shown.part(part), shown.plan.data_hash, draw)
-    return None if row is None else _with_prompt(row, _prompt(shown.plan))
+    return None if row is None else _with_prompt(row, _prompt(shown, part))
 
 
-def _prompt(plan: Plan) -> Prompt:
-    examples = tuple(item_from(row) for row in plan.prompt.get("examples", ()))
-    return Prompt(plan.prompt.get("template"), plan.prompt.get("system"), examples)
+def _prompt(shown: Shown, part: str) -> Prompt:
+    """Return the prompt of the candidate whose answers are looked at; of all at once, the first one's."""
+    names = list(shown.parts)
+    return prompt_of(shown.plan.candidates[names.index(part) if part in names else 0])
 
 
 def _with_prompt(row: Mapping[str, Any], prompt: Prompt) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Exported:
     @property
     def model(self) -> str:
         """Return the model's name; of several, their names."""
-        return ", ".join(self.story.kind.names(self._plan))
+        return ", ".join(self._plan.names)
 
     @property
     def _plan(self) -> Any:

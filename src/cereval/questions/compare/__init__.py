@@ -42,7 +42,7 @@ class Compare(Kind):
             weights=plan.item_weights,
             budget=plan.max_calls,
             seed=plan.seed,
-            models=self.names(plan),
+            models=plan.names,
         )
 
     def parts(self, plan: Plan) -> tuple[Plan, ...]:
@@ -51,13 +51,15 @@ class Compare(Kind):
         words = "one side of a comparison"
         return tuple(
             replace(
-                bare, model=model, goal={"goal": "part", "of": plan.run_id, "number": number, "words": words}
+                bare,
+                candidates=(candidate,),
+                goal={"goal": "part", "of": plan.run_id, "number": number, "words": words},
             )
-            for number, model in enumerate(self.models(plan))
+            for number, candidate in enumerate(plan.candidates)
         )
 
     def about(self, plan: Plan) -> dict[str, Any]:
-        first, second = self.names(plan)
+        first, second = plan.names
         return {"first": first, "second": second, "data": plan.data_name, "items": plan.data_hash}
 
     def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:  # noqa: ARG002

@@ -242,7 +242,7 @@ class CompareSession(MethodSession):
         return (rejection(self.confidence), *notes)
 
 
-def compare(
+def replay_comparison(
     scores_a: ArrayLike,
     scores_b: ArrayLike,
     *,
@@ -256,6 +256,7 @@ def compare(
     batch: int = 1,
     budget: int | None = None,
     seed: int | None = None,
+    models: tuple[str, ...] = (),
 ) -> Comparison:
     """Compare two models on recorded scores of the same items; an item that either lacks (NaN) is left out.
 
@@ -263,7 +264,7 @@ def compare(
     of the two among them. `batch` draws are in flight at a time; the result does not depend on it.
 
     >>> better, worse = [1, 1, 1, 0] * 500, [1, 0, 1, 0] * 500
-    >>> answer = compare(better, worse)
+    >>> answer = replay_comparison(better, worse)
     >>> answer.decision, answer.lower >= 0, answer.n_evaluated < 100
     ('first', True, True)
     """
@@ -285,6 +286,7 @@ def compare(
         texts=kept_texts(texts, len(first), kept, scores_a),
         budget=budget,
         seed=seed,
+        models=models,
         **rows,
     )
     comparison: Comparison = drive(session, np.column_stack((first[kept], second[kept])), batch)

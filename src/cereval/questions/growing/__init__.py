@@ -4,7 +4,8 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from cereval.errors import InvalidInput, LogMismatch, Misuse, StoreError
@@ -29,9 +30,10 @@ class GrowingData(Kind):
     audit: ClassVar[str] = "cereval.questions.growing.audit:GrowingAudit"
     page: ClassVar[str] = "cereval.questions.growing.page:growing_page"
     learns: ClassVar[bool] = False
+    grows: ClassVar[bool] = True
 
-    def claims(self, plan: Mapping[str, Any]) -> bool:
-        return bool(plan.get("growth"))
+    def complete_plan(self, plan: Plan, categories: Sequence[str | None]) -> Plan:  # noqa: ARG002
+        return replace(plan, method="growing", growth={"sizes": [plan.n_items], "after": None})
 
     def session(self, plan: Plan, known: Known, earlier: Earlier) -> VersionSession:
         """Return the version that a plan describes; those before it are told their results again."""
@@ -44,7 +46,7 @@ class GrowingData(Kind):
                 confidence=plan.confidence,
                 target=plan.target,
                 seed=plan.seed,
-                models=self.names(plan),
+                models=plan.names,
             )
             return _limited(first.last, plan.max_calls)
         before, log, _ = earlier(after)

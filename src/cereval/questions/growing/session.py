@@ -386,7 +386,7 @@ class Growing:
             tell(self.last, draw, (score,))
 
 
-def growing(
+def replay_growing(
     scores: ArrayLike,
     sizes: Sequence[int],
     *,
@@ -398,7 +398,7 @@ def growing(
 ) -> GrowingResult:
     """Replay recorded scores as a data set that grew: version j had the first `sizes[j]` items. NaN is refused.
 
-    >>> result = growing([1, 0, 1, 1] * 500, [1600, 2000], goal=Estimate(0.08), seed=3)
+    >>> result = replay_growing([1, 0, 1, 1] * 500, [1600, 2000], goal=Estimate(0.08), seed=3)
     >>> [version.n_items for version in result.versions], result.stopped
     ([1600, 2000], 'goal')
     """

@@ -39,7 +39,7 @@ class EstimateMean(Kind):
             budget=plan.max_calls,
             seed=plan.seed,
         )
-        session.models = self.names(plan)
+        session.models = plan.names
         return session
 
     def reopened(self, certificate: Mapping[str, Any]) -> AskTell:

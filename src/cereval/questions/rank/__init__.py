@@ -45,7 +45,7 @@ class Rank(Kind):
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> RankSession:  # noqa: ARG002
         return RankSession(
             plan.n_items,
-            self.names(plan),
+            plan.names,
             goal=self.goal(plan.goal),
             confidence=plan.confidence,
             history=known.history,
@@ -59,10 +59,13 @@ class Rank(Kind):
         Neither the other models nor the goal are part of it: a ranking with another goal or one more model asks nothing
         again that was paid for. The engine is.
         """
-        bare = Plan(goal={"goal": "ranked"}, data_hash="", n_items=1, model={})
-        kept = {name: getattr(bare, name) for name in ("goal", "confidence", "max_calls", "weights")}
-        alone = replace(plan, kind="", method="pairs", target="benchmark", **kept)
-        return tuple(replace(alone, model=model) for model in self.models(plan))
+        alone = replace(
+            plan, kind="part", goal={"goal": "ranked"}, confidence=0.95, max_calls=None, weights={}
+        )
+        return tuple(replace(alone, candidates=(candidate,)) for candidate in plan.candidates)
+
+    def complete_plan(self, plan: Plan, categories: Sequence[str | None]) -> Plan:  # noqa: ARG002
+        return replace(plan, method="pairs")
 
     def about(self, plan: Plan) -> dict[str, Any]:
         return {"data": f"{plan.data_name} {plan.data_hash}"}

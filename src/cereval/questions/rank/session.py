@@ -507,7 +507,7 @@ def _checked_models(models: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def rank(
+def replay_ranking(
     scores: ArrayLike | Mapping[str, ArrayLike],
     *,
     goal: RankGoal | None = None,
@@ -527,7 +527,7 @@ def rank(
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.uniform(size=(500, 4)) < [0.8, 0.5, 0.5, 0.2]
     >>> from cereval.questions.rank.goal import Top
-    >>> ranking = rank(scores, goal=Top(1, within=0.02), models=["a", "b", "c", "d"])
+    >>> ranking = replay_ranking(scores, goal=Top(1, within=0.02), models=["a", "b", "c", "d"])
     >>> ranking.winners, ranking.stopped, ranking.calls < 500
     (('a',), 'goal', True)
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,8 +31,11 @@ class Tasks(Kind):
     page: ClassVar[str] = "cereval.questions.tasks.page:tasks_page"
     without_history: ClassVar[str] = "--history none"
 
-    def claims(self, plan: Mapping[str, Any]) -> bool:
-        return bool(plan.get("tasks"))
+    def complete_plan(self, plan: Plan, categories: Sequence[str | None]) -> Plan:
+        if not any(categories):
+            raise InvalidInput("by", "the field that names each question's task: no category is there", None)
+        names, _ = named_groups([category or UNNAMED for category in categories])
+        return replace(plan, tasks=names)
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> TaskSession:  # noqa: ARG002
         if known.groups is None:
@@ -43,7 +47,7 @@ class Tasks(Kind):
             history=known.history,
             budget=plan.max_calls,
             seed=plan.seed,
-            models=self.names(plan),
+            models=plan.names,
         )
 
     def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> Any:
@@ -61,7 +65,7 @@ class Tasks(Kind):
         return (f"progress shows the macro mean of {len(plan.tasks):,} tasks",)
 
     def about(self, plan: Plan) -> dict[str, Any]:
-        return {"model": plan.model_name, "data": [plan.data_name], "items": plan.data_hash}
+        return {"model": plan.name, "data": [plan.data_name], "items": plan.data_hash}
 
     def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:
         assert isinstance(session, TaskSession)

@@ -217,7 +217,7 @@ class TaskSession(MethodSession):
         )
 
 
-def tasks(
+def replay_tasks(
     scores: ArrayLike,
     groups: ArrayLike,
     *,
@@ -231,7 +231,7 @@ def tasks(
     """Replay recorded scores as many tasks; NaN = missing, not part of the pool.
 
     >>> from cereval.questions.tasks.goal import AllAtLeast
-    >>> result = tasks([1.0] * 400 + [1.0, 0.0] * 200, ["a"] * 400 + ["b"] * 400, goal=AllAtLeast(0.8))
+    >>> result = replay_tasks([1.0] * 400 + [1.0, 0.0] * 200, ["a"] * 400 + ["b"] * 400, goal=AllAtLeast(0.8))
     >>> result.decision, result.failing
     ('some-fail', ('b',))
     """

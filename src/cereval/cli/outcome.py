@@ -1,0 +1,191 @@
+"""Print what a run came to: its answer, what it took, where it is kept, and how to go on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import fsum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cereval.cli.options import can_be_written
+from cereval.cli.output import show, write_certificate
+from cereval.errors import BadFile
+from cereval.records import Result, Rows
+from cereval.runner.candidates import is_asked_outside
+from cereval.runner.samples import Samples
+from cereval.store.base import Store, sqlite_file, store_flag
+from cereval.text import money, rounded
+
+if TYPE_CHECKING:
+    from cereval.runner.run import Outcome
+
+UNFINISHED = ("running", "budget")
+"""How a result stopped that may go on."""
+
+NOTICED = 0.005
+"""A difference between two shares that readers would wonder about."""
+
+
+def print_outcome(outcome: Outcome, path: Path, store: Store, *, changed: bool, as_json: bool) -> int:
+    """Write the certificate and print the answer; return the exit code.
+
+    changed: the run was gone on with by `resume`, which has no --fresh.
+    """
+    write_certificate(path, outcome.certificate, store_flag(store))
+    if outcome.kept and not as_json and not is_asked_outside(outcome.plan):
+        click.echo(kept_line(outcome, fresh="" if changed else " (--fresh asks anew)"))
+    code = show(
+        outcome.result,
+        outcome_as_json(outcome, path),
+        outcome_rows(outcome, path),
+        as_json=as_json,
+        notes=[*_shared_notes(outcome, store), *_sampling_notes(outcome), *_mean_notes(outcome)],
+    )
+    if not as_json:
+        _suggest_resuming(outcome, store)
+    return code
+
+
+def print_page(path: str | None, store: Store, run_id: str) -> None:
+    """Write the page of a run, where one is wanted."""
+    if path is not None:
+        from cereval.report import page_of, write_page
+
+        write_page(Path(path), page_of(store, run_id).html)
+
+
+def kept_line(outcome: Outcome, fresh: str = "") -> str:
+    """Say which answers were there already, and since when; fresh: how the command asks anew, if it can."""
+    since = "" if outcome.kept_since is None else f", the oldest of {_minute(outcome.kept_since)}"
+    if outcome.asked == 0 and outcome.spent is not None:
+        return (
+            f"nothing was asked: --max-{outcome.spent} is used up; {outcome.kept:,} answers were there{since}"
+        )
+    if outcome.asked == 0:
+        return f"nothing was asked: all {outcome.kept:,} answers were there{since}{fresh}"
+    return f"{outcome.asked:,} answers asked now, {outcome.kept:,} were there{since}"
+
+
+def _minute(moment: float) -> str:
+    try:
+        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # a store that was changed by hand may name any moment
+        return "an unknown day"
+
+
+def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
+    """Return what scripts want besides the result's fields."""
+    names = outcome.result.models
+    named = {"first": names[0], "second": names[1]} if len(names) == 2 else {}
+    spec = {} if "goal" in outcome.result.as_dict() else dict(outcome.result.goal)
+    return {
+        "run_id": outcome.run_id,
+        "model": outcome.plan.name,
+        **named,
+        "data": outcome.plan.data_name,
+        **spec,
+        "calls": outcome.calls,
+        "asked": outcome.asked,
+        "kept": outcome.kept,
+        "surplus": outcome.surplus,
+        "cost_usd": outcome.cost_usd,
+        "priced_by": outcome.priced_by or None,
+        "calls_to_go": outcome.calls_to_go,
+        "interrupted": outcome.interrupted,
+        "certificate": str(path),
+        "runs": dict(outcome.parts),
+    }
+
+
+def outcome_rows(outcome: Outcome, path: Path) -> Rows:
+    """Return how a run ended, what it took, and where it is kept."""
+    result = outcome.result
+    cost = money(outcome.cost_usd) if outcome.cost_usd != 0 else "$0.0000"
+    cost += f" ({outcome.priced_by})" if outcome.priced_by and outcome.cost_usd else ""
+    ahead = outcome.calls_to_go
+    waits = _waits_outside(outcome)
+    stopped = "waiting for scores" if waits else "interrupted" if outcome.interrupted else result.stopped
+    spare = f"{outcome.surplus} {'waiting for an earlier one' if waits else 'not needed'}"
+    return [
+        ("stopped", stopped),
+        ("calls", f"{outcome.calls:,} ({result.failures} failed, {spare}), cost {cost}"),
+        *([] if ahead is None else [("still needed", _still_needed(ahead, outcome.calls_afresh))]),
+        ("certificate", str(path)),
+        ("run", outcome.run_id),
+    ]
+
+
+def _still_needed(calls: int, afresh: int | None) -> str:
+    new_run = "" if afresh is None else f"; a new run takes about {afresh:,}, less what is answered"
+    return f"about {calls:,} calls, if the scores go on like this{new_run}"
+
+
+def _shared_notes(outcome: Outcome, store: Store) -> list[str]:
+    """Warn where a run uses answers older than itself: several questions do not share one confidence."""
+    began = store.run(outcome.run_id).created_at
+    if not any(store.run(part).created_at < began for part in outcome.parts.values()):
+        return []
+    return [
+        "answers in the store from earlier runs were not asked again; the confidence is that of this run by itself, "
+        "its goal and models fixed before those answers were looked at"
+    ]
+
+
+def _sampling_notes(outcome: Outcome) -> list[str]:
+    """Say what is estimated where every question is asked several times."""
+    samples = Samples.of(outcome.plan.scorer)
+    return [samples.words(outcome.plan.target)] if samples.count > 1 else []
+
+
+def _mean_notes(outcome: Outcome) -> list[str]:
+    """Say so where the estimate is not the plain mean of the answers, which people compare it with."""
+    result = outcome.result
+    scores = [entry["score"] for entry in outcome.certificate["log"] if entry.get("score") is not None]
+    if type(result) is not Result or not scores:
+        return []
+    mean = fsum(scores) / len(scores)
+    if abs(mean - result.estimate) < NOTICED:
+        return []
+    weighs = "" if result.method == "uniform" else "weighs answers by their chance to be drawn, and "
+    return [
+        f"the plain mean of the {len(scores):,} answers is {rounded(mean)}; the estimate {weighs}lies where nothing in "
+        "the interval is further away than stated"
+    ]
+
+
+def _suggest_resuming(outcome: Outcome, store: Store) -> None:
+    """Say how to go on, where that is possible."""
+    if outcome.result.stopped not in UNFINISHED:
+        return
+    where = store_flag(store)
+    if _waits_outside(outcome):
+        command = f"ask {outcome.run_id}{where} -o batch.csv"
+        click.echo(f"`cereval {command}` hands out the next questions", err=True)
+        return
+    more = f" --max-{outcome.spent} MORE" if outcome.spent in ("calls", "usd") else ""
+    click.echo(f"`cereval resume {outcome.run_id}{where}{more}` goes on from here", err=True)
+    if outcome.calls_afresh is not None:
+        again = f"cereval resume {outcome.run_id}{where} --new"
+        click.echo(f"`{again}` takes fewer calls: a new run that uses the answers that are there", err=True)
+
+
+def _waits_outside(outcome: Outcome) -> bool:
+    """Tell whether a run waits for scores that somebody else is to tell."""
+    unfinished = outcome.result.stopped in UNFINISHED and outcome.spent != "calls"
+    return unfinished and is_asked_outside(outcome.plan)
+
+
+def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
+    """Return where the certificate goes: beside the database unless told otherwise. Checked before any call."""
+    path = Path(output) if output else beside_store(store, f"{run_id}.certificate.json")
+    if not can_be_written(path):
+        raise BadFile(f"the certificate cannot be written to {path}; name a file in a writable folder")
+    return path
+
+
+def beside_store(store: Store, name: str) -> Path:
+    """Return a file of this name beside the database, or in the working folder where the store is a server."""
+    file = sqlite_file(store.url)
+    return (file.parent if file is not None else Path()) / name

@@ -1,0 +1,183 @@
+"""Scorers: from what the user says to what a plan keeps, and from there to something that scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cereval.datasets.base import Item
+from cereval.datasets.fields import list_names
+from cereval.datasets.large import first_of
+from cereval.datasets.prompts import Prompt
+from cereval.errors import BadFile, CallError, InvalidInput
+from cereval.imports import optional
+from cereval.models import ModelOptions, open_model
+from cereval.models.base import Model
+from cereval.models.base import Settings as RequestSettings
+from cereval.plan import Plan
+from cereval.runner.candidates import address_of, call_options, price_of, text_of
+from cereval.runner.samples import Samples
+from cereval.runner.trust import Named, named_by_model, named_by_scorer
+from cereval.scorers import JUDGES, build_scorer
+from cereval.scorers.base import Scorer, spec_of
+from cereval.scorers.judge import Grade, Panel, Prefer
+from cereval.scorers.people import People
+from cereval.scorers.python_scorer import PythonScorer
+from cereval.settings import Candidate, Settings
+
+COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
+"""Scorers that need the right answer."""
+
+
+def describe_scorer(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:
+    """Return the scorer as a plan keeps it: the one that was named, or the usual one for such questions."""
+    if settings["scorer"] is None and len({bool(item.choices) for item in first_of(items)}) > 1:
+        raise InvalidInput("scorer", "given where some questions have choices and some have none", None)
+    scorer = settings["scorer"] or ("choice" if items[0].choices else "exact")
+    samples = samples_of(settings)
+    return {
+        "spec": _with_texts(scorer, settings["rubric"], settings["judge_template"], settings["raters"]),
+        "judge": settings["judge"],
+        "judge_base_url": settings["judge_base_url"],
+        **samples.spec(),
+    }
+
+
+def samples_of(settings: Settings) -> Samples:
+    """Return how often every question is asked; more than once only where answers differ."""
+    samples = Samples.wanted(settings["samples"], settings["pass_at"])
+    flag = "pass_at" if settings["samples"] is None else "samples"
+    if samples.count > 1 and any(map(_is_certain_to_repeat, settings.candidates)):
+        wanted = "given with a --temperature above 0: at 0 all answers are alike"
+        raise InvalidInput(flag, wanted, samples.count)
+    if samples.count > 1 and any(one.model_name.startswith("external/") for one in settings.candidates):
+        raise InvalidInput(flag, "left out where answers come from outside", samples.count)
+    return samples
+
+
+def _is_certain_to_repeat(candidate: Candidate) -> bool:
+    """Tell whether a candidate is asked at temperature 0; nobody knows how a function answers."""
+    return candidate.options.get("temperature", 0.0) == 0 and not candidate.model_name.startswith("python:")
+
+
+def rescoring_spec(scorer: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scorer of a plan with what is wanted in its place."""
+    spec = wanted.get("scorer") or scorer["spec"]
+    return {
+        "spec": _with_texts(spec, wanted.get("rubric"), wanted.get("judge_template"), None),
+        **{name: wanted.get(name) for name in ("judge", "judge_base_url")},
+        **{name: scorer[name] for name in ("samples",) if name in scorer},
+    }
+
+
+def _with_texts(scorer: Any, rubric: str | None, template: str | None, raters: int | None) -> Any:
+    """Return a scorer; with a rubric or a template for its judge as name and arguments."""
+    own = {"criteria": text_of(rubric), "template": text_of(template)}
+    given = {name: value for name, value in own.items() if value is not None}
+    name = scorer_name(scorer)
+    if name == People.name and template is None:
+        found = build_scorer(scorer)
+        assert isinstance(found, People)
+        criteria = given.get("criteria", found.criteria)
+        return spec_of(replace(found, criteria=criteria, raters=found.raters if raters is None else raters))
+    if raters is not None:
+        raise InvalidInput("raters", "given with --scorer people", raters)
+    if given and name not in JUDGES:
+        raise InvalidInput("--rubric and --judge-template", "given with --scorer grade or prefer", name)
+    named = scorer if isinstance(scorer, Mapping) else {"name": scorer}
+    return {**named, **given} if given else scorer
+
+
+def scorer_name(spec: Any) -> str:
+    """Return the name of the scorer in a spec."""
+    return spec.partition(":")[0] if isinstance(spec, str) else str(spec.get("name"))
+
+
+def open_scorers(
+    plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any], prompts: Sequence[Prompt]
+) -> tuple[tuple[Scorer, ...], Model | None]:
+    """Return the scorer of a plan for each candidate, since a judge sees what the candidate was asked, and the judge.
+
+    What could not score anything is refused.
+    """
+    spec, judge_name = plan.scorer["spec"], plan.scorer.get("judge")
+    need_answers(plan, items, "the data")
+    judge = _open_judge(plan, circumstances) if judge_name and scorer_name(spec) in JUDGES else None
+    scorers = tuple(build_scorer(spec, judge, prompt.messages) for prompt in prompts)
+    scorer = scorers[0]
+    # Where people score, a judge only grades beforehand (`cereval.runner.people`).
+    if judge_name and judge is None and not isinstance(scorer, People):
+        raise InvalidInput("judge", f"left out for the scorer `{scorer.name}`", judge_name)
+    _check_scorer(scorer, items)
+    return scorers, judge
+
+
+def _open_judge(plan: Plan, circumstances: Mapping[str, Any]) -> Model:
+    options = ModelOptions(
+        base_url=judge_address(plan, circumstances),
+        settings=RequestSettings(),
+        price=price_of(circumstances, "judge_"),
+        timeout_s=call_options(circumstances, 0)["timeout"],
+        connections=circumstances["connections"],
+    )
+    try:
+        return open_model(plan.scorer["judge"], options)
+    except InvalidInput as error:
+        raise InvalidInput(error.field.replace("model", "judge"), error.allowed, error.received) from None
+    except CallError as error:
+        remedy = str(error).replace("--base-url", "--judge-base-url")
+        raise CallError(f"the judge {plan.scorer['judge']} cannot be asked: {remedy}") from None
+
+
+def judge_address(plan: Plan, circumstances: Mapping[str, Any]) -> str | None:
+    """Return where a plan's judge is asked: at its own address, else at that of the first candidate."""
+    given = plan.scorer.get("judge_base_url")
+    if given or not str(plan.scorer.get("judge")).startswith("openai/"):
+        return None if given is None else str(given)
+    return address_of(plan.candidates[0], circumstances.get("base_url"))
+
+
+def named_by_scoring(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Named, ...]:
+    """Return what scoring answers as a plan says would run or call."""
+    judge = plan.scorer.get("judge")
+    address = judge_address(plan, circumstances) if judge else None
+    return (*named_by_model(judge or None, address), *named_by_scorer(plan.scorer["spec"]))
+
+
+def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
+    """Refuse before the first call what would fail, or score nothing, on every answer."""
+    if scorer.name == "choice" and items and not any(item.choices for item in first_of(items)):
+        raise BadFile(
+            "the data has no choices, which the scorer `choice` needs; name their field with --choices"
+        )
+    if scorer.name == "math":
+        optional("math_verify", "math")
+    if isinstance(scorer, People) and scorer.how == "prefer" and not all(item.answers for item in items):
+        raise BadFile(
+            "people compare the model's answer with the data's own, and some items have none; name it with --answer"
+        )
+    if isinstance(scorer, PythonScorer | Grade | Prefer | Panel) and items:
+        scorer.check(first_of(items))
+
+
+def whole_scorer(plan: Plan, scorer: Scorer) -> dict[str, Any]:
+    """Return the scorer in full, so that a default that changes later does not change the run."""
+    spec = {
+        key: value
+        for key, value in spec_of(scorer).items()
+        if key != "judge" and (value, key) != ("", "template")
+    }
+    # Code that was edited is another scorer: scores of the old one must not come back as its own.
+    code = {"code": scorer.code} if isinstance(scorer, PythonScorer) else {}
+    return {**plan.scorer, "spec": spec, **code}
+
+
+def need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
+    """Refuse data, or a part of it, that the scorer has nothing to compare with."""
+    name = scorer_name(plan.scorer["spec"])
+    if name in COMPARING and items and not any(item.answers for item in first_of(items)):
+        raise BadFile(
+            f"{source} has no field that looks like the right answer, which the scorer `{name}` needs; name it with "
+            f"--answer (it has {list_names(dict.fromkeys(key for item in first_of(items) for key in item.metadata))})"
+        )
