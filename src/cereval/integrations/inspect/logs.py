@@ -92,7 +92,7 @@ def _said(error: Exception) -> str:
 
 def departures_of(path: str | Path, certificate: dict[str, Any]) -> list[str]:
     """Say where the samples of a log are not what its certificate says, such as after they were scored anew."""
-    scorer = certificate["plan"]["scorer"]
+    scorer = certificate["plan"]["scorer"]["spec"]
     log = read_log(path, header_only=False)
     name = str(scorer.get("name"))
     if not any(name in (one.scores or {}) for one in log.samples or []):

@@ -103,7 +103,8 @@ def recomputed(scores: list[SampleScore]) -> Question | None:
     if stated is None:
         return None
     asked = Question.from_dict(stated)
-    name, value = str(asked.plan.scorer["name"]), asked.plan.scorer.get("value")
+    scorer = asked.plan.scorer["spec"]
+    name, value = str(scorer["name"]), scorer.get("value")
     told = {}
     for one, note in noted:
         if note:
