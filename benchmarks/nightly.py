@@ -28,19 +28,32 @@ MARGIN = 0.03
 
 GPT = ("gpt-3.5-turbo-0125", "gpt-4o-mini-2024-07-18", "gpt-4o-2024-05-13", "gpt-4o-2024-08-06")
 CLAUDE = (
-    *("claude-3-haiku-20240307", "claude-3-opus-20240229", "claude-3-5-sonnet-20240620"),
-    *("claude-3-5-haiku-20241022", "claude-3-5-sonnet-20241022"),
+    "claude-3-haiku-20240307",
+    "claude-3-opus-20240229",
+    "claude-3-5-sonnet-20240620",
+    "claude-3-5-haiku-20241022",
+    "claude-3-5-sonnet-20241022",
 )
 LLAMA = (
-    *("Meta-Llama-3-8B-Instruct", "Meta-Llama-3.1-8B-Instruct", "Meta-Llama-3-70B-Instruct"),
-    *("Meta-Llama-3.1-70B-Instruct", "Meta-Llama-3.1-405B-Instruct@hyperbolic", "Llama-3.1-405B-Inst@sambanova"),
+    "Meta-Llama-3-8B-Instruct",
+    "Meta-Llama-3.1-8B-Instruct",
+    "Meta-Llama-3-70B-Instruct",
+    "Meta-Llama-3.1-70B-Instruct",
+    "Meta-Llama-3.1-405B-Instruct@hyperbolic",
+    "Llama-3.1-405B-Inst@sambanova",
 )
 GEMINI = ("gemini-1.5-flash", "gemini-1.5-flash-exp-0827", "gemini-1.5-pro")
 VICUNA = (
-    *("vicuna-7b", "vicuna-13b", "vicuna-7b-v1.3", "vicuna-13b-v1.3", "vicuna-33b-v1.3"),
-    *("vicuna-7b-v1.5", "vicuna-13b-v1.5", "vicuna-13b-v1.5-togetherai"),
+    "vicuna-7b",
+    "vicuna-13b",
+    "vicuna-7b-v1.3",
+    "vicuna-13b-v1.3",
+    "vicuna-33b-v1.3",
+    "vicuna-7b-v1.5",
+    "vicuna-13b-v1.5",
+    "vicuna-13b-v1.5-togetherai",
 )
-TABLES = {
+TABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "zeroeval_gsm8k": {"GPT": GPT, "Claude": CLAUDE, "Llama": LLAMA, "Gemini": GEMINI},
     "zeroeval_math_l5": {"GPT": GPT, "Claude": CLAUDE, "Llama": LLAMA, "Gemini": GEMINI},
     "alpaca_eval": {"Vicuna": VICUNA},

@@ -126,10 +126,12 @@ def decoded(content: bytes, place: str, first_line: int = 1) -> str:
         ) from None
 
 
-def parse_json(text: str, place: str, *, unique: bool = False, mend: bool = False, hint: str = "") -> Any:
+def parse_json(
+    text: str, place: str, *, unique: bool = False, mend: bool = False, loose: bool = False, hint: str = ""
+) -> Any:
     """Parse one JSON value that came from `place`; `mend` puts U+FFFD for half a pair instead of refusing it.
 
-    `hint` ends the line that says that it is no JSON.
+    `loose` reads NaN as None, and leaves all else as it is. `hint` ends the line that says that it is no JSON.
 
     >>> parse_json('{"a": [1.5, "x"]}', "f")
     {'a': [1.5, 'x']}
@@ -140,7 +142,11 @@ def parse_json(text: str, place: str, *, unique: bool = False, mend: bool = Fals
             f"{place}: {parts:,} lists and objects in one JSON value; at most {MOST_PARTS:,} are read"
         )
     try:
-        value = json.loads(text, object_pairs_hook=unique_keys if unique else None)
+        value = json.loads(
+            text,
+            object_pairs_hook=unique_keys if unique else None,
+            parse_constant=(lambda _: None) if loose else None,
+        )
     except _Flaw as flaw:
         raise BadContent(f"{place}: broken JSON ({flaw.reason}){hint}") from None
     except json.JSONDecodeError as error:
@@ -151,7 +157,7 @@ def parse_json(text: str, place: str, *, unique: bool = False, mend: bool = Fals
     except ValueError:
         # What is left: Python's guard against numbers that take quadratic time.
         raise BadContent(f"{place}: broken JSON (a whole number with thousands of digits){hint}") from None
-    return cleaned(value, place, mend=mend)
+    return value if loose else cleaned(value, place, mend=mend)
 
 
 def parse_yaml(text: str, place: str) -> Any:

@@ -317,7 +317,7 @@ TEMPLATES = (
 
 def unpacked(path: Path) -> dict[str, Any]:
     """The JSON values inside a log of Inspect."""
-    from cereval.integrations.logs.reading import Archive
+    from cereval.integrations.logs.base import Archive
 
     with Archive(path) as archive:
         return {name: archive.json(name) for name in sorted(archive.names)}

@@ -198,6 +198,60 @@ def test_wandb_gets_a_summary_and_the_certificate(
     assert json.loads(Path(saved[0]).read_text(encoding="utf-8"))["digest"] == summary["digest"]
 
 
+def test_junit_is_a_test_that_fails_unless_the_goal_is_certified(
+    store: dict[str, str], tmp_path: Path
+) -> None:
+    from xml.etree import ElementTree
+
+    def gate(minimum: float, *flags: str) -> tuple[int, Any]:
+        path, data = tmp_path / "out.xml", tmp_path / "data.jsonl"
+        data.write_text("\n".join(map(json.dumps, QUESTIONS)), encoding="utf-8")
+        found = cereval.evaluate(
+            QUESTIONS,
+            model="scripted/0.8",
+            goal=cereval.Threshold(minimum),
+            store=store["url"],
+            seed=1,
+            **dict(flags),
+        )
+        assert (
+            main(["export", found.run_id, "--store", store["url"], "-o", str(path), "--format", "junit"]) == 0
+        )
+        (case,) = ElementTree.parse(path).iter("testcase")
+        return found.exit_code, case
+
+    for minimum, kind in ((0.5, None), (0.95, "certified fail")):
+        _, case = gate(minimum)
+        failure = case.find("failure")
+        assert (None if failure is None else failure.get("type")) == kind
+    _, open_case = gate(0.8, ("max_calls", 5))
+    assert open_case.find("failure").get("type") == "undecided"
+    facts = {one.get("name"): one.get("value") for one in open_case.iter("property")}
+    assert float(facts["lower"]) <= float(facts["estimate"]) <= float(facts["upper"])
+    assert "95% confidence" in facts["answer"]
+    pair = ElementTree.fromstring(exported(store, "pair", tmp_path / "p.xml", "--format", "junit"))
+    assert pair.get("failures") == "0"
+    assert "is better than" in next(
+        one.get("value") for one in pair.iter("property") if one.get("name") == "answer"
+    )
+
+
+def test_opentelemetry_gets_an_event_for_every_mean(
+    store: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = pytest.importorskip("opentelemetry._logs")
+    emitted: list[Any] = []
+    provider = SimpleNamespace(get_logger=lambda _: SimpleNamespace(emit=emitted.append))
+    monkeypatch.setattr(logs, "get_logger_provider", lambda: provider)
+    assert main(["export", store["tasks"], "--store", store["url"], "--format", "otel"]) == 0
+    assert "logged 3 events gen_ai.evaluation.result" in capsys.readouterr().out
+    assert {one.event_name for one in emitted} == {"gen_ai.evaluation.result"}
+    assert [one.attributes["gen_ai.evaluation.name"].rpartition(": ")[2] for one in emitted][1:] == ["x", "y"]
+    for one in emitted:
+        value = one.attributes["gen_ai.evaluation.score.value"]
+        assert one.attributes["cereval.lower"] <= value <= one.attributes["cereval.upper"]
+
+
 def test_a_service_that_is_not_installed_is_named(
     store: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -498,6 +499,45 @@ certified(task="user.py@quiz")
         "is not laid out as cereval expects (cannot import name 'load_tasks'" in ended.stderr.splitlines()[-1]
     )
     assert "install a newer cereval, or inspect-ai 0.3.278" in ended.stderr.splitlines()[-1]
+
+
+def test_a_retry_on_other_data_is_refused(tmp_path: Path) -> None:
+    """Inspect takes the samples of the first attempt by their ids."""
+    from inspect_ai import eval_retry
+
+    def write(target: str) -> None:
+        rows = [{"id": f"q{n}", "input": f"question {n}", "target": target} for n in range(60)]
+        (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+    (tmp_path / "user.py").write_text(
+        USER.read_text(encoding="utf-8")
+        + f"""
+
+@task
+def filed() -> Task:
+    from inspect_ai.dataset import json_dataset
+    data = json_dataset({str(tmp_path / "data.jsonl")!r})
+    return Task(dataset=data, solver=answering(0.8, 0.3, 0), scorer=includes())
+""",
+        encoding="utf-8",
+    )
+    where = {"log_dir": str(tmp_path / "logs"), "display": "none"}
+    for target, said in (("yes", None), ("no", "asks something else: begin anew")):
+        write("yes")
+        task = certified(task=f"{tmp_path / 'user.py'}@filed", eps=0.2)
+        (log,) = inspect_eval(task, model="mockllm/model", max_samples=5, **where)
+        assert log.status == "error"  # the flaky tool
+        write(target)
+        retried = eval_retry(log, retry_on_error=5, **where)[0]
+        assert (retried.status == "success") is (said is None)
+        assert said is None or said in retried.error.message
+        assert ("cereval_certificate" in retried.metadata) is (said is None)
+
+
+def test_scores_that_are_left_out_end_the_run(run: Any) -> None:
+    log = run(certify(quiz(n=N), eps=0.1), score=False, max_samples=4)
+    assert "includes gave no score" in log.error.message
+    assert len(log.samples) <= 10
 
 
 def test_a_replay_stops_where_other_scores_would_have_drawn_elsewhere() -> None:

@@ -21,8 +21,7 @@ from cereval.certificate.verify import verify
 from cereval.cli.help_page import NAMES, fits
 from cereval.cli.main import main
 from cereval.errors import InvalidInput, Misuse
-from cereval.integrations.lm_eval import CertifiedLM, certifying
-from cereval.integrations.lm_eval.harness import write_into
+from cereval.integrations.lm_eval import CertifiedLM, certifying, write_into
 
 SIZES = {"sums": 300, "facts": 200, "words": 250}
 STRICT = "exact_match,strict"

@@ -86,7 +86,7 @@ def test_one_tells_a_run_while_another_hears_what_is_new(tmp_path: Path) -> None
 def test_a_run_stops_when_the_page_says_so(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     rows = [{"question": f"{n}", "answer": f"{n}" if n % 2 else "no"} for n in range(3000)]
-    found: list[cereval.api.RunResult] = []
+    found: list[cereval.Run] = []
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
     work = threading.Thread(target=lambda: found.append(_run(tmp_path, url)))
     work.start()
@@ -105,7 +105,7 @@ def test_a_run_stops_when_the_page_says_so(tmp_path: Path) -> None:
     store.close()
 
 
-def _run(folder: Path, url: str) -> cereval.api.RunResult:
+def _run(folder: Path, url: str) -> cereval.Run:
     (folder / "slow_one.py").write_text(
         "import time\ndef model(messages):\n    time.sleep(0.02)\n    return messages[-1]['content']\n"
     )

@@ -71,7 +71,7 @@ NAMES: Mapping[str, str] = {
     "show": "run_id rows",
     "ask": "run_id rows output",
     "export": "rows output",
-    "export --format every-eval-ever|hf|markdown|mlflow|wandb": "run_id format output",
+    "export --format every-eval-ever|hf|markdown|junit|mlflow|wandb|otel": "run_id format output",
     "import": "items models output notes skipped",
     "trend": "data runs",
     "delete": "deleted",

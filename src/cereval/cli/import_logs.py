@@ -63,20 +63,20 @@ def import_logs(
     from cereval.datasets.fields import Fields
     from cereval.datasets.read import read_dataset
     from cereval.errors import InvalidInput
-    from cereval.integrations.logs import table
+    from cereval.integrations import logs
     from cereval.text import printable
 
     given = {name: value for name, value in fields.items() if value is not None}
     if data is None and given:
         raise InvalidInput(f"--{next(iter(given))}", "given with --data", next(iter(given.values())))
     for path in filter(None, (output, items_output)):
-        if Path(path).suffix.lower() not in table.FORMATS:
-            raise InvalidInput("-o", "a file that ends in " + " or ".join(table.FORMATS), path)
+        if Path(path).suffix.lower() not in logs.FORMATS:
+            raise InvalidInput("-o", "a file that ends in " + " or ".join(logs.FORMATS), path)
     known = None if data is None else read_dataset(data, Fields(**fields)).items
-    found = table.import_logs(files, metric=metric, tasks=tasks, items=known)
-    table.write_scores(Path(output), found)
+    found = logs.import_logs(files, metric=metric, tasks=tasks, items=known)
+    logs.write_scores(Path(output), found)
     if items_output is not None:
-        table.write_items(Path(items_output), found)
+        logs.write_items(Path(items_output), found)
     for line in found.skipped:
         click.echo("skipped: " + printable(" ".join(line.split())), err=True)
     models = list(found.scores.models)

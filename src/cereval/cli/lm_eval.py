@@ -15,7 +15,7 @@ from cereval.records import FAILED, PASSED, UNDECIDED
 from cereval.text import printable
 
 if TYPE_CHECKING:
-    from cereval.integrations.lm_eval.model import Certification
+    from cereval.integrations.lm_eval import Certification
 
 OWN = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 

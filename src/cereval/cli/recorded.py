@@ -21,7 +21,7 @@ from cereval.datasets.read import names_of
 from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_items, read_scores
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
 from cereval.files import read_json, write_whole
-from cereval.integrations.logs.table import is_log, scores_of
+from cereval.integrations.logs import is_log, scores_of
 from cereval.questions.growing.session import Growing, GrowingResult
 from cereval.questions.rank.session import Ranking
 from cereval.questions.replay import checked_sizes

@@ -155,7 +155,7 @@ def replay(
 def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
     from cereval.cli.recorded import Watch, digest_of_items, finish_recorded
     from cereval.datasets.weights import mix_notes
-    from cereval.integrations.logs.table import scores_of
+    from cereval.integrations.logs import scores_of
     from cereval.plan import Known
     from cereval.questions.mean.session import Session
     from cereval.questions.replay import drive, kept_rows

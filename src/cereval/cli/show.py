@@ -101,8 +101,8 @@ def _score(row: Mapping[str, Any]) -> str:
 
 
 ANSWERS = ("jsonl", "csv", "parquet")
-RESULTS = ("every-eval-ever", "hf", "markdown")
-SERVICES = ("mlflow", "wandb")
+RESULTS = ("every-eval-ever", "hf", "markdown", "junit")
+SERVICES = ("mlflow", "wandb", "otel")
 
 
 @click.command()
@@ -121,7 +121,7 @@ SERVICES = ("mlflow", "wandb")
     "layout",
     type=click.Choice([*ANSWERS, *RESULTS, *SERVICES]),
     help="The answers, or what they prove: every-eval-ever (JSON), hf (an entry of .eval_results), markdown (a table), "
-    "mlflow, wandb.  [default: the answers, by the ending of FILE]",
+    "junit (XML), mlflow, wandb, otel (events).  [default: the answers, by the ending of FILE]",
 )
 @click.option("--dataset", metavar="ORG/NAME[:TASK]", help="With hf: the data set's name on the Hub.")
 @click.option("--url", metavar="URL", help="With hf and markdown: where the certificate can be had.")
@@ -140,8 +140,8 @@ def export(
 
     Rows are written as they are read, so that a million answers need no more memory than a thousand.
 
-    With --format every-eval-ever, hf or markdown, write what RUN certifies instead, for other tools, model cards and
-    pull requests; mlflow and wandb log it to the server that the environment names, with the certificate.
+    With --format every-eval-ever, hf, markdown or junit, write what RUN certifies instead, for other tools, model
+    cards, pull requests and CI; mlflow, wandb and otel send it to the server that the environment names.
     """
     from cereval.cli.output import print_json
     from cereval.errors import InvalidInput

@@ -180,12 +180,12 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     return iter(lambda: file.readline(LINE_LIMIT + 1), b"")
 
 
-def json_object(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
+def json_object(path: Path, number: int, line: bytes, *, loose: bool = False) -> Mapping[str, Any]:
     place = f"{path}, line {number}"
     if len(line) > LINE_LIMIT:
         raise BadContent(f"{place}: longer than {LINE_LIMIT:,} bytes; each line must be one JSON object")
     text = decoded(line, str(path), number)
-    value = parse_json(text, place, mend=True, hint="; each line must be one JSON object")
+    value = parse_json(text, place, mend=True, loose=loose, hint="; each line must be one JSON object")
     if not isinstance(value, dict):
         raise BadContent(f"{place}: each line must be one JSON object, got {shown(value)}")
     return value

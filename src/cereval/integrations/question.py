@@ -65,32 +65,21 @@ class Wish:
     @property
     def goal(self) -> Any:
         """Return the goal; wishes that exclude one another are refused."""
-        self._check_one_question()
-        return self._of_tasks() if self.tasks else self._of_one()
-
-    def _check_one_question(self) -> None:
-        asked = [
-            name for name in ("at_least", "which_fail", "eps", "each") if getattr(self, name) is not None
-        ]
+        names = ("at_least", "which_fail", "eps", "each")
+        asked = [name for name in names if getattr(self, name) is not None]
         if len(asked) > 1 and asked != ["eps", "each"]:
             raise InvalidInput(asked[0], f"left out where {asked[1]} is given", getattr(self, asked[0]))
         for name in ("each", "which_fail"):
             if name in asked and not self.tasks:
                 raise InvalidInput(name, "left out where there is one task", getattr(self, name))
-
-    def _of_one(self) -> Any:
-        if self.at_least is not None:
-            return Threshold(self.at_least)
-        return Estimate() if self.eps is None else Estimate(self.eps)
-
-    def _of_tasks(self) -> Any:
         if self.which_fail is not None:
             return WhichFail(self.which_fail)
         if self.at_least is not None:
-            return AllAtLeast(self.at_least)
-        if self.eps is None:
-            return Macro() if self.each is None else EachWithin(self.each)
-        return Macro(self.eps, self.each)
+            return AllAtLeast(self.at_least) if self.tasks else Threshold(self.at_least)
+        if self.each is not None and self.eps is None:
+            return EachWithin(self.each)
+        width = {} if self.eps is None else {"eps": self.eps}
+        return Macro(**width, each=self.each) if self.tasks else Estimate(**width)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,16 +212,17 @@ def retold(session: AskTell, told: Mapping[int, tuple[int, float | None]]) -> No
         tell_score(session, fresh[0], score)
 
 
+def overall(result: Certified) -> Any:
+    """Return what has the estimate and the interval of a result: itself, or the macro mean of several tasks."""
+    return result.macro if isinstance(result, TasksResult) else result
+
+
 def figures(result: Certified) -> dict[str, float]:
     """Return the numbers that a host's table shows: the mean or the macro mean, its interval, asked of how many."""
-    mean: Any = result.macro if isinstance(result, TasksResult) else result
-    return {
-        "certified": mean.estimate,
-        "certified_lower": mean.lower,
-        "certified_upper": mean.upper,
-        "asked": float(result.n_evaluated),
-        "of": float(result.n_items),
-    }
+    mean = overall(result)
+    shown = {"": mean.estimate, "_lower": mean.lower, "_upper": mean.upper}
+    numbers = {f"certified{end}": value for end, value in shown.items()}
+    return {**numbers, "asked": float(result.n_evaluated), "of": float(result.n_items)}
 
 
 def _no_earlier(run_id: str) -> tuple[Plan, Log, tuple[Draw, ...]]:

@@ -1,4 +1,4 @@
-"""Read every answer at hand: the rows that `show`, `export` and `RunResult.answers` give, a few at a time in memory."""
+"""Read every answer at hand: the rows that `show`, `export` and `Run.answers` give, a few at a time in memory."""
 
 from __future__ import annotations
 

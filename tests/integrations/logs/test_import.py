@@ -18,9 +18,8 @@ import pytest
 from cereval.cli.main import main
 from cereval.datasets.tables import read_items, read_scores
 from cereval.errors import BadFile
-from cereval.integrations.logs import TOOLS, read_log
+from cereval.integrations.logs import TOOLS, import_logs, read_log
 from cereval.integrations.logs.base import identity
-from cereval.integrations.logs.table import import_logs
 
 DATA = Path(__file__).parent / "data"
 LM_EVAL = DATA / "lm_eval" / "dummy"
@@ -375,7 +374,7 @@ def packed(path: Path, summaries: bytes, *, zstandard: bool) -> Path:
 
 @pytest.mark.parametrize("zstandard", [True, False])
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zstandard: bool) -> None:
-    monkeypatch.setattr("cereval.integrations.logs.reading.JSON_LIMIT", 4 * 2**20)
+    monkeypatch.setattr("cereval.integrations.logs.base.JSON_LIMIT", 4 * 2**20)
     sample = {"id": 1, "epoch": 1, "input": "Q", "target": "A", "scores": {"s": {"value": "C"}}}
     good = packed(tmp_path / "good.eval", json.dumps([sample]).encode(), zstandard=zstandard)
     assert [one.score for one in read_log(good).samples] == [1.0]
@@ -388,7 +387,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_all_that_is_unpacked_of_one_log_is_limited_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cereval.integrations.logs.reading.DATA_LIMIT", 2**20)
+    monkeypatch.setattr("cereval.integrations.logs.base.DATA_LIMIT", 2**20)
     path = tmp_path / "many.eval"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"model": "m", "task": "t"}}))
@@ -443,6 +442,90 @@ def test_hostile_texts_are_harmless(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["import", str(path), "-o", str(tmp_path / "out.parquet")]) == 0
     assert "\x1b" not in capsys.readouterr().out
     assert set(read_scores(tmp_path / "out.parquet").models) == {"model item", "\x1b[2J"}
+
+
+# -- several scores, of which one is read -----------------------------------------------------------------------------
+
+
+def inspect_log(path: Path, value: Any, model: str = "m", **config: Any) -> Path:
+    samples = [
+        {"id": n, "epoch": 1, "input": f"Q{n}", "target": "A", "scores": {"s": {"value": value}}}
+        for n in range(3)
+    ]
+    about = {"model": model, "task": "t", "config": config}
+    return written(path, {"status": "success", "eval": about, "samples": samples})
+
+
+def test_which_of_several_scores_was_read_is_said(tmp_path: Path) -> None:
+    log = inspect_log(tmp_path / "log.json", {"strict": 0, "loose": 1})
+    assert import_logs([log]).notes == (
+        "log.json: 3 samples of Inspect, metric s.strict (also there: s.loose)",
+    )
+    assert import_logs([log], metric="s.loose").notes == ("log.json: 3 samples of Inspect, metric s.loose",)
+    rows = [promptfoo(n, namedScores={"right": 1, "polite": 0}) for n in range(2)]
+    several = import_logs([written(tmp_path / "out.json", {"results": {"results": rows}})])
+    assert several.notes == (
+        "out.json: 2 samples of promptfoo, metric score (also there: right, polite, success)",
+    )
+
+
+def test_two_scores_of_one_task_do_not_share_a_column(tmp_path: Path) -> None:
+    strict = inspect_log(tmp_path / "a.json", {"strict": 0, "loose": 1})
+    loose = inspect_log(tmp_path / "b.json", {"loose": 1, "strict": 0}, model="n")
+    with pytest.raises(BadFile, match=r"a.json has the score s.strict of 't', b.json has s.loose: name one"):
+        import_logs([strict, loose])
+    found = import_logs([strict, loose], metric="s.loose")
+    assert {name: of.tolist() for name, of in found.scores.models.items()} == {"m": [1, 1, 1], "n": [1, 1, 1]}
+    judged = {"instruction": "Write", "generator_2": "m", "preference": 2}
+    for number, baseline in enumerate(("old", "new")):
+        written(tmp_path / "judged" / f"{number}.json", [{**judged, "generator_1": baseline}])
+    with pytest.raises(
+        BadFile, match=r"has the score preference over old of 'alpaca_eval', 1.json has preference over"
+    ):
+        import_logs([tmp_path / "judged"])
+
+
+@pytest.mark.parametrize("value", ["A", None, "maybe"])
+def test_a_log_without_any_number_is_left_out(tmp_path: Path, value: Any) -> None:
+    log = inspect_log(tmp_path / "log.json", value)
+    with pytest.raises(BadFile, match="none of its 3 samples has a number as s"):
+        import_logs([log])
+
+
+def test_reducers_of_epochs_and_metrics_where_lower_is_better_are_said(tmp_path: Path) -> None:
+    log = inspect_log(tmp_path / "log.json", 1, epochs=3, epochs_reducer=["pass_at_2"])
+    assert "averaged here, and were reduced by pass_at_2 there" in import_logs([log]).notes[0]
+    rows = [
+        {"doc_id": n, "doc": {"question": f"q{n}"}, "arguments": {}, "metrics": ["ter"], "ter": 0.5}
+        for n in range(2)
+    ]
+    samples = tmp_path / "lm" / "samples_t_2026-11-18T10-00-00.0.jsonl"
+    samples.parent.mkdir()
+    samples.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    results = {"model_name": "m", "higher_is_better": {"t": {"ter": False}}}
+    written(samples.with_name("results_2026-11-18T10-00-00.0.json"), results)
+    assert "lower is better for ter" in import_logs([samples]).notes[0]
+
+
+def test_what_helm_counts_of_every_run_is_no_score(tmp_path: Path) -> None:
+    def run(*names: str) -> Path:
+        for name, value in HELM.items():
+            written(tmp_path / "law" / name, value)
+        stats = [
+            {"instance_id": f"id{n + 40}", "stats": [{"name": {"name": name}, "mean": 0.5} for name in names]}
+            for n in range(4)
+        ]
+        written(tmp_path / "law" / "per_instance_stats.json", stats)
+        return tmp_path / "law"
+
+    assert read_log(run("num_references", "finish_reason_stop", "safety_score")).metric == "safety_score"
+    with pytest.raises(
+        BadFile, match=r"which metric is the score. name one with --metric: safety_score, bleu_4"
+    ):
+        read_log(run("num_references", "safety_score", "bleu_4"))
+    with pytest.raises(BadFile, match="nothing in it was scored"):
+        read_log(run("num_references", "inference_runtime"))
+    assert read_log(run("num_references"), "num_references").metric == "num_references"
 
 
 def test_no_cell_of_a_csv_is_a_formula(tmp_path: Path) -> None:

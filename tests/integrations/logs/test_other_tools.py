@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from cereval.errors import BadFile
-from cereval.integrations.logs import read_log
-from cereval.integrations.logs.table import import_logs
+from cereval.integrations.logs import import_logs, read_log
 
 OTHERS = Path(__file__).parent / "others"
 SUMS = [f"What is {n} + 1?" for n in range(6)]
@@ -119,7 +118,8 @@ def test_helm_of_the_first_version_wrote_plain_texts_and_rows_for_every_metric(t
     found = import_logs([tmp_path])
     assert found.scores.items == import_logs([OTHERS / "helm-0.5/sums"]).scores.items
     assert found.notes[0].endswith(
-        "5 samples of HELM, metric exact_match; 1 without a score (failed calls and the like) are missing; "
+        "5 samples of HELM, metric exact_match (also there: quasi_exact_match, prefix_exact_match, "
+        "quasi_prefix_exact_match); 1 without a score (failed calls and the like) are missing; "
         "5 perturbed copies were left out"
     )
 

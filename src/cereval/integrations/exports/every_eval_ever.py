@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cereval.errors import StoreError, shown
-from cereval.integrations.exports.base import Exported, Part
+from cereval.integrations.exports import Exported, Part
 from cereval.version import __version__
 
 SCHEMA = "0.3.0"
@@ -15,7 +15,7 @@ SCHEMA = "0.3.0"
 
 def text(found: Exported, organization: str = "unknown", **_: str) -> str:
     """Write the aggregate record of a run: one result for each certified mean."""
-    began, changed = (_moment(moment, found.run_id) for moment in found.moments)
+    began, changed = (_moment(moment, found.run_id) for moment in (found.began, found.changed))
     stamp = str(int(changed.timestamp()))
     name = found.story.data
     record = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cereval.errors import InvalidInput
-from cereval.integrations.exports.base import Exported, Part
+from cereval.integrations.exports import Exported, Part
 from cereval.text import interval, percent
 
 
@@ -24,7 +24,7 @@ def _entry(found: Exported, part: Part, dataset: str, task: str, url: str | None
     return {
         "dataset": {"id": dataset, "task_id": task},
         "value": round(100 * part.estimate, 2),
-        "date": found.moments[1],
+        "date": found.changed,
         **source,
         "notes": f"certified {interval(part.lower, part.upper)} at {percent(found.result.confidence)} confidence "
         f"({found.result.guarantee}), {part.asked:,} of {part.items:,} questions asked, "

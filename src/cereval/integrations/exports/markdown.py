@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cereval.integrations.exports.base import Exported
+from cereval.integrations.exports import Exported
 from cereval.records import Table
 from cereval.text import interval, percent, printable, signed_interval
 

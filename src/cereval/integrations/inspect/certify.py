@@ -124,6 +124,8 @@ def check_measure(
     of_part = [one for name, own in parts.items() if fnmatchcase(value or "", name) for one in own]
     if parts and not of_part:
         raise InvalidInput("value", f"a score of {scorer}: {', '.join(parts)}", value)
+    if value is not None and not parts:
+        return  # its metrics, whatever they are, are about all parts together
     own = {registry_unqualified_name(one): one for one in (of_part if parts else metrics)}
     named = [name for name in own if name not in SPREADS]
     if metric is not None and metric not in (MEAN, *named):
@@ -132,7 +134,7 @@ def check_measure(
     if wanted in own and not is_mean(own[wanted], about):
         raise Misuse(
             f"{scorer}'s metric {wanted} is not the mean of its scores, and only a mean can be certified: "
-            f"with metric={MEAN} (-T cereval_metric={MEAN}) the mean score is certified instead"
+            f"metric={MEAN} (-T cereval_metric={MEAN}) certifies the mean score instead, value= that of one part"
         )
 
 

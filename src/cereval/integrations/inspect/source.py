@@ -182,6 +182,10 @@ class CertifiedSource(SampleSource):
         return self._more() or None
 
     async def sample_complete(self, sample: EvalSample) -> list[Sample]:
+        draw = self._draws.get(str(sample.id))
+        if draw is not None and content_of(sample) != self.pool.contents[draw.item]:
+            # A retry takes samples of the attempt before by their ids alone.
+            raise self._refused(f"sample {sample.id} of the earlier attempt asks something else: begin anew")
         why = f"{self.scorer} gave no score" if sample.error is None else shown(sample.error.message)
         try:
             part = part_of(sample, self.scorer, self.value)

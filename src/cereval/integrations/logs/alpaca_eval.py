@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from cereval.integrations.logs.base import Content, Log, Sample, Tool, as_score, chosen, whole_text
-
-DRAW, DRAW_TOO = 0, 1.5
-"""Preferences that say that neither is better; 1 is the baseline, 2 the model."""
+from cereval.integrations.logs.base import Content, Log, Sample, Tool, as_score, choose
 
 
 def _claims(content: Content) -> bool:
@@ -19,26 +15,25 @@ def _claims(content: Content) -> bool:
 
 
 def _read(content: Content, wanted: str | None) -> Log:
-    metric = chosen(["preference"], wanted, str(content.path))
-    rows = [row for row in content.value if isinstance(row, dict)]
+    metric = choose(["preference"], wanted, content.path)
     samples = [
         Sample(
-            model=whole_text(row.get("generator_2")),
-            task=whole_text(row.get("dataset") or "alpaca_eval"),
-            text=whole_text(row.get("instruction")),
-            score=as_score(_preferred(row), str(content.path), metric),
+            model=row["generator_2"],
+            task=row.get("dataset") or "alpaca_eval",
+            text=row["instruction"],
+            score=as_score(_preferred(row.get("preference")), content.path, metric),
         )
-        for row in rows
+        for row in content.value
     ]
-    return Log("AlpacaEval", metric, samples)
+    baselines = sorted({str(row["generator_1"]) for row in content.value if row.get("generator_1")})
+    return Log("AlpacaEval", f"{metric} over {', '.join(baselines)}" if baselines else metric, samples)
 
 
-def _preferred(row: Mapping[str, Any]) -> object:
-    """Tell how far the model was preferred, from 0 to 1; None where the judge failed."""
-    preference = row.get("preference")
+def _preferred(preference: Any) -> float | None:
+    """Tell how far the model (2) was preferred to the baseline (1), from 0 to 1. A stated 0 is a draw."""
     if not isinstance(preference, int | float):
         return None
-    return 0.5 if preference == DRAW else preference - 1
+    return 0.5 if preference == 0 else preference - 1
 
 
 TOOL = Tool("AlpacaEval", _claims, _read)

@@ -1,32 +1,51 @@
 """State the contract of a log reader: one tool's files become samples; nothing is trusted but their content.
 
 Obligations of every tool:
-- `claims` looks at what the file holds, `read` raises `BadFile` in one line for whatever it cannot use;
+- `claims` looks at what the file holds; `read` may take the tool's own layout for granted: what a stranger's file has
+  elsewhere raises whatever Python raises there, and is one line for the user;
 - a sample is known by its text and choices, never by its place; `mark` tells samples of one text apart;
-- a call that failed, and a value that is no score, is None and never 0.
+- a call that failed, and a value that is no number, is None and never 0.
 """
 
 from __future__ import annotations
 
+import io
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from cereval.datasets.base import canonical
 from cereval.datasets.fields import KNOWN, choices_of
-from cereval.datasets.formats import Row
+from cereval.datasets.formats import Row, json_object, lines_of
 from cereval.errors import BadContent, BadFile, shown
-from cereval.files import cleaned, is_folder
-from cereval.integrations.logs.reading import first_line, loose_json
+from cereval.files import (
+    DATA_LIMIT,
+    JSON_LIMIT,
+    MIB,
+    cleaned,
+    decoded,
+    is_folder,
+    open_regular,
+    parse_json,
+    read_bytes,
+)
 from cereval.text import did_you_mean
 
+ZSTANDARD = 93
+"""The number of Zstandard among the ways to pack a file in a zip; Python's own reader does not know it."""
 
-@dataclass(frozen=True, slots=True)
+LISTING_LIMIT = 64 * MIB
+"""Bytes of the list of files inside a zip: each entry takes ten times as much in memory."""
+
+
+@dataclass(slots=True)
 class Sample:
     """Hold one answer of a model as a log tells it; score None: it failed, or has no score."""
 
@@ -34,19 +53,25 @@ class Sample:
     task: str
     text: str
     score: float | None
-    choices: tuple[str, ...] = ()
+    choices: Sequence[str] = ()
     mark: str = ""
     """Tells samples with the same text apart, such as an id that somebody chose; empty: nothing does."""
+
+    def __post_init__(self) -> None:
+        for name in ("model", "task", "text", "mark"):
+            setattr(self, name, whole_text(getattr(self, name)))
+        self.choices = tuple(map(whole_text, self.choices))
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Hold the samples of one file, which metric was read, and what was left out."""
+    """Hold the samples of one file, which metric was read, which others there are, and what was left out."""
 
     tool: str
     metric: str
     samples: Sequence[Sample]
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
+    metrics: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -67,7 +92,10 @@ class Content:
     @cached_property
     def first(self) -> Mapping[str, Any]:
         """Read the object on the first line of a `.jsonl` file."""
-        return first_line(self.path)
+        found = next(loose_lines(self.path), None)
+        if found is None:
+            raise BadContent(f"{self.path} is empty")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +107,9 @@ class Tool:
     read: Callable[[Content, str | None], Log]
 
 
+# -- what a sample is made of --------------------------------------------------------------------------------------
+
+
 def identity(text: str, choices: Iterable[str] = (), mark: str = "") -> str:
     """Name an item by its content: spaces, the order of choices and the form of Unicode do not matter.
 
@@ -87,8 +118,7 @@ def identity(text: str, choices: Iterable[str] = (), mark: str = "") -> str:
     >>> identity("Which is true?", ["a", "b"]) == identity("Which is true?", ["c", "d"])
     False
     """
-    parts = [_plain(text), sorted(map(_plain, choices)), mark]
-    return sha256(canonical(parts)).hexdigest()[:16]
+    return digest([_plain(text), sorted(map(_plain, choices)), mark])
 
 
 def _plain(text: str) -> str:
@@ -105,7 +135,7 @@ def digest(value: Any) -> str:
     return sha256(canonical(value)).hexdigest()[:16]
 
 
-def as_score(value: object, place: str, metric: str) -> float | None:
+def as_score(value: object, place: object, metric: str) -> float | None:
     """Return a number in [0, 1] as it is, None where there is none; what lies outside is no score of this kind.
 
     >>> as_score(True, "f", "acc"), as_score(None, "f", "acc"), as_score(float("nan"), "f", "acc")
@@ -123,7 +153,7 @@ def as_score(value: object, place: str, metric: str) -> float | None:
     return float(value)
 
 
-def chosen(names: Iterable[str], wanted: str | None, place: str, preferred: Sequence[str] = ()) -> str:
+def choose(names: Iterable[str], wanted: str | None, place: object, preferred: Sequence[str] = ()) -> str:
     """Return the metric that was asked for, else the first of those preferred, else the first there is."""
     have = list(dict.fromkeys(names))
     if wanted is not None and wanted not in have:
@@ -136,18 +166,109 @@ def chosen(names: Iterable[str], wanted: str | None, place: str, preferred: Sequ
 def question_in(values: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
     """Find the text and the choices in a record of a data set, under the names that data sets use; None: not found."""
     folded = {str(name).casefold(): name for name in reversed(list(values))}
-    for known in KNOWN["input"]:
-        text = values.get(folded.get(known.casefold(), ""))
-        if isinstance(text, str) and text.strip():
-            return text, _choices_in(values, folded)
-    return None
-
-
-def _choices_in(values: Mapping[str, Any], folded: Mapping[str, str]) -> tuple[str, ...]:
+    texts = (values.get(folded.get(known.casefold(), "")) for known in KNOWN["input"])
+    text = next((one for one in texts if isinstance(one, str) and one.strip()), None)
+    if text is None:
+        return None
     name = next((folded[known] for known in KNOWN["choices"] if known in folded), None)
-    if name is None:
-        return ()
     try:
-        return choices_of(Row("", values), name, "")[1]
+        return text, () if name is None else choices_of(Row("", values), name, "")[1]
     except BadFile:
-        return ()
+        return text, ()
+
+
+# -- JSON that may say NaN, lines of it, and zip files whose size nobody may trust ---------------------------------
+
+
+def loose_json(path: Path) -> Any:
+    """Read the JSON value in a file. NaN, which other tools write, is None; nothing else is copied or mended: a log is
+    mostly text that nobody here looks at.
+    """
+    return parse_json(decoded(read_bytes(path, JSON_LIMIT), str(path)), str(path), loose=True)
+
+
+def loose_lines(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Read a JSONL file, one object a line."""
+    with open_regular(path) as file:
+        try:
+            for number, line in enumerate(lines_of(file), start=1):
+                if line.strip():
+                    yield json_object(path, number, line, loose=True)
+        except OSError as error:
+            raise BadContent(f"{path} cannot be read ({error.strerror})") from None
+
+
+@dataclass
+class Archive:
+    """Read a zip file of JSON values, of which no more is unpacked in all than a data file may hold."""
+
+    path: Path
+    room: int = field(default_factory=lambda: DATA_LIMIT)
+
+    def __enter__(self) -> Archive:
+        self._file = open_regular(self.path)
+        try:
+            # The reader believes whatever the end of the file says of the list's length, and keeps all of it.
+            end = zipfile._EndRecData(self._file)  # type: ignore[attr-defined]
+            if end is not None and end[5] > LISTING_LIMIT:
+                raise BadContent(f"{self.path} lists more files inside than are read")
+            self._zip = zipfile.ZipFile(self._file)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError) as error:
+            self._file.close()
+            raise BadContent(f"{self.path} is no whole zip file ({_short(error)}); was it cut off?") from None
+        except BaseException:
+            self._file.close()
+            raise
+        self.names = frozenset(self._zip.namelist())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+        self._file.close()
+
+    def json(self, name: str) -> Any:
+        """Unpack and parse one file."""
+        place = f"{self.path}, {name}"
+        return parse_json(decoded(self._unpacked(name, place), place), place, loose=True)
+
+    def _unpacked(self, name: str, place: str) -> bytes:
+        entry = self._zip.getinfo(name)
+        limit = min(JSON_LIMIT, self.room)
+        is_zstandard = entry.compress_type == ZSTANDARD
+        try:
+            with _Zstandard(self._file, entry) if is_zstandard else self._zip.open(entry) as packed:
+                content = packed.read(limit + 1)
+        except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, zlib.error) as error:
+            raise BadContent(f"{place} cannot be unpacked ({_short(error)})") from None
+        if len(content) > limit:
+            most = f"{JSON_LIMIT // MIB:,} MiB of a part and {DATA_LIMIT // MIB:,} MiB of a log"
+            raise BadFile(f"{place} unpacks to too much; at most {most} are read")
+        self.room -= len(content)
+        return content
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:100]
+
+
+class _Zstandard(io.BytesIO):
+    """Read one packed file inside a zip as a stream."""
+
+    def __init__(self, file: BinaryIO, entry: zipfile.ZipInfo) -> None:
+        file.seek(entry.header_offset)
+        header = file.read(30)
+        if len(header) < 30 or header[:4] != b"PK\x03\x04":
+            raise zipfile.BadZipFile("no file where the list says that there is one")
+        name, extra = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")
+        file.seek(name + extra, io.SEEK_CUR)
+        super().__init__(file.read(entry.compress_size))
+        self.checksum = entry.CRC
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        import pyarrow as pa
+
+        with pa.CompressedInputStream(pa.BufferReader(self.getvalue()), "zstd") as stream:
+            content = bytes(stream.read(size))
+        if size is not None and len(content) < size and zlib.crc32(content) != self.checksum:
+            raise zipfile.BadZipFile("its checksum is wrong")
+        return content

@@ -13,7 +13,8 @@ from typing import Any
 
 from cereval.datasets.formats import column_values, read_table
 from cereval.errors import BadContent
-from cereval.integrations.logs.base import Content, Log, Sample, Tool, as_score, chosen, digest, whole_text
+from cereval.files import open_regular
+from cereval.integrations.logs.base import Content, Log, Sample, Tool, as_score, choose, digest
 
 DATED = re.compile(r"\d{4}-\d\d-\d\dT.*")
 NEW, OLD = ("doc", "metric"), ("example", "choices", "metrics")
@@ -27,18 +28,14 @@ NOTHING = re.compile(r"\b(?:nan|-?inf)\b")
 
 
 def _claims(content: Content) -> bool:
-    return content.is_file(".parquet") and _layout(content.path) is not None
-
-
-def _layout(path: Path) -> tuple[str, ...] | None:
-    columns = _columns(path)
-    return next((layout for layout in (NEW, OLD) if columns.issuperset(layout)), None)
+    if not content.is_file(".parquet"):
+        return False
+    columns = _columns(content.path)
+    return columns.issuperset(NEW) or columns.issuperset(OLD)
 
 
 def _columns(path: Path) -> set[str]:
     from pyarrow import ArrowException, parquet
-
-    from cereval.files import open_regular
 
     with open_regular(path) as file:
         try:
@@ -49,93 +46,67 @@ def _columns(path: Path) -> set[str]:
 
 
 def _read(content: Content, wanted: str | None) -> Log:
-    path, place = content.path, str(content.path)
-    docs, answers, values = _new(path) if _layout(path) == NEW else _old(path)
-    if not docs:
-        raise BadContent(f"{place} holds no samples")
-    metric = chosen((name for one in values for name in one), wanted, place)
-    model = _model(path)
+    path = content.path
+    table = read_table(path)
+    columns = {name: column_values(path, name, table[name]) for name in table.column_names}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if not rows:
+        raise BadContent(f"{path} holds no samples")
+    is_new = set(NEW) <= set(columns)
+    values = [_record(row["metric"] if is_new else _parsed(row["metrics"])) for row in rows]
+    metrics = tuple(dict.fromkeys(name for one in values for name in one))
+    metric = choose(metrics, wanted, path)
+    docs = [_record(row["doc"]) if is_new else _old_doc(row, path) for row in rows]
+    answers = [_texts(_record(row.get("model_response"))) if is_new else None for row in rows]
     samples = [
-        _sample(doc, model, None if answer == [] else as_score(one.get(metric), place, metric))
+        _sample(doc, _model(path), None if answer == [] else as_score(one.get(metric), path, metric))
         for doc, answer, one in zip(docs, answers, values, strict=True)
     ]
-    empty = sum(answer is not None and bool(answer) and not any(answer) for answer in answers)
+    empty = sum(bool(answer) and not any(answer or ()) for answer in answers)
     note = f"{empty:,} empty answers were read as scored: lighteval writes calls that failed in the same way"
-    return Log("lighteval", metric, samples, (note,) if empty else ())
-
-
-Rows = tuple[list[dict[str, Any]], list[list[Any] | None], list[dict[str, Any]]]
-"""The documents, the texts of the answers (None: it answers with probabilities) and the metrics of every sample."""
-
-
-def _new(path: Path) -> Rows:
-    table = read_table(path)
-    docs = [_record(value) for value in column_values(path, "doc", table["doc"])]
-    given = (
-        column_values(path, "model_response", table["model_response"])
-        if "model_response" in table.column_names
-        else [None] * len(docs)
-    )
-    values = [_record(value) for value in column_values(path, "metric", table["metric"])]
-    return docs, [_texts(_record(value)) for value in given], values
+    return Log("lighteval", metric, samples, (note,) if empty else (), metrics)
 
 
 def _texts(response: dict[str, Any]) -> list[Any] | None:
-    """Find the texts of an answer; an empty list says that nothing came back."""
+    """Find the texts of an answer; an empty list says that nothing came back, None that probabilities did."""
     texts = response.get("text")
     return None if response.get("logprobs") or not isinstance(texts, list) else texts
 
 
-def _old(path: Path) -> Rows:
-    table = read_table(path)
-    task = whole_text(re.sub(r"^details_|_\d{4}-\d\d-\d\dT.*$", "", path.stem))
-    columns = {name: column_values(path, name, table[name]) for name in OLD}
-    gold = (
-        column_values(path, "gold_index", table["gold_index"])
-        if "gold_index" in table.column_names
-        else [None] * len(columns["example"])
-    )
-    docs = [
-        {"query": query, "choices": _listed(choices), "gold_index": right, "task_name": task}
-        for query, choices, right in zip(columns["example"], columns["choices"], gold, strict=True)
-    ]
-    return docs, [None] * len(docs), [_record(_parsed(value)) for value in columns["metrics"]]
+def _old_doc(row: dict[str, Any], path: Path) -> dict[str, Any]:
+    choices = _parsed(row["choices"])
+    return {
+        "query": row["example"],
+        "choices": choices if isinstance(choices, list) else [],
+        "gold_index": row.get("gold_index"),
+        "task_name": re.sub(r"^details_|_\d{4}-\d\d-\d\dT.*$", "", path.stem),
+    }
 
 
 def _record(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _listed(value: Any) -> list[Any]:
-    found = _parsed(value)
-    return found if isinstance(found, list) else []
-
-
 def _parsed(value: Any) -> Any:
     """Parse what Python printed of a list or a record; None where it is neither, or much too long."""
     if not isinstance(value, str):
         return value
-    if len(value) > LONGEST:
-        return None
-    try:
-        return literal_eval(value)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        pass
-    try:
-        return literal_eval(NOTHING.sub("None", WRAPPED.sub(r"\1", value)))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
+    for text in (value, NOTHING.sub("None", WRAPPED.sub(r"\1", value))) if len(value) <= LONGEST else ():
+        try:
+            return literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            pass
+    return None
 
 
 def _sample(doc: dict[str, Any], model: str, score: float | None) -> Sample:
-    options = [whole_text(one) for one in doc.get("choices") or ()]
-    # One choice is the right answer of a question without any.
+    options = [str(one) for one in doc.get("choices") or ()]
     return Sample(
-        model=whole_text(model),
-        task=whole_text(doc.get("task_name") or "lighteval"),
-        text=whole_text(doc.get("query") or ""),
+        model=model,
+        task=doc.get("task_name") or "lighteval",
+        text=doc.get("query") or "",
         score=score,
-        choices=tuple(options) if len(options) > 1 else (),
+        choices=options if len(options) > 1 else (),  # one is the right answer of a question without any
         mark=digest([options, doc.get("gold_index")]),
     )
 
@@ -145,9 +116,9 @@ def _model(path: Path) -> str:
     parts = list(path.resolve().parts[:-1])
     if parts and DATED.fullmatch(parts[-1]):
         parts.pop()
-    if "details" in parts:
-        parts = parts[len(parts) - parts[::-1].index("details") :]
-    return "/".join(parts[-2:]) if "details" in path.resolve().parts else parts[-1]
+    if "details" not in parts:
+        return parts[-1]
+    return "/".join(parts[len(parts) - parts[::-1].index("details") :][-2:])
 
 
 TOOL = Tool("lighteval", _claims, _read)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cereval.errors import BadFile
-from cereval.files import JSON_LIMIT, is_file
+from cereval.files import is_file
 from cereval.integrations.logs.base import (
     Content,
     Log,
     Sample,
     Tool,
     as_score,
-    chosen,
+    choose,
     digest,
+    loose_json,
+    loose_lines,
     question_in,
-    whole_text,
 )
-from cereval.integrations.logs.reading import loose_json, loose_lines
 
 PREFERRED = ("acc", "exact_match", "em", "f1")
 NAME = re.compile(r"samples_(?P<task>.+?)_(?P<date>\d{4}-\d\d-\d\dT[\d\-.]+)\.jsonl")
@@ -31,54 +31,57 @@ def _claims(content: Content) -> bool:
 
 
 def _read(content: Content, wanted: str | None) -> Log:
-    rows, place = list(loose_lines(content.path)), str(content.path)
-    name, _, kept = (wanted or "").partition(",")
-    filters = [str(row.get("filter", "none")) for row in rows]
+    path, (name, _, kept) = content.path, (wanted or "").partition(",")
+    rows = list(loose_lines(path))
+    filters = list(dict.fromkeys(str(row.get("filter", "none")) for row in rows))
     # One row for each filter: all of them would count an answer several times.
-    kept = chosen(filters, kept or None, f"{place}, `filter`")
-    rows = [row for row, one in zip(rows, filters, strict=True) if one == kept]
-    metric = chosen((str(one) for row in rows for one in _metrics(row)), name or None, place, PREFERRED)
-    model, task = _about(content.path)
-    samples = [_sample(row, model, task, as_score(row.get(metric), place, metric)) for row in rows]
+    kept = choose(filters, kept or None, f"{path}, `filter`")
+    rows = [row for row in rows if str(row.get("filter", "none")) == kept]
+    metrics = tuple(dict.fromkeys(str(one) for row in rows for one in row.get("metrics") or ()))
+    metric = choose(metrics, name or None, path, PREFERRED)
+    results, task = _results(path)
+    config = results.get("config")
+    model = results.get("model_name") or (config.get("model") if isinstance(config, dict) else None)
+    model = model or path.resolve().parent.name
+    samples = [_sample(row, model, task, as_score(row.get(metric), path, metric)) for row in rows]
     others = sorted(set(filters) - {kept})
-    notes = (f"the filter {kept!r} was read, not {', '.join(map(repr, others))}",) if others else ()
-    return Log("lm-eval", metric, samples, notes)
+    notes = [f"the filter {kept!r} was read, not {', '.join(map(repr, others))}"] if others else []
+    if _is_better_low(results, task, metric):
+        notes.append(f"lower is better for {metric}: ranks and comparisons would take the worst for the best")
+    return Log("lm-eval", metric, samples, tuple(notes), metrics)
 
 
-def _metrics(row: Mapping[str, Any]) -> Sequence[Any]:
-    metrics = row.get("metrics")
-    return metrics if isinstance(metrics, list) else ()
-
-
-def _sample(row: Mapping[str, Any], model: str, task: str, score: float | None) -> Sample:
+def _sample(row: Mapping[str, Any], model: object, task: str, score: float | None) -> Sample:
     doc = row.get("doc")
-    found = question_in(doc) if isinstance(doc, dict) else None
-    text, choices = found or (_prompt(row), ())
+    text, choices = (question_in(doc) if isinstance(doc, dict) else None) or (_prompt(row), ())
     # `doc_id` is a place among the documents and depends on how many were asked for.
-    mark = row.get("doc_hash") or digest(doc)
-    return Sample(model, task, whole_text(text), score, tuple(map(whole_text, choices)), whole_text(mark))
+    return Sample(str(model), task, text, score, choices, row.get("doc_hash") or digest(doc))
 
 
 def _prompt(row: Mapping[str, Any]) -> str:
     """Return the prompt as it was sent, where the document's fields have names of their own."""
     arguments = row.get("arguments")
     first: Any = next(iter(arguments.values()), {}) if isinstance(arguments, dict) else {}
-    return str(first.get("arg_0", "")) if isinstance(first, dict) else str(first)
+    return str(first.get("arg_0", "") if isinstance(first, dict) else first)
 
 
-def _about(path: Path) -> tuple[str, str]:
-    """Name the model and the task: the first as the results beside the samples name it, else as the folder does."""
+def _results(path: Path) -> tuple[Mapping[str, Any], str]:
+    """Read the results beside the samples, as far as there are any, and name the task."""
     found = NAME.fullmatch(path.name)
     if found is None:
-        return path.resolve().parent.name, path.stem.removeprefix("samples_")
+        return {}, path.stem.removeprefix("samples_")
     beside = path.with_name(f"results_{found['date']}.json")
     try:
-        results = loose_json(beside) if is_file(beside) and beside.stat().st_size <= JSON_LIMIT else {}
-    except (BadFile, OSError):
+        results = loose_json(beside) if is_file(beside) else {}
+    except BadFile:
         results = {}
-    config = results.get("config") if isinstance(results, dict) else None
-    name = results.get("model_name") or (config or {}).get("model") if isinstance(results, dict) else None
-    return whole_text(name or path.resolve().parent.name), found["task"]
+    return results if isinstance(results, dict) else {}, found["task"]
+
+
+def _is_better_low(results: Mapping[str, Any], task: str, metric: str) -> bool:
+    higher = results.get("higher_is_better")
+    of_task = higher.get(task) if isinstance(higher, dict) else None
+    return isinstance(of_task, dict) and of_task.get(metric) is False
 
 
 TOOL = Tool("lm-eval", _claims, _read)

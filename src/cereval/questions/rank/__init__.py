@@ -47,7 +47,7 @@ class Rank(Kind):
     name = "rank"
     goals, opens = RankSession.goals, RankSession
     asks, by_category = "all", False
-    learns_from_own: ClassVar[bool] = False  # the order of the items would be another after every ranking
+    learns_from_own = False  # the order of the items would be another after every ranking
     without_history = "--history none"
     format = "cereval-ranking/1"
     result_form, entry_form = Ranking, RankEntry
