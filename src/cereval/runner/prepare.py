@@ -25,7 +25,7 @@ from cereval.datasets.weights import (
 )
 from cereval.errors import InvalidInput
 from cereval.models.base import Model
-from cereval.models.prices import Price
+from cereval.models.prices import FREE
 from cereval.plan import DRAWN, Plan
 from cereval.questions import kind_named
 from cereval.questions.session import fresh_seed
@@ -311,8 +311,8 @@ def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) 
     """Refuse a budget of money where a price is not known."""
     if limits.max_usd is None:
         return
-    if any(getattr(model, "price", Price(0, 0)) is None for model in models):
+    if any(getattr(model, "price", FREE) is None for model in models):
         raise InvalidInput("max_usd", "given with --price-in and --price-out for this model", limits.max_usd)
-    if judge is not None and getattr(judge, "price", Price(0, 0)) is None:
+    if judge is not None and getattr(judge, "price", FREE) is None:
         needed = "given with --judge-price-in and --judge-price-out for the judge"
         raise InvalidInput("max_usd", needed, limits.max_usd)
