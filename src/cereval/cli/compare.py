@@ -16,6 +16,7 @@ from cereval.cli.options import (
     SEAL,
     apply,
     are_asked,
+    names_a_run,
     refuse_asking,
     take,
 )
@@ -23,8 +24,8 @@ from cereval.settings import CompareOptions
 
 
 @click.command()
-@click.argument("data", required=False, metavar="DATA|SCORES")
-@click.argument("names", nargs=-1, metavar="[NAME NAME]")
+@click.argument("data", required=False, metavar="DATA|SCORES|RUN")
+@click.argument("names", nargs=-1, metavar="[NAME NAME|RUN]")
 @apply(ASKING)
 @take(CompareOptions, several=True)
 @apply(ITEMS, CONFIG, DRY_RUN, SEAL, OUTPUT)
@@ -35,7 +36,8 @@ def compare(context: click.Context, /, data: str | None, names: tuple[str, ...],
     DATA is a question file or a task file, as for `run`, and the two are asked. A candidate is a model with its prompt
     and settings: an option that is given once is for both, given twice the first is the first candidate's and the
     second the second's (`--model m --system @a.txt --system @b.txt`). Or both are NAMEs of --candidates. Or SCORES is a
-    table of recorded scores (`item` and one column per model). A repeated command, or `cereval resume RUN`, goes on
+    table of recorded scores (`item` and one column per model). Two RUNs are compared on all questions that both
+    answered; nobody is asked. A repeated command, or `cereval resume RUN`, goes on
     where it ended.
 
     The answer is `first`, `second`, or `no-difference` larger than --tie: whichever is certain first. It holds,
@@ -44,7 +46,12 @@ def compare(context: click.Context, /, data: str | None, names: tuple[str, ...],
     Exit codes: 0 decided or goal reached, 1 could not run, 2 certified worse (--not-worse), 3 undecided.
     """
     from cereval.cli.asking import ask_candidates
+    from cereval.runner.candidates import RUN
 
+    if data is not None and names and all(map(names_a_run, (data, *names))):
+        runs = [f"{RUN}{one}" for one in (data, *names)]
+        given = {**flags, "models": (*runs, *flags["models"])}
+        return ask_candidates("compare", runs[:1], given, candidates=2)
     if data is None or names or are_asked(data, flags["models"]) or flags["candidates_file"]:
         from cereval.errors import InvalidInput
 

@@ -175,6 +175,9 @@ class Kind:
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
         """Return lines for whoever watches a run begin."""
+        if plan.method == "all":
+            use = "the answer is exact" if plan.target == "benchmark" else "as a sample of the population"
+            return (f"all {plan.n_items:,} answers are used: {use}",)
         return ("categories help to choose questions",) if "groups" in plan.side_information else ()
 
     def goal_words(self, plan: Mapping[str, Any]) -> str:
@@ -268,6 +271,6 @@ class Kind:
         equal("plan.side_information", list(plan.side_information), [name for name in KNOWN if name in known])
         if self.settings_form:
             side = Known(**{name: known.get(name) for name in KNOWN})
-            equal("plan.target", plan.target, "benchmark")
+            equal("plan.target", plan.target, certificate["settings"].get("target", "benchmark"))
             found = self.settings(self.session(plan, side), self.about(plan))
             equal("settings of the plan", certificate["settings"], found)

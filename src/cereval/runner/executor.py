@@ -12,6 +12,7 @@ from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError, shown
 from cereval.models.base import EndpointError, Model, Reply, another_model
+from cereval.models.given import GivenModel
 from cereval.models.python_model import PythonModel
 from cereval.records import Draw
 from cereval.runner.samples import Samples, packed
@@ -98,7 +99,7 @@ class Callers:
         try:
             reply = await self._reply(model, item)
             self._notice(self.models[model].name, reply.served)
-            if not self._chooses(model):
+            if not (self._chooses(model) or isinstance(self.models[model], GivenModel)):
                 self._count(model, draw.item, reply.text.strip())
         except EndpointError:
             raise
@@ -118,7 +119,7 @@ class Callers:
     async def _reply(self, number: int, item: Item) -> Reply:
         """Ask a model; where letters are chosen among, the likeliest of them is the text."""
         model, messages = self.models[number], self.prompts[number].messages(item)
-        if isinstance(model, PythonModel):
+        if isinstance(model, PythonModel | GivenModel):
             model = model.about(item.without_answer())
         if not self._chooses(number):
             return await model.answer(messages)

@@ -398,7 +398,7 @@ def audit(case: Case) -> Audited:
     chances = []
     for step, result in zip(book.steps(clock), case.seen, strict=True):
         chances.append(step.chance)
-        for game in games:
+        for game in games if case.bets else ():
             game.play(step, clock)
         graded = result.low != result.high or result.low not in (0, 1)
         clock.counts &= not graded
