@@ -29,10 +29,16 @@ LINES = {
     "verify": ["verify c.json"],
     "replay": ["replay s.csv --model a --eps 0.2", "replay s.csv --model a --at-least 0.2"],
     "replay --all-models": ["replay s.csv --all-models --eps 0.2 --jobs 1"],
-    "compare SCORES": ["compare s.csv --model a --model b", "compare s.csv --model a --model b --within 0.3"],
-    "compare DATA": [f"compare {ASKED} --model scripted/0.5 --model scripted/0.9"],
-    "rank SCORES": ["rank s.csv", "rank s.csv --top 1", "rank s.csv --beats a"],
-    "rank DATA": ["rank q.jsonl --display none --model scripted/0.5 --model scripted/0.9"],
+    "replay compare": [
+        "replay compare s.csv --model a --model b",
+        "replay compare s.csv --model a --model b --within 0.3",
+    ],
+    "compare": [
+        "compare s.csv --model a --model b",
+        f"compare {ASKED} --model scripted/0.5 --model scripted/0.9",
+    ],
+    "replay rank": ["replay rank s.csv", "replay rank s.csv --top 1", "replay rank s.csv --beats a"],
+    "rank": ["rank s.csv --top 1", "rank q.jsonl --display none --model scripted/0.5 --model scripted/0.9"],
     "tasks SCORES": [
         "tasks s.csv --items i.csv --model a --eps 0.2",
         "tasks s.csv --items i.csv --model a --at-least 0.2",

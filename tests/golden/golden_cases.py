@@ -12,7 +12,7 @@ EARLIER = "run questions.jsonl --model scripted/0.5 --eps 0.12"
 MORE = "run questions.jsonl --model scripted/0.8 --eps 0.12 --seed 3"
 PAIR = "--model scripted/0.8 --model scripted/0.5"
 LEVEL = "--model scripted/0.7 --model scripted/0.68"
-COLUMNS = "compare scores.csv --model red --model blue"
+COLUMNS = "replay compare scores.csv --model red --model blue"
 THREE = "--model scripted/0.9 --model scripted/0.6 --model scripted/0.3"
 ITEMS = "--items items.jsonl"
 GROWN = "--versions 60,90,150"
@@ -66,15 +66,17 @@ ESTIMATES: dict[str, list[str]] = {
 COMPARISONS: dict[str, list[str]] = {
     "compare-sign-recorded": [f"{COLUMNS} --eps 0.05"],
     "compare-sign-recorded-history-items": [f"{COLUMNS} --eps 0.05 --history others {ITEMS}"],
-    "compare-sign-recorded-budget": ["compare scores.csv --model red --model grey --eps 0 --budget 50"],
+    "compare-sign-recorded-budget": [
+        "replay compare scores.csv --model red --model grey --eps 0 --budget 50"
+    ],
     "compare-difference-recorded": [f"{COLUMNS} --within 0.15"],
     "compare-difference-recorded-history": [f"{COLUMNS} --within 0.12 --history green,grey"],
     "compare-not-worse-recorded": [f"{COLUMNS} --not-worse 0.05"],
     "compare-not-worse-recorded-worse": [
-        "compare scores.csv --model blue --model red --not-worse 0.02 --history others"
+        "replay compare scores.csv --model blue --model red --not-worse 0.02 --history others"
     ],
     "compare-not-worse-recorded-items": [
-        f"compare scores.csv --model green --model blue --not-worse 0.1 {ITEMS} --confidence 0.9"
+        f"replay compare scores.csv --model green --model blue --not-worse 0.1 {ITEMS} --confidence 0.9"
     ],
     "compare-difference-live": [f"compare questions.jsonl {PAIR} --within 0.15 --history none"],
     "compare-sign-live-changed-budget": [
@@ -84,12 +86,12 @@ COMPARISONS: dict[str, list[str]] = {
 }
 
 RANKINGS: dict[str, list[str]] = {
-    "rank-order-recorded": ["rank scores.csv --tie 0.1"],
-    "rank-order-recorded-proven": ["rank scores.csv --tie 0.1 --prove-ties"],
-    "rank-order-recorded-budget": ["rank scores.csv --tie 0.02 --budget 200 --seed 5"],
-    "rank-top-recorded": ["rank scores.csv --top 2 --within 0.05"],
-    "rank-beats-recorded": ["rank scores.csv --beats blue --tie 0.1"],
-    "rank-beats-recorded-proven": ["rank scores.csv --beats grey --tie 0.15 --prove-ties"],
+    "rank-order-recorded": ["replay rank scores.csv --tie 0.1"],
+    "rank-order-recorded-proven": ["replay rank scores.csv --tie 0.1 --prove-ties"],
+    "rank-order-recorded-budget": ["replay rank scores.csv --tie 0.02 --budget 200 --seed 5"],
+    "rank-top-recorded": ["replay rank scores.csv --top 2 --within 0.05"],
+    "rank-beats-recorded": ["replay rank scores.csv --beats blue --tie 0.1"],
+    "rank-beats-recorded-proven": ["replay rank scores.csv --beats grey --tie 0.15 --prove-ties"],
     "rank-order-live-proven": [f"rank questions.jsonl {LEVEL} --tie 0.1 --prove-ties"],
     "rank-beats-live-proven": [f"rank questions.jsonl {LEVEL} --beats scripted/0.4 --prove-ties --tie 0.1"],
 }

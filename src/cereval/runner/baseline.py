@@ -89,7 +89,8 @@ def _is_of_one_candidate(plan: Mapping[str, Any]) -> bool:
     candidates = list(plan.get("candidates") or ())
     if plan.get("format") != PLAN_FORMAT or len(candidates) != 1 or "run" in candidates[0]:
         return False
-    return not kind_of(plan).is_part or "of" in plan["goal"]
+    goal = plan["goal"]
+    return not kind_of(plan).is_part or "of" in goal or goal.get("goal") == "ranked"
 
 
 def scored_alike(settings: Settings, run: Run) -> Settings:

@@ -15,8 +15,11 @@ from cereval.scorers import JUDGES
 from cereval.scorers.people import People
 from cereval.settings import Settings, goal_of
 
-KINDS = {"estimate": Estimate, "compare": Difference}
-"""The kinds of question that take the whole, with the goal that asks how much."""
+KINDS = ("estimate", "compare", "rank")
+"""The kinds of question that take the whole."""
+
+HOW_MUCH = {"estimate": Estimate, "compare": Difference}
+"""Of those that may be about a population, the goal that asks how much."""
 
 AT_ONCE = 500
 """Answers in hand at a time: written together, thousands take seconds."""
@@ -34,7 +37,7 @@ def use_all(settings: Settings, n_items: int) -> Settings:
     if settings["target"] != "population":
         return replace(settings, options=options)
     usual = settings.goal == goal_of(settings.kind, {}, settings.candidates)
-    goal = KINDS[settings.kind](float(f"{0.1 / sqrt(n_items):.1g}")) if usual else settings.goal
+    goal = HOW_MUCH[settings.kind](float(f"{0.1 / sqrt(n_items):.1g}")) if usual else settings.goal
     return replace(settings, goal=goal, options={**options, "max_calls": n_items})
 
 
