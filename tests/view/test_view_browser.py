@@ -297,8 +297,8 @@ def test_hostile_texts_do_nothing_and_nothing_is_too_wide(
     text = HOSTILE + "W" * 300
     data = questions(60, text=text, category=text)
     runs = [
-        made(served.store, data, lambda item: (text, None if item % 9 == 0 else float(item % 2)), **fields)
-        for fields in ({"model": {"name": text}, "data_name": text}, {**pair(text, "two"), "data_name": text})
+        made(served.store, data, lambda item: (text, None if item % 9 == 0 else float(item % 2)), data_name=text, **fields)
+        for fields in ({"candidates": named(text)}, pair(text, "two"))
     ]
     served.store.label(runs[0], [text])
     page = visit("/", width)
