@@ -77,9 +77,13 @@ def test_the_candidate_of_today_is_asked_anew_and_compared_over_what_was_answere
     assert f"the {old['calls']} of {N} questions that run {old['run_id']} answered" in facts["data"]
     assert facts["asked"] >= facts["n_evaluated"]
     assert facts["kept"] == facts["asked"]  # every answer of the baseline was there
+    # Its tag is the new candidate's.
+    _, tagged = run(capsys, *line, "--tag", "release")
+    _, next_one = run(capsys, *line[:5], "release", *line[6:])
+    assert next_one["baseline"] == tagged["runs"]["scripted/0.9"]
     # `last` is then the new candidate of that comparison, not the copy of the baseline.
     _, third = run(capsys, *line)
-    assert third["baseline"] == facts["runs"]["scripted/0.9"]
+    assert third["baseline"] == next_one["runs"]["scripted/0.9"]
 
 
 def test_edited_code_is_not_asked_for_the_old_answers(capsys: Capture, tmp_path: Path) -> None:

@@ -47,16 +47,14 @@ def find_baseline(wanted: str, plan: Plan, items: Sequence[Item], store: Store) 
             )
             raise InvalidInput("baseline", wanted_run, wanted)
         return ended[-1]
-    named = [run for run in runs if wanted in (*run.labels, run.plan["candidates"][0]["name"])]
+    names = _names(runs, store)
+    named = [run for run in runs if wanted in names[run.run_id]]
     if named:
         return named[-1]
     try:
         found = store.run(wanted)
     except NoSuchRun:
-        names = dict.fromkeys(
-            name for run in runs for name in (*run.labels, run.plan["candidates"][0]["name"])
-        )
-        hint = did_you_mean(wanted, [LAST, *names])
+        hint = did_you_mean(wanted, dict.fromkeys([LAST, *(name for own in names.values() for name in own)]))
         raise InvalidInput(
             "baseline", f"`last`, or the id, the name or a tag of a run ({hint})", wanted
         ) from None
@@ -65,6 +63,24 @@ def find_baseline(wanted: str, plan: Plan, items: Sequence[Item], store: Store) 
         one = f"one of its parts: {', '.join(parts)}" if parts else "a run of one candidate, with answers"
         raise InvalidInput("baseline", one, wanted)
     return found
+
+
+def _names(runs: Sequence[Run], store: Store) -> dict[str, list[str]]:
+    """Return the names and tags of runs; those of a comparison with a baseline are its new candidate's too."""
+    against = {run.run_id: run.labels for run in store.runs() if _has_baseline(run.plan)}
+    return {
+        run.run_id: [
+            run.plan["candidates"][0]["name"],
+            *run.labels,
+            *against.get(run.plan["goal"].get("of"), ()),
+        ]
+        for run in runs
+    }
+
+
+def _has_baseline(plan: Mapping[str, Any]) -> bool:
+    candidates = list(plan.get("candidates") or ())
+    return len(candidates) == 2 and "run" in candidates[1]
 
 
 def _is_of_one_candidate(plan: Mapping[str, Any]) -> bool:
