@@ -337,11 +337,11 @@ def test_by_keyboard_alone(served: Served, visit: Callable[..., sync_api.Page]) 
     page.wait_for_selector("#verdict .valid", timeout=WAIT)
 
 
-def soonest_paint(page: sync_api.Page, served: Served, enough_ms: float) -> float:
-    """Load the list of runs until it is painted soon enough, at most 20 times; return the shortest time."""
+def soonest_paint(page: sync_api.Page, address: str, enough_ms: float) -> float:
+    """Load a page until it is painted soon enough, at most 20 times; return the shortest time."""
     paints: list[float] = []
     while len(paints) < 20 and min(paints, default=enough_ms) >= enough_ms:
-        page.goto(f"{served.address}/")
+        page.goto(address)
         while (paint := page.evaluate(PAINTED)) is None:
             page.wait_for_timeout(50)
         paints.append(paint)
@@ -352,8 +352,10 @@ def test_a_thousand_runs_are_painted_within_a_second(
     tmp_path: Path, served: Served, visit: Callable[..., sync_api.Page]
 ) -> None:
     run = made(served.store, questions())
-    page = visit("/")
-    few = soonest_paint(page, served, 250.0)  # what this machine, as busy as it is, needs for a list of one
+    page = visit("/label")
+    few = soonest_paint(
+        page, f"{served.address}/label", 250.0
+    )  # what this machine, busy as it is, needs for a short page
     with sqlite3.connect(tmp_path / "runs.db") as database:
         for number in range(1000):
             given = (f"{number:012x}", run)
@@ -366,5 +368,5 @@ def test_a_thousand_runs_are_painted_within_a_second(
                 given,
             )
     database.close()
-    assert soonest_paint(page, served, 1000.0) < max(1000.0, 4 * few)
+    assert soonest_paint(page, f"{served.address}/", 1000.0) < max(1000.0, 4 * few)
     assert page.locator(".runs tbody tr").count() == 200
