@@ -193,7 +193,7 @@ async def evaluate_async(
 def compare(
     data: Any,
     a: Model,
-    b: Model,
+    b: Model = None,
     *,
     goal: Any = None,
     observer: Observer | None = None,
@@ -201,14 +201,17 @@ def compare(
     **options: Unpack[CompareOptions],
 ) -> Run:
     """Compare two candidates on the same questions: `Sign()` (tie=0.02), `Difference` (within=), `NotWorse`
-    (not_worse=)."""
+    (not_worse=).
+
+    baseline="last", a run or its name, in place of `b`: what was answered then is compared with, at no cost.
+    """
     return _run(_ask("compare", data, [a, b], goal, observer, seal, options))
 
 
 async def compare_async(
     data: Any,
     a: Model,
-    b: Model,
+    b: Model = None,
     *,
     goal: Any = None,
     observer: Observer | None = None,
@@ -327,7 +330,7 @@ def settings_for(
             name = next(iter(shared))
             raise InvalidInput(name, "given to `Candidate(...)` where candidates are given", shared[name])
     candidates = [one if isinstance(one, Candidate) else Candidate(one, **shared) for one in given]
-    if kind == "compare" and len(candidates) == 1:
+    if kind == "compare" and len(candidates) == 1 and not checked.get("baseline"):
         raise InvalidInput("b", "given: two candidates are compared", None)
     return merge_settings(
         kind, (data,) if data else (), candidates, checked, written_down, shared=shared, goal=goal

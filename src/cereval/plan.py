@@ -45,7 +45,9 @@ class PromptSpec(TypedDict):
 class CandidateSpec(TypedDict):
     """A candidate as a plan keeps it: everything that decides what its model is sent.
 
-    settings: fields of the request. code: a digest of a callable's code and of the module that it lives in.
+    settings: fields of the request. code: a digest of a callable's code and of the module that it lives in. run: the
+    run whose answers are the candidate's, as they were given. not_asked: why it is asked nothing else; without this it
+    is asked what the run lacks.
     """
 
     name: str
@@ -55,6 +57,8 @@ class CandidateSpec(TypedDict):
     settings: dict[str, Any]
     revision: NotRequired[str]
     code: NotRequired[str]
+    run: NotRequired[str]
+    not_asked: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True)

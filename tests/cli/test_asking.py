@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +77,10 @@ def test_a_provider_has_its_address_its_key_and_its_price(anthropic: Server, cap
     assert anthropic.keys == {"Bearer sk-ant"}
     assert {model for model, _ in anthropic.asked} == {"claude-3-5-haiku-latest"}
     assert run["cost_usd"] == pytest.approx(run["calls"] * (100 * 0.8 + 10 * 4) / 1e6)
-    assert run["priced_by"] == "list prices of 2025-10"
+    assert run["priced_by"] == f"genai-prices {version('genai-prices')}"
     assert told(capsys, "runs")[0]["priced_by"] == run["priced_by"]
     assert main(["report", run["run_id"], "-o", "page.html"]) == 0
-    assert "list prices of 2025-10" in Path("page.html").read_text()
+    assert run["priced_by"] in Path("page.html").read_text()
     stored = Path("cereval.db").read_bytes() + Path(run["certificate"]).read_bytes()
     assert b"sk-ant" not in stored
     assert b"sk-openai" not in stored

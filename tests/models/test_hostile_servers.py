@@ -18,7 +18,7 @@ from cereval.models import openai_model
 from cereval.models.base import EndpointError, Messages, Reply, Settings, last_text
 from cereval.models.embeddings import EmbeddingsEndpoint
 from cereval.models.openai_model import OpenAIModel, open_openai, reply_from
-from cereval.models.prices import FREE, Price
+from cereval.models.prices import FREE, FlatPrice
 from cereval.models.python_model import open_python
 from cereval.models.retries import FaultError, Retries
 from cereval.models.scripted import ScriptedModel
@@ -64,7 +64,7 @@ def asked(
     async def ask() -> list[Reply | CallError]:
         found: list[Reply | CallError] = []
         async with serve_locally(Playing(play)) as url:
-            model = open_openai("m", base_url=url, retries=QUICK, price=Price(1e6, 1e6), timeout_s=120)
+            model = open_openai("m", base_url=url, retries=QUICK, price=FlatPrice(1e6, 1e6), timeout_s=120)
             ready(model)
             for question in questions:
                 try:
@@ -135,14 +135,14 @@ def test_texts_in_every_form(answer: dict[str, Any], expected: str) -> None:
 @pytest.mark.parametrize("count", [1e30, -5, "10", 2**70, 10**400, math.inf, math.nan, None, [1], True])
 def test_absurd_usage_leaves_the_cost_unknown(count: Any) -> None:
     answer = text("4", usage={"prompt_tokens": count, "completion_tokens": 5})
-    reply = reply_from(answer, Price(1.0, 1.0))
+    reply = reply_from(answer, FlatPrice(1.0, 1.0))
     assert (reply.input_tokens, reply.output_tokens, reply.cost_usd) == (0, 5, None)
     assert reply_from(answer, FREE).cost_usd == 0.0
 
 
 @pytest.mark.parametrize("usage", [None, [], "x", 7, {}])
 def test_usage_that_is_none(usage: Any) -> None:
-    reply = reply_from(text("4", usage=usage), Price(1.0, 1.0))
+    reply = reply_from(text("4", usage=usage), FlatPrice(1.0, 1.0))
     assert (reply.input_tokens, reply.output_tokens, reply.cost_usd) == (0, 0, None)
 
 

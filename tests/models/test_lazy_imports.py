@@ -15,6 +15,7 @@ HEAVY = (
     "xllamacpp",
     "math_verify",
     "psycopg",
+    "genai_prices",
 )
 MODULES = (
     "models",

@@ -17,7 +17,7 @@ from cereval.errors import CallError, InvalidInput
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import EndpointError, Messages, Settings
 from cereval.models.openai_model import checked_url, open_openai
-from cereval.models.prices import Price
+from cereval.models.prices import FlatPrice, ListPrice
 from cereval.models.retries import Broken, Retries, fault_of
 from cereval.models.scripted import FaultKind, Faults, ScriptedModel
 from cereval.models.server import Handler, _response, serve_locally
@@ -44,7 +44,7 @@ def test_answers_tokens_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def one() -> None:
         async with serve_locally(Handler(ScriptedModel(KEY, 1.0), key=SECRET)) as url:
-            model = open_openai("m", base_url=url, price=Price(1e6, 2e6), settings=Settings(max_tokens=5))
+            model = open_openai("m", base_url=url, price=FlatPrice(1e6, 2e6), settings=Settings(max_tokens=5))
             reply = await model.answer(chat("3+3"))
             await model.close()
         assert (reply.text, reply.attempts, reply.cost_usd) == ("6", 1, 3.0)
@@ -201,7 +201,7 @@ def test_a_key_that_is_no_header_is_not_shown(monkeypatch: pytest.MonkeyPatch) -
 
 def test_list_prices_hold_at_openai_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    assert open_model("openai/gpt-4o").price == Price(2.5, 10.0)  # type: ignore[attr-defined]
+    assert open_model("openai/gpt-4o").price == ListPrice("openai", "gpt-4o")  # type: ignore[attr-defined]
     elsewhere = open_model("openai/gpt-4o", ModelOptions(base_url="http://localhost:1/v1"))
     assert elsewhere.price is None  # type: ignore[attr-defined]
 
@@ -305,11 +305,11 @@ def test_a_port_that_there_cannot_be_is_said_before_any_call(port: str) -> None:
     ("make", "says"),
     [
         (
-            lambda: Price(1e308, 0.0),
+            lambda: FlatPrice(1e308, 0.0),
             "price_in must be USD per million tokens, >= 0 and at most 1e+100, got 1e+308",
         ),
         (
-            lambda: Price(0.0, float("nan")),
+            lambda: FlatPrice(0.0, float("nan")),
             "price_out must be USD per million tokens, >= 0",
         ),
         (

@@ -81,12 +81,14 @@ def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
     names = outcome.result.models
     named = {"first": names[0], "second": names[1]} if len(names) == 2 else {}
     spec = {} if "goal" in outcome.result.as_dict() else dict(outcome.result.goal)
+    baseline = [one["run"] for one in outcome.plan.candidates if "run" in one]
     return {
         "run_id": outcome.run_id,
         "model": outcome.plan.name,
         **named,
         "data": outcome.plan.data_name,
         **spec,
+        **({"baseline": baseline[0]} if baseline else {}),
         "calls": outcome.calls,
         "asked": outcome.asked,
         "kept": outcome.kept,

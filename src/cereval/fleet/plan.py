@@ -18,7 +18,8 @@ from itertools import zip_longest
 from cereval.fleet.file import Entry, Fleet
 from cereval.models.base import Settings
 from cereval.models.gate import LETTERS_PER_TOKEN, USUAL_ANSWER
-from cereval.models.prices import Price, list_price
+from cereval.models.openai_model import provider_of
+from cereval.models.prices import FlatPrice, Price, Tokens, list_price
 from cereval.questions import kind_for
 from cereval.runner.samples import Samples
 from cereval.stats.planning import Scenario, plan_estimate, plan_threshold
@@ -180,11 +181,12 @@ def _price(entry: Entry, outlook: Outlook) -> float | None:
     per_in, per_out = first.options.get("price_in"), first.options.get("price_out")
     name = first.model_name
     if per_in is not None or per_out is not None:
-        price: Price | None = Price(per_in or 0.0, per_out or 0.0)
-    elif name.startswith("openai/"):
-        price = None if first.options.get("base_url") else list_price(name.removeprefix("openai/"))
+        price: Price | None = FlatPrice(per_in or 0.0, per_out or 0.0)
+    elif name.startswith("openai/") or provider_of(name) is not None:
+        (provider, _, rest), address = name.partition("/"), first.options.get("base_url")
+        price = list_price(rest, url=address) if address else list_price(rest, provider)
     else:
         return 0.0
     tokens = int(outlook.pools[entry.data].letters / LETTERS_PER_TOKEN)
     longest = Settings(max_tokens=first.options.get("max_tokens")).max_tokens
-    return None if price is None else price.cost(tokens, longest or USUAL_ANSWER)
+    return None if price is None else price.cost(Tokens(tokens, longest or USUAL_ANSWER))

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from cereval.errors import InvalidInput, shown
 from cereval.models.base import Messages, Reply, Settings, clean_text, parse_count
 from cereval.models.gate import Passing
-from cereval.models.prices import FREE, Price, list_price, own_price
+from cereval.models.prices import FREE, Price, Tokens, list_price, own_price
 from cereval.models.retries import (
     HIDDEN,
     UNSUPPORTED,
@@ -169,9 +169,9 @@ def open_openai(
     client = open_client(checked, timeout_s, variable, needs_key=known is not None)
     endpoint = client.base_url
     price = price or own_price(f"{provider}/{name}")
-    if price is None and (known or OPENAI in endpoint):
+    if price is None:
         # A list price is the provider's: at another address the same name may cost anything.
-        price = list_price(f"{provider}/{name}")
+        price = list_price(name, provider) if known else list_price(name, url=endpoint)
     # OpenAI's newer models refuse the old name, most other servers know no other.
     contact = Contact(unwanted={"max_tokens"} if OPENAI in endpoint else set())
     return OpenAIModel(
@@ -207,11 +207,8 @@ def reply_from(body: Any, price: Price | None) -> Reply:
     """
     choice = _choice(body)
     usage = body["usage"] if isinstance(body.get("usage"), dict) else {}
-    tokens_in, tokens_out = (
-        parse_count(usage.get("prompt_tokens")),
-        parse_count(usage.get("completion_tokens")),
-    )
-    cost, reason = _cost(price, tokens_in, tokens_out), _name(choice.get("finish_reason")) or "unknown"
+    tokens, complete = tokens_in(usage)
+    cost, reason = cost_of(price, tokens, complete), _name(choice.get("finish_reason")) or "unknown"
     message = choice.get("message")
     text = _text(message)
     if text is None or reason == "content_filter" or (not text and _is_refusal(message)):
@@ -219,8 +216,8 @@ def reply_from(body: Any, price: Price | None) -> Reply:
         raise FaultError(Fault(why, finish_reason=reason, cost_usd=cost))
     return Reply(
         text=clean_text(text),
-        input_tokens=tokens_in or 0,
-        output_tokens=tokens_out or 0,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
         cost_usd=cost,
         finish_reason=reason,
         first_token=_first_token(choice.get("logprobs")),
@@ -272,13 +269,36 @@ def _why(message: Any, reason: str) -> str:
     return f"the content is {shown(message.get('content'))} (finish_reason {reason})"
 
 
-def _cost(price: Price | None, tokens_in: int | None, tokens_out: int | None) -> float | None:
+def tokens_in(usage: Mapping[str, Any]) -> tuple[Tokens, bool]:
+    """Read the tokens that are billed, and whether the server counts both ways.
+
+    Some servers leave reasoning out of `completion_tokens`, and count it in the total alone.
+
+    >>> tokens_in({"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 30})[0].output
+    21
+    """
+    asked, said, total = (
+        parse_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    )
+    complete = asked is not None and said is not None
+    asked, said = asked or 0, said or 0
+    if complete and total is not None:
+        said = max(said, total - asked)
+    cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
+    reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
+    return Tokens(asked, said, cached=min(cached, asked), reasoning=min(reasoning, said)), complete
+
+
+def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:
+    details = usage.get(group)
+    return (parse_count(details.get(name)) or 0) if isinstance(details, dict) else 0
+
+
+def cost_of(price: Price | None, tokens: Tokens, complete: bool) -> float | None:
     """Compute the cost; unknown where the price or a count is, except that what is free is free."""
     if price == FREE:
         return 0.0
-    if price is None or tokens_in is None or tokens_out is None:
-        return None
-    return price.cost(tokens_in, tokens_out)
+    return price.cost(tokens) if price is not None and complete else None
 
 
 def _name(value: Any) -> str:

@@ -1,29 +1,41 @@
-"""Price tokens: by flags, then by the user's own table, then by list prices that ship with their date; no network."""
+"""Price tokens: by flags, then by the user's own table, then by the list of genai-prices; no network."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
 from cereval.errors import BadFile, InvalidInput, shown
-from cereval.files import is_file, parse_yaml, read_yaml, settings_folder
+from cereval.files import is_file, read_yaml, settings_folder
 
 OWN = "prices.yaml"
 HIGHEST = 1e100
 """A price times all tokens, or all calls, is still a number."""
+BATCH = {"processing": "batch"}
+"""What genai-prices calls the price of a batch."""
 _VERSION = re.compile(r"-(20\d\d.*|latest|\d{3})")
 """What may follow the name of a family: a date or a number of a version."""
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class Tokens:
+    """Count the tokens of one call. cached, written: of the input, read from the provider's cache or written there.
+    reasoning: of the output."""
+
+    input: int
+    output: int
+    cached: int = 0
+    written: int = 0
+    reasoning: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FlatPrice:
     """Hold prices in USD per million tokens; `source` says where that is written.
 
-    >>> Price(input=2.5, output=10.0).cost(1000, 100)
+    >>> FlatPrice(input=2.5, output=10.0).cost(Tokens(1000, 100))
     0.0035
     """
 
@@ -36,26 +48,83 @@ class Price:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= HIGHEST:
                 raise InvalidInput(name, f"USD per million tokens, >= 0 and at most {HIGHEST:g}", value)
 
-    def cost(self, input_tokens: int, output_tokens: int) -> float:
-        return (input_tokens * self.input + output_tokens * self.output) / 1e6
+    def cost(self, tokens: Tokens) -> float | None:
+        return (tokens.input * self.input + tokens.output * self.output) / 1e6
 
 
-FREE = Price(0.0, 0.0)
+FREE = FlatPrice(0.0, 0.0)
 
 
-def list_price(model: str) -> Price | None:
-    """Look up the list price of a model, or of the family that a dated version belongs to; None: unknown.
+@dataclass(frozen=True, slots=True)
+class ListPrice:
+    """Price by genai-prices, which knows dates, tiers, batches, cached and reasoning tokens. Find one with
+    `list_price`."""
 
-    >>> list_price("openai/gpt-4o-2024-08-06") == list_price("openai/gpt-4o"), list_price("openai/llama-3")
-    (True, None)
-    >>> list_price("openai/gpt-4o").source
-    'list prices of 2025-10'
+    provider: str
+    model: str
+    batch: bool = False
+
+    @property
+    def source(self) -> str:
+        from genai_prices import __version__
+
+        return f"genai-prices {__version__}{self._tier}"
+
+    @property
+    def _tier(self) -> str:
+        if not self.batch:
+            return ""
+        return ", batch" if self.has_batch_price else f", no batch price of {self.model} known: live price"
+
+    @property
+    def has_batch_price(self) -> bool:
+        """Tell whether the list knows what this model costs in a batch; else its live price is counted."""
+        from genai_prices.data_snapshot import get_snapshot
+
+        _, model = get_snapshot().find_provider_model(self.model, None, self.provider, None)
+        return any(dict(one.when) == BATCH for one in model.price_variants or ())
+
+    def cost(self, tokens: Tokens) -> float | None:
+        """Return the cost; None where the list cannot price such a call."""
+        from genai_prices import Usage, calc_price
+
+        usage = Usage(
+            input_tokens=tokens.input,
+            output_tokens=tokens.output,
+            cache_read_tokens=tokens.cached or None,
+            cache_write_tokens=tokens.written or None,
+            output_reasoning_tokens=tokens.reasoning or None,
+        )
+        context = BATCH if self.batch else None
+        try:
+            found = calc_price(usage, self.model, provider_id=self.provider, price_context=context)
+        except (LookupError, ValueError):
+            return None
+        return float(found.total_price)
+
+
+Price: TypeAlias = FlatPrice | ListPrice
+
+
+def list_price(model: str, provider: str = "", *, url: str = "", batch: bool = False) -> ListPrice | None:
+    """Look up a model of a provider, or of whoever answers at an address; None: the price is not known.
+
+    >>> list_price("gpt-4o-2024-08-06", "openai").cost(Tokens(1000, 100)), list_price("gpt-4o", url="http://here/v1")
+    (0.0035, None)
     """
-    table = _shipped()
-    return _find(table["prices"], model, f"list prices of {table['date']}")
+    if not provider and not url.startswith("https://"):
+        # A server of one's own: its price is in no list, and loading the list takes 0.2 s.
+        return None
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        found, _ = get_snapshot().find_provider_model(model, None, provider or None, url or None)
+    except LookupError:
+        return None
+    return ListPrice(found.id, model, batch)
 
 
-def own_price(model: str) -> Price | None:
+def own_price(model: str) -> FlatPrice | None:
     """Look up a model in the user's own table, which counts at every address; None: it does not have it."""
     folder = settings_folder()
     path = None if folder is None else folder / OWN
@@ -72,15 +141,9 @@ def own_price(model: str) -> Price | None:
         raise BadFile(f"{path}: the price of {shown(model)}: {reason}") from None
 
 
-def _find(prices: Mapping[str, Any], model: str, source: str) -> Price | None:
+def _find(prices: Mapping[str, Any], model: str, source: str) -> FlatPrice | None:
     """Find the longest name that is the model's, or that of its family."""
     for name in sorted(map(str, prices), key=len, reverse=True):
         if model == name or (model.startswith(name) and _VERSION.fullmatch(model[len(name) :])):
-            return Price(prices[name]["input"], prices[name]["output"], source)
+            return FlatPrice(prices[name]["input"], prices[name]["output"], source)
     return None
-
-
-@cache
-def _shipped() -> Mapping[str, Any]:
-    table: Mapping[str, Any] = parse_yaml((files("cereval.models") / OWN).read_text(encoding="utf-8"), OWN)
-    return table

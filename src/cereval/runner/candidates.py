@@ -16,9 +16,9 @@ from cereval.files import read_json, read_text
 from cereval.imports import code_digest, name_of
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model, Settings
-from cereval.models.given import GIVEN
+from cereval.models.given import GIVEN, GivenModel
 from cereval.models.openai_model import checked_url, provider_of
-from cereval.models.prices import Price
+from cereval.models.prices import FlatPrice
 from cereval.models.python_model import open_python
 from cereval.plan import CandidateSpec, Plan, candidate_digest
 from cereval.runner.items import item_from
@@ -251,6 +251,8 @@ def open_candidate(
     functions: Functions,
 ) -> Model:
     """Open the model of a candidate: the one with this number among a plan's."""
+    if "not_asked" in spec:
+        return GivenModel(spec["name"], {})
     own = call_options(circumstances, number)
     function = functions.get(spec.get("code", ""))
     if function is not None:
@@ -282,11 +284,11 @@ def call_options(circumstances: Mapping[str, Any], number: int) -> dict[str, Any
     }
 
 
-def price_of(values: Mapping[str, Any], whose: str = "") -> Price | None:
+def price_of(values: Mapping[str, Any], whose: str = "") -> FlatPrice | None:
     """Return what a model costs, or a judge (`judge_`), by its options; None: they do not say."""
     per_in, per_out = (values.get(f"{whose}price_{way}") for way in ("in", "out"))
     flags = f"--{whose.replace('_', '-')}price-in and -out"
-    return None if per_in is None and per_out is None else Price(per_in or 0.0, per_out or 0.0, flags)
+    return None if per_in is None and per_out is None else FlatPrice(per_in or 0.0, per_out or 0.0, flags)
 
 
 def _given(spec: CandidateSpec, items: Sequence[Item]) -> dict[str, str] | None:

@@ -8,7 +8,7 @@ from math import fsum
 from typing import Any
 
 from cereval.models.base import Model
-from cereval.models.prices import Price
+from cereval.models.prices import FREE, Tokens
 from cereval.runner.executor import Callers, Sampled
 from cereval.runner.prepare import Prepared
 from cereval.scorers.base import Scorer
@@ -79,7 +79,6 @@ def _prompt_tokens(work: Prepared) -> int:
 
 def _cost(models: Sequence[Model], tokens_in: int, tokens_out: int, times: int = 1) -> float | None:
     """Return what one question costs; None where a price is not known. Models without prices are free."""
-    prices = [getattr(model, "price", Price(0.0, 0.0)) for model in models]
-    if any(price is None for price in prices):
-        return None
-    return times * fsum(price.cost(tokens_in, tokens_out) for price in prices)
+    prices = [getattr(model, "price", FREE) for model in models]
+    costs = [None if price is None else price.cost(Tokens(tokens_in, tokens_out)) for price in prices]
+    return None if None in costs else times * fsum(cost for cost in costs if cost is not None)

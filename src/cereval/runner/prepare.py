@@ -25,10 +25,11 @@ from cereval.datasets.weights import (
 )
 from cereval.errors import InvalidInput
 from cereval.models.base import Model
-from cereval.models.prices import Price
+from cereval.models.prices import FREE
 from cereval.plan import DRAWN, Plan
 from cereval.questions import kind_named
 from cereval.questions.session import fresh_seed
+from cereval.runner.baseline import baseline_spec, find_baseline, restrict, scored_alike
 from cereval.runner.candidates import (
     BY_LOGPROBS,
     OF_A_CALL,
@@ -58,6 +59,7 @@ from cereval.scorers import build_scorer
 from cereval.scorers.base import Scorer
 from cereval.scorers.people import answering
 from cereval.settings import Settings
+from cereval.store.base import Store, opened_store
 from cereval.text import did_you_mean
 
 CIRCUMSTANCES = (
@@ -90,8 +92,12 @@ def prepare(settings: Settings, *, on_disk: bool = True) -> Prepared:
     on_disk: the questions of a large file may stay where they are; not of one that will be gone soon.
     """
     data, examples = read_data(settings, on_disk=on_disk)
-    plan = make_plan(settings, data, examples)
     functions = functions_of(settings.candidates)
+    if settings["baseline"] is not None:
+        with opened_store(settings["store"], reading=True) as store:
+            settings, plan, data = add_baseline(settings, data, examples, functions, store)
+    else:
+        plan = make_plan(settings, data, examples)
     return open_plan(plan, data.items, circumstances_of(settings), functions)
 
 
@@ -217,6 +223,25 @@ def circumstances_of(settings: Settings) -> dict[str, Any]:
     return {**shared, "candidates": own}
 
 
+def add_baseline(
+    settings: Settings, data: DataSet, examples: Sequence[Item], functions: Functions, store: Store
+) -> tuple[Settings, Plan, DataSet]:
+    """Return the plan that compares the candidate with what an earlier run answered, and the data that it is over."""
+    if settings.candidates[0].model_name.startswith(OUTSIDE):
+        raise InvalidInput(
+            "baseline", f"left out for {OUTSIDE}NAME, which nobody asks here", settings["baseline"]
+        )
+    plan = make_plan(settings, data, examples)
+    run = find_baseline(settings["baseline"], plan, data.items, store)
+    settings = scored_alike(settings, run)
+    spec = baseline_spec(run, plan, data.items, circumstances_of(settings), functions)
+    left = restrict(data, spec, plan, store)
+    plan = make_plan(settings, left, examples)
+    some = f", the {len(left.items):,} of {len(data.items):,} questions that run {run.run_id} answered"
+    name = plan.data_name + ("" if left is data else some)
+    return settings, replace(plan, candidates=(*plan.candidates, spec), data_name=name), left
+
+
 # -- what answers -----------------------------------------------------------------------------------------------------
 
 
@@ -235,7 +260,7 @@ def open_plan(
         exact = (build_scorer("exact"),)
         return Prepared(plan, items, NobodyToAsk(), exact, prompts, limits, circumstances)
     for spec in plan.candidates:
-        if spec["model"].startswith(OUTSIDE):
+        if spec["model"].startswith(OUTSIDE) and "not_asked" not in spec:
             raise InvalidInput(
                 "model", f"{OUTSIDE}NAME for all candidates of a run, or for none", spec["model"]
             )
@@ -267,7 +292,11 @@ def named_by_plan(
 ) -> tuple[Named, ...]:
     """Return what opening the candidates and the scorer of a plan would run or call, but for given functions."""
     moved = circumstances.get("base_url")
-    asked = [spec for spec in plan.candidates if spec.get("code", "") not in (functions or {})]
+    asked = [
+        spec
+        for spec in plan.candidates
+        if spec.get("code", "") not in (functions or {}) and "not_asked" not in spec
+    ]
     named = (one for spec in asked for one in named_by_candidate(spec, moved))
     return (*named, *named_by_scoring(plan, circumstances))
 
@@ -282,8 +311,8 @@ def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) 
     """Refuse a budget of money where a price is not known."""
     if limits.max_usd is None:
         return
-    if any(getattr(model, "price", Price(0, 0)) is None for model in models):
+    if any(getattr(model, "price", FREE) is None for model in models):
         raise InvalidInput("max_usd", "given with --price-in and --price-out for this model", limits.max_usd)
-    if judge is not None and getattr(judge, "price", Price(0, 0)) is None:
+    if judge is not None and getattr(judge, "price", FREE) is None:
         needed = "given with --judge-price-in and --judge-price-out for the judge"
         raise InvalidInput("max_usd", needed, limits.max_usd)
