@@ -76,6 +76,11 @@ class Run:
         return dict(self.outcome.certificate)
 
     @property
+    def instead(self) -> dict[str, int]:
+        """Return how many questions others would have asked: all, or by plans of fixed size for the same width."""
+        return self.outcome.instead
+
+    @property
     def calls(self) -> int:
         return self.outcome.calls
 
@@ -98,6 +103,7 @@ class Run:
             "calls",
             "certificate",
             "cost_usd",
+            "instead",
             "report",
             "result",
             "resume",

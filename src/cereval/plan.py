@@ -125,6 +125,18 @@ class Plan:
         """Return the candidates' names as one text."""
         return (" against " if len(self.candidates) == 2 else ", ").join(self.names)
 
+    @property
+    def scorer_words(self) -> str:
+        """Name the scorer, with its judge; nothing where scores come from outside."""
+        spec, judge = self.scorer["spec"], self.scorer.get("judge")
+        if all(one["model"].startswith(("recorded/", "external/")) for one in self.candidates):
+            return ""
+        name = spec if isinstance(spec, str) else str(spec.get("name"))
+        if isinstance(spec, Mapping) and name in ("regex", "python"):
+            name = f"{name}:{spec.get('pattern', spec.get('function', ''))}"
+        judges = [judge] if isinstance(judge, str) else judge or []
+        return f"{name} by {', '.join(judges)}" if judges else name
+
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON, with a format number so that later versions can tell."""
         lists = {name: list(getattr(self, name)) for name in ("side_information", "tasks", "candidates")}

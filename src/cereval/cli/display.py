@@ -182,14 +182,13 @@ def drawn(steps: Sequence[Step], calls: int, width: int) -> list[Text]:
 
 
 def answer_line(progress: Progress) -> Text:
-    """Return the estimate, how far it may be off, and the interval; or how far the run has come."""
+    """Return the estimate and the interval; or how far the run has come."""
     from rich.text import Text
 
     step = progress.step
     if step is None:
         return Text("     ").append(progress.standing, style="bold")
-    reach = max(step.estimate - step.lower, step.upper - step.estimate)
-    text = Text("     ").append(f"{step.estimate:.1%} ± {reach:.1%}", style="bold")
+    text = Text("     ").append(f"{step.estimate:.1%}", style="bold")
     return text.append(f"  {ends(step)}", style=QUIET)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import fsum
 from pathlib import Path
@@ -98,6 +99,8 @@ def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
         "interrupted": outcome.interrupted,
         "certificate": str(path),
         "runs": dict(outcome.parts),
+        "scorer": outcome.result.scorer or None,
+        "instead": outcome.instead,
     }
 
 
@@ -113,10 +116,20 @@ def outcome_rows(outcome: Outcome, path: Path) -> Rows:
     return [
         ("stopped", stopped),
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {spare}), cost {cost}"),
+        *instead_rows(outcome.instead),
         *([] if ahead is None else [("still needed", _still_needed(ahead, outcome.calls_afresh))]),
         ("certificate", str(path)),
         ("run", outcome.run_id),
     ]
+
+
+def instead_rows(instead: Mapping[str, int]) -> Rows:
+    """Say what others would have asked for an answer like this."""
+    if "normal" not in instead:
+        return [("instead of", f"{instead['all']:,} for all")] if instead else []
+    everything = f"{instead['all']:,} for all, or " if "all" in instead else ""
+    fixed = f"{instead['normal']:,} (normal approximation) or {instead['hoeffding']:,} (Hoeffding)"
+    return [("instead of", f"{everything}a plan of fixed size for this width: {fixed}")]
 
 
 def _still_needed(calls: int, afresh: int | None) -> str:
@@ -150,10 +163,9 @@ def _mean_notes(outcome: Outcome) -> list[str]:
     mean = fsum(scores) / len(scores)
     if abs(mean - result.estimate) < NOTICED:
         return []
-    weighs = "" if result.method == "uniform" else "weighs answers by their chance to be drawn, and "
     return [
-        f"the plain mean of the {len(scores):,} answers is {rounded(mean)}; the estimate {weighs}lies where nothing in "
-        "the interval is further away than stated"
+        f"the plain mean of the {len(scores):,} answers is {rounded(mean)}; the estimate is weighted: questions were "
+        "not drawn with equal probability"
     ]
 
 

@@ -105,7 +105,7 @@ def replay() -> None:
     "--method",
     default="auto",
     show_default=True,
-    help="How questions are chosen: auto, uniform, active, or one of the paper's.",
+    help="How questions are chosen: auto, uniform, active, memory (target expected), or one of the paper's.",
 )
 @click.option(
     "--target",

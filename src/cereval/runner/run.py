@@ -21,8 +21,10 @@ from cereval.runner.loop import End, Loop
 from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
 from cereval.runner.start import Start, goal_now, newest_certificate, reopened
+from cereval.stats.planning import fixed_sizes
 from cereval.store.base import GOAL_NOW, RECORDS, STOPPING, TOGETHER, Store
 from cereval.store.writer import AnswerWriter
+from cereval.text import EXACT
 
 STATUS: Mapping[End, str] = {
     "goal": "finished",
@@ -71,6 +73,24 @@ class Outcome:
     """Calls that a new run would take, by forecast, where that is worth a word."""
     spent: Spent | None = None
     """The limit that ended it."""
+
+    @property
+    def instead(self) -> dict[str, int]:
+        """Return what others would have asked: all, or a plan of fixed size for an interval as narrow as this one.
+
+        Of plans by the normal approximation and by Hoeffding's bound, made when nothing is known of the scores; where
+        a question is decided there is no such plan, since nobody knows beforehand how near the answer is.
+        """
+        if self.plan.method == "all":
+            return {}
+        result = self.result
+        lower, upper = getattr(result, "lower", 0.0), getattr(result, "upper", 0.0)
+        size = None if result.target in ("population", "expected") else result.n_items
+        found = {} if size is None else {"all": int(getattr(result, "calls_full", size))}
+        if result.stopped != "goal" or "eps" not in result.goal or upper - lower <= EXACT:
+            return found
+        half_width = (upper - lower) / 2 / (1 - self.kind.least)
+        return found | fixed_sizes(half_width, 1 - result.confidence, size)
 
 
 async def run(
