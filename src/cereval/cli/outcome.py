@@ -149,7 +149,12 @@ def _shared_notes(outcome: Outcome, store: Store) -> list[str]:
 
 
 def _sampling_notes(outcome: Outcome) -> list[str]:
-    """Say what is estimated where every question is asked several times."""
+    """Say what is estimated where every question is asked several times, or where clusters are drawn."""
+    if "cluster" in outcome.plan.scorer:
+        by = outcome.plan.scorer["cluster"]
+        return [
+            f"by {by}: what is counted are the {outcome.plan.n_items:,} clusters, each of which counts once"
+        ]
     samples = Samples.of(outcome.plan.scorer)
     return [samples.words(outcome.plan.target)] if samples.count > 1 else []
 
