@@ -39,11 +39,11 @@ LINES = {
     ],
     "replay rank": ["replay rank s.csv", "replay rank s.csv --top 1", "replay rank s.csv --beats a"],
     "rank": ["rank s.csv --top 1", "rank q.jsonl --display none --model scripted/0.5 --model scripted/0.9"],
-    "tasks SCORES": [
-        "tasks s.csv --items i.csv --model a --eps 0.2",
-        "tasks s.csv --items i.csv --model a --at-least 0.2",
+    "replay tasks": [
+        "replay tasks s.csv --items i.csv --model a --eps 0.2",
+        "replay tasks s.csv --items i.csv --model a --at-least 0.2",
     ],
-    "tasks DATA": [f"tasks {ASKED} --model scripted/0.5"],
+    "tasks": ["tasks s.csv --items i.csv --model a", f"tasks {ASKED} --model scripted/0.5"],
     "extend SCORES": ["extend s.csv --model a --eps 0.2 --seed 1"],
     "extend DATA": [f"extend {ASKED} --model scripted/0.5 --seed 1"],
     "fleet --plan": ["fleet f.yaml --plan"],

@@ -145,6 +145,30 @@ def test_every_pair_of_a_table_is_in_order(capsys: Capture, scores: dict[str, li
     assert not verify(certificate).valid
 
 
+def test_tasks_are_exact(capsys: Capture, scores: dict[str, list[float]]) -> None:
+    line = ["tasks", "scores.csv", "--items", "items.csv", "--model", "fair"]
+    code, facts = run(capsys, *line)
+    own = {name: mean(scores["fair"][number::2]) for number, name in enumerate("ab")}
+    assert code == 0
+    assert {name: task["lower"] for name, task in facts["tasks"].items()} == pytest.approx(own)
+    assert {name: task["upper"] for name, task in facts["tasks"].items()} == pytest.approx(own)
+    assert facts["macro"]["lower"] == pytest.approx(mean(own.values())) == facts["macro"]["upper"]
+    certificate = content(facts)
+    assert verify(certificate).valid
+    certificate["result"]["tasks"]["a"]["upper"] += 0.01
+    assert not verify(certificate).valid
+    assert run(capsys, *line, "--at-least", "0.3")[0] == 0
+    code, facts = run(capsys, *line, "--which-fail", "0.99")
+    assert (code, facts["failing"]) == (2, ["a", "b"])
+    assert verify(content(facts)).valid
+    # Several files: each is a task.
+    for name in ("north", "south"):
+        Path(f"{name}.csv").write_text(Path("scores.csv").read_text())
+    _, facts = run(capsys, "tasks", "north.csv", "south.csv", "--model", "good")
+    assert set(facts["tasks"]) == {"north", "south"}
+    assert facts["n_items"] == 2 * N
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -181,3 +205,25 @@ def run_plain(capsys: Capture, *words: object) -> tuple[int, dict[str, Any]]:
     capsys.readouterr()
     code = main([*map(str, words), "--json"])
     return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_replay_with_texts_has_a_certificate(capsys: Capture) -> None:
+    """Vectors of the texts are part of it: what they said of the items is recomputed."""
+    line = [
+        "replay",
+        "scores.csv",
+        "--model",
+        "good",
+        "--items",
+        "items.csv",
+        "--eps",
+        "0.1",
+        "-o",
+        "texts.json",
+    ]
+    assert run_plain(capsys, *line, "--seed", 1)[0] == 0
+    certificate = json.loads(Path("texts.json").read_text())
+    assert certificate["side_information"]["embeddings"]["shape"][0] == N
+    assert "recomputed by the audit" in "; ".join(verify(certificate).checked)
+    certificate["side_information"].pop("embeddings")
+    assert not verify(certificate).valid

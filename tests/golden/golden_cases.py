@@ -97,14 +97,18 @@ RANKINGS: dict[str, list[str]] = {
 }
 
 TASKS: dict[str, list[str]] = {
-    "tasks-macro-recorded": [f"tasks scores.csv --model green {ITEMS} --eps 0.12"],
+    "tasks-macro-recorded": [f"replay tasks scores.csv --model green {ITEMS} --eps 0.12"],
     "tasks-macro-recorded-each-history": [
-        f"tasks scores.csv --model green {ITEMS} --eps 0.12 --each-eps 0.25 --history others"
+        f"replay tasks scores.csv --model green {ITEMS} --eps 0.12 --each-eps 0.25 --history others"
     ],
-    "tasks-each-within-recorded": [f"tasks scores.csv --model blue {ITEMS} --each-eps 0.25"],
-    "tasks-all-at-least-recorded": [f"tasks scores.csv --model red {ITEMS} --at-least 0.4 --history others"],
-    "tasks-which-fail-recorded": [f"tasks scores.csv --model blue {ITEMS} --which-fail 0.5 --budget 100"],
-    "tasks-macro-recorded-files": ["tasks north.csv south.csv --model blue --eps 0.12 --history red"],
+    "tasks-each-within-recorded": [f"replay tasks scores.csv --model blue {ITEMS} --each-eps 0.25"],
+    "tasks-all-at-least-recorded": [
+        f"replay tasks scores.csv --model red {ITEMS} --at-least 0.4 --history others"
+    ],
+    "tasks-which-fail-recorded": [
+        f"replay tasks scores.csv --model blue {ITEMS} --which-fail 0.5 --budget 100"
+    ],
+    "tasks-macro-recorded-files": ["replay tasks north.csv south.csv --model blue --eps 0.12 --history red"],
     "tasks-macro-live": [f"tasks questions.jsonl {MODEL} --eps 0.12"],
     "tasks-all-at-least-live": [EARLIER, f"tasks questions.jsonl {MODEL} --at-least 0.3"],
     "tasks-macro-live-usd": [

@@ -18,6 +18,7 @@ from cereval.cli.options import (
     REPORT,
     SEED,
     WEIGHTING,
+    Once,
     apply,
     check_price,
     given_options,
@@ -26,7 +27,7 @@ from cereval.cli.options import (
 )
 from cereval.cli.output import print_json, print_table
 from cereval.errors import InvalidInput
-from cereval.settings import GOAL_OPTIONS, CompareOptions, RankOptions
+from cereval.settings import GOAL_OPTIONS, CompareOptions, RankOptions, TasksOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -276,6 +277,47 @@ def replay_ranking(scores: str, **flags: Any) -> int:
     )
 
 
+@replay.command("tasks")
+@click.argument("scores", nargs=-1, required=True)
+@click.option("--model", cls=Once, required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
+@apply(_taken(TasksOptions, "tasks"), one_option("by", TasksOptions), ITEMS, CERTIFICATE, REPORT, JSON)
+def replay_tasks(scores: tuple[str, ...], **flags: Any) -> int:
+    """Replay many tasks: the categories of --items, or each of several SCORES; goals are those of `cereval tasks`."""
+    from cereval.cli.recorded import Watch, finish_recorded, read_task_table
+    from cereval.plan import Known
+    from cereval.questions.replay import drive
+    from cereval.questions.tasks.session import TaskSession
+    from cereval.settings import goal_of
+
+    options, model = given_options(flags, TasksOptions), flags["model"]
+    goal = goal_of("tasks", options)
+    history = options.get("history", ())
+    table = read_task_table(scores, model, flags["items"], flags["by"], history, flags["store"])
+    session = TaskSession(
+        table.groups,
+        goal=goal,
+        history=table.history,
+        confidence=options.get("confidence", 0.95),
+        budget=flags["max_calls"],
+        seed=flags["seed"],
+        models=(model,),
+    )
+    watch = Watch(session)
+    truth = table.truth(drive(session, table.scores, watch=watch))
+    inside = "inside" if truth["truth_inside"] else "NOT all inside"
+    about = {"model": model, "data": [Path(name).name for name in scores], "items": table.digest}
+    return finish_recorded(
+        "tasks",
+        session,
+        Known(None, table.history),
+        flags,
+        about=about,
+        extra={"model": model, **goal.spec(), **truth},
+        rows=[("truth", f"macro {truth['truth']:.2%}; it and all tasks are {inside} their intervals")],
+        steps=watch.steps,
+    )
+
+
 def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
     from cereval.cli.recorded import Watch, digest_of_items, finish_recorded
     from cereval.datasets.weights import mix_notes
@@ -349,13 +391,10 @@ def scored_rows(column: Floats, model: str) -> Any:
 
 
 def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
-    """Return the plan that a replay's certificate rests on; embeddings have no place in it."""
+    """Return the plan that a replay's certificate rests on."""
     from cereval.arrays import packed
     from cereval.plan import Known, Plan, candidate_spec
 
-    if session.pool.embeddings is not None:
-        wanted = "given without texts (--embeddings none): a certificate of one mean has no room for vectors"
-        raise InvalidInput("--certificate and --report", wanted, "embeddings")
     settings, weights, past = session.settings(), session.pool.weights, session.pool.history
     same = ("goal", "confidence", "method", "n_items", "seed")
     return Plan(

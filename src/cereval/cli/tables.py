@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from cereval.cli.options import are_asked, refuse_asking
+from cereval.cli.recorded import joined_tables
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.tables import ScoresTable, read_column, read_items, read_scores
 from cereval.errors import BadFile, CerevalError, InvalidInput
@@ -54,6 +55,17 @@ def use_recorded(
     return ask_candidates(kind, sources, given, candidates=candidates, given=found.data)
 
 
+def recorded_tasks(files: Sequence[str], flags: Mapping[str, Any]) -> bool:
+    """Tell whether the files of `cereval tasks` are recorded scores: tables with a column of the name, or logs."""
+    if flags["config"] or flags["candidates_file"] or not all(is_file(Path(one)) for one in files):
+        return False
+    if len(files) == 1:
+        return bool(recorded_sources(files[0], (), flags))
+    return len(flags["models"]) == 1 and all(
+        Path(one).suffix in TABLES and not are_asked(one, flags["models"]) for one in files
+    )
+
+
 def recorded_sources(data: str | None, names: Sequence[str], flags: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the files and folders of recorded scores that a command names; none where models are to be asked."""
     models = [*flags["models"], *([flags["beats"]] if flags.get("beats") else [])]
@@ -93,8 +105,10 @@ def _is_a_log(path: str) -> bool:
 
 def read_recorded(sources: Sequence[str], wanted: Sequence[str], flags: Mapping[str, Any]) -> Recorded:
     """Return the questions that all of the models were asked; wanted: their columns, empty: all there are."""
-    found, notes = None, list[str]()
-    if len(sources) == 1 and Path(sources[0]).suffix in TABLES and not _is_a_log(sources[0]):
+    found, notes, labels = None, list[str](), None
+    if len(sources) > 1 and all(Path(one).suffix in TABLES and not _is_a_log(one) for one in sources):
+        table, labels = joined_tables(sources, wanted[0])
+    elif len(sources) == 1 and Path(sources[0]).suffix in TABLES and not _is_a_log(sources[0]):
         table = read_scores(sources[0])
     else:
         from cereval.integrations.logs import import_logs
@@ -117,6 +131,8 @@ def read_recorded(sources: Sequence[str], wanted: Sequence[str], flags: Mapping[
             f"{missing:,} of {len(table.items):,} items that one of them has no score on are left out"
         )
     items = _items(table, found, rows, columns, flags)
+    if labels is not None:
+        items = [replace(item, category=str(labels[row])) for row, item in zip(rows, items, strict=True)]
     return Recorded(DataSet.of(", ".join(sources), items), models, tuple(notes))
 
 
@@ -147,6 +163,9 @@ def _items(
     if flags.get("items") is not None:
         about = read_items(flags["items"]).aligned_to(ids)
         texts, categories = list(about.texts or texts), list(about.categories or categories)
+    if flags.get("by") is not None and flags.get("items") is not None:
+        named = read_column(flags["items"], flags["by"], ids)
+        categories = [None if name in (None, "") else str(name) for name in named]
     known = [dict[str, Any]() for _ in rows] if found is None else [found.fields[row] for row in rows]
     more = _clusters(ids, known, flags)
     return [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from cereval.methods.certified import CertifiedMethod
+from cereval.methods.base import Setting
+from cereval.methods.certified import Tuning
 from cereval.methods.uniform import Uniform
 from cereval.records import Draw
 
@@ -22,20 +23,9 @@ class Whole(Uniform):
     name: ClassVar[str] = "all"
     asks_all: ClassVar[bool] = True
 
-    @property
-    def bets(self) -> bool:
-        return self.setting.target != "benchmark"
+    def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
+        super().__init__(setting, tuning)
+        self.bets = setting.target != "benchmark"
 
     def _play(self, draw: Draw, low: float, high: float) -> None:
-        if self.bets:
-            super()._play(draw, low, high)
-            return
-        prospect = self.tally.prospect()
-        increment = self.tally.settle(draw.item, low, high, self._chance(draw))
-        value = (increment.low + increment.high) / 2
-        self.clock.add(value, prospect.variance, prospect.largest_square, prospect.level)
-
-
-def bets_of(method: CertifiedMethod) -> bool:
-    """Tell whether a method's interval rests on bets; else it is what the scores prove by themselves."""
-    return not isinstance(method, Whole) or method.bets
+        (super()._play if self.bets else self._book)(draw, low, high)

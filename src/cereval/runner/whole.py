@@ -15,7 +15,7 @@ from cereval.scorers import JUDGES
 from cereval.scorers.people import People
 from cereval.settings import Settings, goal_of
 
-KINDS = ("estimate", "compare", "rank")
+KINDS = ("estimate", "compare", "rank", "tasks")
 """The kinds of question that take the whole."""
 
 HOW_MUCH = {"estimate": Estimate, "compare": Difference}

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.methods.certified import CertifiedMethod, Tuning
-from cereval.methods.whole import bets_of
 from cereval.questions.base import Kind
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.log import Change
@@ -88,7 +87,7 @@ class Watched:
         """Return all that the audit of this game needs; `differing` from the usual: equal, replacement, given_up."""
         setting = self.method.setting
         usual = {"equal": setting.pool.weights is None, "replacement": False, "given_up": False}
-        usual["bets"] = bets_of(self.method)
+        usual["bets"] = self.method.bets
         return Case(
             shares=self.method.tally.shares,
             delta=setting.delta,
