@@ -345,7 +345,7 @@ class MeanOptions(CandidateOptions, CommonOptions, WeightOptions, SampleOptions,
     method: Annotated[
         Text,
         Option(
-            "How questions are chosen: auto, uniform, active, or one of the paper's.",
+            "How questions are chosen: auto, uniform, active, memory (target expected), or one of the paper's.",
             default="auto",
             metavar="NAME",
         ),
