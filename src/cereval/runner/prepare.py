@@ -42,7 +42,6 @@ from cereval.runner.candidates import (
     named_by_candidate,
     open_candidate,
     prompt_of,
-    repeats_itself,
 )
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
 from cereval.runner.limits import Limits
