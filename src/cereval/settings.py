@@ -367,8 +367,7 @@ class MeanOptions(CandidateOptions, CommonOptions, WeightOptions, SampleOptions,
         Text,
         Option(
             "What the mean is over: these items (benchmark), the population they came from, or also the model's own "
-            "randomness (expected).",
-            default="benchmark",
+            "randomness (expected).  [default: expected at a temperature other than 0, else benchmark]",
             metavar="NAME",
         ),
     ]
