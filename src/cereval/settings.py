@@ -345,7 +345,7 @@ class MeanOptions(CandidateOptions, CommonOptions, WeightOptions, SampleOptions,
     method: Annotated[
         Text,
         Option(
-            "How questions are chosen: auto, uniform, active, or one of the paper's.",
+            "How questions are chosen: auto, uniform, active, memory (target expected), or one of the paper's.",
             default="auto",
             metavar="NAME",
         ),
@@ -354,8 +354,7 @@ class MeanOptions(CandidateOptions, CommonOptions, WeightOptions, SampleOptions,
         Text,
         Option(
             "What the mean is over: these items (benchmark), the population they came from, or also the model's own "
-            "randomness (expected).",
-            default="benchmark",
+            "randomness (expected).  [default: expected at a temperature other than 0, else benchmark]",
             metavar="NAME",
         ),
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from cereval.cli.output import show, write_certificate
 from cereval.errors import BadFile
 from cereval.records import Result, Rows
 from cereval.runner.candidates import is_asked_outside
+from cereval.runner.run import kept_line
 from cereval.runner.samples import Samples
 from cereval.store.base import Store, sqlite_file, store_flag
 from cereval.text import money, rounded
@@ -42,7 +42,12 @@ def print_outcome(outcome: Outcome, path: Path, store: Store, *, changed: bool, 
         outcome_as_json(outcome, path),
         outcome_rows(outcome, path),
         as_json=as_json,
-        notes=[*_shared_notes(outcome, store), *_sampling_notes(outcome), *_mean_notes(outcome)],
+        notes=[
+            *outcome.notes,
+            *_shared_notes(outcome, store),
+            *_sampling_notes(outcome),
+            *_mean_notes(outcome),
+        ],
     )
     if not as_json:
         _suggest_resuming(outcome, store)
@@ -55,25 +60,6 @@ def print_page(path: str | None, store: Store, run_id: str) -> None:
         from cereval.report import page_of, write_page
 
         write_page(Path(path), page_of(store, run_id).html)
-
-
-def kept_line(outcome: Outcome, fresh: str = "") -> str:
-    """Say which answers were there already, and since when; fresh: how the command asks anew, if it can."""
-    since = "" if outcome.kept_since is None else f", the oldest of {_minute(outcome.kept_since)}"
-    if outcome.asked == 0 and outcome.spent is not None:
-        return (
-            f"nothing was asked: --max-{outcome.spent} is used up; {outcome.kept:,} answers were there{since}"
-        )
-    if outcome.asked == 0:
-        return f"nothing was asked: all {outcome.kept:,} answers were there{since}{fresh}"
-    return f"{outcome.asked:,} answers asked now, {outcome.kept:,} were there{since}"
-
-
-def _minute(moment: float) -> str:
-    try:
-        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (ValueError, OverflowError, OSError):  # a store that was changed by hand may name any moment
-        return "an unknown day"
 
 
 def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
@@ -101,6 +87,7 @@ def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
         "runs": dict(outcome.parts),
         "scorer": outcome.result.scorer or None,
         "instead": outcome.instead,
+        "served": {name: dict(names) for name, names in outcome.served.items()},
     }
 
 
@@ -118,9 +105,17 @@ def outcome_rows(outcome: Outcome, path: Path) -> Rows:
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {spare}), cost {cost}"),
         *instead_rows(outcome.instead),
         *([] if ahead is None else [("still needed", _still_needed(ahead, outcome.calls_afresh))]),
+        *_served_rows(outcome),
         ("certificate", str(path)),
         ("run", outcome.run_id),
     ]
+
+
+def _served_rows(outcome: Outcome) -> Rows:
+    """Name the releases that answered, where a server gives them other names than were asked for."""
+    asked = {spec["model"].rpartition("/")[2] for spec in outcome.plan.candidates}
+    names = sorted({name for counts in outcome.served.values() for name in counts} - asked)
+    return [("answered by", ", ".join(names))] if names else []
 
 
 def instead_rows(instead: Mapping[str, int]) -> Rows:

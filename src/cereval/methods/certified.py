@@ -153,7 +153,7 @@ class CertifiedMethod(Method):
     def _play(self, draw: Draw, low: float, high: float) -> None:
         """Bet on a result, then book it."""
         prospect, clock, tests = self.tally.prospect(), self.clock, self._tests()
-        clock.counts = self.tuning.counts and not self._graded
+        clock.counts = self.tuning.counts and not self._graded and not self.tally.outlook.uneven
         eps = self._working_eps()
         for test in tests:
             test.stake(prospect, clock)
@@ -220,7 +220,7 @@ class CertifiedMethod(Method):
         a step of the lattice. Graded scores keep their observed share of m(1 - m) in both.
         """
         tuning, clock = self.tuning, self.clock
-        if not tuning.far:
+        if not tuning.far or self.tally.outlook.uneven:
             return clock.cautious_variance(tuning.caution) * (quantile / eps) ** 2
         binary = LARGEST_SQUARE * (
             far_variance(clock, tuning.far) * (quantile / eps) ** 2 + STEP_OF_COUNTS / eps

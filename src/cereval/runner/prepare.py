@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import Any
 from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
-from cereval.datasets.large import FileItems, categories_of
-from cereval.datasets.prompts import Prompt, split_examples, split_large
+from cereval.datasets.large import FileItems, categories_of, first_of
+from cereval.datasets.prompts import Prompt, renders_alike, split_examples, split_large
 from cereval.datasets.read import joined, named, read_dataset
 from cereval.datasets.weights import (
     check_one,
@@ -26,7 +27,7 @@ from cereval.datasets.weights import (
 from cereval.errors import InvalidInput
 from cereval.models.base import Model
 from cereval.models.prices import FREE
-from cereval.plan import DRAWN, Plan
+from cereval.plan import DRAWN, CandidateSpec, Plan, repeats_itself
 from cereval.questions import kind_named
 from cereval.questions.session import fresh_seed
 from cereval.runner.baseline import baseline_spec, find_baseline, restrict, scored_alike
@@ -57,10 +58,19 @@ from cereval.runner.scoring import (
 from cereval.runner.trust import Named, require
 from cereval.scorers import build_scorer
 from cereval.scorers.base import Scorer
-from cereval.scorers.people import answering
-from cereval.settings import Settings
+from cereval.scorers.people import People, answering
+from cereval.settings import ACCEPTED, Settings, declared
 from cereval.store.base import Store, opened_store
 from cereval.text import did_you_mean
+
+USUAL = {
+    "exact": "only the reference itself, but for case, spaces and marks around it,",
+    "choice": "the letter or the text of the right choice",
+}
+"""What the scorers count as right that are chosen where nobody names one."""
+
+FIRST = 100
+"""Questions that are looked at to see whether prompts differ."""
 
 CIRCUMSTANCES = (
     *("connections", "max_usd", "max_minutes"),
@@ -71,7 +81,11 @@ CIRCUMSTANCES = (
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A plan, and what carries it out; `circumstances` are what `resume` needs beyond the plan."""
+    """A plan, and what carries it out; `circumstances` are what `resume` needs beyond the plan.
+
+    notes: what whoever asks should know before the first call. served: of each candidate, under which names a server
+    answered, and how often.
+    """
 
     plan: Plan
     items: Sequence[Item]
@@ -81,6 +95,8 @@ class Prepared:
     limits: Limits
     circumstances: Mapping[str, Any]
     functions: Functions = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    served: tuple[Counter[str], ...] = ()
 
     async def close(self) -> None:
         await self.executor.close()
@@ -98,7 +114,27 @@ def prepare(settings: Settings, *, on_disk: bool = True) -> Prepared:
             settings, plan, data = add_baseline(settings, data, examples, functions, store)
     else:
         plan = make_plan(settings, data, examples)
-    return open_plan(plan, data.items, circumstances_of(settings), functions)
+    work = open_plan(plan, data.items, circumstances_of(settings), functions)
+    return replace(work, notes=(*_chosen_scorer(settings, work), *_equal_prompts(work)))
+
+
+def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
+    """Say which scorer was chosen where nobody named one."""
+    name = scorer_name(work.plan.scorer["spec"])
+    if settings["scorer"] is not None or name not in USUAL or is_asked_outside(work.plan):
+        return []
+    return [f"no --scorer was given: `{name}` is used, which counts {USUAL[name]} as right"]
+
+
+def _equal_prompts(work: Prepared) -> list[str]:
+    """Warn where a candidate is asked the same whatever the question."""
+    some = first_of(work.items)[:FIRST]
+    return [
+        f"warning: {spec['name']} is asked the same whatever the question: its template has no placeholder such as "
+        "{{ question }}"
+        for spec, prompt in zip(work.plan.candidates, work.prompts, strict=True)
+        if spec["prompt"]["template"] is not None and renders_alike(prompt, some)
+    ]
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -163,7 +199,7 @@ def make_plan(settings: Settings, data: DataSet, examples: Sequence[Item] = ()) 
         scorer=scorer,
         data_name=", ".join(map(named, settings.data)),
         confidence=settings["confidence"],
-        target=settings["target"] or "benchmark",
+        target=settings["target"] or _usual_target(settings, candidates, scorer),
         method=settings["method"] or "auto",
         seed=fresh_seed() if settings["seed"] is None else settings["seed"],
         seed_source=DRAWN if settings["seed"] is None else "",
@@ -171,6 +207,17 @@ def make_plan(settings: Settings, data: DataSet, examples: Sequence[Item] = ()) 
         weights=_weights(settings, data.items),
     )
     return kind_named(settings.kind).complete_plan(plan, categories_of(data.items))
+
+
+def _usual_target(settings: Settings, candidates: Sequence[CandidateSpec], scorer: Mapping[str, Any]) -> str:
+    """Return what a mean is over where nobody says: fresh answers where a candidate's differ from call to call.
+
+    People score each answer once, and other kinds know no target: their results say that they are of these answers.
+    """
+    knows = "target" in declared(ACCEPTED[settings.kind]) and not kind_named(settings.kind).grows
+    by_people = scorer_name(scorer["spec"]) == People.name
+    random = knows and not by_people and not all(map(repeats_itself, candidates))
+    return "expected" if random else "benchmark"
 
 
 def _weights(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:
@@ -271,13 +318,17 @@ def open_plan(
     _check_prices(limits, models, judge)
     circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
     choose = [spec["prompt"].get("choose") == BY_LOGPROBS for spec in plan.candidates]
+    steady = [repeats_itself(spec) and plan.target != "expected" for spec in plan.candidates]
+    served = tuple(Counter[str]() for _ in models)
     scoring = tuple(map(answering, scorers))
-    executor: Executor = Callers(items, prompts, models, scoring, judge, choose)
+    executor: Executor = Callers(
+        items, prompts, models, scoring, judge, choose, names=plan.names, steady=steady, served=served
+    )
     whole = replace(plan, scorer=whole_scorer(plan, scorers[0]))
     samples = Samples.of(plan.scorer)
     if samples.count > 1:
         executor = Sampled(executor, samples, asyncio.Semaphore(limits.connections))
-    return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions)
+    return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions, served=served)
 
 
 def leave_unasked(plan: Plan, items: Sequence[Item]) -> Prepared:

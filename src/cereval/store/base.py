@@ -52,7 +52,9 @@ CHANGED = "changed"
 """Records a new goal, budget or horizon."""
 LEASED = "leased"
 """Records that questions were handed out."""
-RECORDS = (CHANGED, LEASED)
+SERVED = "served"
+"""Records under which names a server answered, and how often."""
+RECORDS = (CHANGED, LEASED, SERVED)
 """These events leave the status of the run as it is."""
 
 COUNTS = ("answers", "failures", "cost_usd", "draws")
