@@ -62,7 +62,9 @@ def test_nor_where_the_view_goes_on_with_a_run(folder: Path) -> None:
     actions = Actions(store, url)
     actions.resume(run, eps="0.2", max_calls="100")
     until = time.monotonic() + 120
-    while (now := store.runs()[0]).answers <= 5 and not actions.error(run.run_id) and time.monotonic() < until:
+    while (
+        (now := store.runs()[0]).answers <= 5 and not actions.error(run.run_id) and time.monotonic() < until
+    ):
         time.sleep(0.1)
     assert now.answers > 5
     assert (actions.error(run.run_id), planted.exists()) == ("", False)
