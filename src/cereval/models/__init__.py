@@ -38,6 +38,7 @@ class ModelOptions:
     retries: Retries = field(default_factory=Retries)
     timeout_s: float = 120.0
     connections: int = 32
+    batch: bool = False
     answer_key: Mapping[str, str] | None = None
     given: Mapping[str, str] | None = None
     seed: int = 0
@@ -76,6 +77,7 @@ def open_model(name: str | Callable[..., Any], options: ModelOptions | None = No
                 raise InvalidInput("model", what, name)
             return GivenModel(name, options.given)
     common |= {"base_url": options.base_url, "price": options.price, "retries": options.retries}
+    common["batch"] = options.batch
     return open_openai(rest, provider=prefix.removesuffix("/"), **common)
 
 

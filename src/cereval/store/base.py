@@ -52,7 +52,9 @@ CHANGED = "changed"
 """Records a new goal, budget or horizon."""
 LEASED = "leased"
 """Records that questions were handed out."""
-RECORDS = (CHANGED, LEASED)
+BATCH = "batch"
+"""Records that answers are ordered, or were, as a provider's batch."""
+RECORDS = (CHANGED, LEASED, BATCH)
 """These events leave the status of the run as it is."""
 
 COUNTS = ("answers", "failures", "cost_usd", "draws")
