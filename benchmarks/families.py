@@ -187,6 +187,57 @@ def _expected(rng: np.random.Generator) -> Scene:
     return Scene(chances, float(chances.mean()), Estimate(EPS), plan, noisy=True)
 
 
+def _rates(rng: np.random.Generator, a: float, b: float, size: int = 60, **plan: Any) -> Scene:
+    """Items with rates from a Beta distribution, each answered anew at every call; a = 0: always right or wrong."""
+    rates = rng.beta(a, b, size) if a else (rng.uniform(size=size) < b).astype(float)
+    goal = plan.pop("goal", Estimate(EPS))
+    shares = plan.get("weights", np.ones(size))
+    truth = float(np.average(rates, weights=shares))
+    return Scene(rates, truth, goal, {"target": "expected", **plan}, noisy=True)
+
+
+def _rates_in_flight(rng: np.random.Generator) -> Scene:
+    return replace(_rates(rng, 0.3, 0.3), in_flight=30)
+
+
+def _rates_failing(rng: np.random.Generator) -> Scene:
+    """Items that are mostly wrong fail, all of their calls."""
+    scene = _rates(rng, 0.5, 0.5, goal=Estimate(0.15))
+    return replace(scene, failing=rng.uniform(size=60) < 0.15 * (1 - scene.scores))
+
+
+def _rates_by_money(rng: np.random.Generator) -> Scene:
+    return replace(_rates(rng, 0.3, 0.3), foreseen=int(rng.integers(5, 20)), in_flight=4)
+
+
+def _rates_closer(rng: np.random.Generator) -> Scene:
+    return replace(_rates(rng, 0.3, 0.3, goal=Estimate(0.15)), closer=Estimate(EPS))
+
+
+def _rates_with_history(rng: np.random.Generator, *, lying: bool) -> Scene:
+    """Ten past models with the same rates, give or take, or with the opposite ones."""
+    scene = _rates(rng, 0.4, 0.4)
+    said = 1 - scene.scores if lying else scene.scores
+    history = (rng.uniform(size=(60, 10)) < 0.1 + 0.8 * said[:, None]).astype(float)
+    return replace(scene, plan={**scene.plan, "history": history})
+
+
+def _rates_with_weights(rng: np.random.Generator) -> Scene:
+    return _rates(rng, 0.4, 0.4, weights=rng.pareto(1.5, 60) + 0.05)
+
+
+def _rates_budget(rng: np.random.Generator) -> Scene:
+    return _rates(rng, 0.3, 0.3, goal=Estimate(0.05), budget=int(rng.integers(20, 300)))
+
+
+def _rates_threshold(rng: np.random.Generator, gap: float) -> Scene:
+    scene = _rates(rng, 0.3, 0.3)
+    return replace(scene, goal=Threshold(float(np.clip(scene.truth + gap, 0.001, 0.999))))
+
+
+REMEMBERED = ("memory",)
+SHAPES = {"facts": (0.0, 0.6), "one coin": (4e4, 6e4), "Beta(.1,.1)": (0.1, 0.1), "Beta(2,2)": (2.0, 2.0)}
+
 FAMILIES = (
     *(Family(f"Bernoulli {mean:g}", partial(_bernoulli, mean=mean)) for mean in (0.5, 0.1)),
     Family("Bernoulli 0.02", partial(_bernoulli, mean=0.02, size=1000, eps=0.03)),
@@ -233,7 +284,24 @@ FAMILIES = (
         Family(f"population, mean {mean:g}", partial(_population, mean=mean), ("uniform",))
         for mean in (0.5, 0.1)
     ),
-    Family("expected, random responses", _expected),
+    Family("expected, random responses", _expected, (*BOTH, "memory")),
+    *(Family(f"rates: {name}", partial(_rates, a=a, b=b), REMEMBERED) for name, (a, b) in SHAPES.items()),
+    Family("rates: rare", partial(_rates, a=0.05, b=1.5, goal=Estimate(0.04)), REMEMBERED),
+    Family("rates: five items", partial(_rates, a=0.5, b=0.5, size=5), REMEMBERED),
+    Family("rates: 30 in flight", _rates_in_flight, REMEMBERED),
+    Family("rates: failures", _rates_failing, REMEMBERED),
+    Family("rates: money or time", _rates_by_money, REMEMBERED),
+    Family("rates: closer goal", _rates_closer, REMEMBERED),
+    *(
+        Family(f"rates: history that {does}", partial(_rates_with_history, lying=does == "lies"), REMEMBERED)
+        for does in ("helps", "lies")
+    ),
+    Family("rates: weights", _rates_with_weights, REMEMBERED),
+    Family("rates: budget", _rates_budget, REMEMBERED),
+    *(
+        Family(f"rates: threshold {gap:+g}", partial(_rates_threshold, gap=gap), REMEMBERED)
+        for gap in (-0.04, 0.04)
+    ),
 )
 
 BY_NAME = {family.name: family for family in FAMILIES}

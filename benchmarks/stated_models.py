@@ -59,9 +59,9 @@ class Stated:
 STATED: dict[int, Stated] = {}
 
 
-def _model(number: int) -> Callable[[str], Coroutine[Any, Any, str]]:
-    async def answer(prompt: str) -> str:
-        return await STATED[number].answer(prompt)
+def _model(number: int) -> Callable[[list[dict[str, str]]], Coroutine[Any, Any, str]]:
+    async def answer(messages: list[dict[str, str]]) -> str:
+        return await STATED[number].answer(messages[-1]["content"])
 
     return answer
 

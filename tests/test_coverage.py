@@ -66,11 +66,15 @@ POOLS: dict[str, list[tuple[str, str]]] = {
         for gap in ("-0.05", "-0.02", "+0.02", "+0.05", "+0.02, rare")
         for method in ("uniform", "active")
     ],
+    "fresh answers, remembered": [
+        (cell.family, cell.method) for cell in cells() if cell.family.startswith("rates: ")
+    ],
     "other targets": [
         ("population, mean 0.5", "uniform"),
         ("population, mean 0.1", "uniform"),
         ("expected, random responses", "uniform"),
         ("expected, random responses", "active"),
+        ("expected, random responses", "memory"),
         ("hedged, Bernoulli 0.1", "hedged"),
         ("weights in groups", "active"),
     ],

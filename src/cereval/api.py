@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, Unpack
@@ -21,9 +22,9 @@ from cereval.runner.answers import answer_rows
 from cereval.runner.candidates import Functions, functions_of
 from cereval.runner.conduct import carry_out, conduct, reuse_in
 from cereval.runner.prepare import prepare
-from cereval.runner.progress import Observer
+from cereval.runner.progress import WARNING, Observer
 from cereval.runner.recall import extend_run, new_items, recall_with_change
-from cereval.runner.run import Outcome
+from cereval.runner.run import Outcome, kept_line
 from cereval.runner.sealing import sealed, written
 from cereval.runner.task_file import Written, merge_settings, read_task
 from cereval.settings import (
@@ -76,6 +77,21 @@ class Run:
         return dict(self.outcome.certificate)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what whoever reads the result should know: warnings, and what helped."""
+        return (*self.outcome.notes, *self.outcome.result.notes)
+
+    @property
+    def served(self) -> dict[str, dict[str, int]]:
+        """Return of each candidate under which names a server answered, and how often."""
+        return {name: dict(names) for name, names in self.outcome.served.items()}
+
+    @property
+    def instead(self) -> dict[str, int]:
+        """Return how many questions others would have asked: all, or by plans of fixed size for the same width."""
+        return self.outcome.instead
+
+    @property
     def calls(self) -> int:
         return self.outcome.calls
 
@@ -98,10 +114,13 @@ class Run:
             "calls",
             "certificate",
             "cost_usd",
+            "instead",
+            "notes",
             "report",
             "result",
             "resume",
             "run_id",
+            "served",
             "to_frame",
         )
         return sorted({*own, *(name for name in dir(self.outcome.result) if not name.startswith("_"))})
@@ -137,13 +156,18 @@ class Run:
             raise Misuse(f"{why}: name one on disk, such as store='sqlite:///runs.db'")
 
     def __str__(self) -> str:
-        return self.outcome.result.headline()
+        """Return the answer in one line, then what casts doubt on it, and whether anything was asked for it."""
+        kept = [kept_line(self.outcome)] if self.outcome.kept else []
+        return "\n".join([self.outcome.result.headline(), *kept, *self.outcome.notes])
 
     def __repr__(self) -> str:
-        return f"<Run {self.run_id}: {self.outcome.result.headline()}>"
+        warned = sum(note.startswith(WARNING) for note in self.outcome.notes)
+        more = f" ({warned} warning{'' if warned == 1 else 's'}, see `notes`)" if warned else ""
+        return f"<Run {self.run_id}: {self.outcome.result.headline()}{more}>"
 
     def _repr_html_(self) -> str:
-        return self.outcome.result._repr_html_()
+        notes = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()[1:])
+        return self.outcome.result._repr_html_() + notes
 
 
 # -- asking -----------------------------------------------------------------------------------------------------------
@@ -187,7 +211,7 @@ async def evaluate_async(
 def compare(
     data: Any,
     a: Model,
-    b: Model,
+    b: Model = None,
     *,
     goal: Any = None,
     observer: Observer | None = None,
@@ -195,14 +219,17 @@ def compare(
     **options: Unpack[CompareOptions],
 ) -> Run:
     """Compare two candidates on the same questions: `Sign()` (tie=0.02), `Difference` (within=), `NotWorse`
-    (not_worse=)."""
+    (not_worse=).
+
+    baseline="last", a run or its name, in place of `b`: what was answered then is compared with, at no cost.
+    """
     return _run(_ask("compare", data, [a, b], goal, observer, seal, options))
 
 
 async def compare_async(
     data: Any,
     a: Model,
-    b: Model,
+    b: Model = None,
     *,
     goal: Any = None,
     observer: Observer | None = None,
@@ -321,7 +348,7 @@ def settings_for(
             name = next(iter(shared))
             raise InvalidInput(name, "given to `Candidate(...)` where candidates are given", shared[name])
     candidates = [one if isinstance(one, Candidate) else Candidate(one, **shared) for one in given]
-    if kind == "compare" and len(candidates) == 1:
+    if kind == "compare" and len(candidates) == 1 and not checked.get("baseline"):
         raise InvalidInput("b", "given: two candidates are compared", None)
     return merge_settings(
         kind, (data,) if data else (), candidates, checked, written_down, shared=shared, goal=goal

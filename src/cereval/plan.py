@@ -45,7 +45,9 @@ class PromptSpec(TypedDict):
 class CandidateSpec(TypedDict):
     """A candidate as a plan keeps it: everything that decides what its model is sent.
 
-    settings: fields of the request. code: a digest of a callable's code and of the module that it lives in.
+    settings: fields of the request. code: a digest of a callable's code and of the module that it lives in. run: the
+    run whose answers are the candidate's, as they were given. not_asked: why it is asked nothing else; without this it
+    is asked what the run lacks.
     """
 
     name: str
@@ -55,6 +57,8 @@ class CandidateSpec(TypedDict):
     settings: dict[str, Any]
     revision: NotRequired[str]
     code: NotRequired[str]
+    run: NotRequired[str]
+    not_asked: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,18 @@ class Plan:
     def name(self) -> str:
         """Return the candidates' names as one text."""
         return (" against " if len(self.candidates) == 2 else ", ").join(self.names)
+
+    @property
+    def scorer_words(self) -> str:
+        """Name the scorer, with its judge; nothing where scores come from outside."""
+        spec, judge = self.scorer["spec"], self.scorer.get("judge")
+        if all(one["model"].startswith(("given/", "external/")) for one in self.candidates):
+            return ""
+        name = spec if isinstance(spec, str) else str(spec.get("name"))
+        if isinstance(spec, Mapping) and name in ("regex", "python"):
+            name = f"{name}:{spec.get('pattern', spec.get('function', ''))}"
+        judges = [judge] if isinstance(judge, str) else judge or []
+        return f"{name} by {', '.join(judges)}" if judges else name
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON, with a format number so that later versions can tell."""

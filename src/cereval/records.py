@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from cereval.forms import Count, Positive, Share
 from cereval.pictures import Part, frame_of, plotted
-from cereval.text import SIDES, interval, percent, plus_minus, rounded
+from cereval.text import SIDES, estimate_in_interval, interval, percent
 
 Guarantee = Literal["anytime", "fixed-n", "heuristic"]
 """What the theorem behind a result promises: at every moment, at one planned n, or nothing proven."""
@@ -22,6 +22,13 @@ Stopped = Literal["goal", "exhausted", "budget", "contradiction", "running"]
 
 Target = Literal["benchmark", "population", "expected", "weighted"]
 """Which mean a result is about (docs/guarantee.md)."""
+
+ABOUT: Mapping[str, str] = {
+    "population": "about all questions of the kind that these are a sample of",
+    "expected": "about the mean over the model's own randomness too",
+    "weighted": "about the weighted mean",
+}
+"""What a result of a target is about; of `benchmark`, the questions that were counted."""
 
 PASSED, FAILED, UNDECIDED = 0, 2, 3
 """Exit codes: goal reached or certified pass, certified fail, undecided."""
@@ -103,7 +110,7 @@ Rows = list[tuple[str, str]]
 class Certified(ABC):
     """Give every result its frame: what it rests on, and how it is told to people, scripts and pages.
 
-    `goal` and `models` say what was asked of whom; they are part of the JSON form only where a kind says so.
+    `goal`, `models` and `scorer` say what was asked of whom; they are part of the JSON form only where a kind says so.
     """
 
     confidence: Share
@@ -124,8 +131,10 @@ class Certified(ABC):
     notes: tuple[str, ...] = ()
     goal: Mapping[str, Any] = field(default_factory=dict, compare=False)
     models: tuple[str, ...] = field(default=(), compare=False)
+    scorer: str = field(default="", compare=False)
+    """The scorer in a few words; empty where scores were recorded."""
 
-    silent: ClassVar[frozenset[str]] = frozenset({"goal", "models"})
+    silent: ClassVar[frozenset[str]] = frozenset({"goal", "models", "scorer"})
     """Fields that are not part of the JSON form."""
 
     @abstractmethod
@@ -133,16 +142,20 @@ class Certified(ABC):
         """Return the answer in a few words."""
 
     def asked(self) -> str:
-        """Return how much was asked, and what that saved."""
-        return f"{self.n_evaluated:,} of {self.n_items:,} questions asked{self.saving()}"
+        """Return how much was asked."""
+        if self.target == "expected":
+            return f"{self.n_evaluated:,} calls on {self.n_items:,} questions"
+        return f"{self.n_evaluated:,} of {self.n_items:,} questions asked"
 
-    def saving(self) -> str:
-        """Return what was saved; nothing is where the goal was missed."""
-        return f" ({self.saved:.1%} saved)" if self.stopped == "goal" else ""
+    def sureness(self) -> str:
+        """Return how surely the answer holds."""
+        return f"{percent(self.confidence)} confidence"
 
     def headline(self) -> str:
-        """Return the answer in one line: what holds, how surely, from how much."""
-        return f"{self.answer()}, {percent(self.confidence)} confidence, {self.asked()}"
+        """Return the answer in one line: what holds, how surely, from how much, by which scorer, and about what."""
+        scorer = f"scorer {self.scorer}" if self.scorer else ""
+        parts = (self.answer(), self.sureness(), self.asked(), scorer, ABOUT.get(self.target, ""))
+        return ", ".join(part for part in parts if part)
 
     def rows(self) -> Rows:
         """Return the facts about the answer, each with its name."""
@@ -220,7 +233,7 @@ class Result(Certified):
     >>> counts = dict(confidence=0.95, n_evaluated=1940, n_items=14042, seed=0)
     >>> words = dict(stopped="goal", method="uniform", guarantee="anytime", target="benchmark")
     >>> Result(**numbers, **counts, **words)
-    <Result: 82.00% ± 1.80%, 95% confidence, 1,940 of 14,042 questions asked (86.2% saved)>
+    <Result: 82.0% (80.2% to 83.8%), 95% confidence, 1,940 of 14,042 questions asked>
     """
 
     estimate: Share
@@ -230,12 +243,11 @@ class Result(Certified):
     decision: Literal["above", "below"] | None = None
 
     def answer(self) -> str:
-        """Return the estimate and how far it may be off, or the verdict on a threshold."""
+        """Return the estimate and its interval, after the verdict on a threshold."""
         if self.goal.get("goal") == "threshold":
-            so_far = f" ({rounded(self.estimate, 2)} so far, {interval(self.lower, self.upper)})"
-            verdict = SIDES[self.decision] + ("" if self.decision else so_far)
-            return f"at least {percent(self.goal['value'])}: {verdict}"
-        return plus_minus(self)
+            verdict = f"at least {percent(self.goal['value'])}: {SIDES[self.decision]}"
+            return f"{verdict}, {estimate_in_interval(self)}"
+        return estimate_in_interval(self)
 
     def parts(self) -> list[Part]:
         return [Part(self.models[0] if self.models else "mean", self.estimate, self.lower, self.upper)]

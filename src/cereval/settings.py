@@ -353,7 +353,7 @@ class MeanOptions(CandidateOptions, CommonOptions, WeightOptions, SampleOptions,
     method: Annotated[
         Text,
         Option(
-            "How questions are chosen: auto, uniform, active, or one of the paper's.",
+            "How questions are chosen: auto, uniform, active, memory (target expected), or one of the paper's.",
             default="auto",
             metavar="NAME",
         ),
@@ -409,6 +409,15 @@ class CompareOptions(CandidateOptions, CommonOptions, WeightOptions, total=False
             metavar="EPS",
         ),
     ]
+    baseline: Annotated[
+        Text,
+        Option(
+            "Instead of a second candidate: what an earlier run answered, by its id, name or tag; `last` is the newest "
+            "that ended on these questions. Kept answers cost nothing; the new candidate is asked anew, unless --reuse "
+            "or --max-age says otherwise.",
+            metavar="RUN|NAME|last",
+        ),
+    ]
 
 
 class RankOptions(CandidateOptions, CommonOptions, total=False):
@@ -437,7 +446,7 @@ class RankOptions(CandidateOptions, CommonOptions, total=False):
     ]
     beats: Annotated[
         Text,
-        Option("Instead: which candidates beat this one?", flags=("--beats", "--baseline"), metavar="NAME"),
+        Option("Instead: which candidates beat this one?", metavar="NAME"),
     ]
 
 
@@ -665,6 +674,9 @@ def settings_of(
         for name, value in complete(options, accepted).items()
         if name not in CandidateOptions.__annotations__
     }
+    if rest.get("baseline") is not None and rest["fresh"] is None:
+        # Yesterday's answers of the same candidate would make the comparison one with itself.
+        rest["fresh"] = rest["max_age"] is None
     return Settings(kind, chosen, sources, tuple(candidates), rest)
 
 

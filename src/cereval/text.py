@@ -140,57 +140,69 @@ class Bounded(Protocol):
     def upper(self) -> float: ...
 
 
-def plus_minus(result: Bounded, digits: int = 2) -> str:
-    """Return the estimate with a radius that still holds the whole interval after rounding.
+EXACT = 1e-9
+"""An interval no wider than this is the mean of all scores itself, but for rounding."""
 
-    The estimate is moved by less than its last digit where its rounding would make the radius longer.
+
+def estimate_in_interval(result: Bounded) -> str:
+    """Return the best estimate and the certified interval, whose ends are rounded outwards.
 
     >>> from types import SimpleNamespace
-    >>> plus_minus(SimpleNamespace(estimate=0.82, lower=0.802, upper=0.8381), digits=1)
-    '82.0% ± 1.9%'
-    >>> plus_minus(SimpleNamespace(estimate=0.55264, lower=0.47264, upper=0.63264))
-    '55.264% ± 8.000%'
+    >>> estimate_in_interval(SimpleNamespace(estimate=0.31234, lower=0.26234, upper=0.36233))
+    '31.2% (26.2% to 36.3%)'
+    >>> estimate_in_interval(SimpleNamespace(estimate=0.8245, lower=0.8245, upper=0.8245))
+    '82.45% (exact)'
     """
-    return _plus_minus(result.estimate, result.lower, result.upper, digits, "")
+    width = result.upper - result.lower
+    if width <= EXACT:
+        return f"{rounded(result.estimate, 2)} (exact)"
+    digits = _digits(width)
+    low, high = outwards(result.lower, result.upper, digits)
+    return f"{rounded(result.estimate, digits)} ({low} to {high})"
 
 
-def signed_plus_minus(difference: float, lower: float, upper: float) -> str:
-    """Write a difference as `plus_minus` writes a mean.
+def points(difference: float, lower: float, upper: float) -> str:
+    """Return a difference of two shares with its certified interval, in percentage points.
 
-    >>> signed_plus_minus(0.0275, -0.0215, 0.0765)
-    '+2.75% ± 4.90%'
+    >>> points(0.0275, -0.0215, 0.0765), points(-0.5, -0.5, -0.5)
+    ('+2.8 points (-2.2 to +7.7)', '-50.00 points (exact)')
     """
-    return _plus_minus(difference, lower, upper, 2, "+")
+    width = upper - lower
+    if width <= EXACT:
+        return f"{_signed(100 * difference, 2)} points (exact)"
+    digits = _digits(width)
+    low, high = (_signed(one, digits) for one in _ends(100 * lower, 100 * upper, digits))
+    return f"{_signed(100 * difference, digits)} points ({low} to {high})"
 
 
-def _plus_minus(estimate: float, lower: float, upper: float, digits: int, sign: str) -> str:
-    """Round the estimate to where the radius, rounded up, still holds the whole interval and is no longer for it.
+def points_ahead(difference: float, lower: float, upper: float) -> str:
+    """Return by how much one that is certainly better is ahead: more than 0, however near to 0 the interval ends.
 
-    Where no estimate with so many digits does, one digit more is shown: ends need not lie on hundredths.
+    >>> points_ahead(0.07, 0.021, 0.12), points_ahead(0.07, 0.0, 0.1416)
+    ('7.0 points (2.1 to 12.0)', '7.0 points (more than 0, at most 14.2)')
     """
-    estimate, lower, upper = estimate * 100, lower * 100, upper * 100
-    middle, radius, fits = _rounded_ball(estimate, lower, upper, digits)
-    if not fits:
-        more = _rounded_ball(estimate, lower, upper, digits + 1)
-        if more[2]:
-            middle, radius, digits = more[0], more[1], digits + 1
-    return f"{middle:{sign}.{digits}f}% ± {radius:.{digits}f}%"
+    width = upper - lower
+    if width <= EXACT:
+        return f"{100 * difference:.2f} points (exact)"
+    digits = _digits(width)
+    low, high = _ends(100 * lower, 100 * upper, digits)
+    ends = f"{low:.{digits}f} to {high:.{digits}f}" if low > 0 else f"more than 0, at most {high:.{digits}f}"
+    return f"{100 * difference:.{digits}f} points ({ends})"
 
 
-def _rounded_ball(estimate: float, lower: float, upper: float, digits: int) -> tuple[float, float, bool]:
-    """Return a middle and a radius of so many digits that hold the interval, and whether rounding cost nothing."""
-    radius, step = _up(max(estimate - lower, upper - estimate), digits), 10.0**-digits
-    least = math.ceil((upper - radius) / step - 1e-6) * step
-    most = math.floor((lower + radius) / step + 1e-6) * step
-    middle = round(estimate, digits)
-    if least <= most + step / 2:
-        return min(max(middle, least), most), radius, True
-    return middle, _up(max(middle - lower, upper - middle), digits), False
+def _digits(width: float) -> int:
+    """Return how many digits of a percentage an interval deserves: its ends are rounded by a 20th of it at most."""
+    return 1 if width >= 0.02 - EXACT else 2 if width >= 0.002 - EXACT else 3
 
 
-def _up(value: float, digits: int) -> float:
+def _ends(lower: float, upper: float, digits: int) -> tuple[float, float]:
     scale = 10.0**digits
-    return math.ceil(value * scale - 1e-6) / scale
+    return math.floor(lower * scale + 1e-4) / scale, math.ceil(upper * scale - 1e-4) / scale
+
+
+def _signed(value: float, digits: int) -> str:
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text
 
 
 def money(cost_usd: float | None) -> str:

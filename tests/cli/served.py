@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Told = Mapping[str, Any]
-"""`text`, and where there are some `logprobs`: token -> log-probability."""
+"""`text`, and where there are some `logprobs`: token -> log-probability; `served`: the name of who answers."""
 
 
 class Server(ThreadingHTTPServer):
@@ -22,6 +22,8 @@ class Server(ThreadingHTTPServer):
     def __init__(self, answer: Callable[[str, str], Told]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer = answer
+        self.refuses: tuple[str, ...] = ()
+        """Fields of a request that are not taken."""
         self.asked: Counter[tuple[str, str]] = Counter()
         self.keys: set[str] = set()
         self.bodies: list[Mapping[str, Any]] = []
@@ -44,13 +46,21 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.keys.add(self.headers.get("authorization", ""))
             self.server.bodies.append(body)
             told = self.server.answer(model, text)
+        refused = [name for name in self.server.refuses if name in body]
+        if refused:
+            error = {"code": "unsupported_parameter", "param": refused[0], "message": f"no {refused[0]} here"}
+            self._send(400, {"error": error})
+            return
         tokens = [{"token": token, "logprob": value} for token, value in told.get("logprobs", {}).items()]
         sent = {"content": [{**tokens[0], "top_logprobs": tokens}]} if tokens else None
         message = {"role": "assistant", "content": told["text"]}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": sent}
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-        answer = json.dumps({"model": model, "choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
+        self._send(200, {"model": told.get("served", model), "choices": [choice], "usage": usage})
+
+    def _send(self, status: int, content: Any) -> None:
+        answer = json.dumps(content).encode()
+        self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(answer)))
         self.end_headers()

@@ -50,13 +50,19 @@ def test_the_better_model_is_named(scores: Path, capsys: pytest.CaptureFixture[s
     assert facts["n_evaluated"] < facts["n_items"] == 400
     assert facts["truth_inside"]
     assert main(command) == 0
-    assert "new is better than old, 95% confidence" in capsys.readouterr().out
+    line = capsys.readouterr().out.splitlines()[0]
+    assert re.match(
+        r"new is better than old by \d+\.\d points \(.*\), 95% confidence, \d+ of 400 questions", line
+    )
 
 
 def test_a_difference_is_told_with_its_number(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["compare", str(scores), "--model", "old", "--model", "new", "--within", "0.1"]
     assert main(command) == 0
-    assert re.match(r"old minus new: -\d+\.\d+% ± \d+\.\d+%, new is better, 95%", capsys.readouterr().out)
+    assert re.match(
+        r"old minus new: -\d+\.\d points \(-\d+\.\d to -\d+\.\d\), new is better, 95%",
+        capsys.readouterr().out,
+    )
 
 
 def test_equal_models_and_spent_budgets(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ LINES = {
     "replay --all-models": ["replay s.csv --all-models --eps 0.2 --jobs 1"],
     "compare SCORES": ["compare s.csv --model a --model b", "compare s.csv --model a --model b --within 0.3"],
     "compare DATA": [f"compare {ASKED} --model scripted/0.5 --model scripted/0.9"],
-    "rank SCORES": ["rank s.csv", "rank s.csv --top 1", "rank s.csv --baseline a"],
+    "rank SCORES": ["rank s.csv", "rank s.csv --top 1", "rank s.csv --beats a"],
     "rank DATA": ["rank q.jsonl --display none --model scripted/0.5 --model scripted/0.9"],
     "tasks SCORES": [
         "tasks s.csv --items i.csv --model a --eps 0.2",

@@ -155,7 +155,8 @@ def test_questions_are_handed_out_and_told_in_any_order(capsys: Capture) -> None
 
 def test_what_could_not_be_written_is_not_out(capsys: Capture) -> None:
     run = ran(capsys, model="external/people", code=3)["run_id"]
-    assert main(["ask", run, "-n", "40", "-o", "nowhere/a.csv"]) == 1
+    Path("file").write_text("no folder", encoding="utf-8")
+    assert main(["ask", run, "-n", "40", "-o", "file/a.csv"]) == 1
     assert told(capsys, "ask", run, "-n", "40", "-o", "a.csv")["rows"] > 9
     assert main(["ask", run, "-n", "40", "-o", "b.csv"]) == 0
     assert "no question to hand out: " in (line := capsys.readouterr().out)

@@ -56,7 +56,7 @@ def test_the_names_that_scripts_rely_on(table: Path, capsys: pytest.CaptureFixtu
 def test_top_and_baseline(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, top = run(capsys, str(table), "--top", "1", "--within", "0.02")
     assert (code, top["winners"]) == (0, ["good"])
-    code, beats = run(capsys, str(table), "--baseline", "fair", "--tie", "0.15")
+    code, beats = run(capsys, str(table), "--beats", "fair", "--tie", "0.15")
     assert (code, beats["winners"], beats["eliminated"]) == (0, ["good"], ["poor"])
 
 
@@ -164,7 +164,7 @@ def test_a_doubt_without_effect_is_said(table: Path, capsys: pytest.CaptureFixtu
         (["--top", "9"], "top"),
         (["--model", "good"], "two models"),
         (["--model", "good", "--model", "nobody"], "nobody"),
-        (["--baseline", "nobody"], "nobody"),
+        (["--beats", "nobody"], "nobody"),
         (["--tie", "2"], "tie"),
     ],
 )

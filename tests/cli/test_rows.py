@@ -73,15 +73,16 @@ def test_a_missing_extra_is_met_before_the_first_call(
     assert not Path("asked").exists()
 
 
-def test_digits_savings_and_a_mean_that_is_not_the_estimate(capsys: Capture) -> None:
-    """Two digits; nothing is saved where the goal is missed; a model that is always wrong is not quietly at 12%."""
+def test_the_first_line_of_a_model_that_is_always_wrong(capsys: Capture) -> None:
+    """Row 5: the estimate is one that the answers support; savings are said against what others would do."""
     Path("no.py").write_text("def answer(q):\n    return ''\n")
     line = ("run", "q.jsonl", "--model", "python:no.py:answer", "--display", "plain")
     out, err = said(capsys, *line, "--eps", "0.2")
-    assert re.match(r"\d+\.\d\d% ± 20\.00%, 95% confidence", out)
-    assert "saved" in out
-    assert "the plain mean of the" in out
+    assert re.match(
+        r"0\.0% \(0\.0% to \d\d\.\d%\), 95% confidence, \d+ of 60 questions asked, scorer exact ", out
+    )
+    assert re.search(r"instead of +60 for all, or a plan of fixed size for this width: \d+ \(normal", out)
     assert "gave no text 10 times in a row" in err
     missed = said(capsys, *line, "--eps", "0.01", "--max-calls", "12", "--seed", "3", code=3)[0]
-    assert "saved" not in missed
+    assert "a plan of fixed size" not in missed
     assert "still needed about" in missed

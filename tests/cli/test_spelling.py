@@ -66,7 +66,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("compare s.csv --model a --model b --max-calls 0", f"--max-calls {WHOLE}"),
         ("rank s.csv --tie 2", f"--tie {RANGE}"),
         ("rank s.csv --top 3", "--top must be below the number of models, 3, got 3"),
-        ("rank s.csv --baseline nope", f"--baseline {COLUMN}"),
+        ("rank s.csv --beats nope", f"--beats {COLUMN}"),
         ("rank s.csv --model a --model nope", f"--model {COLUMN}"),
         ("plan --items 0", f"--items {WHOLE}"),
         ("plan --items 9 --threshold 2", f"--threshold {RANGE}"),

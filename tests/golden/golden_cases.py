@@ -88,12 +88,10 @@ RANKINGS: dict[str, list[str]] = {
     "rank-order-recorded-proven": ["rank scores.csv --tie 0.1 --prove-ties"],
     "rank-order-recorded-budget": ["rank scores.csv --tie 0.02 --budget 200 --seed 5"],
     "rank-top-recorded": ["rank scores.csv --top 2 --within 0.05"],
-    "rank-beats-recorded": ["rank scores.csv --baseline blue --tie 0.1"],
-    "rank-beats-recorded-proven": ["rank scores.csv --baseline grey --tie 0.15 --prove-ties"],
+    "rank-beats-recorded": ["rank scores.csv --beats blue --tie 0.1"],
+    "rank-beats-recorded-proven": ["rank scores.csv --beats grey --tie 0.15 --prove-ties"],
     "rank-order-live-proven": [f"rank questions.jsonl {LEVEL} --tie 0.1 --prove-ties"],
-    "rank-beats-live-proven": [
-        f"rank questions.jsonl {LEVEL} --baseline scripted/0.4 --prove-ties --tie 0.1"
-    ],
+    "rank-beats-live-proven": [f"rank questions.jsonl {LEVEL} --beats scripted/0.4 --prove-ties --tie 0.1"],
 }
 
 TASKS: dict[str, list[str]] = {

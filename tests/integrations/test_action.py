@@ -15,15 +15,19 @@ import pytest
 import yaml
 
 ACTION = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text(encoding="utf-8"))
+STEPS = [step for step in ACTION["runs"]["steps"] if "run" in step]
 PLACE = re.compile(r"\$\{\{ *([\w.-]+) *\}\}")
 GH = """#!/usr/bin/env bash
 printf '%s\\n' "$*" >> calls.txt
-cp "${@: -1}" /dev/null 2>/dev/null
-[[ "$*" == *--edit-last* ]] && exit 1
-exit "${GH_FAILS:-0}"
+if [ "$1" = api ] && [ "$2" = user ]; then exit 1; fi
+case "$*" in
+  *--method*) ;;
+  *--paginate*) cat existing.txt 2>/dev/null ;;
+  *) exit "${GH_FAILS:-0}" ;;
+esac
 """
 PYTHON = f"""#!/usr/bin/env bash
-if [ "$1" = -m ] && [ "$2" = pip ]; then printf '%s\\n' "$*" >> pip.txt; exit 0; fi
+if [[ "$*" == *"-m pip"* ]]; then printf '%s\\n' "$*" >> pip.txt; exit 0; fi
 exec {sys.executable} "$@"
 """
 
@@ -42,9 +46,11 @@ class Workflow:
             "github.repository": "org/name",
             "github.action_path": "/the/action",
             "github.event.pull_request.number": pull_request,
+            "github.workflow": "Nightly",
+            "github.job": "eval",
         }
         tools = folder / "tools"
-        tools.mkdir()
+        tools.mkdir(exist_ok=True)
         for name, text in {"gh": GH, "python": PYTHON}.items():
             (tools / name).write_text(text, encoding="utf-8")
             (tools / name).chmod(0o755)
@@ -54,7 +60,7 @@ class Workflow:
         return PLACE.sub(lambda found: self.value(self.known.get(found[1], "")), str(text))
 
     def run(self, **more: str) -> int:
-        for step in ACTION["runs"]["steps"]:
+        for step in STEPS:
             done = self._step(step, more)
             if done.returncode:
                 self.said = done.stdout + done.stderr
@@ -95,12 +101,49 @@ def inputs(model: str, **more: str) -> dict[str, str]:
 def test_a_certified_pass_is_commented_and_summarised(questions: Path) -> None:
     work = Workflow(questions, inputs("scripted/0.9"))
     assert work.run() == 0, work.said
-    assert (questions / "pip.txt").read_text().strip() == "-m pip install --quiet /the/action"
+    assert (questions / "pip.txt").read_text().strip() == "-P -m pip install --quiet /the/action"
     table = (questions / "gate.md").read_text(encoding="utf-8")
     assert "certified pass" in table
     assert (questions / "summary.md").read_text(encoding="utf-8") == table
-    calls = (questions / "calls.txt").read_text().splitlines()
-    assert calls == ["pr comment 7 --body-file gate.md --edit-last", "pr comment 7 --body-file gate.md"]
+    assert (questions / "comment.md").read_text(
+        encoding="utf-8"
+    ) == f"<!-- cereval Nightly/eval  -->\n{table}"
+    assert (questions / "calls.txt").read_text().splitlines()[-1] == "pr comment 7 --body-file comment.md"
+
+
+def test_its_own_comment_is_edited_and_no_other(questions: Path) -> None:
+    (questions / "existing.txt").write_text(
+        "41\n43\n"
+    )  # what `gh api --jq` prints: the ids of comments of its own
+    assert Workflow(questions, inputs("scripted/0.9")).run() == 0
+    listed, edited = (questions / "calls.txt").read_text().splitlines()[1:]
+    assert "startswith(env.MARKER)" in listed
+    assert "user.login == env.AUTHOR" in listed
+    assert edited == "api --method PATCH repos/org/name/issues/comments/41 --field body=@comment.md"
+
+
+def test_the_first_run_is_a_baseline_and_the_next_is_held_against_it(questions: Path) -> None:
+    nightly = {"min": "", "baseline": "last", "not-worse": "0.1", "args": "--scorer exact"}
+    for code, model in ((0, "scripted/0.9"), (0, "scripted/0.9"), (2, "scripted/0.2")):
+        work = Workflow(questions, inputs(model, **nightly))
+        assert work.run() == code, work.said
+    assert "is not worse than scripted/0.9" in (questions / "gate.md").read_text(encoding="utf-8")
+
+
+def test_nothing_in_the_checkout_is_run(questions: Path) -> None:
+    for name in ("json", "pip", "cereval", "click", "yaml", "sqlalchemy"):
+        (questions / f"{name}.py").write_text("open('planted.txt', 'w').close()\n")
+    assert Workflow(questions, inputs("scripted/0.9")).run() == 0
+    assert not (questions / "planted.txt").exists()
+
+
+def test_the_store_is_kept_from_one_workflow_to_the_next() -> None:
+    caches = [step for step in ACTION["runs"]["steps"] if "uses" in step]
+    assert [step["uses"].partition("@")[0] for step in caches] == [
+        "actions/cache/restore",
+        "actions/cache/save",
+    ]
+    assert caches[0]["with"]["key"] == caches[1]["with"]["key"]
 
 
 def test_a_certified_fail_fails_even_where_comments_are_not_allowed(questions: Path) -> None:
@@ -108,7 +151,7 @@ def test_a_certified_fail_fails_even_where_comments_are_not_allowed(questions: P
     assert work.run(GH_FAILS="1") == 2
     assert "certified fail" in work.said
     assert "certified fail" in (questions / "gate.md").read_text(encoding="utf-8")
-    assert len((questions / "calls.txt").read_text().splitlines()) == 2
+    assert (questions / "calls.txt").read_text().splitlines()[-1].startswith("pr comment 7")
 
 
 @pytest.mark.parametrize(
@@ -137,5 +180,5 @@ def test_inputs_cannot_be_code(questions: Path) -> None:
     )
     assert work.run() == 1
     assert not (questions / "broken").exists()
-    for step in ACTION["runs"]["steps"]:
+    for step in STEPS:
         assert "${{" not in step["run"], step["name"]

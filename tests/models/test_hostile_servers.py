@@ -369,12 +369,6 @@ def test_json_that_says_two_things_is_refused(sent: bytes) -> None:
     assert error.cost_usd is None, "it was paid for, and nobody knows how much"
 
 
-def test_the_names_that_a_server_answers_under_are_counted() -> None:
-    models: list[OpenAIModel] = []
-    asked(lambda q: _response(200, text("4", model=q)), "m", "m", "n", ready=models.append)
-    assert models[0].served == {"m": 2, "n": 1}
-
-
 def test_the_name_of_the_model_that_answered_is_kept() -> None:
     (reply,) = asked(lambda _: _response(200, text("4", model="another\ud800")), "q")
     assert isinstance(reply, Reply)

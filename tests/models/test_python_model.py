@@ -13,7 +13,7 @@ from cereval.errors import CallError, InvalidInput
 from cereval.imports import code_digest, load_function
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Reply, Settings
-from cereval.models.python_model import PythonModel, check_callable
+from cereval.models.python_model import PythonModel
 
 SOURCE = """
 import threading
@@ -145,22 +145,6 @@ def test_a_function_that_cannot_be_called_so_is_refused_when_opened(name: str, s
     with pytest.raises(InvalidInput, match=says) as caught:
         open_model(f"python:mymodels.py:{name}")
     assert "answer(messages, item)" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("text", r"messages\[-1\]\['content'\] \(on item q1: AttributeError"),
-        ("number", "on item q1: .* must return a text or a Reply, got 7"),
-        ("crash", "RuntimeError: no luck"),
-    ],
-)
-def test_a_function_is_tried_on_one_item(here: Path, name: str, says: str) -> None:
-    function = load_function("model", f"{here}/mymodels.py:{name}")
-    with pytest.raises(InvalidInput, match=says):
-        asyncio.run(check_callable(function, CHAT, ITEM.without_answer()))
-    good = load_function("model", f"{here}/mymodels.py:known_later")
-    assert asyncio.run(check_callable(good, CHAT, ITEM.without_answer())).text == "q1"
 
 
 def test_a_function_can_be_opened_itself() -> None:

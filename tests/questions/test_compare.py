@@ -128,7 +128,10 @@ def test_the_check_for_a_regression_takes_fewer_items_than_halves_of_delta() -> 
 def test_at_least_as_good_is_a_check_of_its_own() -> None:
     equal = [1.0, 0.0] * 20
     result = replay_comparison(equal, equal[::-1], goal=NotWorse(0))
-    assert (result.decision, result.answer()) == ("not-worse", "first is not worse than second: certified")
+    assert (result.decision, result.answer()) == (
+        "not-worse",
+        "first is not worse than second: certified, 0.00 points (exact)",
+    )
     assert NotWorse(0).words == "at least as good?"
 
 

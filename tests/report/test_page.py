@@ -54,7 +54,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 def test_the_headline_says_what_is_certified(story: Story) -> None:
     text, result = " ".join(Reader(render(story)).text.split()), story.result
     assert f"95% confidence, {result.n_evaluated} of 300 questions asked" in text
-    assert re.search(r"\d\d\.\d\d% ± 10\.00%", text)
+    assert re.search(r"\d\d\.\d% \(\d\d\.\d% to \d\d\.\d%\)", text)
     assert "no matter when the run was stopped" in text
 
 

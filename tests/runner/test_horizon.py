@@ -11,9 +11,8 @@ import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
 from cereval.certificate.verify import verify
-from cereval.cli.outcome import kept_line
 from cereval.models.base import Messages, Reply
-from cereval.runner.run import Outcome
+from cereval.runner.run import Outcome, kept_line
 from cereval.runner.start import changes_of
 from cereval.store.base import Store
 from cereval.store.writer import AnswerWriter

@@ -67,6 +67,10 @@ class Provenance(Record):
         dict[str, Positive], Meta(description="How many answers were taken from which earlier run.")
     ]
     seal: Hash | UnsetType = UNSET
+    served: Annotated[
+        dict[str, dict[str, Positive]] | UnsetType,
+        Meta(description="Of each candidate, under which names a server answered, and how often."),
+    ] = UNSET
 
 
 class Changed(Record):

@@ -232,15 +232,23 @@ def certificate_departures(seal: Seal, certificate: Mapping[str, Any]) -> tuple[
 
 
 def provenance(
-    plan: Plan, known: Known, kept: Mapping[str, int], engine: int | None = None
+    plan: Plan,
+    known: Known,
+    kept: Mapping[str, int],
+    engine: int | None = None,
+    served: Mapping[str, Mapping[str, int]] | None = None,
 ) -> dict[str, Any]:
     """Say whether the seed was drawn, which answers earlier runs had paid for, and the digest of the seal.
 
-    kept: of the consumed answers, how many were taken from which earlier run.
+    kept: of the consumed answers, how many were taken from which earlier run. served: of each candidate, under which
+    names a server answered, and how often.
     """
     sealed = {"seal": seal_of(plan, known, engine).digest} if plan.nonce else {}
     seed = "drawn" if plan.seed_drawn else "chosen"
-    return {"seed": seed, "kept": dict(sorted(kept.items())), **sealed}
+    names = (
+        {"served": {name: dict(sorted(counts.items())) for name, counts in served.items()}} if served else {}
+    )
+    return {"seed": seed, "kept": dict(sorted(kept.items())), **sealed, **names}
 
 
 ALGORITHM: Literal["ed25519"] = "ed25519"

@@ -226,7 +226,10 @@ class _Checks:
         if sum(kept.values()) > answers:
             raise WrongError(f"provenance.kept has more than the {answers} answers in the log")
         plan = Plan.from_dict(certificate["plan"])
-        found = provenance(plan, known_of(certificate), kept, certificate["engine"])
+        served = stated.get("served")
+        if served is not None and not set(served) <= set(plan.names):
+            raise WrongError("provenance.served names a candidate that the plan has not")
+        found = provenance(plan, known_of(certificate), kept, certificate["engine"], served)
         same("provenance", stated, found)
 
     def store(self) -> None:

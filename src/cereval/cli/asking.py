@@ -83,6 +83,8 @@ def read_settings(
         config, data = data[0], ()
     written = Written() if config is None else read_task(Path(config), kind)
     options = given_options(flags, ACCEPTED[kind])
+    if kind == "compare" and (options.get("baseline") or written.options.get("baseline")):
+        candidates = 1
     models, chosen = list(flags["models"]), list(names)
     file = flags.get("candidates_file")
     if file is not None or chosen or _may_be_named(models):

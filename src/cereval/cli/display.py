@@ -1,28 +1,24 @@
-"""Show progress on stderr: plain lines for logs, or the interval as it narrows for a terminal."""
+"""Show progress on stderr: plain lines for logs (`runner.watching`), or the interval as it narrows for a terminal."""
 
 from __future__ import annotations
 
 import atexit
 import math
 import sys
-import time
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
 from cereval.records import Certified, Step
 from cereval.runner.progress import Observer, Progress, Silent, Subject
-from cereval.text import duration, percent, printable, signed_interval
-from cereval.text import interval as share_interval
+from cereval.runner.watching import PlainDisplay, ends
+from cereval.text import duration, percent, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-EVERY_S = 5.0
 ROWS = 6
 WIDEST = 100
 MOST_MOMENTS = 2000
@@ -35,66 +31,6 @@ def observer_for(display: str | None) -> Observer:
     if kind == "rich":
         return RichDisplay()
     return Silent() if kind == "none" else PlainDisplay()
-
-
-def ends(step: Step) -> str:
-    """Return the interval of a moment; differences have a sign."""
-    return (
-        signed_interval(step.lower, step.upper) if step.lower < 0 else share_interval(step.lower, step.upper)
-    )
-
-
-# -- plain lines -------------------------------------------------------------------------------------------------------
-
-
-class PlainDisplay:
-    """Write a line every few seconds, as an `Observer`."""
-
-    def __init__(self, every_s: float = EVERY_S) -> None:
-        self._every_s = every_s
-        self._last = time.monotonic()
-
-    def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
-        click.echo(
-            f"run {subject.run_id}: {printable(subject.model, 80)} on {subject.n_items:,} items of "
-            f"{printable(subject.data, 80)}, {subject.question} at {percent(subject.confidence)} confidence",
-            err=True,
-        )
-        for note in notes:
-            self.on_note(note)
-
-    def on_progress(self, progress: Progress) -> None:
-        if time.monotonic() - self._last >= self._every_s:
-            self._last = time.monotonic()
-            click.echo(line(progress), err=True)
-
-    def on_note(self, note: str) -> None:
-        click.echo(printable(note), err=True)
-
-    def on_end(self, result: Certified) -> None:
-        """Leave the answer itself to stdout."""
-
-
-def line(progress: Progress) -> str:
-    """Return one moment of a run.
-
-    >>> step = Step(118, 0.7, 0.61, 0.79)
-    >>> line(Progress("r", 2000, 120, 118, 8, 0, step, 400, 0.012, 9.5, 22.0))
-    '118 of about 400 calls, [61.00%, 79.00%], 8 in flight, $0.0120, 22 s to go'
-    """
-    about = "" if progress.expected_calls is None else f" of about {progress.expected_calls:,}"
-    parts = [
-        f"{progress.consumed:,}{about} calls",
-        progress.standing if progress.step is None else ends(progress.step),
-        f"{progress.in_flight} in flight",
-    ]
-    if progress.failures:
-        parts.append(f"{progress.failures} failed")
-    if progress.cost_usd:
-        parts.append(f"${progress.cost_usd:.4f}")
-    if progress.eta_s is not None:
-        parts.append(f"{progress.eta_s:.0f} s to go")
-    return ", ".join(parts)
 
 
 # -- on a terminal -----------------------------------------------------------------------------------------------------
@@ -182,14 +118,13 @@ def drawn(steps: Sequence[Step], calls: int, width: int) -> list[Text]:
 
 
 def answer_line(progress: Progress) -> Text:
-    """Return the estimate, how far it may be off, and the interval; or how far the run has come."""
+    """Return the estimate and the interval; or how far the run has come."""
     from rich.text import Text
 
     step = progress.step
     if step is None:
         return Text("     ").append(progress.standing, style="bold")
-    reach = max(step.estimate - step.lower, step.upper - step.estimate)
-    text = Text("     ").append(f"{step.estimate:.1%} ± {reach:.1%}", style="bold")
+    text = Text("     ").append(f"{step.estimate:.1%}", style="bold")
     return text.append(f"  {ends(step)}", style=QUIET)
 
 

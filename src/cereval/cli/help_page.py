@@ -58,7 +58,10 @@ RANKING = (
     "confidence stopped seed failures method guarantee target notes"
 )
 TASKS = f"tasks macro failing {SHARED}"
-RUN = "run_id model data asked kept surplus cost_usd priced_by calls_to_go interrupted certificate runs"
+RUN = (
+    "run_id model data asked kept surplus cost_usd priced_by calls_to_go interrupted certificate runs scorer instead "
+    "served"
+)
 GOAL = "goal eps|value"
 
 NAMES: Mapping[str, str] = {

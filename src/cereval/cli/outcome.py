@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from cereval.cli.output import show, write_certificate
 from cereval.errors import BadFile
 from cereval.records import Result, Rows
 from cereval.runner.candidates import is_asked_outside
+from cereval.runner.run import kept_line
 from cereval.runner.samples import Samples
 from cereval.store.base import Store, sqlite_file, store_flag
 from cereval.text import money, rounded
@@ -41,7 +42,12 @@ def print_outcome(outcome: Outcome, path: Path, store: Store, *, changed: bool, 
         outcome_as_json(outcome, path),
         outcome_rows(outcome, path),
         as_json=as_json,
-        notes=[*_shared_notes(outcome, store), *_sampling_notes(outcome), *_mean_notes(outcome)],
+        notes=[
+            *outcome.notes,
+            *_shared_notes(outcome, store),
+            *_sampling_notes(outcome),
+            *_mean_notes(outcome),
+        ],
     )
     if not as_json:
         _suggest_resuming(outcome, store)
@@ -56,36 +62,19 @@ def print_page(path: str | None, store: Store, run_id: str) -> None:
         write_page(Path(path), page_of(store, run_id).html)
 
 
-def kept_line(outcome: Outcome, fresh: str = "") -> str:
-    """Say which answers were there already, and since when; fresh: how the command asks anew, if it can."""
-    since = "" if outcome.kept_since is None else f", the oldest of {_minute(outcome.kept_since)}"
-    if outcome.asked == 0 and outcome.spent is not None:
-        return (
-            f"nothing was asked: --max-{outcome.spent} is used up; {outcome.kept:,} answers were there{since}"
-        )
-    if outcome.asked == 0:
-        return f"nothing was asked: all {outcome.kept:,} answers were there{since}{fresh}"
-    return f"{outcome.asked:,} answers asked now, {outcome.kept:,} were there{since}"
-
-
-def _minute(moment: float) -> str:
-    try:
-        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (ValueError, OverflowError, OSError):  # a store that was changed by hand may name any moment
-        return "an unknown day"
-
-
 def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
     """Return what scripts want besides the result's fields."""
     names = outcome.result.models
     named = {"first": names[0], "second": names[1]} if len(names) == 2 else {}
     spec = {} if "goal" in outcome.result.as_dict() else dict(outcome.result.goal)
+    baseline = [one["run"] for one in outcome.plan.candidates if "run" in one]
     return {
         "run_id": outcome.run_id,
         "model": outcome.plan.name,
         **named,
         "data": outcome.plan.data_name,
         **spec,
+        **({"baseline": baseline[0]} if baseline else {}),
         "calls": outcome.calls,
         "asked": outcome.asked,
         "kept": outcome.kept,
@@ -96,6 +85,9 @@ def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
         "interrupted": outcome.interrupted,
         "certificate": str(path),
         "runs": dict(outcome.parts),
+        "scorer": outcome.result.scorer or None,
+        "instead": outcome.instead,
+        "served": {name: dict(names) for name, names in outcome.served.items()},
     }
 
 
@@ -111,10 +103,28 @@ def outcome_rows(outcome: Outcome, path: Path) -> Rows:
     return [
         ("stopped", stopped),
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {spare}), cost {cost}"),
+        *instead_rows(outcome.instead),
         *([] if ahead is None else [("still needed", _still_needed(ahead, outcome.calls_afresh))]),
+        *_served_rows(outcome),
         ("certificate", str(path)),
         ("run", outcome.run_id),
     ]
+
+
+def _served_rows(outcome: Outcome) -> Rows:
+    """Name the releases that answered, where a server gives them other names than were asked for."""
+    asked = {spec["model"].rpartition("/")[2] for spec in outcome.plan.candidates}
+    names = sorted({name for counts in outcome.served.values() for name in counts} - asked)
+    return [("answered by", ", ".join(names))] if names else []
+
+
+def instead_rows(instead: Mapping[str, int]) -> Rows:
+    """Say what others would have asked for an answer like this."""
+    if "normal" not in instead:
+        return [("instead of", f"{instead['all']:,} for all")] if instead else []
+    everything = f"{instead['all']:,} for all, or " if "all" in instead else ""
+    fixed = f"{instead['normal']:,} (normal approximation) or {instead['hoeffding']:,} (Hoeffding)"
+    return [("instead of", f"{everything}a plan of fixed size for this width: {fixed}")]
 
 
 def _still_needed(calls: int, afresh: int | None) -> str:
@@ -148,10 +158,9 @@ def _mean_notes(outcome: Outcome) -> list[str]:
     mean = fsum(scores) / len(scores)
     if abs(mean - result.estimate) < NOTICED:
         return []
-    weighs = "" if result.method == "uniform" else "weighs answers by their chance to be drawn, and "
     return [
-        f"the plain mean of the {len(scores):,} answers is {rounded(mean)}; the estimate {weighs}lies where nothing in "
-        "the interval is further away than stated"
+        f"the plain mean of the {len(scores):,} answers is {rounded(mean)}; the estimate is weighted: questions were "
+        "not drawn with equal probability"
     ]
 
 

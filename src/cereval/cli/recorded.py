@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 EXACT = 1e-9
 
-LEARNING_METHODS = ("auto", "active", "partition", "cer-eval")
+LEARNING_METHODS = ("auto", "active", "memory", "partition", "cer-eval")
 """The methods that look at embeddings; for the others no time is spent on making them."""
 
 

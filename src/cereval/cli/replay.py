@@ -74,7 +74,7 @@ MOST_SEEDS = 100_000
     "--method",
     default="auto",
     show_default=True,
-    help="How questions are chosen: auto, uniform, active, or one of the paper's.",
+    help="How questions are chosen: auto, uniform, active, memory (target expected), or one of the paper's.",
 )
 @click.option(
     "--target",

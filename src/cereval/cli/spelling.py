@@ -35,14 +35,13 @@ PARTS: Mapping[str, str] = {
 
 
 def in_flags(error: InvalidInput, command: click.Command, arguments: Sequence[str]) -> InvalidInput:
-    """Return the error with the flag as it was typed in place of the parameter; as it is where no flag has to do with
-    it.
+    """Return the error with the flag as it was typed in place of the parameter; unchanged where it came from no flag.
 
     Of several flags it is the one that was given the value refused, else the first that was given.
 
-    >>> command = click.Command("run", params=[click.Option(["--at-least", "--threshold"], type=float)])
-    >>> str(in_flags(InvalidInput("threshold", "a number in (0, 1)", 2.0), command, ["--at-least", "2"]))
-    '--at-least must be a number in (0, 1), got 2.0'
+    >>> command = click.Command("run", params=[click.Option(["--min"], type=float)])
+    >>> str(in_flags(InvalidInput("threshold", "a number in (0, 1)", 2.0), command, ["--min", "2"]))
+    '--min must be a number in (0, 1), got 2.0'
     """
     whole = PARTS.get(error.field)
     names = (whole,) if whole else FLAGS.get(error.field, (error.field,))

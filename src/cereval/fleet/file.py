@@ -87,7 +87,7 @@ class Entry:
     def learns(self) -> bool:
         """Tell whether what earlier runs on the same data found steers its draws."""
         method, target = self.settings.get("method", "auto"), self.settings.get("target", "benchmark")
-        steered = method in ("auto", "active", "partition") and target != "population"
+        steered = method in ("auto", "active", "memory", "partition") and target != "population"
         return FROM_STORE in self.settings.get("history", (FROM_STORE,)) and steered
 
     @property

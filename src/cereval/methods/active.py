@@ -190,11 +190,13 @@ class Active(CertifiedMethod):
         # The first block keeps the constant forecast that the tally starts with.
         if self._starts[block] == draw.index and block > 0:
             self._fits.pop(block - 1, None)
-            (forecast, _, errors), weights = self._fits[block], self._weights.pop(block)
-            shares = self.tally.left_shares
-            spread = scaled_spread(forecast.spread, shares)
-            level = 0.0 if errors is None else expected_level(errors, spread, shares, weights)
-            self._turn_to(Outlook(forecast.mean, spread, weights, level))
+            self._turn_to(self._outlook(self._fits[block], self._weights.pop(block)))
+
+    def _outlook(self, fit: Fit, weights: Floats) -> Outlook:
+        shares = self.tally.left_shares
+        spread = scaled_spread(fit.forecast.spread, shares)
+        level = 0.0 if fit.errors is None else expected_level(fit.errors, spread, shares, weights)
+        return Outlook(fit.forecast.mean, spread, weights, level)
 
     def _turn_to(self, outlook: Outlook) -> None:
         """Take the forecast and the draw weights of a block, before its first result is booked."""
@@ -211,13 +213,16 @@ class Active(CertifiedMethod):
         items, relative, scores = self._results()
         forecast = self._predictor.fit(items, scores, relative)
         half_width = self._half_width_to_work_towards()
-        clipped = clip_forecasts(forecast.mean, forecast.spread, half_width, self.tally.left_shares)
-        errors = None
+        used, errors = self._clipped(forecast, half_width), None
         if self._calibrated and self._n_fits:
-            errors = expected_errors(forecast.mean, clipped.mean, grading(scores))
-        used = replace(forecast, mean=clipped.mean, spread=clipped.spread)
+            errors = expected_errors(forecast.mean, used.mean, grading(scores))
         self._fits[self._n_fits] = Fit(used, half_width, errors)
         self._n_fits += 1
+
+    def _clipped(self, forecast: Forecast, half_width: float | None) -> Forecast:
+        """The forecast, moved to where its range lets bets be as large as the goal needs them."""
+        found = clip_forecasts(forecast.mean, forecast.spread, half_width, self.tally.left_shares)
+        return replace(forecast, mean=found.mean, spread=found.spread)
 
     def _results(self) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Items, relative chances and scores of the results so far."""

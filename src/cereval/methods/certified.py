@@ -119,6 +119,8 @@ class CertifiedMethod(Method):
         self.clock = Information()
         self._scores = Rows(3)
         self._graded = False
+        self._seen = (1.0, 0.0)
+        """The least and the largest score that was seen."""
         self._bets_aim = setting.aim
         self._coming_aims: list[tuple[int, Aim]] = []
         # Intervals go beside a threshold test if the first aim was one, also once the test has been given up.
@@ -138,6 +140,8 @@ class CertifiedMethod(Method):
         self.consumed += 1
         self._scores.append((float(self.tally.shares[draw.item]), low, high))
         self._graded |= not low == high == round(low)
+        if low == high:
+            self._seen = min(self._seen[0], low), max(self._seen[1], high)
         self.learn(draw, low, high)
 
     def prepare(self, draw: Draw) -> None:
@@ -149,7 +153,7 @@ class CertifiedMethod(Method):
     def _play(self, draw: Draw, low: float, high: float) -> None:
         """Bet on a result, then book it."""
         prospect, clock, tests = self.tally.prospect(), self.clock, self._tests()
-        clock.counts = self.tuning.counts and not self._graded
+        clock.counts = self.tuning.counts and not self._graded and not self.tally.outlook.uneven
         eps = self._working_eps()
         for test in tests:
             test.stake(prospect, clock)
@@ -216,7 +220,7 @@ class CertifiedMethod(Method):
         a step of the lattice. Graded scores keep their observed share of m(1 - m) in both.
         """
         tuning, clock = self.tuning, self.clock
-        if not tuning.far:
+        if not tuning.far or self.tally.outlook.uneven:
             return clock.cautious_variance(tuning.caution) * (quantile / eps) ** 2
         binary = LARGEST_SQUARE * (
             far_variance(clock, tuning.far) * (quantile / eps) ** 2 + STEP_OF_COUNTS / eps
@@ -339,11 +343,14 @@ class CertifiedMethod(Method):
 
     @property
     def estimate(self) -> float:
-        """The information-weighted mean, moved to where the interval reaches at most eps on either side.
+        """The best estimate, inside the interval, and no further out than any score that was seen."""
+        low, high = self._seen if self._seen[0] <= self._seen[1] else (0.0, 1.0)
+        return clipped(min(max(self._best_estimate, low), high), self.interval)
 
-        When the goal is met, [upper - eps, lower + eps] is not empty and any point of it is within eps of the target.
-        """
-        return moved_inside(self.clock.mean, self.interval, self.aim.eps)
+    @property
+    def _best_estimate(self) -> float:
+        """The information-weighted mean of the increments."""
+        return self.clock.mean
 
 
 def side_accounts(alpha: float, sides: Sides) -> tuple[Account, ...]:
@@ -382,13 +389,10 @@ def graded_share(clock: Information) -> float:
     return clock.variance / (LARGEST_SQUARE * mean * (1 - mean))
 
 
-def moved_inside(value: float, interval: Interval, eps: float | None) -> float:
-    """The value, moved to where the interval reaches at most eps on either side, or just into it.
+def clipped(value: float, interval: Interval) -> float:
+    """The value in the interval that is nearest to this one.
 
-    >>> moved_inside(0.5, Interval(0.25, 0.875), 0.5), moved_inside(0.5, Interval(0.5, 0.75), 0.125)
+    >>> clipped(0.5, Interval(0.25, 0.875)), clipped(0.5, Interval(0.625, 0.75))
     (0.5, 0.625)
     """
-    low, high = interval.lower, interval.upper
-    if eps is not None and within(interval.half_width, eps):
-        low, high = max(low, interval.upper - eps), min(high, interval.lower + eps)
-    return min(max(value, low), max(high, low))
+    return min(max(value, interval.lower), max(interval.upper, interval.lower))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cereval.errors import LogMismatch
 from cereval.forecasts.pool import Pool
 from cereval.methods.base import NO_DRAWS, Aim, Draws, Method, Setting
-from cereval.methods.certified import CertifiedMethod, Tuning, moved_inside, overlap
+from cereval.methods.certified import CertifiedMethod, Tuning, clipped, overlap
 from cereval.methods.drawing import draw_order
 from cereval.randomness import generator
 from cereval.records import Draw, Guarantee, Interval
@@ -167,10 +167,10 @@ class Grown(VersionMethod):
 
     @property
     def estimate(self) -> float:
-        """Both parts' estimates together, moved to where the interval reaches at most eps on either side."""
+        """Both parts' estimates together, inside the interval."""
         weight = self.course.weight
         value = weight * self.before.estimate + (1 - weight) * self._mean()
-        return moved_inside(value, self.interval, self.terms.eps)
+        return clipped(value, self.interval)
 
     def _mean(self) -> float:
         """The mean of the new items: information-weighted, without what was expected of it beforehand."""

@@ -9,11 +9,12 @@ from typing import Any
 from cereval.errors import InvalidInput
 from cereval.methods.active import Active, Partition
 from cereval.methods.base import Method, Setting
+from cereval.methods.memory import Memory
 from cereval.methods.uniform import Hedged, Uniform
 from cereval.paper.methods import CerEval, Oracle, Seq, Static
 
 METHODS: Mapping[str, Callable[..., Method]] = {
-    cls.name: cls for cls in (Static, Seq, CerEval, Oracle, Uniform, Active, Partition, Hedged)
+    cls.name: cls for cls in (Static, Seq, CerEval, Oracle, Uniform, Active, Memory, Partition, Hedged)
 }
 
 MOST_FORECAST = 200_000
@@ -32,13 +33,15 @@ def known_method(name: str) -> str:
 def build_method(name: str, setting: Setting, options: Mapping[str, Any]) -> Method:
     """Build a method by name; `options` are its own parameters.
 
-    `auto` is active where there is side information and the pool is not too large for it, else uniform. The population
-    target is about items never seen, so forecasts of the known ones cannot help it.
+    `auto` is memory where items are asked again (one item alone has nothing to be told apart from), active where there
+    is side information, else uniform; and uniform where the pool is too large for forecasts. The population target is
+    about items never seen, so forecasts of the known ones cannot help it.
     """
     pool, of_population = setting.pool, setting.target == "population"
     if name == "auto":
-        helps = pool.has_side_information and pool.size <= MOST_FORECAST and not of_population
-        name = Active.name if helps else Uniform.name
+        again = setting.target == "expected" and pool.size > 1
+        helps = (again or pool.has_side_information) and pool.size <= MOST_FORECAST and not of_population
+        name = (Memory.name if again else Active.name) if helps else Uniform.name
     if known_method(name) in (Active.name, Partition.name) and of_population:
         raise InvalidInput("method", "uniform or a method of the paper for the target population", name)
     try:

@@ -24,7 +24,7 @@ from cereval.forecasts.draw_weights import clip_forecasts, draw_weights, scaled_
 from cereval.forecasts.pool import Pool
 from cereval.methods.active import Active
 from cereval.methods.base import Aim, Setting
-from cereval.methods.certified import CertifiedMethod, Tuning, moved_inside
+from cereval.methods.certified import CertifiedMethod, Tuning, clipped
 from cereval.records import Draw, Interval
 from cereval.stats.increments import Outlook
 from cereval.stats.interval import ROUNDING
@@ -321,7 +321,7 @@ class ManyTasks(Active):
         if not self.paused:
             return super().estimate
         middle = float(np.mean([follower.estimate for follower in self.followers]))
-        return moved_inside(middle, self.interval, self.aim.eps)
+        return clipped(middle, self.interval)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -69,6 +69,13 @@ class Uniform(CertifiedMethod):
         order = draw_order(rng, pool.size, self.log, check=self.check)
         return order, logged_chances(1.0 / np.arange(pool.size, 0, -1), self.log)
 
+    @property
+    def _best_estimate(self) -> float:
+        """The plain mean of the scores where all items were equally likely; what failed counts as 1/2."""
+        if self.setting.pool.weights is not None or self.tally.replacement or not self.consumed:
+            return super()._best_estimate
+        return (self.tally.seen_low + self.tally.seen_high) / 2 * self.setting.pool.size / self.consumed
+
 
 class Hedged(Uniform):
     """Draw as `uniform` does with the bets of Waudby-Smith and Ramdas: a baseline for benchmarks."""

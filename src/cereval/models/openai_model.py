@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -49,13 +49,12 @@ class Contact:
 
     `answered`: it gave an answer, so that a refusal (403, 404, a page) may be about one question. `refused`: how many
     there were since: a key may be revoked in the middle of a run, which must not turn the whole pool into failures.
-    `served`: how often it answered under which name. `unwanted`: fields of the request that it refuses.
+    `unwanted`: fields of the request that it refuses.
     """
 
     made: bool = False
     answered: bool = False
     refused: int = 0
-    served: Counter[str] = field(default_factory=Counter)
     unwanted: set[str] = field(default_factory=set)
     pace: Pace = field(default_factory=Pace)
 
@@ -114,9 +113,10 @@ class OpenAIModel:
         return self.contact.unwanted - set(OTHER_NAME)
 
     @property
-    def served(self) -> Mapping[str, int]:
-        """Return the names under which the server answered, and how often."""
-        return self.contact.served
+    def waiting_s(self) -> float:
+        """Return how long the server has been too busy to answer; 0 where it answers."""
+        since = self.contact.pace.since
+        return 0.0 if since is None else time.monotonic() - since
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
         request = self.request(messages, top_logprobs)
@@ -144,7 +144,6 @@ class OpenAIModel:
         """Read the answer in a batch's results."""
         reply = reply_from(body, self.price)
         self.contact.note_answer()
-        self.contact.served[reply.served] += 1
         return reply
 
     def answered_before(self) -> None:

@@ -15,7 +15,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from cereval.errors import InvalidInput, shown
@@ -23,6 +22,7 @@ from cereval.imports import load_function, name_of
 from cereval.models.base import Messages, Reply, Settings, clean_text, parse_count
 from cereval.models.retries import Fault, FaultError, Retries, ask_with_retries, fault_of
 
+THE_QUESTION = " (it gets the chat, a list; the question is messages[-1]['content'])"
 SIGNATURE = "answer(messages) or answer(messages, item)"
 
 
@@ -44,8 +44,12 @@ class PythonModel:
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
         if top_logprobs:
             raise Fault(f"{self.name} gives no log-probabilities", everywhere=True).error()
-        fault = partial(fault_of, endpoint=self.name)
-        return await ask_with_retries(lambda: self._attempt(messages), fault, Retries(attempts=1))
+        return await ask_with_retries(lambda: self._attempt(messages), self._fault, Retries(attempts=1))
+
+    def _fault(self, error: Exception) -> Fault:
+        found = fault_of(error, self.name)
+        expects_text = isinstance(error, AttributeError | TypeError) and "list" in str(error)
+        return replace(found, message=f"{found.message}{THE_QUESTION}") if expects_text else found
 
     async def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)
@@ -83,23 +87,6 @@ def open_python(
     function = load_function("model", function) if isinstance(function, str) else function
     _check_signature(function, name)
     return PythonModel(name, function, timeout_s, ThreadPoolExecutor(connections, "cereval-model"))
-
-
-async def check_callable(function: Callable[..., Any], messages: Messages, item: Mapping[str, Any]) -> Reply:
-    """Try a function on one item, before anything is paid for; say in one line what is wrong with it."""
-    model = open_python(function, connections=1).about(item)
-    try:
-        return await model._attempt(messages)
-    except Exception as error:
-        reason = error.fault.message if isinstance(error, FaultError) else f"{type(error).__name__}: {error}"
-        raise InvalidInput(
-            "model",
-            f"a function such as {SIGNATURE} that returns a text; the question is messages[-1]['content'] "
-            f"(on item {item.get('id')}: {reason})",
-            name_of(function),
-        ) from error
-    finally:
-        await model.close()
 
 
 def takes_item(function: Callable[..., Any]) -> bool:

@@ -130,7 +130,7 @@ class Kind:
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> AskTell:  # noqa: ARG002
         """Open the session that a plan describes, before its first draw."""
-        return self.open(
+        session = self.open(
             n_items=plan.n_items,
             goal=self.goal(plan.goal),
             confidence=plan.confidence,
@@ -144,6 +144,8 @@ class Kind:
             models=plan.names,
             tasks=plan.tasks,
         )
+        session.scorer = plan.scorer_words
+        return session
 
     def open(self, **asked: Any) -> AskTell:
         """Open a session with those of the arguments that it takes."""

@@ -118,6 +118,8 @@ class AskTell(ABC):
         self.first_budget = self.budget
         self.horizon: int | None = None
         self.models = tuple(models)
+        self.scorer = ""
+        """The scorer in words, for results; draws and bets do not depend on it."""
         self.changes: list[Change] = []
         self._draws = Draws(tuple(range(asked))) if draws is None else draws
         self._told, self._has_told = tuple(Scores() for _ in range(asked)), bytearray()
@@ -258,6 +260,7 @@ class AskTell(ABC):
             "failures": self.failures,
             "goal": self._goal.spec(),
             "models": self.models,
+            "scorer": self.scorer,
         }
 
     def _repr_html_(self) -> str:
@@ -514,10 +517,10 @@ def embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
     return found
 
 
-def reach(estimate: float, interval: Interval, eps: float | None) -> float:
-    """Return how far the target may be from the estimate; a goal that was met is not shown as missed by rounding."""
-    found = max(estimate - interval.lower, interval.upper - estimate)
-    return min(found, eps) if eps is not None and within(interval.half_width, eps) else found
+def half_width(interval: Interval, eps: float | None) -> float:
+    """Return half the width of an interval; a goal that was met is not shown as missed by rounding."""
+    found = interval.half_width
+    return min(found, eps) if eps is not None and within(found, eps) else found
 
 
 def unit_score(value: object, field: str = "score", allowed: str = "a number in [0, 1]") -> float:

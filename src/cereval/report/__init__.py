@@ -49,12 +49,6 @@ LARGEST_CERTIFICATE = 4 * 2**20
 """Bytes of a certificate that is attached to the page; a larger one is only named."""
 LONG_ANSWER = 24
 """Letters of an answer that is still shown in the largest type."""
-ENDED = {
-    "budget": "The run spent its budget.",
-    "running": "The run has not reached its goal yet.",
-    "exhausted": "Nothing is left to ask, and the goal is not reached.",
-}
-"""What is said of a run that ended otherwise than with its goal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +136,12 @@ def write_page(path: Path, html: str) -> None:
 
 def render(story: Story) -> str:
     """Render a story as a page by itself."""
-    page = environment().get_template("page.html").render(style=Markup(_file("page.css")), **contents(story))
-    return f"{page.strip()}\n"
+    return styled("page.html", **contents(story))
 
 
 def contents(story: Story) -> dict[str, Any]:
     """Gather everything that the templates show of a story."""
     result, added = story.result, additions(story)
-    sure = f"{percent(result.confidence)} confidence"
     return {
         "story": story,
         "result": result,
@@ -157,10 +149,8 @@ def contents(story: Story) -> dict[str, Any]:
         "long": len(result.answer()) > LONG_ANSWER,
         "lead": result.headline().removeprefix(f"{result.answer()}, "),
         "bar": _bar(added, result),
-        "says": [*_belongs(story), *added.says, *_guarantee(story, sure)]
-        if result.stopped != "contradiction"
-        else [],
-        "warnings": _warnings(story),
+        "says": added.says,
+        "resumes": story.run is not None and story.run.status not in GOING,
         "sections": [*_chart(story, added), *added.sections],
         "samples": {kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
         "totals": totals(story),
@@ -251,60 +241,6 @@ def _chart(story: Story, added: Additions) -> list[Section]:
     return [Section("How the interval narrowed", pictures=charts, caption=caption)]
 
 
-def _belongs(story: Story) -> list[Markup]:
-    """Say of one model's answers what they are a part of."""
-    if not story.kind.is_part:
-        return []
-    whole = story.result.goal.get("of")
-    where = said(" The run <code>{}</code> has it.", whole) if whole else ""
-    says = said(
-        "These are one model's answers in a larger question, which decided what was asked. By themselves they "
-        "<b>certify nothing</b>; the certificate is that of the whole."
-    )
-    return [says + where]
-
-
-def _guarantee(story: Story, sure: str) -> list[Markup]:
-    if story.result.guarantee == "anytime":
-        when = "no matter when the run was stopped or how often it was looked at"
-    elif story.result.guarantee == "fixed-n":
-        when = "if the number of calls was fixed in advance"
-    else:
-        return []
-    return [said("This holds with {} {}.", sure, when)]
-
-
-def _warnings(story: Story) -> list[Markup]:
-    result = story.result
-    if story.kind.is_part:
-        return []
-    found = []
-    if result.guarantee == "heuristic":
-        found.append(
-            said(
-                "<b>No guarantee.</b> The method <code>{}</code> has no proof behind its interval; run with "
-                "<code>--method auto</code> for a certified one.",
-                result.method,
-            )
-        )
-    if result.stopped == "contradiction":
-        found += [said("<b>{}.</b>", note, limit=400) for note in result.notes[:1]]
-    elif result.stopped in ENDED:
-        left = story.run if result.stopped == "running" else None
-        resumes = left is not None and left.status not in GOING
-        resume = said(" Go on with <code>cereval resume {}</code>.", left.run_id) if left and resumes else ""
-        found.append(said("{} What is shown is what is certified so far.", ENDED[result.stopped]) + resume)
-    if result.failures:
-        found.append(
-            said(
-                "{} failed. What is not known counts as 0 from below and as 1 from above, which can only hold claims "
-                "back.",
-                counted(result.failures, "call"),
-            )
-        )
-    return found
-
-
 def samples(story: Story, kind: str, most: int) -> list[Asked]:
     """Return the first drawn of a kind, one for each model and category before any has two."""
     seen: dict[object, int] = {}
@@ -325,21 +261,7 @@ def outcome(one: Asked) -> str:
     return "right" if one.answer.score >= 0.5 else "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Sum up what the answers of a model took; times overlap where many were in flight."""
-
-    model: str
-    answers: int
-    failures: int
-    input_tokens: int
-    output_tokens: int
-    retries: int
-    median_s: float
-    cost_usd: float | None
-
-
-def totals(story: Story) -> list[Totals]:
+def totals(story: Story) -> list[dict[str, Any]]:
     """Return what all answers took, then what those of each model took where there are several."""
     models = tuple(dict.fromkeys(one.model for one in story.asked))
     groups = [("all", story.asked)]
@@ -348,19 +270,20 @@ def totals(story: Story) -> list[Totals]:
     return [_total(name, asked) for name, asked in groups]
 
 
-def _total(model: str, asked: Sequence[Asked]) -> Totals:
+def _total(model: str, asked: Sequence[Asked]) -> dict[str, Any]:
+    """Sum up what the answers of a model took; times overlap where many were in flight."""
     answers = [one.answer for one in asked if one.answer is not None]
     costs = [answer.cost_usd for answer in answers]
-    return Totals(
-        model=model,
-        answers=len(answers),
-        failures=sum(answer.failure is not None for answer in answers),
-        input_tokens=sum(answer.input_tokens for answer in answers),
-        output_tokens=sum(answer.output_tokens for answer in answers),
-        retries=sum(answer.attempts - 1 for answer in answers),
-        median_s=median(answer.latency_s for answer in answers) if answers else 0.0,
-        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
-    )
+    return {
+        "model": model,
+        "answers": len(answers),
+        "failures": sum(answer.failure is not None for answer in answers),
+        "input_tokens": sum(answer.input_tokens for answer in answers),
+        "output_tokens": sum(answer.output_tokens for answer in answers),
+        "retries": sum(answer.attempts - 1 for answer in answers),
+        "median_s": median(answer.latency_s for answer in answers) if answers else 0.0,
+        "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+    }
 
 
 def differing(story: Story) -> str:
@@ -414,6 +337,8 @@ def environment(folder: str = "") -> jinja2.Environment:
     filters: dict[str, Callable[..., Any]] = {
         "drawing": Markup,
         "percent": rounded,
+        "share": percent,
+        "count": counted,
         "outwards": lambda ends: outwards(*ends),
         "money": money,
         "duration": duration,
@@ -439,26 +364,8 @@ def fleet_page(rows: Sequence[Mapping[str, Any]], headline: str, table: Table) -
     """Render a page from the rows of a fleet and their cells in `table`."""
     names = list(dict.fromkeys(cells[1] for cells in table.rows))
     sections = [_fleet_section(name, rows, table) for name in names]
-    return styled(
-        "fleet.html",
-        headline=headline,
-        says=_fleet_says(rows),
-        sections=sections,
-    )
-
-
-def _fleet_says(rows: Sequence[Mapping[str, Any]]) -> list[Markup]:
     sure = sorted({float(row["confidence"]) for row in rows if row.get("confidence")})
-    if not sure:
-        return []
-    return [
-        said(
-            "Each answer holds with its own confidence of {}; among {} of them one in {} may be wrong.",
-            percent(sure[0]),
-            len(rows),
-            round(1 / (1 - sure[0])),
-        )
-    ]
+    return styled("fleet.html", headline=headline, sure=sure, runs=len(rows), sections=sections)
 
 
 def _fleet_section(name: str, rows: Sequence[Mapping[str, Any]], table: Table) -> Section:

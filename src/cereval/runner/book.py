@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cereval.datasets.base import Item
+from cereval.datasets.large import OnDisk
 from cereval.errors import InvalidInput, StoreError
 from cereval.models.base import Reply
 from cereval.plan import PLAN_FORMAT, CandidateSpec, Plan, candidate_digest
@@ -102,18 +103,41 @@ def _payer(found: KeptAnswer) -> dict[str, Any]:
 
 
 def books_for(plan: Plan, items: Sequence[Item], store: Store, reuse: Reuse) -> list[dict[int, KeptAnswer]]:
-    """Return for each model of a plan what the store has of its answers to the same items, by the item's number."""
-    if reuse.fresh or plan.target == "expected":
-        return []
-    since = 0.0 if reuse.since is None else reuse.since
+    """Return for each model of a plan what the store has of its answers to the same items, by the item's number.
+
+    Answers of the run that a candidate names are its answers, whatever else is asked anew.
+    """
     books: list[dict[int, KeptAnswer]] = [{} for _ in plan.candidates]
-    for data_hash in data_sharing(plan, items, store):
-        earlier = _answering_runs(plan, data_hash, store)
-        for book, spec in zip(books, plan.candidates, strict=True):
-            for one in _kept(plan, spec, data_hash, earlier, store, since, items):
-                if one.item not in book or book[one.item].at <= one.at:
-                    book[one.item] = one
+    if not reuse.fresh and plan.target != "expected":
+        since = 0.0 if reuse.since is None else reuse.since
+        for data_hash in data_sharing(plan, items, store):
+            earlier = _answering_runs(plan, data_hash, store)
+            for book, spec in zip(books, plan.candidates, strict=True):
+                wanted = asking(spec)
+                runs = [one for one in earlier if wanted is not None and asking(one.candidates[0]) == wanted]
+                for one in _kept(plan, spec, data_hash, runs, store, since, items):
+                    if one.item not in book or book[one.item].at <= one.at:
+                        book[one.item] = one
+    for book, spec in zip(books, plan.candidates, strict=True):
+        if "not_asked" in spec:
+            book.clear()
+        if "run" in spec:
+            book.update(answers_of_run(plan, spec, items, store))
     return books
+
+
+def answers_of_run(
+    plan: Plan, spec: CandidateSpec, items: Sequence[Item], store: Store
+) -> dict[int, KeptAnswer]:
+    """Return what the run that a candidate names answered to a plan's items, by the item's number."""
+    run = Plan.from_dict(store.run(spec["run"]).plan)
+    if run.data_hash != plan.data_hash and (
+        isinstance(items, OnDisk) or store.source(run.data_hash) is not None
+    ):
+        raise InvalidInput(
+            "baseline", "a run on this very file, where questions stay in a large file", run.run_id
+        )
+    return {one.item: one for one in _kept(plan, spec, run.data_hash, [run], store, 0.0, items)}
 
 
 def _answering_runs(plan: Plan, data_hash: str, store: Store) -> list[Plan]:
@@ -136,13 +160,8 @@ def _kept(
     since: float,
     items: Sequence[Item],
 ) -> Iterator[KeptAnswer]:
-    """Yield the answers that a model gave to a plan's items as they stand in a data set, oldest first."""
-    wanted = asking(spec)
-    alike = {
-        one.run_id: one.scorer == plan.scorer
-        for one in earlier
-        if wanted is not None and asking(one.candidates[0]) == wanted
-    }
+    """Yield the answers of a candidate's earlier runs to a plan's items as they stand in a data set, oldest first."""
+    alike = {one.run_id: one.scorer == plan.scorer for one in earlier}
     kept = store.kept_answers(data_hash, list(alike), since) if alike else ()
     if data_hash == plan.data_hash:
         yield from (replace(one, same_scorer=alike[one.run_id]) for one in kept)
@@ -167,4 +186,5 @@ def _kept(
 
 def asking(candidate: CandidateSpec) -> str | None:
     """Name what a candidate is asked, but for the item; None where its answers are not facts about it."""
-    return candidate_digest(candidate) if repeats_itself(candidate) else None
+    bare = {key: value for key, value in candidate.items() if key not in ("run", "not_asked")}
+    return candidate_digest(bare) if repeats_itself(candidate) else None  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from cereval.files import read_json, read_text
 from cereval.imports import code_digest, name_of
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model, Settings
-from cereval.models.given import GIVEN
+from cereval.models.given import GIVEN, GivenModel
 from cereval.models.openai_model import checked_url, provider_of
 from cereval.models.prices import FlatPrice
 from cereval.models.python_model import open_python
@@ -251,6 +251,8 @@ def open_candidate(
     functions: Functions,
 ) -> Model:
     """Open the model of a candidate: the one with this number among a plan's."""
+    if "not_asked" in spec:
+        return GivenModel(spec["name"], {})
     own = call_options(circumstances, number)
     function = functions.get(spec.get("code", ""))
     if function is not None:

@@ -20,7 +20,6 @@ from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
 from cereval.runner.finding import planned
 from cereval.runner.items import stored_items
 from cereval.runner.limits import Allowance
-from cereval.runner.notebook import watcher
 from cereval.runner.people import judged, judged_before, with_people
 from cereval.runner.prepare import Prepared, open_plan
 from cereval.runner.progress import Observer
@@ -30,6 +29,7 @@ from cereval.runner.run import run as run_loop
 from cereval.runner.samples import Samples
 from cereval.runner.sealing import read_seal, sealed_plan
 from cereval.runner.start import Start, changed, goal_now, held, price_of_going_on, start
+from cereval.runner.watching import watcher
 from cereval.settings import Settings
 from cereval.store.base import KeptAnswer, Store
 
@@ -124,6 +124,7 @@ async def carry_out(
     try:
         with held(plan, store):
             begun = _apply_change(start(plan, work.items, store), store, change)
+            begun = replace(begun, notes=(*work.notes, *begun.notes))
             watching, asking = observer or watcher(), work.executor
             if not begun.session.done:
                 if work.circumstances.get("batch"):
@@ -143,6 +144,7 @@ async def carry_out(
                 limits,
                 watching,
                 counted=book.counted,
+                served=work.served,
                 circumstances=work.circumstances,
                 on_interrupt=lambda: watching.on_note(ORDERED if sender else INTERRUPTED),
                 sender=sender,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,10 +19,17 @@ from cereval.runner.samples import Samples, packed
 from cereval.scorers.base import Scorer, ScoringFailure, score_answer
 from cereval.scorers.choice import letter_chances
 from cereval.store.base import Answer
+from cereval.text import duration
 
 SUSPICIOUS = 10
 """Equal answers in a row that earn a warning."""
 
+
+BUSY_AFTER_S, BUSY_EVERY_S = 5.0, 30.0
+"""After how long it is said that a server is busy, and how often again."""
+
+MOST_TEXTS = 200_000
+"""Answers that are compared with others to the same question: some 40 MB."""
 
 MOST_LOGPROBS = 20
 """Likeliest first tokens that are asked for: what most servers give at most."""
@@ -88,9 +96,17 @@ class Counted:
         self.oldest = at if self.oldest is None else min(self.oldest, at)
 
 
+def other_model_warning(name: str, served: str) -> str:
+    return f"warning: {name} was asked, and the server says that {served} answered"
+
+
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Put items to the models of a run, one or several, and score what comes back."""
+    """Put items to the models of a run, one or several, and score what comes back.
+
+    names: of the candidates. steady: of each, whether the same question should get the same answer. served: of each,
+    under which names a server answered, and how often.
+    """
 
     items: Sequence[Item]
     prompts: Sequence[Prompt]
@@ -100,7 +116,16 @@ class Callers:
     judge: Model | None = None
     choose: Sequence[bool] = ()
     """Of each model, whether the answer is the likeliest letter, by the log-probabilities of the first token."""
+    names: Sequence[str] = ()
+    steady: Sequence[bool] = ()
+    served: Sequence[Counter[str]] = ()
     warned: set[str] = field(default_factory=set)
+    tried: set[int] = field(default_factory=set)
+    """The functions of users that have answered once."""
+    trial: asyncio.Lock = field(default_factory=asyncio.Lock)
+    broken: list[EndpointError] = field(default_factory=list)
+    texts: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The answer of each model to each prompt, both as hashes."""
     alike: dict[int, tuple[str, int, int]] = field(default_factory=dict)
     """The last answer of each model, how many items in a row got it, and the last of them."""
     sender: Sender | None = None
@@ -108,10 +133,29 @@ class Callers:
     waiting: list[str] = field(default_factory=list)
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
+        """Answer a draw; the first call of a user's function goes out alone, before others are paid for in vain."""
+        if self.trial.locked() or (isinstance(self.models[model], PythonModel) and model not in self.tried):
+            async with self.trial:
+                if self.broken:
+                    raise self.broken[0]
+                if isinstance(self.models[model], PythonModel) and model not in self.tried:
+                    return await self._try(draw, model, place)
+        return await self._answer(draw, model, place)
+
+    async def _try(self, draw: Draw, model: int, place: int) -> Answer:
+        try:
+            answer = await self._answer(draw, model, place)
+        except EndpointError as error:
+            self.broken.append(error)
+            raise
+        self.tried.add(model)
+        return answer
+
+    async def _answer(self, draw: Draw, model: int, place: int) -> Answer:
         item = self.items[draw.item]
         try:
             reply = await self._reply(model, item, place)
-            self._notice(self.models[model].name, reply.served)
+            self._notice(model, reply.served)
             if not self._chooses(model):
                 self._count(model, draw.item, reply.text.strip())
         except EndpointError:
@@ -132,6 +176,11 @@ class Callers:
     async def _reply(self, number: int, item: Item, place: int) -> Reply:
         """Ask a model; where letters are chosen among, the likeliest of them is the text."""
         model, messages = self.models[number], self.prompts[number].messages(item)
+        reply = await self._asked(number, model, messages, item, place)
+        self._compare_texts(number, messages, reply.text, item)
+        return reply
+
+    async def _asked(self, number: int, model: Model, messages: Messages, item: Item, place: int) -> Reply:
         if isinstance(model, PythonModel):
             model = model.about(item.without_answer())
         likeliest = MOST_LOGPROBS if self._chooses(number) else 0
@@ -149,10 +198,40 @@ class Callers:
         shares = letter_chances(reply.first_token, len(item.choices))
         return replace(reply, text=max(shares, key=lambda name: shares[name]) if shares else "")
 
-    def _notice(self, asked: str, served: str) -> None:
-        if another_model(asked, served) and served not in self.warned:
-            self.warned.add(served)
-            self.waiting.append(f"warning: {asked} was asked, and the server says that {served} answered")
+    def _name(self, model: int) -> str:
+        return self.names[model] if self.names else self.models[model].name
+
+    def _notice(self, model: int, served: str) -> None:
+        if served and self.served:
+            self.served[model][served] += 1
+        if another_model(self.models[model].name, served):
+            self._warn_once(other_model_warning(self._name(model), served))
+
+    def _compare_texts(self, model: int, messages: Messages, text: str, item: Item) -> None:
+        """Warn once where the same question gets another answer although nothing is left to chance."""
+        if not self.steady or not self.steady[model] or len(self.texts) >= MOST_TEXTS:
+            return
+        known = self.texts.setdefault((model, hash(repr(messages))), hash(text))
+        if known != hash(text) and f"unsteady {model}" not in self.warned:
+            self.warned.add(f"unsteady {model}")
+            self.waiting.append(
+                f"warning: {self._name(model)} gave different answers to the same question (item {item.id}): the "
+                "result is about the answers that it gave; --target expected is about its mean"
+            )
+
+    def _notice_wait(self, number: int, seconds: float) -> None:
+        """Say from time to time that a server is busy, so that a run that stands still is no riddle."""
+        key = f"busy {number} {seconds // BUSY_EVERY_S:.0f}"
+        if seconds >= BUSY_AFTER_S and key not in self.warned:
+            self.warned.add(key)
+            self.waiting.append(
+                f"the server of {self._name(number)} is busy (429): calls wait for it, {duration(seconds)} so far"
+            )
+
+    def _warn_once(self, line: str) -> None:
+        if line not in self.warned:
+            self.warned.add(line)
+            self.waiting.append(line)
 
     def _count(self, model: int, item: int, text: str) -> None:
         """Warn once where a model gives the same answer, or none, to many questions in a row."""
@@ -162,14 +241,21 @@ class Callers:
         if times == SUSPICIOUS and (name := f"alike {model}") not in self.warned:
             self.warned.add(name)
             what = f"the answer {shown(text, 40)}" if text else "no text"
-            self.waiting.append(f"warning: {self.models[model].name} gave {what} {times} times in a row")
+            self.waiting.append(f"warning: {self._name(model)} gave {what} {times} times in a row")
 
     def answered_before(self, model: int) -> None:
+        self.tried.add(model)
         known = getattr(self.models[model], "answered_before", None)
         if known is not None:
             known()
 
     def notices(self) -> list[str]:
+        for number, model in enumerate(self.models):
+            self._notice_wait(number, getattr(model, "waiting_s", 0.0))
+            for setting in sorted(getattr(model, "dropped", ())):
+                self._warn_once(
+                    f"warning: the server refuses `{setting}`: {self._name(number)} is asked without it"
+                )
         told = self.waiting[:]
         self.waiting.clear()
         return told

@@ -97,7 +97,7 @@ def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
 
 def learns(plan: Plan) -> bool:
     """Tell whether the method looks at side information: for the others none is gathered."""
-    return plan.method in ("active", "partition", "oracle", "cer-eval", "pairs") or (
+    return plan.method in ("active", "memory", "partition", "oracle", "cer-eval", "pairs") or (
         plan.method == "auto" and (bool(plan.tasks) or forecasts_pay(plan))
     )
 

@@ -29,7 +29,7 @@ from cereval.records import Draw
 from cereval.runner.executor import EndOfAnswers, Executor, Sender
 from cereval.runner.horizon import Pace, foreseen
 from cereval.runner.limits import UNLIMITED, Limits
-from cereval.runner.progress import Observer, Progress, calls_afresh, expected_calls
+from cereval.runner.progress import WARNING, Observer, Progress, calls_afresh, expected_calls
 from cereval.runner.rounds import MOST, is_held_back, next_round
 from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.store.base import CHANGED, Answer
@@ -86,6 +86,7 @@ class Loop:
         self.executor, self.writer, self.limits, self.observer = executor, writer, limits, observer
         self.end: End | None = "goal" if self.session.done else None
         self.error: Exception | None = None
+        self.noticed: list[str] = []
         self._ready: deque[Call] = deque()
         self._spare: dict[tuple[int, int], Call] = {}
         self._calls_before = self.spending.calls
@@ -114,11 +115,16 @@ class Loop:
         """Return when the session has ended, a limit is reached or `stop` was called; raise what broke."""
         if self.end is None:
             await self._work()
-        for notice in self.executor.notices():
-            self.observer.on_note(notice)
+        self._pass_on_notices()
         self.observer.on_progress(self.progress())
         if self.error is not None:
             raise self.error
+
+    def _pass_on_notices(self) -> None:
+        for notice in self.executor.notices():
+            if notice.startswith(WARNING):
+                self.noticed.append(notice)
+            self.observer.on_note(notice)
 
     def stop(self, end: End = "interrupted") -> None:
         """Make no further calls. Those in flight are waited for; a second `stop` by hand abandons them."""
@@ -378,8 +384,7 @@ class Loop:
                 if minutes is not None and time.monotonic() - self._started >= 60 * minutes:
                     self.stop("minutes")
                 self._send()
-                for notice in self.executor.notices():
-                    self.observer.on_note(notice)
+                self._pass_on_notices()
                 self.observer.on_progress(self.progress())
         except Exception as error:
             self._break(error)

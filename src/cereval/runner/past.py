@@ -26,8 +26,8 @@ def past_of(plan: Plan, items: Sequence[Item], store: Store) -> Mapping[str, int
     """Return the earlier runs on these items that a plan may learn from, and how far each had come.
 
     Scores of one candidate each, its own earlier ones among them: an earlier checkpoint, prompt or night says most.
-    They are forecasts, fixed before the first draw, so that validity needs nothing of them; the draws are fresh, since the
-    history is part of what they are seeded with.
+    They are forecasts, fixed before the first draw, so that validity needs nothing of them; the draws are fresh, since
+    the history is part of what they are seeded with.
     """
     own = [] if kind_of(plan).learns_from_own else [spec["model"] for spec in plan.candidates]
     found: dict[str, int] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import Any
 from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
-from cereval.datasets.large import FileItems, categories_of
-from cereval.datasets.prompts import Prompt, split_examples, split_large
+from cereval.datasets.large import FileItems, categories_of, first_of
+from cereval.datasets.prompts import Prompt, renders_alike, split_examples, split_large
 from cereval.datasets.read import joined, named, read_dataset
 from cereval.datasets.weights import (
     check_one,
@@ -29,6 +30,7 @@ from cereval.models.prices import FREE, Tokens
 from cereval.plan import DRAWN, Plan
 from cereval.questions import kind_named
 from cereval.questions.session import fresh_seed
+from cereval.runner.baseline import baseline_spec, find_baseline, restrict, scored_alike
 from cereval.runner.batches import refuse_batches
 from cereval.runner.candidates import (
     BY_LOGPROBS,
@@ -41,6 +43,7 @@ from cereval.runner.candidates import (
     named_by_candidate,
     open_candidate,
     prompt_of,
+    repeats_itself,
 )
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
 from cereval.runner.limits import Limits
@@ -60,7 +63,17 @@ from cereval.scorers import build_scorer
 from cereval.scorers.base import Scorer
 from cereval.scorers.people import answering
 from cereval.settings import Settings
+from cereval.store.base import Store, opened_store
 from cereval.text import did_you_mean
+
+USUAL = {
+    "exact": "only the reference itself, but for case, spaces and marks around it,",
+    "choice": "the letter or the text of the right choice",
+}
+"""What the scorers count as right that are chosen where nobody names one."""
+
+FIRST = 100
+"""Questions that are looked at to see whether prompts differ."""
 
 CIRCUMSTANCES = (
     *("connections", "max_usd", "max_minutes"),
@@ -76,7 +89,11 @@ LONG_ANSWER = 2000
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A plan, and what carries it out; `circumstances` are what `resume` needs beyond the plan."""
+    """A plan, and what carries it out; `circumstances` are what `resume` needs beyond the plan.
+
+    notes: what whoever asks should know before the first call. served: of each candidate, under which names a server
+    answered, and how often.
+    """
 
     plan: Plan
     items: Sequence[Item]
@@ -86,6 +103,8 @@ class Prepared:
     limits: Limits
     circumstances: Mapping[str, Any]
     functions: Functions = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    served: tuple[Counter[str], ...] = ()
 
     async def close(self) -> None:
         await self.executor.close()
@@ -97,9 +116,33 @@ def prepare(settings: Settings, *, on_disk: bool = True) -> Prepared:
     on_disk: the questions of a large file may stay where they are; not of one that will be gone soon.
     """
     data, examples = read_data(settings, on_disk=on_disk)
-    plan = make_plan(settings, data, examples)
     functions = functions_of(settings.candidates)
-    return open_plan(plan, data.items, circumstances_of(settings), functions)
+    if settings["baseline"] is not None:
+        with opened_store(settings["store"], reading=True) as store:
+            settings, plan, data = add_baseline(settings, data, examples, functions, store)
+    else:
+        plan = make_plan(settings, data, examples)
+    work = open_plan(plan, data.items, circumstances_of(settings), functions)
+    return replace(work, notes=(*_chosen_scorer(settings, work), *_equal_prompts(work)))
+
+
+def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
+    """Say which scorer was chosen where nobody named one."""
+    name = scorer_name(work.plan.scorer["spec"])
+    if settings["scorer"] is not None or name not in USUAL or is_asked_outside(work.plan):
+        return []
+    return [f"no --scorer was given: `{name}` is used, which counts {USUAL[name]} as right"]
+
+
+def _equal_prompts(work: Prepared) -> list[str]:
+    """Warn where a candidate is asked the same whatever the question."""
+    some = first_of(work.items)[:FIRST]
+    return [
+        f"warning: {spec['name']} is asked the same whatever the question: its template has no placeholder such as "
+        "{{ question }}"
+        for spec, prompt in zip(work.plan.candidates, work.prompts, strict=True)
+        if spec["prompt"]["template"] is not None and renders_alike(prompt, some)
+    ]
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -224,6 +267,25 @@ def circumstances_of(settings: Settings) -> dict[str, Any]:
     return {**shared, "candidates": own}
 
 
+def add_baseline(
+    settings: Settings, data: DataSet, examples: Sequence[Item], functions: Functions, store: Store
+) -> tuple[Settings, Plan, DataSet]:
+    """Return the plan that compares the candidate with what an earlier run answered, and the data that it is over."""
+    if settings.candidates[0].model_name.startswith(OUTSIDE):
+        raise InvalidInput(
+            "baseline", f"left out for {OUTSIDE}NAME, which nobody asks here", settings["baseline"]
+        )
+    plan = make_plan(settings, data, examples)
+    run = find_baseline(settings["baseline"], plan, data.items, store)
+    settings = scored_alike(settings, run)
+    spec = baseline_spec(run, plan, data.items, circumstances_of(settings), functions)
+    left = restrict(data, spec, plan, store)
+    plan = make_plan(settings, left, examples)
+    some = f", the {len(left.items):,} of {len(data.items):,} questions that run {run.run_id} answered"
+    name = plan.data_name + ("" if left is data else some)
+    return settings, replace(plan, candidates=(*plan.candidates, spec), data_name=name), left
+
+
 # -- what answers -----------------------------------------------------------------------------------------------------
 
 
@@ -242,7 +304,7 @@ def open_plan(
         exact = (build_scorer("exact"),)
         return Prepared(plan, items, NobodyToAsk(), exact, prompts, limits, circumstances)
     for spec in plan.candidates:
-        if spec["model"].startswith(OUTSIDE):
+        if spec["model"].startswith(OUTSIDE) and "not_asked" not in spec:
             raise InvalidInput(
                 "model", f"{OUTSIDE}NAME for all candidates of a run, or for none", spec["model"]
             )
@@ -257,14 +319,18 @@ def open_plan(
         limits = replace(limits, call_usd=_most_usd(plan, models, prompts, items))
     circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
     choose = [spec["prompt"].get("choose") == BY_LOGPROBS for spec in plan.candidates]
+    steady = [repeats_itself(spec) and plan.target != "expected" for spec in plan.candidates]
+    served = tuple(Counter[str]() for _ in models)
     scoring = tuple(map(answering, scorers))
-    executor: Executor = Callers(items, prompts, models, scoring, judge, choose)
+    executor: Executor = Callers(
+        items, prompts, models, scoring, judge, choose, names=plan.names, steady=steady, served=served
+    )
     whole = replace(plan, scorer=whole_scorer(plan, scorers[0]))
     samples = Samples.of(plan.scorer)
     if samples.count > 1:
         at_once = MOST * samples.count if in_batches else limits.connections
         executor = Sampled(executor, samples, asyncio.Semaphore(at_once))
-    return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions)
+    return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions, served=served)
 
 
 def _most_usd(
@@ -293,7 +359,11 @@ def named_by_plan(
 ) -> tuple[Named, ...]:
     """Return what opening the candidates and the scorer of a plan would run or call, but for given functions."""
     moved = circumstances.get("base_url")
-    asked = [spec for spec in plan.candidates if spec.get("code", "") not in (functions or {})]
+    asked = [
+        spec
+        for spec in plan.candidates
+        if spec.get("code", "") not in (functions or {}) and "not_asked" not in spec
+    ]
     named = (one for spec in asked for one in named_by_candidate(spec, moved))
     return (*named, *named_by_scoring(plan, circumstances))
 

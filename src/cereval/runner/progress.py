@@ -15,6 +15,8 @@ from cereval.stats.planning import ANYTIME_PRICE
 from cereval.stats.rounding import upper_quantile
 
 SMALLEST_GAP = 0.005
+WARNING = "warning: "
+"""How a note begins that casts doubt on a result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from cereval.errors import NotBegun, StoreError
+from cereval.models.base import another_model
 from cereval.plan import Plan
 from cereval.questions.base import Kind
 from cereval.questions.session import AskTell
 from cereval.records import Certified
-from cereval.runner.executor import Counted, Executor, Sender
+from cereval.runner.executor import Counted, Executor, Sender, other_model_warning
 from cereval.runner.finding import run_ids
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
-from cereval.runner.progress import Observer, Silent, Subject, calls_to_goal, cheaper_afresh
+from cereval.runner.progress import WARNING, Observer, Silent, Subject, calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
-from cereval.runner.start import Start, goal_now, newest_certificate, reopened
-from cereval.store.base import GOAL_NOW, RECORDS, STOPPING, TOGETHER, Store
+from cereval.runner.start import Served, Start, goal_now, newest_certificate, reopened, served_by
+from cereval.stats.planning import fixed_sizes
+from cereval.store.base import GOAL_NOW, RECORDS, SERVED, STOPPING, TOGETHER, Store
 from cereval.store.writer import AnswerWriter
+from cereval.text import EXACT
 
 STATUS: Mapping[End, str] = {
     "goal": "finished",
@@ -71,6 +75,26 @@ class Outcome:
     """Calls that a new run would take, by forecast, where that is worth a word."""
     spent: Spent | None = None
     """The limit that ended it."""
+    notes: tuple[str, ...] = ()
+    """What whoever reads the result should know of how it came about."""
+    served: Served = field(default_factory=dict)
+    """Of each candidate, under which names a server answered, and how often."""
+
+    @property
+    def instead(self) -> dict[str, int]:
+        """Return what others would have asked: all, or a plan of fixed size for an interval as narrow as this one.
+
+        Of plans by the normal approximation and by Hoeffding's bound, made when nothing is known of the scores; where
+        a question is decided there is no such plan, since nobody knows beforehand how near the answer is.
+        """
+        result = self.result
+        lower, upper = getattr(result, "lower", 0.0), getattr(result, "upper", 0.0)
+        size = None if result.target in ("population", "expected") else result.n_items
+        found = {} if size is None else {"all": int(getattr(result, "calls_full", size))}
+        if result.stopped != "goal" or "eps" not in result.goal or upper - lower <= EXACT:
+            return found
+        half_width = (upper - lower) / 2 / (1 - self.kind.least)
+        return found | fixed_sizes(half_width, 1 - result.confidence, size)
 
 
 async def run(
@@ -81,6 +105,7 @@ async def run(
     observer: Observer | None = None,
     *,
     counted: Counted | None = None,
+    served: Sequence[Mapping[str, int]] = (),
     circumstances: Mapping[str, Any] | None = None,
     on_interrupt: Callable[[], None] = lambda: None,
     sender: Sender | None = None,
@@ -109,6 +134,9 @@ async def run(
                     for run_id in run_ids(begun.plan):
                         store.mark(run_id, "failed", detail)
                 raise
+    for voice, names in zip(begun.voices, served, strict=False):
+        if names:
+            store.mark(voice.run_id, SERVED, dict(names))
     outcome = _outcome(
         loop.begun, store, loop, before, counted, str((circumstances or {}).get("priced_by") or "")
     )
@@ -137,7 +165,8 @@ def _outcome(
     spent = _spent(result, end, loop.limits)
     if end in ("usd", "minutes") and not session.done:
         result = replace(result, stopped="budget")
-    certificate = begun.certificate(result)
+    served = served_by(begun, store)
+    certificate = begun.certificate(result, served)
     summary = {**_summary(begun, result), **({"priced_by": priced_by} if priced_by else {})}
     _end(begun.plan, store, certificate, _status(result, end), summary)
     kept, each = before + (counted.kept if counted else 0), Samples.of(begun.plan.scorer).count
@@ -149,7 +178,41 @@ def _outcome(
         priced_by=priced_by,
         spent=spent,
         kept_since=_oldest(begun, store, counted) if kept else None,
+        served=served,
+        notes=tuple(dict.fromkeys((*loop.noticed, *_notes(begun, served)))),
     )
+
+
+FEW = 5
+"""With fewer scores than this, all alike, chance says as much as the scores."""
+
+
+def _notes(begun: Start, served: Served) -> list[str]:
+    """Warn of what makes a result doubtful whatever its interval."""
+    found = [note for note in begun.notes if note.startswith(WARNING)]
+    models = {spec["name"]: spec["model"] for spec in begun.plan.candidates}
+    found += [
+        other_model_warning(name, one)
+        for name, names in served.items()
+        for one in names
+        if another_model(models[name], one)
+    ]
+    by_candidate: dict[int, list[float]] = {}
+    for draw, scores in begun.session.log:
+        for model, score in zip(draw.models, scores, strict=True):
+            if score is not None:
+                by_candidate.setdefault(model, []).append(score)
+    for model, known in sorted(by_candidate.items()):
+        if len(known) >= FEW and len(set(known)) == 1 and known[0] in (0, 1):
+            found.append(_all_alike(begun, begun.voices[model].name, len(known), right=known[0] == 1))
+    return found
+
+
+def _all_alike(begun: Start, name: str, count: int, *, right: bool) -> str:
+    scorer = f" by the scorer {begun.session.scorer}" if begun.session.scorer else ""
+    doubt = "the questions may be too easy" if right else "the prompt or the scorer may not fit the questions"
+    look = f"`cereval show {begun.plan.run_id}{begun.where}`"
+    return f"{WARNING}all {count:,} answers of {name} are {'right' if right else 'wrong'}{scorer}: {doubt}; {look}"
 
 
 def read_back(plan: Plan, store: Store) -> Outcome:
@@ -183,6 +246,25 @@ def _came_to(begun: Start, result: Certified, certificate: Mapping[str, Any]) ->
         calls_to_go=_calls_to_go(session, result, each),
         calls_afresh=_calls_afresh(session, result, each),
     )
+
+
+def kept_line(outcome: Outcome, fresh: str = "") -> str:
+    """Say which answers were there already, and since when; fresh: how the command asks anew, if it can."""
+    since = "" if outcome.kept_since is None else f", the oldest of {_minute(outcome.kept_since)}"
+    if outcome.asked == 0 and outcome.spent is not None:
+        return (
+            f"nothing was asked: --max-{outcome.spent} is used up; {outcome.kept:,} answers were there{since}"
+        )
+    if outcome.asked == 0:
+        return f"nothing was asked: all {outcome.kept:,} answers were there{since}{fresh}"
+    return f"{outcome.asked:,} answers asked now, {outcome.kept:,} were there{since}"
+
+
+def _minute(moment: float) -> str:
+    try:
+        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # a store that was changed by hand may name any moment
+        return "an unknown day"
 
 
 def _calls_to_go(session: AskTell, result: Certified, each: int) -> int | None:

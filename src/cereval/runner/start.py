@@ -28,8 +28,11 @@ from cereval.runner.limits import Spending
 from cereval.runner.past import keys_of
 from cereval.runner.progress import calls_to_goal, cheaper_afresh
 from cereval.runner.samples import Samples
-from cereval.store.base import CHANGED, Answer, Run, Store, store_flag
+from cereval.store.base import CHANGED, SERVED, Answer, Run, Store, store_flag
 from cereval.version import ENGINE
+
+Served = Mapping[str, Mapping[str, int]]
+"""Of each candidate, under which names a server answered, and how often."""
 
 
 @dataclass(slots=True)
@@ -68,7 +71,7 @@ class Start:
     where: str = ""
     """What names its store on a command line."""
 
-    def certificate(self, result: Certified) -> dict[str, Any]:
+    def certificate(self, result: Certified, served: Served | None = None) -> dict[str, Any]:
         """Seal the results consumed so far."""
         return issue(
             self.kind,
@@ -77,7 +80,7 @@ class Start:
             self.known,
             plan=self.plan,
             changes=self.changes,
-            provenance=provenance(self.plan, self.known, self.kept()),
+            provenance=provenance(self.plan, self.known, self.kept(), served=served),
         )
 
     def kept(self) -> Counter[str]:
@@ -411,7 +414,22 @@ def newest_certificate(begun: Start, store: Store) -> Mapping[str, Any] | None:
     told = stated.get("n_evaluated", stated.get("calls")) if isinstance(stated, Mapping) else None
     if told is not None and told == begun.session.result().n_evaluated:
         return issued[-1]
-    return begun.certificate(begun.session.result()) if count else None
+    return begun.certificate(begun.session.result(), served_by(begun, store)) if count else None
+
+
+def served_by(begun: Start, store: Store) -> Served:
+    """Return of each candidate under which names a server answered, and how often."""
+    found: dict[str, Counter[str]] = {}
+    for voice in begun.voices:
+        for event in store.events(voice.run_id):
+            if event["status"] == SERVED:
+                found.setdefault(voice.name, Counter()).update(_counts_in(event["detail"]))
+    return found
+
+
+def _counts_in(detail: Mapping[str, Any]) -> dict[str, int]:
+    """Return the counts of an event; what somebody changed by hand is left out."""
+    return {name: count for name, count in detail.items() if type(count) is int and count > 0}
 
 
 def evidence(certificate: Any, store: Store) -> Stored | None:

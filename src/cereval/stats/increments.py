@@ -66,13 +66,15 @@ class Increment:
 class Outlook:
     """Forecast mean g, forecast spread s of z - g, and draw weights w, one entry for each item.
 
-    level: the expected variance of an increment, in units of the one that s states; 0: not known.
+    level: the expected variance of an increment, in units of the one that s states; 0: not known. uneven: whether the
+    forecasts differ so much that scores of 0 and 1 do not have the variance that their mean states.
     """
 
     mean: Floats
     spread: Floats
     weights: Floats
     level: float = 0.0
+    uneven: bool = False
 
 
 class Tally:

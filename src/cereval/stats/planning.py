@@ -214,6 +214,27 @@ def plan_threshold(scenario: Scenario, threshold: float) -> GoalForecast:
     return _goal_forecast(scenario, gap, rows)
 
 
+def fixed_sizes(half_width: float, delta: float, size: int | None) -> dict[str, int]:
+    """Return how many scores in [0, 1] a plan of fixed size needs for this half-width, nothing being known beforehand.
+
+    By the normal approximation at the largest variance, and by Hoeffding's bound (Serfling 1974 without replacement).
+    size: of the pool; None: draws with replacement.
+
+    >>> fixed_sizes(0.05, 0.05, 1990), fixed_sizes(0.05, 0.05, None)
+    ({'normal': 323, 'hoeffding': 539}, {'normal': 385, 'hoeffding': 738})
+    """
+    normal = (upper_quantile(delta / 2) / half_width) ** 2 / 4
+    hoeffding = math.log(2 / delta) / (2 * half_width**2)
+    if size is not None:
+        normal = normal / (1 + (normal - 1) / size)
+        hoeffding = min(hoeffding * (size + 1) / (size + hoeffding), size)
+    return {"normal": math.ceil(normal - SLIGHT), "hoeffding": math.ceil(hoeffding - SLIGHT)}
+
+
+SLIGHT = 1e-9
+"""A count that exceeds a whole number by less is that number."""
+
+
 def deadline_draws(variance: float, skew: float, eps: float, delta: float) -> float:
     """Independent draws that deadline bets need for a half-width of eps: see `ANYTIME_PRICE`.
 

@@ -54,7 +54,9 @@ LEASED = "leased"
 """Records that questions were handed out."""
 BATCH = "batch"
 """Records that answers are ordered, or were, as a provider's batch."""
-RECORDS = (CHANGED, LEASED, BATCH)
+SERVED = "served"
+"""Records under which names a server answered, and how often."""
+RECORDS = (CHANGED, LEASED, SERVED, BATCH)
 """These events leave the status of the run as it is."""
 
 COUNTS = ("answers", "failures", "cost_usd", "draws")

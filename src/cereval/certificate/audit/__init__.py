@@ -141,7 +141,8 @@ class Seen:
 class ForecastSince:
     """Hold g, the spread of z - g, and the draw weights w, for the results from number `since` on.
 
-    level: the variance expected of an increment, in units of the one stated; 0: none is.
+    level: the variance expected of an increment, in units of the one stated; 0: none is. uneven: whether the forecasts
+    differ so much that the mean of 0/1 scores no longer states their variance.
     """
 
     since: int
@@ -149,10 +150,11 @@ class ForecastSince:
     spread: Floats
     weights: Floats
     level: float = 0.0
+    uneven: bool = False
 
     @classmethod
     def of(cls, outlook: Outlook, since: int) -> ForecastSince:
-        return cls(since, outlook.mean, outlook.spread, outlook.weights, outlook.level)
+        return cls(since, outlook.mean, outlook.spread, outlook.weights, outlook.level, outlook.uneven)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,6 +254,7 @@ class Step:
     ceiling: float
     variance: float
     level: float
+    uneven: bool
 
     @property
     def largest_square(self) -> float:
@@ -328,6 +331,7 @@ class Book:
             ceiling=seen_high + expected + race * self.up * self.widening + self.slack,
             variance=max(race * energy, 1e-300),
             level=self.forecast.level,
+            uneven=self.forecast.uneven,
         )
 
     # -- results ------------------------------------------------------------------------------------------------

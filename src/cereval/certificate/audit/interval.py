@@ -163,7 +163,7 @@ class SlowTable:
         if self.tuning.own_level:
             level = self.delta / 2 * self._shares()[0] / (1 + self.tuning.overshoot)
         quantile = float(ndtri(1 - level))
-        if self.tuning.far:
+        if self.tuning.far and not position.uneven:
             wanted = fixed_n_information(clock, self.tuning.far, quantile / eps, eps, self.graded)
         else:
             wanted = clock.cautious_variance(self.tuning.caution) * (quantile / eps) ** 2
@@ -398,11 +398,10 @@ def audit(case: Case) -> Audited:
     chances = []
     for step, result in zip(book.steps(clock), case.seen, strict=True):
         chances.append(step.chance)
+        clock.counts = case.tuning.counts and not table.graded and not step.uneven
         for game in games:
             game.play(step, clock)
-        graded = result.low != result.high or result.low not in (0, 1)
-        clock.counts &= not graded
-        table.graded |= graded
+        table.graded |= result.low != result.high or result.low not in (0, 1)
     logical = book.logical()
     found = [game.interval for game in games]
     lower = max(logical.lower, *(one.lower for one in found))

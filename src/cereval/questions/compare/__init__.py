@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from cereval.arrays import packed
 from cereval.forms import Record
-from cereval.plan import Known, Plan
+from cereval.plan import CandidateSpec, Known, Plan
 from cereval.questions.base import ARRAYS, Chance, Item, Kind, Score, Settings, SideInformation, Table
 from cereval.questions.compare.goal import CompareGoal
 from cereval.questions.compare.session import CompareSession, Comparison
@@ -42,6 +42,13 @@ class CompareSideInformation(SideInformation):
     embeddings: Table | UnsetType = UNSET
 
 
+def _baseline_note(plan: Plan, spec: CandidateSpec) -> str:
+    if "not_asked" not in spec:
+        return f"baseline: {spec['name']} answers as in run {spec['run']}; it is asked what that run lacks"
+    over = f"the comparison is over the {plan.n_items:,} questions that run {spec['run']} answered"
+    return f"baseline: {spec['name']} is not asked ({spec['not_asked']}); {over}"
+
+
 class Compare(Kind):
     """Decide which of two models is better; every draw asks both."""
 
@@ -64,6 +71,10 @@ class Compare(Kind):
             replace(bare, candidates=(candidate,), goal={**goal, "number": number})
             for number, candidate in enumerate(plan.candidates)
         )
+
+    def notes(self, plan: Plan) -> tuple[str, ...]:
+        """Say also where the answers of a baseline come from, and what the comparison is about then."""
+        return (*super().notes(plan), *(_baseline_note(plan, one) for one in plan.candidates if "run" in one))
 
     def about(self, plan: Plan) -> dict[str, Any]:
         first, second = plan.names

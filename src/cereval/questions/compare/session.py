@@ -22,7 +22,7 @@ from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Si
 from cereval.questions.session import MethodSession, embedded, locked, rejection, unit_score
 from cereval.records import PASSED, Certified, Draw, Rows, Scored, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
-from cereval.text import signed_interval, signed_plus_minus
+from cereval.text import points, points_ahead, signed_interval
 
 Floats = NDArray[np.float64]
 UNDECIDED: Literal["undecided"] = "undecided"
@@ -52,24 +52,24 @@ class Comparison(Certified):
         return [Part(name, self.difference, self.lower, self.upper)]
 
     def answer(self) -> str:
-        """Find which is better, by how much, or whether the first is not worse."""
+        """Say which is better and by how much, or whether the first is not worse."""
         (first, second), goal = self.models or ("first", "second"), self.goal.get("goal", "sign")
-        if goal == "difference":
-            size = signed_plus_minus(self.difference, self.lower, self.upper)
-            sign = {"first": f", {first} is better", "second": f", {second} is better"}.get(
-                str(self.decision), ""
-            )
-            return f"{first} minus {second}: {size}{sign}"
+        size = points(self.difference, self.lower, self.upper)
         if goal == "not-worse":
-            said = {"not-worse": "certified", "worse": "refuted"}.get(str(self.decision), "undecided")
-            by = f" by more than {self.goal['eps'] * 100:g} points" if self.goal["eps"] else ""
-            return f"{first} is not worse than {second}{by}: {said}"
-        if self.decision in ("first", "second"):
-            better, other = (first, second) if self.decision == "first" else (second, first)
-            return f"{better} is better than {other}"
+            verdict = {"not-worse": "certified", "worse": "refuted"}.get(str(self.decision), "undecided")
+            by = f" by more than {_in_points(self.goal['eps'])}" if self.goal["eps"] else ""
+            return f"{first} is not worse than {second}{by}: {verdict}, {size}"
+        if goal == "difference" or self.decision == "undecided":
+            sign = {"first": f", {first} is better", "second": f", {second} is better"}.get(self.decision, "")
+            undecided = "" if goal == "difference" else ", undecided which is better"
+            return f"{first} minus {second}: {size}{sign}{undecided}"
         if self.decision == "no-difference":
-            return f"{first} and {second} differ by no more than {self.goal.get('tie', 0.02) * 100:g} points"
-        return f"{first} against {second}: undecided"
+            most = _in_points(self.goal.get("tie", 0.02))
+            return f"{first} and {second} differ by no more than {most}: {size}"
+        better, other, ahead = first, second, (self.difference, self.lower, self.upper)
+        if self.decision == "second":
+            better, other, ahead = second, first, (-self.difference, -self.upper, -self.lower)
+        return f"{better} is better than {other} by {points_ahead(*ahead)}"
 
     @property
     def exit_code(self) -> int:
@@ -81,8 +81,8 @@ class Comparison(Certified):
         return super(Comparison, self).exit_code
 
     def asked(self) -> str:
-        """Return how many items both models answered, and what that saved."""
-        return f"{self.n_evaluated:,} of {self.n_items:,} items put to both{self.saving()}"
+        """Return how many questions both models were asked."""
+        return f"{self.n_evaluated:,} of {self.n_items:,} questions put to both"
 
     def rows(self) -> Rows:
         """Return the difference, its interval, and what they rest on."""
@@ -92,6 +92,10 @@ class Comparison(Certified):
             ("difference", f"{self.difference:+.2%}, in {signed_interval(self.lower, self.upper)}"),
             ("method", f"{self.method}, guarantee {self.guarantee}, seed {self.seed}"),
         ]
+
+
+def _in_points(share: float) -> str:
+    return f"{share * 100:g} point{'' if share == 0.01 else 's'}"
 
 
 class CompareSession(MethodSession):

@@ -69,7 +69,7 @@ class GrowingData(Kind):
                 seed=plan.seed,
                 models=plan.names,
             )
-            return _limited(first.last, plan.max_calls)
+            return _begun(first.last, plan)
         assert earlier is not None
         before, log, _ = earlier(after)
         version = self.session(before, known, earlier)
@@ -81,7 +81,7 @@ class GrowingData(Kind):
                 "was made by another engine; start the data set anew, the answers that are there are used"
             ) from None
         version.whole.extend(size)
-        return _limited(version.whole.last, plan.max_calls)
+        return _begun(version.whole.last, plan)
 
     def before(self, plan: Mapping[str, Any]) -> str | None:
         """Return the run of the version before."""
@@ -122,7 +122,7 @@ class GrowingData(Kind):
             if number > 1:
                 session.whole.extend(new)
                 session = session.whole.last
-            _limited(session, budget)
+            _limit(session, budget)
             for place in (place for place, version in enumerate(versions) if version == number):
                 fresh = [] if session.done else session.ask(1)
                 if not fresh:
@@ -159,8 +159,13 @@ class GrowingData(Kind):
         equal("settings.about", settings["about"], self.about(plan))
 
 
-def _limited(version: VersionSession, budget: int | None) -> VersionSession:
-    """Return a version with a budget of calls of its own: its bets do not look at it, so it only ends the draws."""
+def _begun(version: VersionSession, plan: Plan) -> VersionSession:
+    version.scorer = plan.scorer_words
+    _limit(version, plan.max_calls)
+    return version
+
+
+def _limit(version: VersionSession, budget: int | None) -> None:
+    """Give a version a budget of calls of its own: its bets do not look at it, so it only ends the draws."""
     if budget is not None:
         version.change(version.goal.spec(), budget)
-    return version

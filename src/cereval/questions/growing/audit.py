@@ -35,7 +35,6 @@ from cereval.stats.bets import HIGHEST_CHANCE, LOWEST_CHANCE
 from cereval.stats.growing import LEAST_COLUMNS, MOST_PAIRS, SLACK, SPOILT, Allocation
 from cereval.stats.information import LARGEST_SQUARE
 from cereval.stats.interval import ROUNDING
-from cereval.stats.rounding import within
 
 Cells = tuple[Floats, Floats, Floats]
 """Low ends, high ends and log-wealth of cells of values."""
@@ -81,7 +80,7 @@ def audit_version(left: Left, new: int, seen: Sequence[Seen], eps: float, delta:
         proven = [game.proven() for game in games]
         for game, other in zip(games, reversed(proven), strict=True):
             game.cut(1 - other)
-    return _concluded(left, new, seen, eps, games, clock)
+    return _concluded(left, new, seen, games, clock)
 
 
 def expecting(left: Left) -> SlowClock:
@@ -106,7 +105,6 @@ def _concluded(
     left: Left,
     new: int,
     seen: Sequence[Seen],
-    eps: float,
     games: Sequence[SlowSide],
     clock: SlowClock,
 ) -> Found:
@@ -120,10 +118,7 @@ def _concluded(
     upper = min(1 - games[1].lower(certain[1]), logical.upper)
     interval = logical if lower > upper + SLACK else Interval(lower, upper)
     guess = (left.size * left.estimate + new * _mean(left, new, seen, clock)) / size
-    near, far = interval.lower, interval.upper
-    if within(far - near, 2 * eps):
-        near, far = max(near, interval.upper - eps), min(far, interval.lower + eps)
-    estimate = min(max(guess, near), max(far, near))
+    estimate = min(max(guess, interval.lower), max(interval.upper, interval.lower))
     ends = (interval.lower, interval.upper), (1 - interval.upper, 1 - interval.lower)
     below, above = (game.leaves(*end, known) for game, end, known in zip(games, ends, certain, strict=True))
     moments = clock.variance, clock.fourths / max(clock.count, 1)

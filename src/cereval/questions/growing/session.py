@@ -24,14 +24,14 @@ from cereval.questions.session import (
     MethodSession,
     check_engine,
     fresh_seed,
+    half_width,
     locked,
     pool_size,
-    reach,
     rejection,
     whole,
 )
 from cereval.records import Certified, Draw, Interval, Rows, Scored, Stopped, Table
-from cereval.text import interval, percent, plus_minus
+from cereval.text import estimate_in_interval, percent
 from cereval.version import ENGINE
 
 STATE_FORMAT = "cereval-growing-state/1"
@@ -77,12 +77,12 @@ class GrowingResult(Certified):
 
     def answer(self) -> str:
         """Return the last version's mean."""
-        return plus_minus(self)
+        return estimate_in_interval(self)
 
-    def headline(self) -> str:
-        """Return the answer in one line, with what the confidence covers."""
+    def sureness(self) -> str:
+        """Return how surely the answer holds, and what that covers."""
         which = "all versions at once" if len(self.versions) > 1 else "one version"
-        return f"{self.answer()}, {percent(self.confidence)} confidence for {which}, {self.asked()}"
+        return f"{percent(self.confidence)} confidence for {which}"
 
     def rows(self) -> Rows:
         """Return what the answer rests on."""
@@ -93,16 +93,10 @@ class GrowingResult(Certified):
     def table(self) -> Table:
         """Return a row for every version."""
         rows = [
-            [
-                str(one.version),
-                f"{one.n_items:,}",
-                f"{one.calls:,}",
-                plus_minus(one),
-                interval(one.lower, one.upper),
-            ]
+            [str(one.version), f"{one.n_items:,}", f"{one.calls:,}", estimate_in_interval(one)]
             for one in self.versions
         ]
-        return Table(("version", "items", "asked", "estimate", "interval"), rows, numbers=(0, 1, 2, 3, 4))
+        return Table(("version", "items", "asked", "estimate and interval"), rows, numbers=(0, 1, 2, 3))
 
 
 class VersionSession(MethodSession):
@@ -153,7 +147,7 @@ class VersionSession(MethodSession):
             estimate=estimate,
             lower=interval.lower,
             upper=interval.upper,
-            half_width=reach(estimate, interval, self._goal.eps),
+            half_width=half_width(interval, self._goal.eps),
             stopped=self.stopped,
             failures=self.failures,
         )

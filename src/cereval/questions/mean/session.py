@@ -15,7 +15,7 @@ from cereval.methods.registry import MOST_FORECAST, build_method
 from cereval.questions.goals import Goal, checked_goal, goal_from_spec
 from cereval.questions.log import Log, replayed
 from cereval.questions.mean.goal import Estimate, Threshold
-from cereval.questions.session import Change, MethodSession, check_engine, embedded, locked, reach, whole
+from cereval.questions.session import Change, MethodSession, check_engine, embedded, half_width, locked, whole
 from cereval.records import Draw, Result
 from cereval.stats.weights import Shift, shift_of
 
@@ -99,7 +99,7 @@ class Session(MethodSession):
             estimate=self.estimate,
             lower=interval.lower,
             upper=interval.upper,
-            half_width=reach(self.estimate, interval, getattr(self._goal, "eps", None)),
+            half_width=half_width(interval, getattr(self._goal, "eps", None)),
             decision=self._goal.decision(self.method),
         )
 

@@ -38,7 +38,7 @@ from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, Beats, Ord
 from cereval.questions.rank.order import Bools, Diagram, PairClaims, Pairs, read
 from cereval.questions.session import AskTell, first_of, locked, pool_size
 from cereval.randomness import generator
-from cereval.records import Certified, Draw, Stopped, Table
+from cereval.records import UNDECIDED, Certified, Draw, Stopped, Table
 from cereval.stats.means import MeanGames, RacedMeanGames
 from cereval.stats.pairs import PairGames, PairTuning, RacedPairGames
 from cereval.stats.race import Race
@@ -81,7 +81,7 @@ class Ranking(Certified):
     calls: Count
     calls_full: Positive
 
-    silent: ClassVar[frozenset[str]] = frozenset({"n_evaluated", "decision"})
+    silent: ClassVar[frozenset[str]] = frozenset({"n_evaluated", "decision", "scorer"})
 
     def parts(self) -> list[Part]:
         best_first = sorted(self.intervals.items(), key=lambda pair: -pair[1].estimate)
@@ -94,17 +94,25 @@ class Ranking(Certified):
             what = "the best model" if goal["k"] == 1 else f"the {goal['k']} best models"
             return f"{what} within {goal['within'] * 100:g} points: {', '.join(self.winners) or 'undecided'}"
         left = f"{ties:,} certified ties" if self.ties_proven else f"{ties:,} left as ties (not certified)"
+        left = left if ties else "no ties"
         if goal["goal"] == "beats":
             baseline = self.models[goal["baseline"]]
             return (
                 f"better than {baseline}: {len(self.winners)} models, worse: {len(self.eliminated)}, {left}"
             )
         pairs = len(self.models) * (len(self.models) - 1) // 2
-        return f"{len(self.order):,} of {pairs:,} pairs in certified order, {left}"
+        count = f"{len(self.order):,}" if self.order else "none"
+        return f"{count} of {pairs:,} pairs in certified order, {left}"
 
     def asked(self) -> str:
-        """Return how many calls were made, and what that saved."""
-        return f"{self.calls:,} of {self.calls_full:,} calls{self.saving()}"
+        """Return how many calls were made."""
+        return f"{self.calls:,} of {self.calls_full:,} calls"
+
+    @property
+    def exit_code(self) -> int:
+        """Return 3 where the goal was reached without a single certified claim: ties that only look like ties."""
+        claims = (*self.order, *self.winners, *self.eliminated, *(self.ties if self.ties_proven else ()))
+        return super(Ranking, self).exit_code if claims else UNDECIDED
 
     def table(self) -> Table:
         """Return a row for every model, with the ranks that are left to it, or its place in the top."""

@@ -21,7 +21,7 @@ from cereval.pictures import Part
 from cereval.questions.session import MethodSession, locked
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
 from cereval.records import Certified, Rows, Table
-from cereval.text import interval, percent, plus_minus
+from cereval.text import estimate_in_interval, interval, percent
 
 MOST_TASKS = 1000
 ANSWERS = {"all-pass": "certified pass", "some-fail": "certified fail", None: "undecided"}
@@ -66,7 +66,8 @@ class TasksResult(Certified):
         """Return the macro mean, or the verdict on a threshold for every task."""
         count, value = len(self.tasks), self.goal.get("value")
         if value is None:
-            return f"macro mean of {'1 task' if count == 1 else f'{count} tasks'} {plus_minus(self.macro)}"
+            tasks = "1 task" if count == 1 else f"{count} tasks"
+            return f"macro mean of {tasks} {estimate_in_interval(self.macro)}"
         if self.goal["goal"] == "which-fail":
             so_far = "" if self.stopped == "goal" else ", so far"
             return f"below {percent(value)}{so_far}: {', '.join(self.failing) or 'none'}"

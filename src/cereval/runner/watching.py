@@ -1,0 +1,133 @@
+"""Show a run's progress where Python runs: lines in a terminal, one line that is written over in a notebook."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from cereval.imports import optional
+from cereval.records import Certified, Step
+from cereval.runner.progress import WARNING, Observer, Progress, Silent, Subject
+from cereval.text import interval, percent, printable, signed_interval
+
+EVERY_S = 5.0
+LOGGER = logging.getLogger("cereval")
+
+
+def watcher() -> Observer:
+    """Return what shows progress here: one line in a notebook, some in a terminal; elsewhere warnings are logged."""
+    if _is_in_notebook():
+        return NotebookLine()
+    return PlainDisplay() if sys.stderr is not None and sys.stderr.isatty() else Logged()
+
+
+def _is_in_notebook() -> bool:
+    ipython: Any = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
+class Logged(Silent):
+    """Log notes for whoever listens to the logger `cereval`; warnings are printed where nobody does."""
+
+    def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:  # noqa: ARG002
+        for note in notes:
+            self.on_note(note)
+
+    def on_note(self, note: str) -> None:
+        """Log a line."""
+        warns = note.startswith(WARNING)
+        LOGGER.log(logging.WARNING if warns else logging.INFO, printable(note.removeprefix(WARNING)))
+
+
+# -- plain lines -------------------------------------------------------------------------------------------------------
+
+
+def ends(step: Step) -> str:
+    """Return the interval of a moment; differences have a sign."""
+    return signed_interval(step.lower, step.upper) if step.lower < 0 else interval(step.lower, step.upper)
+
+
+class PlainDisplay:
+    """Write a line every few seconds, as an `Observer`."""
+
+    def __init__(self, every_s: float = EVERY_S) -> None:
+        self._every_s = every_s
+        self._last = time.monotonic()
+
+    def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
+        say(
+            f"run {subject.run_id}: {printable(subject.model, 80)} on {subject.n_items:,} items of "
+            f"{printable(subject.data, 80)}, {subject.question} at {percent(subject.confidence)} confidence"
+        )
+        for note in notes:
+            self.on_note(note)
+
+    def on_progress(self, progress: Progress) -> None:
+        if time.monotonic() - self._last >= self._every_s:
+            self._last = time.monotonic()
+            say(line(progress))
+
+    def on_note(self, note: str) -> None:
+        say(printable(note))
+
+    def on_end(self, result: Certified) -> None:
+        """Leave the answer itself to stdout."""
+
+
+def line(progress: Progress) -> str:
+    """Return one moment of a run.
+
+    >>> step = Step(118, 0.7, 0.61, 0.79)
+    >>> line(Progress("r", 2000, 120, 118, 8, 0, step, 400, 0.012, 9.5, 22.0))
+    '118 of about 400 calls, [61.00%, 79.00%], 8 in flight, $0.0120, 22 s to go'
+    """
+    about = "" if progress.expected_calls is None else f" of about {progress.expected_calls:,}"
+    parts = [
+        f"{progress.consumed:,}{about} calls",
+        progress.standing if progress.step is None else ends(progress.step),
+        f"{progress.in_flight} in flight",
+    ]
+    if progress.failures:
+        parts.append(f"{progress.failures} failed")
+    if progress.cost_usd:
+        parts.append(f"${progress.cost_usd:.4f}")
+    if progress.eta_s is not None:
+        parts.append(f"{progress.eta_s:.0f} s to go")
+    return ", ".join(parts)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+# -- notebooks ---------------------------------------------------------------------------------------------------------
+
+
+class NotebookLine(Logged):
+    """Write one line below the cell, and write it over as answers come in."""
+
+    def __init__(self) -> None:
+        self._line: Any = None
+
+    def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
+        display = optional("IPython.display", "plots").display
+        self._line = display(_html(f"{subject.model} on {subject.data}: starting"), display_id=True)
+        super().on_start(subject, notes)
+
+    def on_progress(self, progress: Progress) -> None:
+        """Show how far the run has come."""
+        if self._line is not None:
+            self._line.update(_html(line(progress)))
+
+    def on_end(self, result: Certified) -> None:
+        """Show the answer."""
+        if self._line is not None:
+            self._line.update(_html(result.headline()))
+
+
+def _html(text: str) -> Any:
+    return optional("IPython.display", "plots").HTML(f"<code>{escape(text)}</code>")
