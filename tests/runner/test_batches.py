@@ -149,7 +149,7 @@ def test_no_answer_is_paid_twice_wherever_the_process_is_killed() -> None:
         ("gate", "q.jsonl", "--min", "0.5"),
         ("tasks", "q.jsonl", "--each-eps", "0.2"),
         ("compare", "q.jsonl", "--system", "A", "--system", "B", "--tie", "0.1"),
-        ("rank", "q.jsonl", "--system", "A", "--system", "B", "--tie", "0.3"),
+        ("rank", "q.jsonl", "--system", "A", "--system", "B", "--tie", "0.3", "--prove-ties"),
         ("run", "q.jsonl", "--eps", "0.1", "--samples", "2", "--temperature", "1"),
         ("run", "q.jsonl", "--eps", "0.1", "--method", "active"),
     ],

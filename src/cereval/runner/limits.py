@@ -26,7 +26,7 @@ class Limits:
     max_usd: float | None = None
     max_minutes: float | None = None
     further_answers: int | None = None
-    call_usd: float | None = None
+    call_usd: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.connections <= MOST_CONNECTIONS:
