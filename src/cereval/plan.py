@@ -28,6 +28,9 @@ LARGEST_COUNT = 2**53
 MOST_ITEMS = 100_000_000
 """Items of one evaluation: 3 GB of numbers to keep of them."""
 
+SCRIPTED = "scripted/"
+"""How the name of a model begins whose answers are decided by a hash of the question."""
+
 MOST_GROUPS = 200
 ITEMS_PER_GROUP = 4
 """Fewer items than this per category, on average, teach nothing about the others."""
@@ -193,6 +196,28 @@ def candidate_digest(candidate: CandidateSpec) -> str:
     True
     """
     return digest_of({key: value for key, value in candidate.items() if key != "name"})
+
+
+def repeats_itself(candidate: CandidateSpec) -> bool:
+    """Tell whether an answer is a fact about a candidate: it is asked at temperature 0, or scripted. A function is
+    taken to repeat itself unless its temperature was set to `none`.
+    """
+    return candidate["settings"].get("temperature", 0) == 0 or candidate["model"].startswith(SCRIPTED)
+
+
+def about_luck(plan: Plan) -> tuple[str, ...]:
+    """Return what a result has to say where candidates answer anew at every call, and it is about these answers.
+
+    >>> about_luck(Plan("estimate", {"goal": "estimate"}, "sha256:00", 10, (candidate_spec("m"),)))
+    ()
+    """
+    random = [one["name"] for one in plan.candidates if not repeats_itself(one)]
+    if plan.target != "benchmark" or not random:
+        return ()
+    return (
+        f"warning: {', '.join(random)} may answer differently next time; what is certified holds of these very "
+        "answers, not of fresh ones",
+    )
 
 
 def _check_parts(plan: Plan) -> None:

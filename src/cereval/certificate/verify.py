@@ -18,7 +18,7 @@ from cereval.certificate.seal import Seal, certificate_departures, known_of, pro
 from cereval.errors import CerevalError, InvalidInput, LogMismatch, shown
 from cereval.forms import read_as
 from cereval.methods.drawing import TOLERANCE
-from cereval.plan import MOST_ITEMS, Known, Plan, digest_of
+from cereval.plan import MOST_ITEMS, Known, Plan, about_luck, digest_of
 from cereval.questions import formats, kind_of
 from cereval.questions.base import Kind
 from cereval.questions.log import Change, Log
@@ -288,6 +288,8 @@ class _Checks:
 
     def result(self) -> None:
         """Recompute every field of the result."""
+        if self.is_run:
+            self.session.remarks = about_luck(Plan.from_dict(self.certificate["plan"]))
         stated, found = self.certificate["result"], plain(self.session.result().as_dict())
         if self.is_run and (stated.get("stopped"), found["stopped"]) == ("budget", "running"):
             # Money and time are limits that a log does not show.

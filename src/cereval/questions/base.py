@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cereval.arrays import unpacked
 from cereval.forms import Count, Positive, Record, Share
-from cereval.plan import Known, Plan, groups_of, tell_apart
+from cereval.plan import Known, Plan, about_luck, groups_of, tell_apart
 from cereval.questions.goals import goal_from_spec, in_words
 from cereval.questions.log import Log, Teller, replayed
 from cereval.questions.session import AskTell
@@ -144,7 +144,7 @@ class Kind:
             models=plan.names,
             tasks=plan.tasks,
         )
-        session.scorer = plan.scorer_words
+        session.scorer, session.remarks = plan.scorer_words, about_luck(plan)
         return session
 
     def open(self, **asked: Any) -> AskTell:

@@ -120,6 +120,8 @@ class AskTell(ABC):
         self.models = tuple(models)
         self.scorer = ""
         """The scorer in words, for results; draws and bets do not depend on it."""
+        self.remarks: tuple[str, ...] = ()
+        """What results have to say of the run that they are of, before their own notes."""
         self.changes: list[Change] = []
         self._draws = Draws(tuple(range(asked))) if draws is None else draws
         self._told, self._has_told = tuple(Scores() for _ in range(asked)), bytearray()
@@ -435,7 +437,7 @@ class MethodSession(AskTell):
 
     def _frame(self) -> dict[str, Any]:
         method = self.method
-        own = {"method": method.name, "guarantee": method.guarantee, "notes": self._notes()}
+        own = {"method": method.name, "guarantee": method.guarantee, "notes": (*self.remarks, *self._notes())}
         return super()._frame() | own
 
     def _notes(self) -> tuple[str, ...]:

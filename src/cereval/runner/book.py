@@ -17,10 +17,10 @@ from cereval.datasets.base import Item
 from cereval.datasets.large import OnDisk
 from cereval.errors import InvalidInput, StoreError
 from cereval.models.base import Reply
-from cereval.plan import PLAN_FORMAT, CandidateSpec, Plan, candidate_digest
+from cereval.plan import PLAN_FORMAT, CandidateSpec, Plan, candidate_digest, repeats_itself
 from cereval.questions import kind_of
 from cereval.records import Draw
-from cereval.runner.candidates import prompt_of, repeats_itself
+from cereval.runner.candidates import prompt_of
 from cereval.runner.executor import Counted, Executor, scored
 from cereval.runner.finding import run_ids
 from cereval.runner.items import item_from

@@ -228,11 +228,6 @@ def is_asked_outside(plan: Plan) -> bool:
     return all(spec["model"].startswith(OUTSIDE) for spec in plan.candidates)
 
 
-def repeats_itself(spec: CandidateSpec) -> bool:
-    """Tell whether a candidate is asked at temperature 0, so that an answer is a fact about it."""
-    return bool(spec["settings"].get("temperature", 0) == 0)
-
-
 def named_by_candidate(spec: CandidateSpec, moved: str | None = None) -> tuple[Named, ...]:
     """Return what asking a candidate would run or call. moved: its server's new address."""
     return tuple(named_by_model(spec["model"], address_of(spec, moved)))

@@ -27,7 +27,7 @@ from cereval.datasets.weights import (
 from cereval.errors import InvalidInput
 from cereval.models.base import Model
 from cereval.models.prices import FREE, Tokens
-from cereval.plan import DRAWN, Plan
+from cereval.plan import DRAWN, CandidateSpec, Plan, repeats_itself
 from cereval.questions import kind_named
 from cereval.questions.session import fresh_seed
 from cereval.runner.baseline import baseline_spec, find_baseline, restrict, scored_alike
@@ -43,7 +43,6 @@ from cereval.runner.candidates import (
     named_by_candidate,
     open_candidate,
     prompt_of,
-    repeats_itself,
 )
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
 from cereval.runner.limits import Limits
@@ -61,8 +60,8 @@ from cereval.runner.scoring import (
 from cereval.runner.trust import Named, require
 from cereval.scorers import build_scorer
 from cereval.scorers.base import Scorer
-from cereval.scorers.people import answering
-from cereval.settings import Settings
+from cereval.scorers.people import People, answering
+from cereval.settings import ACCEPTED, Settings, declared
 from cereval.store.base import Store, opened_store
 from cereval.text import did_you_mean
 
@@ -207,7 +206,7 @@ def make_plan(settings: Settings, data: DataSet, examples: Sequence[Item] = ()) 
         scorer=scorer,
         data_name=", ".join(map(named, settings.data)),
         confidence=settings["confidence"],
-        target=settings["target"] or "benchmark",
+        target=settings["target"] or _usual_target(settings, candidates, scorer),
         method=settings["method"] or "auto",
         seed=fresh_seed() if settings["seed"] is None else settings["seed"],
         seed_source=DRAWN if settings["seed"] is None else "",
@@ -215,6 +214,17 @@ def make_plan(settings: Settings, data: DataSet, examples: Sequence[Item] = ()) 
         weights=_weights(settings, data.items),
     )
     return kind_named(settings.kind).complete_plan(plan, categories_of(data.items))
+
+
+def _usual_target(settings: Settings, candidates: Sequence[CandidateSpec], scorer: Mapping[str, Any]) -> str:
+    """Return what a mean is over where nobody says: fresh answers where a candidate's differ from call to call.
+
+    People score each answer once, and other kinds know no target: their results say that they are of these answers.
+    """
+    knows = "target" in declared(ACCEPTED[settings.kind]) and not kind_named(settings.kind).grows
+    by_people = scorer_name(scorer["spec"]) == People.name
+    random = knows and not by_people and not all(map(repeats_itself, candidates))
+    return "expected" if random else "benchmark"
 
 
 def _weights(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:

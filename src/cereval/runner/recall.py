@@ -11,11 +11,11 @@ from cereval.datasets.fields import Fields
 from cereval.datasets.large import HEAD, hash_of
 from cereval.datasets.read import grown_by, named, read_dataset
 from cereval.errors import InvalidInput, Misuse, StoreError, shown
-from cereval.plan import DRAWN, Known, Plan
+from cereval.plan import DRAWN, Known, Plan, repeats_itself
 from cereval.questions import kind_of
 from cereval.questions.log import Change
 from cereval.questions.session import fresh_seed
-from cereval.runner.candidates import Functions, prompt_of, repeats_itself
+from cereval.runner.candidates import Functions, prompt_of
 from cereval.runner.executor import NobodyToAsk
 from cereval.runner.finding import planned
 from cereval.runner.items import stored_items

@@ -15,7 +15,7 @@ from cereval.datasets.base import Item
 from cereval.datasets.large import OnDisk, hash_of
 from cereval.errors import CerevalError, LogMismatch, Misuse, StoreError, shown
 from cereval.methods.registry import MOST_FORECAST
-from cereval.plan import Known, Plan
+from cereval.plan import Known, Plan, about_luck
 from cereval.questions import kind_of
 from cereval.questions.base import Earlier, Kind
 from cereval.questions.goals import in_words
@@ -362,7 +362,9 @@ def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[st
     samples = Samples.of(plan.scorer)
     if samples.count > 1:
         notes.append(samples.words(plan.target))
-    return (*notes, *kind.notes(plan))
+    if plan.target == "expected":
+        notes.append("what is certified holds of fresh answers to these questions, which may be asked again")
+    return (*about_luck(plan), *notes, *kind.notes(plan))
 
 
 def _duplicates(items: Sequence[Item]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from cereval.errors import InvalidInput, LogMismatch, Misuse, StoreError
 from cereval.forms import Count, Positive, Record, Share
-from cereval.plan import Known, Plan
+from cereval.plan import Known, Plan, about_luck
 from cereval.questions.base import Earlier, Engine, Entry, Kind
 from cereval.questions.growing.session import Growing, GrowingResult, VersionSession
 from cereval.questions.log import Log, Teller, replayed
@@ -160,7 +160,7 @@ class GrowingData(Kind):
 
 
 def _begun(version: VersionSession, plan: Plan) -> VersionSession:
-    version.scorer = plan.scorer_words
+    version.scorer, version.remarks = plan.scorer_words, about_luck(plan)
     _limit(version, plan.max_calls)
     return version
 

@@ -293,7 +293,7 @@ class Growing:
             "saved": 1 - last.n_evaluated / last.n_items,
             "target": self.target,
             "failures": sum(version.failures for version in versions),
-            "notes": self._notes(),
+            "notes": (*self.last.remarks, *self._notes()),
         }
         return GrowingResult(**frame | {name: getattr(last, name) for name in own}, versions=versions)
 

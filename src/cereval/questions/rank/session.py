@@ -437,7 +437,7 @@ class RankSession(AskTell):
             intervals=self._intervals(order),
             calls=self.n_evaluated,
             calls_full=full,
-            notes=() if sound else (self._warning(),),
+            notes=(*self.remarks, *(() if sound else (self._warning(),))),
         )
 
     def _named(self, pairs: Bools) -> tuple[tuple[str, str], ...]:
