@@ -392,6 +392,13 @@ class CompareOptions(CandidateOptions, CommonOptions, WeightOptions, total=False
         ),
     ]
     within: Annotated[Number, Option("Instead: stop when the difference is known within EPS.", metavar="EPS")]
+    target: Annotated[
+        Literal["benchmark", "expected"],
+        Option(
+            "What the means are over: these items (benchmark), or also the models' own randomness (expected).  "
+            "[default: expected at a temperature other than 0, else benchmark]"
+        ),
+    ]
     not_worse: Annotated[
         Number,
         Option(

@@ -70,6 +70,8 @@ def _compare_recorded(scores: str, flags: dict[str, Any]) -> int:
     if len(models) != 2 or models[0] == models[1]:
         raise InvalidInput("--model", "given twice, for two different columns", ", ".join(models))
     options = given_options(flags, CompareOptions)
+    if options.get("target") == "expected":
+        raise InvalidInput("--target", "benchmark where scores are recorded", "expected")
     goal = goal_of("compare", options)
     pair = read_pair(scores, models, {**flags, "history": options.get("history", ())})
     session = CompareSession(

@@ -270,6 +270,6 @@ class Kind:
         equal("plan.side_information", list(plan.side_information), [name for name in KNOWN if name in known])
         if self.settings_form:
             side = Known(**{name: known.get(name) for name in KNOWN})
-            equal("plan.target", plan.target, "benchmark")
+            equal("plan.target", plan.target, certificate["settings"].get("target", "benchmark"))
             found = self.settings(self.session(plan, side), self.about(plan))
             equal("settings of the plan", certificate["settings"], found)

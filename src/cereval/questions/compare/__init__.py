@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -31,6 +31,7 @@ class CompareSettings(Settings):
     """What decided draws and answers; side_information: SHA-256 of what was known of the items beforehand."""
 
     goal: CompareGoal
+    target: Literal["benchmark", "expected"]
     side_information: str
     about: Annotated[dict[str, Any], Meta(description="The names of the two models, and of the data.")]
 

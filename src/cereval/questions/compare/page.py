@@ -16,21 +16,28 @@ def compare_page(story: Story) -> Additions:
     result = story.result
     assert isinstance(result, Comparison)
     first, second = result.models or ("the first", "the second")
+    again = result.target == "expected"
     says = said(
-        "Had all {} items been put to both, the mean of {} minus that of {} would lie in <b>{}</b>; the estimate "
+        "Had all {} items been put to both{}, the mean of {} minus that of {} would lie in <b>{}</b>; the estimate "
         "is {}. The answer and the interval <b>hold at once</b>.",
         f"{result.n_items:,}",
+        " again and again" if again else "",
         first,
         second,
         signed_interval(result.lower, result.upper),
         f"{result.difference:+.2%}",
     )
-    favoured = ", more often where the two were expected to disagree" if result.method == "active" else ""
+    favoured = (
+        ", more often where the two were expected to disagree"
+        if result.method in ("active", "memory")
+        else ""
+    )
     meaning = said(
         "Both models answered the same items, so that what makes an item hard for both cancels out. Items were drawn "
-        "at random{}; the interval allows for the chances of the draws. It is about the mean score over this data set, "
-        "not about other data.",
+        "at random{}; the interval allows for the chances of the draws. It is about the mean score{} over this data "
+        "set, not about other data.",
         favoured,
+        " of fresh answers" if again else "",
     )
     sections = (Section("What it means", says=(meaning,)), *differences_section(story, (first, second)))
     return Additions(says=(says,), sections=sections, least=-1.0)

@@ -10,22 +10,27 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
+from cereval.errors import InvalidInput
+from cereval.forecasts.memory import remembering_pair
 from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import PairPredictor
 from cereval.forms import Signed
 from cereval.methods.active import Active
-from cereval.methods.base import Setting
+from cereval.methods.base import Setting, Target
 from cereval.methods.certified import CertifiedMethod
+from cereval.methods.memory import Memory
+from cereval.methods.registry import MOST_FORECAST
 from cereval.methods.uniform import Uniform
 from cereval.pictures import Part
 from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Sign
 from cereval.questions.session import MethodSession, embedded, locked, rejection, unit_score
-from cereval.records import PASSED, Certified, Draw, Rows, Scored, Step
+from cereval.records import PASSED, Certified, Draw, Rows, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
 from cereval.text import points, points_ahead, signed_interval
 
 Floats = NDArray[np.float64]
 UNDECIDED: Literal["undecided"] = "undecided"
+TARGETS = ("benchmark", "expected")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -82,6 +87,8 @@ class Comparison(Certified):
 
     def asked(self) -> str:
         """Return how many questions both models were asked."""
+        if self.target == "expected":
+            return f"{self.n_evaluated:,} times a question put to both anew, of {self.n_items:,}"
         return f"{self.n_evaluated:,} of {self.n_items:,} questions put to both"
 
     def rows(self) -> Rows:
@@ -110,6 +117,10 @@ class CompareSession(MethodSession):
     (`stats.interval`, sides of a mark); so the question that was asked first is kept.
     Assumption: each model's score on an item does not depend on when it is asked.
 
+    With the target `expected` every draw is an item and a fresh answer of each model to it: the two means are those of
+    fresh answers, also for models that never answer the same twice (`methods.memory`). Assumption: how a model answers
+    does not depend on how often it was asked.
+
     Draws go where the two are expected to disagree, from a forecast of each model; forecasts may be wrong at the
     price of calls alone. A failed call leaves a score anywhere in [0, 1], which can only widen the interval.
 
@@ -137,21 +148,32 @@ class CompareSession(MethodSession):
         groups: ArrayLike | None = None,
         budget: int | None = None,
         seed: int | None = None,
+        target: str = "benchmark",
         models: Sequence[str] = (),
     ) -> None:
         asked: dict[str, Any] = {"confidence": confidence, "budget": budget, "seed": seed}
         super().__init__(n_items, goal, **asked, models=models, asked=2)
-        self.target = "benchmark" if weights is None else "weighted"
+        if target not in TARGETS:
+            raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
+        again = target == "expected"
+        self.target = "expected" if again else "benchmark" if weights is None else "weighted"
         if texts is not None and embeddings is None:
             embeddings = embedded(texts, self.n_items)
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
-        setting = Setting(self.pool, "benchmark", 1 - self.confidence, self.seed, self._aim(self.budget))
-        self._predictor = PairPredictor(self.pool) if self.pool.has_side_information else None
-        method = Uniform(setting) if self._predictor is None else Active(setting, predictor=self._predictor)
-        self._begin(method, int(np.count_nonzero(self.pool.shares() > 0)))
+        kind: Target = "expected" if again else "benchmark"
+        setting = Setting(self.pool, kind, 1 - self.confidence, self.seed, self._aim(self.budget))
+        self._predictor: PairPredictor | None = None
+        method: CertifiedMethod = Uniform(setting)
+        if again and 1 < self.n_items <= MOST_FORECAST:
+            self._predictor = remembering_pair(self.pool)
+            method = Memory(setting, predictor=self._predictor)
+        elif not again and self.pool.has_side_information:
+            self._predictor = PairPredictor(self.pool)
+            method = Active(setting, predictor=self._predictor)
+        self._begin(method, None if again else int(np.count_nonzero(self.pool.shares() > 0)))
 
     def _checked(self, draw: Draw, number: int, score: Any) -> float | None:
         if score is None:
@@ -159,11 +181,11 @@ class CompareSession(MethodSession):
         which = ("first", "second")[number]
         return unit_score(score, f"score of the {which} model", f"in [0, 1], or None (item {draw.item})")
 
-    def _hear(self, draw: Draw, scores: Scored) -> None:
-        first, second = scores
+    def _observe(self, index: int) -> None:
+        first, second = self._scores(index)
         if self._predictor is not None and first is not None and second is not None:
-            # Looked at in draw order: fits use the results of earlier draws alone.
-            self._predictor.tell(draw.item, first, second)
+            self._predictor.tell(first, second)
+        super()._observe(index)
 
     def _bounds(self, index: int) -> tuple[float, float]:
         """Return where y lies: a failed call has a score anywhere in [0, 1]."""
@@ -173,7 +195,8 @@ class CompareSession(MethodSession):
         return (1 + low - high2) / 2, (1 + high - low2) / 2
 
     def settings(self) -> dict[str, Any]:
-        return super().settings() | {"side_information": self.pool.fingerprint()}
+        kind = "expected" if self.target == "expected" else "benchmark"
+        return super().settings() | {"target": kind, "side_information": self.pool.fingerprint()}
 
     @locked
     def result(self) -> Comparison:
