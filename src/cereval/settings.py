@@ -67,7 +67,17 @@ class Option:
 # -- candidates -------------------------------------------------------------------------------------------------------
 
 
-class CandidateOptions(TypedDict, total=False):
+class PriceOptions(TypedDict, total=False):
+    """What a candidate costs, where nobody else knows."""
+
+    price_in: Annotated[
+        Price,
+        Option("Price of a million input tokens, where the list of prices does not know it.", metavar="USD"),
+    ]
+    price_out: Annotated[Price, Option("Price of a million output tokens.", metavar="USD")]
+
+
+class CandidateOptions(PriceOptions, total=False):
     """What belongs to a candidate, beside its model. In `compare` and `rank` each may be given once for all
     candidates, or once for each of them."""
 
@@ -108,11 +118,6 @@ class CandidateOptions(TypedDict, total=False):
         Text,
         Option("Name of the checkpoint, where several are served under one model name.", metavar="NAME"),
     ]
-    price_in: Annotated[
-        Price,
-        Option("Price of a million input tokens, where the list of prices does not know it.", metavar="USD"),
-    ]
-    price_out: Annotated[Price, Option("Price of a million output tokens.", metavar="USD")]
     timeout: Annotated[Positive, Option("Wait at most S seconds for one answer.", metavar="S", default=120.0)]
 
 
@@ -290,6 +295,11 @@ class CommonOptions(FieldOptions, ScoringOptions, ReuseOptions, LimitOptions, Pl
             metavar="N",
         ),
     ]
+
+
+class HistoryOptions(TypedDict, total=False):
+    """What is known of the questions before the first draw."""
+
     history: Annotated[
         Texts,
         Option(
@@ -339,13 +349,28 @@ class SampleOptions(TypedDict, total=False):
     ]
 
 
-class MeanOptions(CandidateOptions, CommonOptions, WeightOptions, SampleOptions, total=False):
+class ClusterOptions(TypedDict, total=False):
+    """Which questions belong together."""
+
+    cluster: Annotated[
+        Text,
+        Option(
+            "With --target population: the field that names which questions belong together, such as those about one "
+            "text (or `category`). Clusters are drawn, each counts once, and the mean is over clusters.",
+            metavar="FIELD",
+        ),
+    ]
+
+
+class MeanOptions(
+    CandidateOptions, CommonOptions, HistoryOptions, WeightOptions, SampleOptions, ClusterOptions, total=False
+):
     """What questions about one mean take."""
 
     method: Annotated[
         Text,
         Option(
-            "How questions are chosen: auto, uniform, active, memory (target expected), or one of the paper's.",
+            "How questions are chosen: auto, uniform, active, all, memory (target expected), or one of the paper's.",
             default="auto",
             metavar="NAME",
         ),
@@ -380,9 +405,19 @@ class GateOptions(MeanOptions, total=False):
     min: Annotated[Number, Option("The mean score to reach.", flags=("--min", "--at-least"), metavar="C")]
 
 
-class CompareOptions(CandidateOptions, CommonOptions, WeightOptions, total=False):
+class CompareOptions(
+    CandidateOptions, CommonOptions, HistoryOptions, WeightOptions, ClusterOptions, total=False
+):
     """`compare` and `cereval compare`."""
 
+    target: Annotated[
+        Literal["benchmark", "population", "expected"],
+        Option(
+            "benchmark: the difference on these very questions. population: on all of their kind, of which they are a "
+            "sample. expected: of fresh answers to these questions.  [default: expected at a temperature other than 0, "
+            "else benchmark]",
+        ),
+    ]
     tie: Annotated[
         Number,
         Option(
@@ -392,13 +427,6 @@ class CompareOptions(CandidateOptions, CommonOptions, WeightOptions, total=False
         ),
     ]
     within: Annotated[Number, Option("Instead: stop when the difference is known within EPS.", metavar="EPS")]
-    target: Annotated[
-        Literal["benchmark", "expected"],
-        Option(
-            "What the means are over: these items (benchmark), or also the models' own randomness (expected).  "
-            "[default: expected at a temperature other than 0, else benchmark]"
-        ),
-    ]
     not_worse: Annotated[
         Number,
         Option(
@@ -418,7 +446,7 @@ class CompareOptions(CandidateOptions, CommonOptions, WeightOptions, total=False
     ]
 
 
-class RankOptions(CandidateOptions, CommonOptions, total=False):
+class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, total=False):
     """`rank` and `cereval rank`."""
 
     tie: Annotated[
@@ -448,7 +476,7 @@ class RankOptions(CandidateOptions, CommonOptions, total=False):
     ]
 
 
-class TasksOptions(CandidateOptions, CommonOptions, total=False):
+class TasksOptions(CandidateOptions, CommonOptions, HistoryOptions, total=False):
     """`tasks` and `cereval tasks`."""
 
     eps: Annotated[Share, Option("Stop when the macro mean is known within this.  [default: 0.02]")]
@@ -481,12 +509,10 @@ class ExtendOptions(CandidateOptions, CommonOptions, total=False):
     ]
 
 
-class AgainOptions(LimitOptions, total=False):
+class AgainOptions(LimitOptions, PriceOptions, total=False):
     """What may change when a run goes on."""
 
     base_url: Annotated[Text, Option("The server's address, if it has moved.", metavar="URL")]
-    price_in: Annotated[Price, Option("Price of a million input tokens.", metavar="USD")]
-    price_out: Annotated[Price, Option("Price of a million output tokens.", metavar="USD")]
     timeout: Annotated[Positive, Option("Wait at most S seconds for one answer.", metavar="S")]
 
 

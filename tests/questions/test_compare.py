@@ -330,6 +330,6 @@ def test_the_audit_recomputes_a_comparison_of_fresh_answers() -> None:
         assert verdict.valid, verdict.reasons
 
 
-def test_a_comparison_knows_no_population() -> None:
-    with pytest.raises(InvalidInput, match="benchmark, expected"):
-        CompareSession(30, target="population")
+def test_all_items_at_once_are_no_fresh_answers() -> None:
+    with pytest.raises(InvalidInput, match="every answer is fresh"):
+        CompareSession(30, target="expected", method="all")

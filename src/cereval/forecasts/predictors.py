@@ -206,7 +206,7 @@ class PairPredictor:
         self._seen = 0
         self._mean = self._variance = np.zeros(0)
         self._observed = self._stated = self._constant_errors = self._importance = 0.0
-        """Importance-weighted sums: of squared errors of the forecasts, as they were stated, and of a constant; of 1."""
+        """Importance-weighted sums: of squared errors of forecasts, as they were stated, and of a constant; of 1."""
         self.notes: tuple[str, ...] = ()
 
     def tell(self, first: float, second: float) -> None:

@@ -67,6 +67,8 @@ class Method(ABC):
 
     name: ClassVar[str]
     guarantee: ClassVar[Guarantee]
+    asks_all: ClassVar[bool] = False
+    """Whether every item is asked, also once the goal is reached."""
     log: tuple[Draw, ...] = ()
     """The draws that were made before: they are taken in place of deciding them."""
     check: bool = False

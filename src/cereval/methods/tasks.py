@@ -65,10 +65,12 @@ class Follower(CertifiedMethod):
         delta: float,
         eps: float | None = None,
         threshold: float | None = None,
+        *,
+        bets: bool = True,
     ) -> None:
         first = FIRST_EPS if eps is None else eps
         super().__init__(Setting(Pool.build(len(members)), "benchmark", delta, 0, Aim(eps=first)))
-        self.members = members
+        self.members, self.bets = members, bets
         self.test = None if threshold is None else ThresholdTest(threshold, delta)
         self.aims: list[tuple[int, float]] = [(0, first)]
         self.failures = 0
@@ -105,6 +107,9 @@ class Follower(CertifiedMethod):
         clipped = clip_forecasts(mean, spread, self._bets_aim.eps, shares)
         spread = scaled_spread(clipped.spread, shares)
         self.tally.turn_to(Outlook(clipped.mean, spread, outlook.weights[self.members]))
+
+    def _play(self, draw: Draw, low: float, high: float) -> None:
+        (super()._play if self.bets else self._book)(draw, low, high)
 
     def _tests(self) -> list[ThresholdTest]:
         return [] if self.test is None else [self.test]
@@ -164,10 +169,16 @@ class ManyTasks(Active):
         count = int(groups.max()) + 1
         self.groups, self.aims, self.delta = groups, aims, delta
         self.followers = [
-            Follower(np.flatnonzero(groups == task), aims.parts[1] * delta / count, aims.each, aims.threshold)
+            Follower(
+                np.flatnonzero(groups == task),
+                aims.parts[1] * delta / count,
+                aims.each,
+                aims.threshold,
+                bets=not self.asks_all,
+            )
             for task in range(count)
         ]
-        self.paused = False
+        self.paused = self.asks_all
         self._ends = np.tile([[0.0], [1.0]], count)
         self._logs = np.full((2, count), -np.inf)
         self._crossed = False
@@ -325,3 +336,13 @@ class ManyTasks(Active):
         """What helped; what it saved is told only where the draws were the macro mean's own."""
         own = self.aims.each is None and self.aims.threshold is None
         return super().notes if own else self._fits[self._n_fits - 1].forecast.notes
+
+
+class AllTasks(ManyTasks):
+    """Ask every item of every task: nothing is bet, and what is said after the last answer is certain."""
+
+    name: ClassVar[str] = "all"
+    asks_all: ClassVar[bool] = True
+
+    def _still_wanted(self, block: int) -> None:
+        """No task is drawn from more than another."""

@@ -395,10 +395,11 @@ class MethodSession(AskTell):
     def _state(self) -> Stopped:
         if self.method.contradiction:
             return "contradiction"
-        if self._goal.reached(self.method):
+        spent = self._limit is not None and self.n_evaluated >= self._limit
+        if self._goal.reached(self.method) and (spent or not self.method.asks_all):
             return "goal"
-        if self._limit is not None and self.n_evaluated >= self._limit:
-            return "exhausted"
+        if spent:
+            return "goal" if self.method.asks_all and not self._goal.decides else "exhausted"
         if self.budget is not None and self.n_evaluated >= self.budget:
             return "budget"
         return "running"

@@ -13,6 +13,7 @@ from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError, shown
 from cereval.models.base import EndpointError, Messages, Model, Reply, another_model
+from cereval.models.given import GivenModel
 from cereval.models.python_model import PythonModel
 from cereval.records import Draw
 from cereval.runner.samples import Samples, packed
@@ -142,7 +143,7 @@ class Callers:
         try:
             reply = await self._reply(model, item)
             self._notice(model, reply.served)
-            if not self._chooses(model):
+            if not (self._chooses(model) or isinstance(self.models[model], GivenModel)):
                 self._count(model, draw.item, reply.text.strip())
         except EndpointError:
             raise
@@ -167,7 +168,7 @@ class Callers:
         return reply
 
     async def _asked(self, number: int, model: Model, messages: Messages, item: Item) -> Reply:
-        if isinstance(model, PythonModel):
+        if isinstance(model, PythonModel | GivenModel):
             model = model.about(item.without_answer())
         if not self._chooses(number):
             return await model.answer(messages)
@@ -191,7 +192,8 @@ class Callers:
 
     def _compare_texts(self, model: int, messages: Messages, text: str, item: Item) -> None:
         """Warn once where the same question gets another answer although nothing is left to chance."""
-        if not self.steady or not self.steady[model] or len(self.texts) >= MOST_TEXTS:
+        given = isinstance(self.models[model], GivenModel)
+        if given or not self.steady or not self.steady[model] or len(self.texts) >= MOST_TEXTS:
             return
         known = self.texts.setdefault((model, hash(repr(messages))), hash(text))
         if known != hash(text) and f"unsteady {model}" not in self.warned:

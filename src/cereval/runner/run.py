@@ -87,6 +87,8 @@ class Outcome:
         Of plans by the normal approximation and by Hoeffding's bound, made when nothing is known of the scores; where
         a question is decided there is no such plan, since nobody knows beforehand how near the answer is.
         """
+        if self.plan.method == "all":
+            return {}
         result = self.result
         lower, upper = getattr(result, "lower", 0.0), getattr(result, "upper", 0.0)
         size = None if result.target in ("population", "expected") else result.n_items

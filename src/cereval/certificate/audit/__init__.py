@@ -87,6 +87,7 @@ class Watched:
         """Return all that the audit of this game needs; `differing` from the usual: equal, replacement, given_up."""
         setting = self.method.setting
         usual = {"equal": setting.pool.weights is None, "replacement": False, "given_up": False}
+        usual["bets"] = self.method.bets
         return Case(
             shares=self.method.tally.shares,
             delta=setting.delta,
@@ -170,6 +171,8 @@ class Case:
     forecasts: Sequence[ForecastSince]
     given_up: bool
     tuning: Tuning
+    bets: bool = True
+    """Whether the interval rests on bets; else it is what the scores prove by themselves."""
 
 
 @dataclass(slots=True)

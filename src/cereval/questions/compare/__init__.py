@@ -31,9 +31,10 @@ class CompareSettings(Settings):
     """What decided draws and answers; side_information: SHA-256 of what was known of the items beforehand."""
 
     goal: CompareGoal
-    target: Literal["benchmark", "expected"]
     side_information: str
     about: Annotated[dict[str, Any], Meta(description="The names of the two models, and of the data.")]
+    method: Literal["all"] | UnsetType = UNSET
+    target: Literal["population", "expected"] | UnsetType = UNSET
 
 
 class CompareSideInformation(SideInformation):

@@ -21,6 +21,7 @@ from cereval.methods.certified import CertifiedMethod
 from cereval.methods.memory import Memory
 from cereval.methods.registry import MOST_FORECAST
 from cereval.methods.uniform import Uniform
+from cereval.methods.whole import Whole
 from cereval.pictures import Part
 from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Sign
 from cereval.questions.session import MethodSession, embedded, locked, rejection, unit_score
@@ -30,7 +31,7 @@ from cereval.text import points, points_ahead, signed_interval
 
 Floats = NDArray[np.float64]
 UNDECIDED: Literal["undecided"] = "undecided"
-TARGETS = ("benchmark", "expected")
+TARGETS = ("benchmark", "population", "expected")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -146,34 +147,39 @@ class CompareSession(MethodSession):
         history: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        method: str = "auto",
+        target: str = "benchmark",
         budget: int | None = None,
         seed: int | None = None,
-        target: str = "benchmark",
         models: Sequence[str] = (),
     ) -> None:
+        """Open a session; method: auto, or `all` to ask every item. target: benchmark, population, of which the items
+        are a sample, or expected: the models' own randomness too."""
         asked: dict[str, Any] = {"confidence": confidence, "budget": budget, "seed": seed}
         super().__init__(n_items, goal, **asked, models=models, asked=2)
-        if target not in TARGETS:
-            raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
-        again = target == "expected"
-        self.target = "expected" if again else "benchmark" if weights is None else "weighted"
+        self._asked_method = _checked_method(method, target, weights)
+        self.target = "weighted" if target == "benchmark" and weights is not None else target
         if texts is not None and embeddings is None:
             embeddings = embedded(texts, self.n_items)
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
-        kind: Target = "expected" if again else "benchmark"
+        again = target == "expected"
+        # A sample of a population is drawn as if its items had never been seen.
+        kind: Target = "expected" if again else "population" if target == "population" else "benchmark"
         setting = Setting(self.pool, kind, 1 - self.confidence, self.seed, self._aim(self.budget))
         self._predictor: PairPredictor | None = None
-        method: CertifiedMethod = Uniform(setting)
+        found: CertifiedMethod
         if again and 1 < self.n_items <= MOST_FORECAST:
             self._predictor = remembering_pair(self.pool)
-            method = Memory(setting, predictor=self._predictor)
-        elif not again and self.pool.has_side_information:
+            found = Memory(setting, predictor=self._predictor)
+        elif kind == "benchmark" and method == "auto" and self.pool.has_side_information:
             self._predictor = PairPredictor(self.pool)
-            method = Active(setting, predictor=self._predictor)
-        self._begin(method, None if again else int(np.count_nonzero(self.pool.shares() > 0)))
+            found = Active(setting, predictor=self._predictor)
+        else:
+            found = (Whole if method == Whole.name else Uniform)(setting)
+        self._begin(found, None if again else int(np.count_nonzero(self.pool.shares() > 0)))
 
     def _checked(self, draw: Draw, number: int, score: Any) -> float | None:
         if score is None:
@@ -195,8 +201,16 @@ class CompareSession(MethodSession):
         return (1 + low - high2) / 2, (1 + high - low2) / 2
 
     def settings(self) -> dict[str, Any]:
-        kind = "expected" if self.target == "expected" else "benchmark"
-        return super().settings() | {"target": kind, "side_information": self.pool.fingerprint()}
+        target = "benchmark" if self.target == "weighted" else self.target
+        unusual = {
+            name: value
+            for name, value, usual in (
+                ("method", self._asked_method, "auto"),
+                ("target", target, "benchmark"),
+            )
+            if value != usual
+        }
+        return super().settings() | {"side_information": self.pool.fingerprint()} | unusual
 
     @locked
     def result(self) -> Comparison:
@@ -216,3 +230,15 @@ class CompareSession(MethodSession):
     def _notes(self) -> tuple[str, ...]:
         found = [rejection(self.confidence)] if self.method.contradiction else []
         return (*found, *(self._predictor.notes if self._predictor is not None else ()))
+
+
+def _checked_method(method: str, target: str, weights: ArrayLike | None) -> str:
+    if method not in ("auto", Whole.name):
+        raise InvalidInput("method", f"auto, or {Whole.name} to ask every item", method)
+    if target not in TARGETS:
+        raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
+    if method == Whole.name and target == "expected":
+        raise InvalidInput("method", "auto where every answer is fresh", method)
+    if target == "population" and weights is not None:
+        raise InvalidInput("weights", "left out for the target population", "weights")
+    return method
