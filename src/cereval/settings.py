@@ -259,6 +259,14 @@ class LimitOptions(TypedDict, total=False):
         ),
     ]
     max_minutes: Annotated[Positive, Option("Stop after M minutes.", metavar="M")]
+    batch: Annotated[
+        Choice,
+        Option(
+            "Order the answers as batches of the provider, or ask one by one: a batch costs half and may take a day; "
+            "a run takes about five.  [default: --live; for `resume` as before]",
+            off="--live",
+        ),
+    ]
 
 
 class PlaceOptions(TypedDict, total=False):

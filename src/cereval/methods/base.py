@@ -132,6 +132,9 @@ class Method(ABC):
         """Lines for the result: what helped, what was left out."""
         return ()
 
+    def open_round(self, draws: int) -> None:  # noqa: B027
+        """Take notice that so many draws will go out together: they are to be decided without results in between."""
+
     def aim_at(self, aim: Aim, drawn: int) -> None:  # noqa: B027
         """Take a goal that changed when `drawn` draws had been decided; it may change efficiency, not validity.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cereval.errors import InvalidInput
 from cereval.forecasts.memory import remembering
 from cereval.forecasts.predictors import Forecast, Predictor
-from cereval.methods.active import UNIFORM_BLOCKS, Active, Fit, Pace
+from cereval.methods.active import Active, Fit, Pace
 from cereval.methods.base import Setting
 from cereval.methods.certified import ALIKE, Tuning
 from cereval.methods.uniform import COUNTING, EARLY
@@ -67,9 +67,10 @@ class Memory(Active):
 
     def _block_weights(self, block: int) -> Floats:
         """Where a side is asked for, those of `active`: how long an increment may be depends on how far the mark is."""
-        if block < UNIFORM_BLOCKS or self.aim.marks:
+        fit = self._basis(block).fit
+        if fit is None or self.aim.marks:
             return super()._block_weights(block)
-        return self._weights_for(self._fits[block - 1].forecast.spread)
+        return self._weights_for(fit.forecast.spread)
 
     def _weights_for(self, spread: Floats) -> Floats:
         shares = self.tally.shares

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cereval.forecasts.draw_weights import clip_forecasts, draw_weights, scaled_spread
 from cereval.forecasts.pool import Pool
-from cereval.methods.active import UNIFORM_BLOCKS, Active
+from cereval.methods.active import Active
 from cereval.methods.base import Aim, Setting
 from cereval.methods.certified import CertifiedMethod, Tuning, clipped
 from cereval.records import Draw, Interval
@@ -226,7 +226,9 @@ class ManyTasks(Active):
         wanted = self._still_wanted(block)
         if wanted is None:
             return super()._block_weights(block)
-        forecast = self._fits[block - 1].forecast
+        fit = self._basis(block).fit
+        assert fit is not None
+        forecast = fit.forecast
         weights = np.zeros(len(self._is_drawn))
         for follower, draws in zip(self.followers, wanted, strict=True):
             items = follower.members[~self._is_drawn[follower.members]]
@@ -242,10 +244,11 @@ class ManyTasks(Active):
 
     def _still_wanted(self, block: int) -> Floats | None:
         """What the forecast's results left wanted, less the draws of the block that is still in flight."""
-        wanted = self._wanted_at[block - 1] if block >= UNIFORM_BLOCKS else None
+        basis = self._basis(block)
+        wanted = None if basis.fit is None else self._wanted_at[basis.number]
         if wanted is None:
             return None
-        pending = self.groups[np.array(self._items[self._starts[block - 1] : self._starts[block]])]
+        pending = self.groups[np.array(self._items[basis.since :], dtype=np.int64)]
         rest = wanted - np.bincount(pending, minlength=len(wanted))
         return np.maximum(rest, 0.0) if (rest > 0).any() else wanted
 

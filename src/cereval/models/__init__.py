@@ -38,6 +38,7 @@ class ModelOptions:
     retries: Retries = field(default_factory=Retries)
     timeout_s: float = 120.0
     connections: int = 32
+    batch: bool = False
     answer_key: Mapping[str, str] | None = None
     seed: int = 0
 
@@ -72,6 +73,7 @@ def open_model(name: str | Callable[..., Any], options: ModelOptions | None = No
         case "given/":
             raise InvalidInput("model", "one that can be asked: given/FIELD is for answers in the data", name)
     common |= {"base_url": options.base_url, "price": options.price, "retries": options.retries}
+    common["batch"] = options.batch
     return open_openai(rest, provider=prefix.removesuffix("/"), **common)
 
 

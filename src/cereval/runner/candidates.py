@@ -268,6 +268,7 @@ def open_candidate(
         price=price_of(own),
         timeout_s=own["timeout"],
         connections=circumstances["connections"],
+        batch=bool(circumstances.get("batch")),
         answer_key=answer_key_of(items) if spec["model"].startswith("scripted/") else None,
     )
     return open_model(spec["model"], options)

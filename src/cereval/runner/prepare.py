@@ -27,11 +27,12 @@ from cereval.datasets.weights import (
 )
 from cereval.errors import InvalidInput
 from cereval.models.base import Model
-from cereval.models.prices import FREE
+from cereval.models.prices import FREE, Tokens
 from cereval.plan import DRAWN, CandidateSpec, Plan, repeats_itself
 from cereval.questions import kind_named
 from cereval.questions.session import fresh_seed
 from cereval.runner.baseline import names_runs, read_run, take_runs
+from cereval.runner.batches import refuse_batches
 from cereval.runner.candidates import (
     BY_LOGPROBS,
     OF_A_CALL,
@@ -48,6 +49,7 @@ from cereval.runner.candidates import (
 from cereval.runner.clusters import Clustered, questions_of
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
 from cereval.runner.limits import Limits
+from cereval.runner.rounds import MOST
 from cereval.runner.samples import Samples
 from cereval.runner.scoring import (
     describe_scorer,
@@ -78,9 +80,14 @@ FIRST = 100
 
 CIRCUMSTANCES = (
     *("connections", "max_usd", "max_minutes"),
-    *("judge_price_in", "judge_price_out", "fresh", "max_age"),
+    *("judge_price_in", "judge_price_out", "fresh", "max_age", "batch"),
 )
 """The options that are no part of a plan: they may differ whenever a run goes on."""
+
+MOST_PROMPTS = 200
+"""Prompts whose length is looked at."""
+LONG_ANSWER = 2000
+"""Tokens of a long answer, where --max-tokens does not say how long one may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +338,10 @@ def open_plan(
         for number, spec in enumerate(plan.candidates)
     ]
     _check_prices(limits, models, judge)
+    in_batches = bool(circumstances.get("batch"))
+    if in_batches:
+        refuse_batches(models)
+        limits = replace(limits, call_usd=_most_usd(plan, models, prompts, items))
     circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
     choose = [spec["prompt"].get("choose") == BY_LOGPROBS for spec in plan.candidates]
     steady = [repeats_itself(spec) and plan.target != "expected" for spec in plan.candidates]
@@ -344,8 +355,23 @@ def open_plan(
     if "cluster" in plan.scorer:
         executor = Clustered.of(executor, items)
     if samples.count > 1:
-        executor = Sampled(executor, samples, asyncio.Semaphore(limits.connections))
+        at_once = MOST * samples.count if in_batches else limits.connections
+        executor = Sampled(executor, samples, asyncio.Semaphore(at_once))
     return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions, served=served)
+
+
+def _most_usd(
+    plan: Plan, models: Sequence[Model], prompts: Sequence[Prompt], items: Sequence[Item]
+) -> float | None:
+    """Guess what the dearest call costs, on the far side: a round goes out before any call has told."""
+    costs = []
+    for spec, model, prompt in zip(plan.candidates, models, prompts, strict=True):
+        chats = [prompt.messages(item) for item in items[:: max(len(items) // MOST_PROMPTS, 1)]]
+        letters = max(sum(len(turn["content"]) for turn in chat) for chat in chats)
+        longest = spec["settings"].get("max_tokens") or LONG_ANSWER
+        price = getattr(model, "price", FREE)
+        costs.append(None if price is None else price.cost(Tokens(letters // 3 + 1, longest)))
+    return None if None in costs else max(cost for cost in costs if cost is not None)
 
 
 def leave_unasked(plan: Plan, items: Sequence[Item]) -> Prepared:

@@ -52,9 +52,11 @@ CHANGED = "changed"
 """Records a new goal, budget or horizon."""
 LEASED = "leased"
 """Records that questions were handed out."""
+BATCH = "batch"
+"""Records that answers are ordered, or were, as a provider's batch."""
 SERVED = "served"
 """Records under which names a server answered, and how often."""
-RECORDS = (CHANGED, LEASED, SERVED)
+RECORDS = (CHANGED, LEASED, SERVED, BATCH)
 """These events leave the status of the run as it is."""
 
 COUNTS = ("answers", "failures", "cost_usd", "draws")
