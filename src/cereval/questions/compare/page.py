@@ -19,6 +19,8 @@ def compare_page(story: Story) -> Additions:
     about = "Had all {} items been put to both, the mean of {} minus that of {} would lie in <b>{}</b>"
     if result.target == "population":
         about = "Of all items of the kind that these {} are a sample of, the mean of {} minus {} lies in <b>{}</b>"
+    elif result.target == "expected":
+        about = "Of fresh answers to these {} items, the mean of {} minus that of {} lies in <b>{}</b>"
     says = said(
         f"{about}; the estimate is {{}}. The answer and the interval <b>hold at once</b>.",
         f"{result.n_items:,}",
@@ -44,10 +46,14 @@ def _what_it_rests_on(story: Story) -> str:
         return f"{drawn} are taken for independent draws from that population; the interval allows for their chances."
     if result.method == "all":
         return "All of them are in: the difference is known, but for failed calls. It is about this data set alone."
-    favoured = ", more often where the two were expected to disagree" if result.method == "active" else ""
+    favoured = (
+        ", more often where the two were expected to disagree"
+        if result.method in ("active", "memory")
+        else ""
+    )
     return (
         f"Items were drawn at random{favoured}; the interval allows for the chances of the draws. It is about the mean "
-        "score over this data set, not about other data."
+        f"score{' of fresh answers' if result.target == 'expected' else ''} over this data set, not about other data."
     )
 
 
