@@ -37,9 +37,20 @@ def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
     if as_json:
         click.echo(json.dumps(found, allow_nan=False, ensure_ascii=False))
     elif found:
-        names = ("run_id", "status", "model", "data", "goal", "answer", "calls", "cost", "changed")
+        names = (
+            "run_id",
+            "status",
+            "candidate",
+            "name",
+            "data",
+            "goal",
+            "answer",
+            "calls",
+            "cost",
+            "changed",
+        )
         rows = [[_shown(facts)[name] for name in names] for facts in found[-limit:]]
-        print_table(rows, names, numbers=(6, 7), names=(2, 3, 4, 5), extra=8)
+        print_table(rows, names, numbers=(7, 8), names=(2, 3, 4, 5, 6), extra=9)
         if len(found) > limit:
             click.echo(f"{len(found) - limit:,} older runs are not shown: -n {len(found)} shows all")
     else:
@@ -87,4 +98,5 @@ def _shown(facts: dict[str, Any]) -> dict[str, str]:
         "cost": cost,
         "changed": changed,
         "answer": answer,
+        "name": ", ".join(facts["labels"]),
     }

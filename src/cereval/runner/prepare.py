@@ -37,7 +37,6 @@ from cereval.runner.candidates import (
     OUTSIDE,
     Functions,
     describe_candidates,
-    functions_of,
     is_asked_outside,
     named_by_candidate,
     open_candidate,
@@ -48,6 +47,7 @@ from cereval.runner.limits import Limits
 from cereval.runner.samples import Samples
 from cereval.runner.scoring import (
     describe_scorer,
+    functions_in,
     named_by_scoring,
     need_answers,
     open_scorers,
@@ -108,7 +108,7 @@ def prepare(settings: Settings, *, on_disk: bool = True) -> Prepared:
     on_disk: the questions of a large file may stay where they are; not of one that will be gone soon.
     """
     data, examples = read_data(settings, on_disk=on_disk)
-    functions = functions_of(settings.candidates)
+    functions = functions_in(settings)
     if settings["baseline"] is not None:
         with opened_store(settings["store"], reading=True) as store:
             settings, plan, data = add_baseline(settings, data, examples, functions, store)
@@ -300,7 +300,7 @@ def open_plan(
     require(named_by_plan(plan, circumstances, functions), "the plan")
     limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
     prompts = tuple(map(prompt_of, plan.candidates))
-    scorers, judge = open_scorers(plan, items, circumstances, prompts)
+    scorers, judge = open_scorers(plan, items, circumstances, prompts, functions)
     for prompt in prompts:
         prompt.messages(items[0])
     if is_asked_outside(plan):
@@ -349,7 +349,7 @@ def named_by_plan(
         if spec.get("code", "") not in (functions or {}) and "not_asked" not in spec
     ]
     named = (one for spec in asked for one in named_by_candidate(spec, moved))
-    return (*named, *named_by_scoring(plan, circumstances))
+    return (*named, *named_by_scoring(plan, circumstances, functions))
 
 
 def priced_by(*models: Model) -> str:

@@ -82,7 +82,7 @@ class Outcome:
 
     @property
     def instead(self) -> dict[str, int]:
-        """Return what others would have asked: all, or a plan of fixed size for an interval as narrow as this one.
+        """Return the calls of others: to ask all, or by a plan of fixed size for an interval as narrow as this one.
 
         Of plans by the normal approximation and by Hoeffding's bound, made when nothing is known of the scores; where
         a question is decided there is no such plan, since nobody knows beforehand how near the answer is.
@@ -90,11 +90,13 @@ class Outcome:
         result = self.result
         lower, upper = getattr(result, "lower", 0.0), getattr(result, "upper", 0.0)
         size = None if result.target in ("population", "expected") else result.n_items
-        found = {} if size is None else {"all": int(getattr(result, "calls_full", size))}
+        each = Samples.of(self.plan.scorer).count * (2 if self.kind.asks == "two" else 1)
+        found = {} if size is None else {"all": int(getattr(result, "calls_full", each * size))}
         if result.stopped != "goal" or "eps" not in result.goal or upper - lower <= EXACT:
             return found
         half_width = (upper - lower) / 2 / (1 - self.kind.least)
-        return found | fixed_sizes(half_width, 1 - result.confidence, size)
+        sizes = fixed_sizes(half_width, 1 - result.confidence, size)
+        return found | {name: each * count for name, count in sizes.items()}
 
 
 async def run(
@@ -178,7 +180,7 @@ def _outcome(
         spent=spent,
         kept_since=_oldest(begun, store, counted) if kept else None,
         served=served,
-        notes=tuple(dict.fromkeys((*loop.noticed, *_notes(begun, served)))),
+        notes=tuple(dict.fromkeys((*loop.noticed, *doubts(begun, served)))),
     )
 
 
@@ -186,7 +188,7 @@ FEW = 5
 """With fewer scores than this, all alike, chance says as much as the scores."""
 
 
-def _notes(begun: Start, served: Served) -> list[str]:
+def doubts(begun: Start, served: Served) -> list[str]:
     """Warn of what makes a result doubtful whatever its interval."""
     found = [note for note in begun.notes if note.startswith(WARNING)]
     models = {spec["name"]: spec["model"] for spec in begun.plan.candidates}
