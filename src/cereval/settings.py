@@ -67,7 +67,17 @@ class Option:
 # -- candidates -------------------------------------------------------------------------------------------------------
 
 
-class CandidateOptions(TypedDict, total=False):
+class PriceOptions(TypedDict, total=False):
+    """What a candidate costs, where nobody else knows."""
+
+    price_in: Annotated[
+        Price,
+        Option("Price of a million input tokens, where the list of prices does not know it.", metavar="USD"),
+    ]
+    price_out: Annotated[Price, Option("Price of a million output tokens.", metavar="USD")]
+
+
+class CandidateOptions(PriceOptions, total=False):
     """What belongs to a candidate, beside its model. In `compare` and `rank` each may be given once for all
     candidates, or once for each of them."""
 
@@ -108,11 +118,6 @@ class CandidateOptions(TypedDict, total=False):
         Text,
         Option("Name of the checkpoint, where several are served under one model name.", metavar="NAME"),
     ]
-    price_in: Annotated[
-        Price,
-        Option("Price of a million input tokens, where the list of prices does not know it.", metavar="USD"),
-    ]
-    price_out: Annotated[Price, Option("Price of a million output tokens.", metavar="USD")]
     timeout: Annotated[Positive, Option("Wait at most S seconds for one answer.", metavar="S", default=120.0)]
 
 
@@ -290,6 +295,11 @@ class CommonOptions(FieldOptions, ScoringOptions, ReuseOptions, LimitOptions, Pl
             metavar="N",
         ),
     ]
+
+
+class HistoryOptions(TypedDict, total=False):
+    """What is known of the questions before the first draw."""
+
     history: Annotated[
         Texts,
         Option(
@@ -339,7 +349,7 @@ class SampleOptions(TypedDict, total=False):
     ]
 
 
-class MeanOptions(CandidateOptions, CommonOptions, WeightOptions, SampleOptions, total=False):
+class MeanOptions(CandidateOptions, CommonOptions, HistoryOptions, WeightOptions, SampleOptions, total=False):
     """What questions about one mean take."""
 
     method: Annotated[
@@ -380,7 +390,7 @@ class GateOptions(MeanOptions, total=False):
     min: Annotated[Number, Option("The mean score to reach.", flags=("--min", "--at-least"), metavar="C")]
 
 
-class CompareOptions(CandidateOptions, CommonOptions, WeightOptions, total=False):
+class CompareOptions(CandidateOptions, CommonOptions, HistoryOptions, WeightOptions, total=False):
     """`compare` and `cereval compare`."""
 
     tie: Annotated[
@@ -411,7 +421,7 @@ class CompareOptions(CandidateOptions, CommonOptions, WeightOptions, total=False
     ]
 
 
-class RankOptions(CandidateOptions, CommonOptions, total=False):
+class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, total=False):
     """`rank` and `cereval rank`."""
 
     tie: Annotated[
@@ -441,7 +451,7 @@ class RankOptions(CandidateOptions, CommonOptions, total=False):
     ]
 
 
-class TasksOptions(CandidateOptions, CommonOptions, total=False):
+class TasksOptions(CandidateOptions, CommonOptions, HistoryOptions, total=False):
     """`tasks` and `cereval tasks`."""
 
     eps: Annotated[Share, Option("Stop when the macro mean is known within this.  [default: 0.02]")]
@@ -474,12 +484,10 @@ class ExtendOptions(CandidateOptions, CommonOptions, total=False):
     ]
 
 
-class AgainOptions(LimitOptions, total=False):
+class AgainOptions(LimitOptions, PriceOptions, total=False):
     """What may change when a run goes on."""
 
     base_url: Annotated[Text, Option("The server's address, if it has moved.", metavar="URL")]
-    price_in: Annotated[Price, Option("Price of a million input tokens.", metavar="USD")]
-    price_out: Annotated[Price, Option("Price of a million output tokens.", metavar="USD")]
     timeout: Annotated[Positive, Option("Wait at most S seconds for one answer.", metavar="S")]
 
 

@@ -13,22 +13,13 @@ from pathlib import Path
 
 import pytest
 from tests.cli.live import QUIET, run, write
+from tests.planted import plant
 
 from cereval.cli.main import main
+from cereval.store.sql import SqlStore
+from cereval.view.actions import Actions
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and devices of POSIX")
-PLANTED = (
-    "yaml",
-    "sqlalchemy",
-    "jinja2",
-    "numpy",
-    "pyarrow",
-    "httpx2",
-    "msgspec",
-    "rich",
-    "regex",
-    "starlette",
-)
 SLOW = "import time\n\ndef answer(messages):\n    time.sleep(0.05)\n    return 'x'\n"
 
 
@@ -44,17 +35,64 @@ def start(*arguments: str, **more: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, text=True, stderr=subprocess.PIPE, **more)  # type: ignore[call-overload, no-any-return]
 
 
-def test_no_file_of_the_folder_stands_in_for_a_module(folder: Path) -> None:
-    for name in PLANTED:
-        (folder / f"{name}.py").write_text(f"open('planted', 'a').write({name!r})\n")
+@pytest.mark.parametrize("script", [True, False])
+def test_no_file_of_the_folder_stands_in_for_a_module(folder: Path, *, script: bool) -> None:
+    planted = plant(folder, standard=script)
+    command = (
+        [str(Path(sys.executable).with_name("cereval"))] if script else [sys.executable, "-m", "cereval"]
+    )
     fleet = {"models": ["scripted/0.9"], "data": "q.jsonl", "eps": 0.2, "scorer": "exact"}
     (folder / "fleet.yaml").write_text(json.dumps(fleet))
-    asked = ("run", "q.jsonl", "--model", "scripted/0.9", "--eps", "0.2", *QUIET)
-    for arguments in (asked, ("runs",), ("fleet", "fleet.yaml", "--display", "none")):
-        process = start(*arguments, stdout=subprocess.PIPE)
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
-    assert not (folder / "planted").exists()
+    asked = ("run", "q.jsonl", "--model", "scripted/0.9", "--eps", "0.2", "--max-calls", "5", *QUIET)
+    for code, arguments in ((3, asked), (0, ("runs",)), (0, ("fleet", "fleet.yaml", "--display", "none"))):
+        done = subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == code, done.stderr
+    assert not planted.exists()
+
+
+def test_nor_where_the_view_goes_on_with_a_run(folder: Path) -> None:
+    url = f"sqlite:///{folder / 'cereval.db'}"
+    process = start("run", "q.jsonl", "--model", "scripted/0.9", "--eps", "0.2", "--max-calls", "5", *QUIET)
+    process.communicate(timeout=300)
+    planted = plant(folder)
+    store = SqlStore.open(url)
+    (run,) = store.runs()
+    actions = Actions(store, url)
+    actions.resume(run, eps="0.2", max_calls="100")
+    until = time.monotonic() + 120
+    while (
+        (now := store.runs()[0]).answers <= 5 and not actions.error(run.run_id) and time.monotonic() < until
+    ):
+        time.sleep(0.1)
+    assert now.answers > 5
+    assert (actions.error(run.run_id), planted.exists()) == ("", False)
+
+
+TASK = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import includes
+
+@task
+def quiz():
+    return Task(dataset=[Sample(input=f"q{n}", target="Default") for n in range(60)], scorer=includes())
+"""
+
+
+def test_nor_in_inspect(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    pytest.importorskip("inspect_ai")
+    task = tmp_path_factory.mktemp("elsewhere") / "task.py"
+    task.write_text(TASK, encoding="utf-8")
+    planted = plant(folder)
+    inspect = Path(sys.executable).with_name("inspect")
+    command = [inspect, "eval", "cereval/certified", "--model", "mockllm/model", "--display", "none"]
+    command += ["-T", f"cereval_task={task}@quiz", "-T", "cereval_eps=0.2"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list((folder / "logs").glob("*.eval"))
+    assert not planted.exists()
 
 
 def test_a_full_disk_behind_stdout_is_one_line(folder: Path) -> None:

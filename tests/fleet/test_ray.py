@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.planted import plant
 
 pytest.importorskip("ray", reason="pip install 'cereval[ray]'")
 
@@ -70,3 +71,15 @@ def test_a_killed_ray_worker_changes_nothing(tmp_path: Path) -> None:
     facts = json.loads(done.stdout.splitlines()[-1])
     assert facts.pop("killed") >= 1
     assert facts == {"same": True, "code": 0, "runs": 2}
+
+
+def test_no_file_of_the_folder_stands_in_for_a_module_of_rays_workers(tmp_path: Path) -> None:
+    rows = [{"question": f"{n} + 1 =", "answer": str(n + 1)} for n in range(100)]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    fleet = {"models": ["scripted/0.9"], "data": "q.jsonl", "eps": 0.2, "scorer": "exact"}
+    (tmp_path / "fleet.yaml").write_text(json.dumps(fleet), encoding="utf-8")
+    planted = plant(tmp_path, standard=False)
+    command = [sys.executable, "-m", "cereval", "fleet", "fleet.yaml", "--on", "ray", "--display", "none"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not planted.exists()

@@ -50,7 +50,7 @@ DEFAULTS: dict[str, Any] = {"confidence": 0.95, "target": "benchmark"}
     metavar="FILE",
     help="Keep the session of SCORES here: made by the first call, extended by later ones with what is new.",
 )
-@take(ExtendOptions, skip=("history",))
+@take(ExtendOptions)
 @apply(ITEMS, SEAL, OUTPUT)
 @click.pass_context
 def extend(context: click.Context, /, source: str | None, data: str | None, **flags: Any) -> int:

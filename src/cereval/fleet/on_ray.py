@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from cereval.errors import Misuse, shown
@@ -33,24 +35,31 @@ def cluster(cores: int | None = None) -> Iterator[Any]:
         for name, value in SETTINGS.items():
             os.environ.setdefault(name, value)
         started: dict[str, Any] = {"include_dashboard": False, "num_cpus": cores}
+        # Ray searches the folder that it is started in for modules, before all others, in every worker.
+        empty = TemporaryDirectory(prefix="cereval-ray-", ignore_cleanup_errors=True)
         try:
-            ray.init(
-                log_to_driver=False,
-                logging_level="ERROR",
-                **({} if os.environ.get("RAY_ADDRESS") else started),
-            )
+            with chdir(empty.name):
+                ray.init(
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    **({} if os.environ.get("RAY_ADDRESS") else started),
+                )
         except Exception as error:  # Ray's own, of no class in particular
             ray.shutdown()
+            empty.cleanup()
             raise Misuse(f"Ray cannot be reached or started here: {shown(str(error), 300)}") from None
     try:
         yield ray
     finally:
         if mine:
             ray.shutdown()
+            empty.cleanup()
 
 
-def _carried_out(job: dict[str, Any]) -> Row:
-    """Carry out a job inside a Ray worker."""
+def _carried_out(job: dict[str, Any], folder: str) -> Row:
+    """Carry out a job inside a Ray worker, in the folder of the fleet where this machine has it."""
+    if Path(folder).is_dir():
+        os.chdir(folder)
     return carried_out(Job.from_dict(job))
 
 
@@ -62,10 +71,11 @@ class RayTasks:
         self._task = ray.remote(num_cpus=CORES, max_retries=RETRIES, retry_exceptions=False)(_carried_out)
         self._out: dict[Any, Job] = {}
         self._stopping = False
+        self._folder = str(Path.cwd())
 
     def submit(self, job: Job) -> None:
         name = f"{job.entry.model} on {job.entry.data}"
-        self._out[self._task.options(name=name).remote(job.as_dict())] = job
+        self._out[self._task.options(name=name).remote(job.as_dict(), self._folder)] = job
 
     def next(self) -> tuple[int, Row]:
         while True:
