@@ -49,8 +49,11 @@ def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
             "cost",
             "changed",
         )
+        if not any(facts["labels"] for facts in found):
+            names = tuple(name for name in names if name != "name")
         rows = [[_shown(facts)[name] for name in names] for facts in found[-limit:]]
-        print_table(rows, names, numbers=(7, 8), names=(2, 3, 4, 5, 6), extra=9)
+        last = len(names) - 1
+        print_table(rows, names, numbers=(last - 2, last - 1), names=tuple(range(2, last - 2)), extra=last)
         if len(found) > limit:
             click.echo(f"{len(found) - limit:,} older runs are not shown: -n {len(found)} shows all")
     else:

@@ -67,7 +67,7 @@ def read_story(store: Store, run_id: str) -> Story:
     items = stored_items(plan, store)
     begun, watch = replayed_run(plan, items, store)
     story = told_story(run, begun, watch, newest_certificate(begun, store), _asked(begun, items, store))
-    return replace(story, doubts=tuple(doubts(begun, served_by(begun, store))))
+    return replace(story, doubts=doubts(begun, store, served_by(begun, store)))
 
 
 def replayed_run(plan: Plan, items: Sequence[Item], store: Store) -> tuple[Start, Watch]:

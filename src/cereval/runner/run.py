@@ -24,7 +24,7 @@ from cereval.runner.progress import WARNING, Observer, Silent, Subject, calls_to
 from cereval.runner.samples import Samples
 from cereval.runner.start import Served, Start, goal_now, newest_certificate, reopened, served_by
 from cereval.stats.planning import fixed_sizes
-from cereval.store.base import GOAL_NOW, RECORDS, SERVED, STOPPING, TOGETHER, Store
+from cereval.store.base import GOAL_NOW, NOTED, RECORDS, SERVED, STOPPING, TOGETHER, Store
 from cereval.store.writer import AnswerWriter
 from cereval.text import EXACT
 
@@ -138,6 +138,8 @@ async def run(
     for voice, names in zip(begun.voices, served, strict=False):
         if names:
             store.mark(voice.run_id, SERVED, dict(names))
+    if loop.noticed:
+        store.mark(begun.plan.run_id, NOTED, {"notes": loop.noticed})
     outcome = _outcome(
         loop.begun, store, loop, before, counted, str((circumstances or {}).get("priced_by") or "")
     )
@@ -180,7 +182,7 @@ def _outcome(
         spent=spent,
         kept_since=_oldest(begun, store, counted) if kept else None,
         served=served,
-        notes=tuple(dict.fromkeys((*loop.noticed, *doubts(begun, served)))),
+        notes=doubts(begun, store, served),
     )
 
 
@@ -188,9 +190,12 @@ FEW = 5
 """With fewer scores than this, all alike, chance says as much as the scores."""
 
 
-def doubts(begun: Start, served: Served) -> list[str]:
-    """Warn of what makes a result doubtful whatever its interval."""
+def doubts(begun: Start, store: Store, served: Served) -> tuple[str, ...]:
+    """Warn of what makes a result doubtful whatever its interval; a run that is repeated is told the same."""
     found = [note for note in begun.notes if note.startswith(WARNING)]
+    for event in store.events(begun.plan.run_id):
+        if event["status"] == NOTED:
+            found += [str(note) for note in event["detail"].get("notes") or ()]
     models = {spec["name"]: spec["model"] for spec in begun.plan.candidates}
     found += [
         other_model_warning(name, one)
@@ -206,7 +211,7 @@ def doubts(begun: Start, served: Served) -> list[str]:
     for model, known in sorted(by_candidate.items()):
         if len(known) >= FEW and len(set(known)) == 1 and known[0] in (0, 1):
             found.append(_all_alike(begun, begun.voices[model].name, len(known), right=known[0] == 1))
-    return found
+    return tuple(dict.fromkeys(found))
 
 
 def _all_alike(begun: Start, name: str, count: int, *, right: bool) -> str:

@@ -54,7 +54,9 @@ LEASED = "leased"
 """Records that questions were handed out."""
 SERVED = "served"
 """Records under which names a server answered, and how often."""
-RECORDS = (CHANGED, LEASED, SERVED)
+NOTED = "noted"
+"""Records warnings that came up while a run asked."""
+RECORDS = (CHANGED, LEASED, SERVED, NOTED)
 """These events leave the status of the run as it is."""
 
 COUNTS = ("answers", "failures", "cost_usd", "draws")
