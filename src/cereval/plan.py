@@ -23,6 +23,9 @@ from cereval.version import ENGINE
 
 PLAN_FORMAT = 1
 RUN_ID = re.compile("[0-9a-f]{6,64}")
+KNOWN = ("groups", "history", "embeddings")
+"""What may be known of the items."""
+
 DRAWN: Literal["drawn"] = "drawn"
 LARGEST_COUNT = 2**53
 MOST_ITEMS = 100_000_000
@@ -132,7 +135,7 @@ class Plan:
     def scorer_words(self) -> str:
         """Name the scorer, with its judge; nothing where scores come from outside."""
         spec, judge = self.scorer["spec"], self.scorer.get("judge")
-        if all(one["model"].startswith(("given/", "external/")) for one in self.candidates):
+        if all(one["model"].startswith(("recorded/", "external/")) for one in self.candidates):
             return ""
         name = spec if isinstance(spec, str) else str(spec.get("name"))
         if isinstance(spec, Mapping) and name in ("regex", "python"):
@@ -275,7 +278,7 @@ def digest_of(value: Any) -> str:
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """Hold what is known of the items. `groups`: one whole number per item. `history`: items x earlier runs, NaN
-    where one was not asked.
+    where one was not asked. `embeddings`: a vector per item, of a replay with texts.
 
     >>> known = Known(groups=np.array([0, 1, 1]), history=np.array([[1.0], [np.nan], [0.0]]))
     >>> again = Known.from_dict(known.as_dict(), n_items=3)
@@ -285,16 +288,17 @@ class Known:
 
     groups: NDArray[np.int64] | None = None
     history: NDArray[np.float64] | None = None
+    embeddings: NDArray[Any] | None = None
 
     @classmethod
     def of(cls, pool: Pool) -> Known:
         """Return what of a pool's side information a certificate has room for."""
-        return cls(pool.groups, pool.history)
+        return cls(pool.groups, pool.history, pool.embeddings)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return what of it there is, as a plan names it."""
-        return tuple(name for name in ("groups", "history") if getattr(self, name) is not None)
+        return tuple(name for name in KNOWN if getattr(self, name) is not None)
 
     @property
     def fingerprint(self) -> str:
@@ -306,10 +310,10 @@ class Known:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], n_items: int) -> Known:
-        kinds = {"groups": ("<i8", 1), "history": ("<f8", 2)}
+        kinds = {"groups": ("<i8", 1), "history": ("<f8", 2), "embeddings": ("<f8", 2)}
         unknown = sorted(set(values) - set(kinds))
         if unknown:
-            raise InvalidInput("side information", "groups or history", unknown[0])
+            raise InvalidInput("side information", " or ".join(kinds), unknown[0])
         tables = {}
         for name, table in values.items():
             kind, dimensions = kinds[name]

@@ -149,6 +149,8 @@ class Certified(ABC):
 
     def sureness(self) -> str:
         """Return how surely the answer holds."""
+        if self.method == "all" and self.target != "population":
+            return "certain"
         return f"{percent(self.confidence)} confidence"
 
     def headline(self) -> str:

@@ -259,6 +259,14 @@ class LimitOptions(TypedDict, total=False):
         ),
     ]
     max_minutes: Annotated[Positive, Option("Stop after M minutes.", metavar="M")]
+    batch: Annotated[
+        Choice,
+        Option(
+            "Order the answers as batches of the provider, or ask one by one: a batch costs half and may take a day; "
+            "a run takes about five.  [default: --live; for `resume` as before]",
+            off="--live",
+        ),
+    ]
 
 
 class PlaceOptions(TypedDict, total=False):
@@ -349,13 +357,28 @@ class SampleOptions(TypedDict, total=False):
     ]
 
 
-class MeanOptions(CandidateOptions, CommonOptions, HistoryOptions, WeightOptions, SampleOptions, total=False):
+class ClusterOptions(TypedDict, total=False):
+    """Which questions belong together."""
+
+    cluster: Annotated[
+        Text,
+        Option(
+            "With --target population: the field that names which questions belong together, such as those about one "
+            "text (or `category`). Clusters are drawn, each counts once, and the mean is over clusters.",
+            metavar="FIELD",
+        ),
+    ]
+
+
+class MeanOptions(
+    CandidateOptions, CommonOptions, HistoryOptions, WeightOptions, SampleOptions, ClusterOptions, total=False
+):
     """What questions about one mean take."""
 
     method: Annotated[
         Text,
         Option(
-            "How questions are chosen: auto, uniform, active, memory (target expected), or one of the paper's.",
+            "How questions are chosen: auto, uniform, active, all, memory (target expected), or one of the paper's.",
             default="auto",
             metavar="NAME",
         ),
@@ -390,9 +413,19 @@ class GateOptions(MeanOptions, total=False):
     min: Annotated[Number, Option("The mean score to reach.", flags=("--min", "--at-least"), metavar="C")]
 
 
-class CompareOptions(CandidateOptions, CommonOptions, HistoryOptions, WeightOptions, total=False):
+class CompareOptions(
+    CandidateOptions, CommonOptions, HistoryOptions, WeightOptions, ClusterOptions, total=False
+):
     """`compare` and `cereval compare`."""
 
+    target: Annotated[
+        Literal["benchmark", "population"],
+        Option(
+            "benchmark: the difference on these very questions. population: on all of their kind, of which they are a "
+            "sample.",
+            default="benchmark",
+        ),
+    ]
     tie: Annotated[
         Number,
         Option(

@@ -37,7 +37,7 @@ def test_json_has_every_model_the_total_and_money(folder: Path, capsys: Capture)
 
 def test_the_table_for_people_and_the_memory(folder: Path, capsys: Capture, tmp_path: Path) -> None:
     memory = tmp_path / "rows.csv"
-    items = ["--items", str(folder / "items.parquet"), "-o", str(memory)]
+    items = ["--items", str(folder / "items.parquet"), "--rows", str(memory)]
     assert main(flags(folder, *items)) == 0
     first = capsys.readouterr()
     assert all(word in first.out for word in ("m3", "all models", "ratio", "intervals miss the truth"))
@@ -70,7 +70,7 @@ def test_flags_that_would_be_ignored_are_refused(
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("more", [["--seeds", "2"], ["--price", "1"], ["-o", "x.csv"], ["--jobs", "1"]])
+@pytest.mark.parametrize("more", [["--seeds", "2"], ["--price", "1"], ["--rows", "x.csv"], ["--jobs", "1"]])
 def test_flags_of_all_models_need_it(folder: Path, capsys: Capture, more: list[str]) -> None:
     assert main(["replay", str(folder / "scores.parquet"), "--model", "m0", *more]) == 1
     assert "given with --all-models" in capsys.readouterr().err

@@ -42,7 +42,7 @@ def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
 
 
 def test_the_better_model_is_named(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["compare", str(scores), "--model", "new", "--model", "old", "--history", "others"]
+    command = ["replay", "compare", str(scores), "--model", "new", "--model", "old", "--history", "others"]
     code, facts = printed(command, capsys)
     assert code == 0
     assert (facts["decision"], facts["stopped"], facts["guarantee"]) == ("first", "goal", "anytime")
@@ -57,7 +57,7 @@ def test_the_better_model_is_named(scores: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_difference_is_told_with_its_number(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["compare", str(scores), "--model", "old", "--model", "new", "--within", "0.1"]
+    command = ["replay", "compare", str(scores), "--model", "old", "--model", "new", "--within", "0.1"]
     assert main(command) == 0
     assert re.match(
         r"old minus new: -\d+\.\d points \(-\d+\.\d to -\d+\.\d\), new is better, 95%",
@@ -67,21 +67,21 @@ def test_a_difference_is_told_with_its_number(scores: Path, capsys: pytest.Captu
 
 def test_equal_models_and_spent_budgets(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, facts = printed(
-        ["compare", str(scores), "--model", "old", "--model", "twin", "--eps", "0.1"], capsys
+        ["replay", "compare", str(scores), "--model", "old", "--model", "twin", "--eps", "0.1"], capsys
     )
     assert (code, facts["decision"]) == (0, "no-difference")
-    tight = ["compare", str(scores), "--model", "p1", "--model", "p2", "--budget", "9"]
+    tight = ["replay", "compare", str(scores), "--model", "p1", "--model", "p2", "--budget", "9"]
     code, facts = printed(tight, capsys)
     assert (code, facts["decision"], facts["stopped"]) == (3, "undecided", "budget")
 
 
 def test_the_regression_check(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, facts = printed(
-        ["compare", str(scores), "--model", "new", "--model", "old", "--not-worse", "0.02"], capsys
+        ["replay", "compare", str(scores), "--model", "new", "--model", "old", "--not-worse", "0.02"], capsys
     )
     assert (code, facts["decision"]) == (0, "not-worse")
     code, facts = printed(
-        ["compare", str(scores), "--model", "old", "--model", "new", "--not-worse", "0.02"], capsys
+        ["replay", "compare", str(scores), "--model", "old", "--model", "new", "--not-worse", "0.02"], capsys
     )
     assert (code, facts["decision"]) == (2, "worse")
 
@@ -90,6 +90,7 @@ def test_certificate_and_page(scores: Path, capsys: pytest.CaptureFixture[str]) 
     proof, page = scores.with_name("proof.json"), scores.with_name("page.html")
     items = str(scores.with_name("items.csv"))
     command = [
+        "replay",
         "compare",
         str(scores),
         "--model",
@@ -114,7 +115,7 @@ def test_certificate_and_page(scores: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_rival_is_never_history(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both = ["compare", str(scores), "--model", "new", "--model", "old"]
+    both = ["replay", "compare", str(scores), "--model", "new", "--model", "old"]
     assert main([*both, "--history", "old"]) == 1
     assert "--history must be columns other than" in capsys.readouterr().err
     _, facts = printed([*both, "--history", str(scores)], capsys)
@@ -123,7 +124,7 @@ def test_the_rival_is_never_history(scores: Path, capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("command", ["compare", "rank"])
 def test_no_history_can_be_said(command: str, scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both = [command, str(scores), "--model", "new", "--model", "old", "--seed", "1"]
+    both = ["replay", command, str(scores), "--model", "new", "--model", "old", "--seed", "1"]
     assert printed([*both, "--history", "none"], capsys) == printed(both, capsys)
 
 
@@ -143,7 +144,7 @@ def test_no_history_can_be_said(command: str, scores: Path, capsys: pytest.Captu
 def test_mistakes_are_one_line(
     scores: Path, flags: list[str], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compare", str(scores), *flags]) == 1
+    assert main(["replay", "compare", str(scores), *flags]) == 1
     assert hint in capsys.readouterr().err
 
 

@@ -30,7 +30,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
-    code = main(["rank", *arguments, "--json"])
+    code = main(["replay", "rank", *arguments, "--json"])
     captured = capsys.readouterr()
     return code, json.loads(captured.out) if code != 1 else {"error": captured.err}
 
@@ -61,7 +61,7 @@ def test_top_and_baseline(table: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_top_k_in_words(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rank", str(table), "--top", "1"]) == 0
+    assert main(["replay", "rank", str(table), "--top", "1"]) == 0
     words = capsys.readouterr().out
     assert "1 of 1 models named right, 2 of 2 models ruled out right" in words
     rows = [line.split() for line in words.splitlines() if "[" in line]
@@ -89,7 +89,7 @@ def test_every_row_is_one_line(
     table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "50")
-    assert main(["rank", str(table), "--top", "1"]) == 0
+    assert main(["replay", "rank", str(table), "--top", "1"]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if "[" in line and "%" in line]
     assert len(rows) == len(MEANS)
     (width,) = {len(row) for row in rows}
@@ -118,6 +118,7 @@ def test_proven_ties(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_certificate_and_page(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     certificate, page = tmp_path / "c.json", tmp_path / "page.html"
     arguments = [
+        "replay",
         "rank",
         str(table),
         "--tie",
@@ -152,7 +153,10 @@ def test_a_history_of_no_model_is_said(table: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_doubt_without_effect_is_said(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rank", str(table), "--tie", "0.2", "--doubt", "0.2", "--prove-ties", "--seed", "0"]) == 1
+    assert (
+        main(["replay", "rank", str(table), "--tie", "0.2", "--doubt", "0.2", "--prove-ties", "--seed", "0"])
+        == 1
+    )
     assert "--doubt must be left out with --prove-ties" in capsys.readouterr().err
 
 

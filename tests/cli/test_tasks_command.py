@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = main(["tasks", *map(str, arguments)])
+    code = main(["replay", "tasks", *map(str, arguments)])
     shown = capsys.readouterr()
     return code, shown.out, shown.err
 

@@ -12,7 +12,7 @@ EARLIER = "run questions.jsonl --model scripted/0.5 --eps 0.12"
 MORE = "run questions.jsonl --model scripted/0.8 --eps 0.12 --seed 3"
 PAIR = "--model scripted/0.8 --model scripted/0.5"
 LEVEL = "--model scripted/0.7 --model scripted/0.68"
-COLUMNS = "compare scores.csv --model red --model blue"
+COLUMNS = "replay compare scores.csv --model red --model blue"
 THREE = "--model scripted/0.9 --model scripted/0.6 --model scripted/0.3"
 ITEMS = "--items items.jsonl"
 GROWN = "--versions 60,90,150"
@@ -66,15 +66,17 @@ ESTIMATES: dict[str, list[str]] = {
 COMPARISONS: dict[str, list[str]] = {
     "compare-sign-recorded": [f"{COLUMNS} --eps 0.05"],
     "compare-sign-recorded-history-items": [f"{COLUMNS} --eps 0.05 --history others {ITEMS}"],
-    "compare-sign-recorded-budget": ["compare scores.csv --model red --model grey --eps 0 --budget 50"],
+    "compare-sign-recorded-budget": [
+        "replay compare scores.csv --model red --model grey --eps 0 --budget 50"
+    ],
     "compare-difference-recorded": [f"{COLUMNS} --within 0.15"],
     "compare-difference-recorded-history": [f"{COLUMNS} --within 0.12 --history green,grey"],
     "compare-not-worse-recorded": [f"{COLUMNS} --not-worse 0.05"],
     "compare-not-worse-recorded-worse": [
-        "compare scores.csv --model blue --model red --not-worse 0.02 --history others"
+        "replay compare scores.csv --model blue --model red --not-worse 0.02 --history others"
     ],
     "compare-not-worse-recorded-items": [
-        f"compare scores.csv --model green --model blue --not-worse 0.1 {ITEMS} --confidence 0.9"
+        f"replay compare scores.csv --model green --model blue --not-worse 0.1 {ITEMS} --confidence 0.9"
     ],
     "compare-difference-live": [f"compare questions.jsonl {PAIR} --within 0.15 --history none"],
     "compare-sign-live-changed-budget": [
@@ -84,25 +86,29 @@ COMPARISONS: dict[str, list[str]] = {
 }
 
 RANKINGS: dict[str, list[str]] = {
-    "rank-order-recorded": ["rank scores.csv --tie 0.1"],
-    "rank-order-recorded-proven": ["rank scores.csv --tie 0.1 --prove-ties"],
-    "rank-order-recorded-budget": ["rank scores.csv --tie 0.02 --budget 200 --seed 5"],
-    "rank-top-recorded": ["rank scores.csv --top 2 --within 0.05"],
-    "rank-beats-recorded": ["rank scores.csv --beats blue --tie 0.1"],
-    "rank-beats-recorded-proven": ["rank scores.csv --beats grey --tie 0.15 --prove-ties"],
+    "rank-order-recorded": ["replay rank scores.csv --tie 0.1"],
+    "rank-order-recorded-proven": ["replay rank scores.csv --tie 0.1 --prove-ties"],
+    "rank-order-recorded-budget": ["replay rank scores.csv --tie 0.02 --budget 200 --seed 5"],
+    "rank-top-recorded": ["replay rank scores.csv --top 2 --within 0.05"],
+    "rank-beats-recorded": ["replay rank scores.csv --beats blue --tie 0.1"],
+    "rank-beats-recorded-proven": ["replay rank scores.csv --beats grey --tie 0.15 --prove-ties"],
     "rank-order-live-proven": [f"rank questions.jsonl {LEVEL} --tie 0.1 --prove-ties"],
     "rank-beats-live-proven": [f"rank questions.jsonl {LEVEL} --beats scripted/0.4 --prove-ties --tie 0.1"],
 }
 
 TASKS: dict[str, list[str]] = {
-    "tasks-macro-recorded": [f"tasks scores.csv --model green {ITEMS} --eps 0.12"],
+    "tasks-macro-recorded": [f"replay tasks scores.csv --model green {ITEMS} --eps 0.12"],
     "tasks-macro-recorded-each-history": [
-        f"tasks scores.csv --model green {ITEMS} --eps 0.12 --each-eps 0.25 --history others"
+        f"replay tasks scores.csv --model green {ITEMS} --eps 0.12 --each-eps 0.25 --history others"
     ],
-    "tasks-each-within-recorded": [f"tasks scores.csv --model blue {ITEMS} --each-eps 0.25"],
-    "tasks-all-at-least-recorded": [f"tasks scores.csv --model red {ITEMS} --at-least 0.4 --history others"],
-    "tasks-which-fail-recorded": [f"tasks scores.csv --model blue {ITEMS} --which-fail 0.5 --budget 100"],
-    "tasks-macro-recorded-files": ["tasks north.csv south.csv --model blue --eps 0.12 --history red"],
+    "tasks-each-within-recorded": [f"replay tasks scores.csv --model blue {ITEMS} --each-eps 0.25"],
+    "tasks-all-at-least-recorded": [
+        f"replay tasks scores.csv --model red {ITEMS} --at-least 0.4 --history others"
+    ],
+    "tasks-which-fail-recorded": [
+        f"replay tasks scores.csv --model blue {ITEMS} --which-fail 0.5 --budget 100"
+    ],
+    "tasks-macro-recorded-files": ["replay tasks north.csv south.csv --model blue --eps 0.12 --history red"],
     "tasks-macro-live": [f"tasks questions.jsonl {MODEL} --eps 0.12"],
     "tasks-all-at-least-live": [EARLIER, f"tasks questions.jsonl {MODEL} --at-least 0.3"],
     "tasks-macro-live-usd": [

@@ -49,7 +49,8 @@ def called(*arguments: str) -> Printed:
 
 def asking(line: str | Sequence[str]) -> list[str]:
     """Split a command that may ask models, and keep it silent."""
-    return [*(line.split() if isinstance(line, str) else line), "--display", "none"]
+    words = line.split() if isinstance(line, str) else list(line)
+    return words if words[0] == "replay" else [*words, "--display", "none"]
 
 
 def seeded(line: str) -> str:

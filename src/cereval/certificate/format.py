@@ -75,13 +75,14 @@ class Provenance(Record):
 
 class Changed(Record):
     """A goal or budget that was set after so many results and so many draws; horizon: what money or time were
-    expected to buy, in results (0: no longer)."""
+    expected to buy, in results (0: no longer); round: draws that went out together from there on."""
 
     consumed: Count
     drawn: Count
     goal: dict[str, Any]
     max_calls: Positive | None
     horizon: Count | UnsetType = UNSET
+    round: Positive | UnsetType = UNSET
 
 
 @cache

@@ -26,6 +26,7 @@ from cereval.settings import ACCEPTED
 from cereval.store.base import ENDED, opened_store, store_flag
 
 if TYPE_CHECKING:
+    from cereval.datasets.base import DataSet
     from cereval.plan import Plan
     from cereval.questions.log import Change
     from cereval.runner.book import Reuse
@@ -44,15 +45,17 @@ def ask_candidates(
     *,
     names: Sequence[str] = (),
     candidates: int | None = 1,
+    given: DataSet | None = None,
 ) -> int:
     """Ask what a command's flags say; return its exit code.
 
-    names: candidates that were chosen by name. candidates: how many there are to be; None: two or more.
+    names: candidates that were chosen by name. candidates: how many there are to be; None: two or more. given: the
+    questions, where they were read already.
     """
     settings = read_settings(kind, data, flags, names=names, candidates=candidates)
     for note in mix_notes(settings["mix"]):
         click.echo(note, err=True)
-    work, seal = prepare(settings), flags.get("seal")
+    work, seal = prepare(settings, data=given), flags.get("seal")
     if flags.get("dry_run"):
         from cereval.cli.dry_run import show_plan
 
@@ -71,7 +74,7 @@ def ask_candidates(
         plan = asyncio.run(choose_plan(work, settings, store, observer_for(flags["display"]), seal=fixed))
         if settings["fresh"]:
             say_what_is_left(plan, store)
-        labels = [*flags["name"], *(settings["tags"] or ())]
+        labels = [*(flags["name"] if given is None else ()), *(settings["tags"] or ())]
         return finish(work, plan, store, flags, reuse=reuse_in(work.circumstances), labels=labels)
 
 

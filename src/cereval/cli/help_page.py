@@ -32,9 +32,12 @@ Then what is certified so far is printed, with the code of that answer, usually 
 def help_page() -> str:
     """Return the page: the group first, then each command in the order of the group's list."""
     parts = [_section("cereval", cli)]
-    parts += [
-        _section(f"cereval {name}", command.load()) for name, command in COMMANDS.items() if command.exists
-    ]
+    for name, lazy in COMMANDS.items():
+        if lazy.exists:
+            command = lazy.load()
+            parts.append(_section(f"cereval {name}", command))
+            inner = command.commands if isinstance(command, click.Group) else {}
+            parts += [_section(f"cereval {name} {kind}", one) for kind, one in inner.items()]
     return "\n".join([HEAD, *parts, json_section()])
 
 
@@ -83,12 +86,12 @@ NAMES: Mapping[str, str] = {
     "report": f"{RESULT} run_id report",
     "replay": f"{RESULT} model {GOAL} truth truth_inside",
     "replay --all-models": "models total miss_rate most_misses",
-    "compare SCORES": f"{COMPARISON} items goal tie|eps truth truth_inside",
-    "compare DATA": f"{COMPARISON} goal tie|eps {RUN} calls",
-    "rank SCORES": f"{RANKING} truth wrong_orders intervals_missed [wrong_winners wrongly_eliminated]",
-    "rank DATA": f"{RANKING} {RUN} [first second]",
-    "tasks SCORES": f"{TASKS} model {GOAL} [each] truth truth_inside",
-    "tasks DATA": f"{TASKS} {GOAL} [each] {RUN} calls",
+    "replay compare": f"{COMPARISON} items goal tie|eps truth truth_inside",
+    "compare": f"{COMPARISON} goal tie|eps {RUN} calls [baseline]",
+    "replay rank": f"{RANKING} truth wrong_orders intervals_missed [wrong_winners wrongly_eliminated]",
+    "rank": f"{RANKING} {RUN} [first second]",
+    "replay tasks": f"{TASKS} model {GOAL} [each] truth truth_inside",
+    "tasks": f"{TASKS} {GOAL} [each] {RUN} calls",
     "extend SCORES": f"versions {RESULT} model goal eps truth_inside",
     "extend DATA": f"versions {RESULT} goal eps {RUN} calls",
     "fleet": "runs calls asked cost_usd expected_calls exit_code",

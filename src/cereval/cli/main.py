@@ -158,9 +158,11 @@ def _named(error: InvalidInput, typed: Sequence[str]) -> InvalidInput:
     from cereval.cli.spelling import in_flags
 
     command = COMMANDS[typed[0]].load() if typed and typed[0] in COMMANDS else None
-    return (
-        error if command is None or isinstance(command, click.Group) else in_flags(error, command, typed[1:])
-    )
+    rest = list(typed[1:])
+    if isinstance(command, click.Group):
+        inner = command.commands.get(rest[0]) if rest else None
+        rest, command = (rest[1:], inner) if inner is not None else (rest, command.commands.get("run"))
+    return error if command is None else in_flags(error, command, rest)
 
 
 def _refused(message: str) -> int:

@@ -285,8 +285,8 @@ REPORT = click.option(
 OUTPUT: tuple[Option, ...] = (CERTIFICATE, REPORT, DISPLAY, JSON)
 MODEL_HELP = (
     "openai/NAME, anthropic/, deepseek/, gemini/, groq/, mistral/, openrouter/, together/ or xai/NAME, "
-    "python:module:function, gguf:PATH, local/smollm2, given/FIELD (answers in the data), external/NAME (asked "
-    "outside: `cereval ask` and `tell`), or the name of a candidate in --candidates."
+    "python:module:function, gguf:PATH, local/smollm2, given/FIELD (answers in the data), run/ID (those of a "
+    "run), external/NAME (asked outside: `cereval ask` and `tell`), or the name of a candidate in --candidates."
 )
 MODELS = click.option(
     "--model", "models", multiple=True, metavar="NAME", help=f"The model to ask: {MODEL_HELP}"
@@ -342,13 +342,13 @@ def are_asked(data: str, models: Iterable[str]) -> bool:
     from cereval.datasets.tables import read_scores
     from cereval.errors import CerevalError
     from cereval.models import KINDS
-    from cereval.runner.candidates import OUTSIDE
+    from cereval.runner.candidates import OUTSIDE, RUN
 
     names = set(models)
     prefixes = tuple(
         kind.partition(":")[0] + ":" if ":" in kind else kind.partition("/")[0] + "/" for kind in KINDS
     )
-    if not all(name.startswith((*prefixes, OUTSIDE)) for name in names):
+    if not all(name.startswith((*prefixes, OUTSIDE, RUN)) for name in names):
         return False
     if Path(data).suffix not in (".csv", ".parquet"):
         return True

@@ -35,7 +35,7 @@ def print_outcome(outcome: Outcome, path: Path, store: Store, *, changed: bool, 
     changed: the run was gone on with by `resume`, which has no --fresh.
     """
     write_certificate(path, outcome.certificate, store_flag(store))
-    if outcome.kept and not as_json and not is_asked_outside(outcome.plan):
+    if outcome.kept and not as_json and outcome.plan.method != "all" and not is_asked_outside(outcome.plan):
         click.echo(kept_line(outcome, fresh="" if changed else " (--fresh asks anew)"))
     code = show(
         outcome.result,
@@ -146,7 +146,12 @@ def _shared_notes(outcome: Outcome, store: Store) -> list[str]:
 
 
 def _sampling_notes(outcome: Outcome) -> list[str]:
-    """Say what is estimated where every question is asked several times."""
+    """Say what is estimated where every question is asked several times, or where clusters are drawn."""
+    if "cluster" in outcome.plan.scorer:
+        by = outcome.plan.scorer["cluster"]
+        return [
+            f"by {by}: what is counted are the {outcome.plan.n_items:,} clusters, each of which counts once"
+        ]
     samples = Samples.of(outcome.plan.scorer)
     return [samples.words(outcome.plan.target)] if samples.count > 1 else []
 

@@ -437,7 +437,7 @@ def read_task_table(
     if len(files) > 1:
         if items is not None or by is not None:
             raise InvalidInput("--items", "left out when each of several SCORES files is a task", items or by)
-        table, groups = _joined(files, model)
+        table, groups = joined_tables(files, model)
     else:
         table = read_scores(files[0])
         if items is None:
@@ -457,7 +457,7 @@ def read_task_table(
     )
 
 
-def _joined(files: Sequence[str], model: str) -> tuple[ScoresTable, NDArray[np.str_]]:
+def joined_tables(files: Sequence[str], model: str) -> tuple[ScoresTable, NDArray[np.str_]]:
     """Return several tables below one another; a model that one of them lacks was not asked there."""
     names = names_of(files)
     tables = [read_scores(file) for file in files]

@@ -10,9 +10,24 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from cereval.cli.options import JSON, MAX_CALLS, REPORT, SEED, WEIGHTING, apply, check_price, writable
+from cereval.cli.options import (
+    CERTIFICATE,
+    ITEMS,
+    JSON,
+    MAX_CALLS,
+    REPORT,
+    SEED,
+    WEIGHTING,
+    Once,
+    apply,
+    check_price,
+    given_options,
+    one_option,
+    writable,
+)
 from cereval.cli.output import print_json, print_table
 from cereval.errors import InvalidInput
+from cereval.settings import GOAL_OPTIONS, CompareOptions, RankOptions, TasksOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +48,24 @@ MOST_SEEDS = 100_000
 """Runs of each model that may be asked for."""
 
 
-@click.command()
+class ByKind(click.Group):
+    """Take the first word for the kind of question; without one, it is about one mean."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = (*self.commands, *ctx.help_option_names)
+        return super().parse_args(ctx, args if not args or args[0] in known else ["run", *args])
+
+
+@click.group(cls=ByKind)
+def replay() -> None:
+    """Replay recorded SCORES: which questions would have been asked, and what they would have proven.
+
+    `replay SCORES` is short for `replay run SCORES`. To learn what the scores say, use all of them: `cereval run`,
+    `compare` and `rank` take tables and logs too.
+    """
+
+
+@replay.command("run")
 @click.argument("scores")
 @click.option("--model", metavar="COLUMN", help="The column of SCORES to evaluate.")
 @click.option(
@@ -112,8 +144,7 @@ MOST_SEEDS = 100_000
 @apply(WEIGHTING)
 @click.option("--price", type=float, metavar="USD", help="With --all-models: price of one call.")
 @click.option(
-    "-o",
-    "--output",
+    "--rows",
     callback=writable,
     metavar="CSV",
     help="With --all-models: write every run here; an interrupted command goes on where it stopped.",
@@ -125,13 +156,9 @@ MOST_SEEDS = 100_000
     show_default=True,
     help="With --all-models: number of processes.",
 )
-@click.option(
-    "--certificate", callback=writable, metavar="FILE", help="Write a certificate that `verify` recomputes."
-)
-@REPORT
-@JSON
+@apply(CERTIFICATE, REPORT, JSON)
 @click.pass_context
-def replay(
+def replay_mean(
     context: click.Context, /, scores: str, model: str | None, all_models: bool, as_json: bool, **flags: Any
 ) -> int:
     """Replay recorded SCORES: which questions would have been asked, and what they would have proven.
@@ -150,6 +177,145 @@ def replay(
         raise InvalidInput("--model", "given, or --all-models, and not both", model)
     check_flags(context, all_models=all_models)
     return replay_all(scores, flags, as_json) if model is None else _replay_one(scores, model, flags, as_json)
+
+
+REPLAYED = ("confidence", "history", "store", "max_calls", "seed")
+"""The options of every kind that a replay takes besides its goal."""
+
+
+def _taken(accepted: type, kind: str) -> tuple[Any, ...]:
+    names = (*GOAL_OPTIONS[kind], *REPLAYED)
+    return tuple(one_option(name, accepted) for name in names)
+
+
+COLUMNS = click.option("--model", "models", multiple=True, metavar="COLUMN", help="A column of SCORES.")
+
+
+@replay.command("compare")
+@click.argument("scores")
+@apply(COLUMNS, _taken(CompareOptions, "compare"), ITEMS, CERTIFICATE, REPORT, JSON)
+def replay_comparison(scores: str, **flags: Any) -> int:
+    """Replay a comparison of two columns of SCORES; goals are those of `cereval compare`."""
+    import numpy as np
+
+    from cereval.cli.recorded import Watch, finish_recorded, read_pair
+    from cereval.errors import InvalidInput
+    from cereval.plan import Known
+    from cereval.questions.compare.session import CompareSession
+    from cereval.questions.replay import drive
+    from cereval.settings import goal_of
+
+    models = flags["models"]
+    if len(models) != 2 or models[0] == models[1]:
+        raise InvalidInput("--model", "given twice, for two different columns", ", ".join(models))
+    options = given_options(flags, CompareOptions)
+    goal = goal_of("compare", options)
+    pair = read_pair(scores, models, {**flags, "history": options.get("history", ())})
+    session = CompareSession(
+        len(pair.first),
+        goal=goal,
+        confidence=options.get("confidence", 0.95),
+        embeddings=pair.embeddings,
+        groups=pair.groups,
+        history=pair.history,
+        budget=flags["max_calls"],
+        seed=flags["seed"],
+        models=models,
+    )
+    watch = Watch(session)
+    result = drive(session, np.column_stack((pair.first, pair.second)), watch=watch)
+    inside = result.lower - 1e-9 <= pair.truth <= result.upper + 1e-9
+    about = {"first": models[0], "second": models[1], "data": Path(scores).name, "items": pair.digest}
+    truth = f"{pair.truth:+.2%} ({'inside' if inside else 'OUTSIDE'} the interval)"
+    return finish_recorded(
+        "compare",
+        session,
+        Known(),
+        flags,
+        about=about,
+        extra={**about, **goal.spec(), "truth": pair.truth, "truth_inside": inside},
+        rows=[("truth", truth)],
+        notes=pair.notes,
+        steps=watch.steps,
+    )
+
+
+@replay.command("rank")
+@click.argument("scores")
+@apply(COLUMNS, _taken(RankOptions, "rank"), CERTIFICATE, REPORT, JSON)
+def replay_ranking(scores: str, **flags: Any) -> int:
+    """Replay a ranking of the columns of SCORES; goals are those of `cereval rank`."""
+    from cereval.cli.recorded import finish_recorded, read_models, truth_in_words
+    from cereval.plan import Known
+    from cereval.questions.rank.session import RankSession
+    from cereval.questions.replay import drive
+    from cereval.settings import Candidate, goal_of
+
+    options = given_options(flags, RankOptions)
+    history = options.get("history", ())
+    table = read_models(scores, flags["models"], flags["beats"], history, flags["store"])
+    session = RankSession(
+        len(table.scores),
+        table.names,
+        goal=goal_of("rank", options, [Candidate(name) for name in table.names]),
+        confidence=options.get("confidence", 0.95),
+        history=table.history,
+        budget=flags["max_calls"],
+        seed=flags["seed"],
+    )
+    result = drive(session, table.scores, batch=64)
+    truth = table.truth(result)
+    return finish_recorded(
+        "rank",
+        session,
+        Known(None, table.history),
+        flags,
+        about={"data": Path(scores).name},
+        extra=truth,
+        rows=[("truth", truth_in_words(result, truth))],
+        notes=table.notes,
+    )
+
+
+@replay.command("tasks")
+@click.argument("scores", nargs=-1, required=True)
+@click.option("--model", cls=Once, required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
+@apply(_taken(TasksOptions, "tasks"), one_option("by", TasksOptions), ITEMS, CERTIFICATE, REPORT, JSON)
+def replay_tasks(scores: tuple[str, ...], **flags: Any) -> int:
+    """Replay many tasks: the categories of --items, or each of several SCORES; goals are those of `cereval tasks`."""
+    from cereval.cli.recorded import Watch, finish_recorded, read_task_table
+    from cereval.plan import Known
+    from cereval.questions.replay import drive
+    from cereval.questions.tasks.session import TaskSession
+    from cereval.settings import goal_of
+
+    options, model = given_options(flags, TasksOptions), flags["model"]
+    goal = goal_of("tasks", options)
+    history = options.get("history", ())
+    table = read_task_table(scores, model, flags["items"], flags["by"], history, flags["store"])
+    session = TaskSession(
+        table.groups,
+        goal=goal,
+        history=table.history,
+        confidence=options.get("confidence", 0.95),
+        budget=flags["max_calls"],
+        seed=flags["seed"],
+        models=(model,),
+    )
+    watch = Watch(session)
+    truth = table.truth(drive(session, table.scores, watch=watch))
+    inside = "inside" if truth["truth_inside"] else "NOT all inside"
+    about = {"model": model, "data": [Path(name).name for name in scores], "items": table.digest}
+    return finish_recorded(
+        "tasks",
+        session,
+        Known(None, table.history),
+        flags,
+        about=about,
+        extra={"model": model, **goal.spec(), **truth},
+        rows=[("truth", f"macro {truth['truth']:.2%}; it and all tasks are {inside} their intervals")],
+        steps=watch.steps,
+    )
 
 
 def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
@@ -225,13 +391,10 @@ def scored_rows(column: Floats, model: str) -> Any:
 
 
 def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
-    """Return the plan that a replay's certificate rests on; embeddings have no place in it."""
+    """Return the plan that a replay's certificate rests on."""
     from cereval.arrays import packed
     from cereval.plan import Known, Plan, candidate_spec
 
-    if session.pool.embeddings is not None:
-        wanted = "given without texts (--embeddings none): a certificate of one mean has no room for vectors"
-        raise InvalidInput("--certificate and --report", wanted, "embeddings")
     settings, weights, past = session.settings(), session.pool.weights, session.pool.history
     same = ("goal", "confidence", "method", "n_items", "seed")
     return Plan(
@@ -340,7 +503,7 @@ ONE_MODEL_ONLY = (
     "weights",
     "mix",
 )
-ALL_MODELS_ONLY = ("seeds", "price", "output", "jobs")
+ALL_MODELS_ONLY = ("seeds", "price", "rows", "jobs")
 
 
 def check_flags(context: click.Context, *, all_models: bool) -> None:
@@ -383,7 +546,7 @@ def _savings(scores: Path, flags: Mapping[str, Any], quiet: bool) -> list[Saving
     with TemporaryDirectory() as folder:
         features = _features(scores, flags, Path(folder))
         plan = LeaveOneOut(scores, eps, flags["confidence"], seeds, features)
-        memory = Path(flags["output"]) if flags["output"] else Path(folder) / "rows.csv"
+        memory = Path(flags["rows"]) if flags["rows"] else Path(folder) / "rows.csv"
         return leave_one_out(plan, memory, jobs=flags["jobs"], quiet=quiet)
 
 

@@ -37,20 +37,19 @@ def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
     if as_json:
         click.echo(json.dumps(found, allow_nan=False, ensure_ascii=False))
     elif found:
-        names = (
+        named = ["name"] if any(facts["labels"] for facts in found) else []
+        names = [
             "run_id",
             "status",
             "candidate",
-            "name",
+            *named,
             "data",
             "goal",
             "answer",
             "calls",
             "cost",
             "changed",
-        )
-        if not any(facts["labels"] for facts in found):
-            names = tuple(name for name in names if name != "name")
+        ]
         rows = [[_shown(facts)[name] for name in names] for facts in found[-limit:]]
         last = len(names) - 1
         print_table(rows, names, numbers=(last - 2, last - 1), names=tuple(range(2, last - 2)), extra=last)

@@ -76,6 +76,14 @@ class Fit(NamedTuple):
     errors: Floats | None
 
 
+class Basis(NamedTuple):
+    """The forecast that a block is drawn with, its number, and the first draw whose result it does not know."""
+
+    number: int
+    fit: Fit | None
+    since: int
+
+
 class Active(CertifiedMethod):
     """Draw in blocks; each block is drawn with a forecast made a whole block earlier.
 
@@ -99,6 +107,9 @@ class Active(CertifiedMethod):
         self._weights: dict[int, Floats] = {}
         self._fits: dict[int, Fit] = {}
         self._n_fits = self._n_blocks = 0
+        self._round = range(0)
+        """The draws that go out together, where calls are sent in rounds."""
+        self._round_basis = self._basis(0)
         # Where the goal has marks, each value has a horizon of its own, for which no expectation was tried.
         self._calibrated = pool.history is not None and not setting.aim.marks
         self._is_drawn = np.zeros(pool.size, dtype=bool)
@@ -116,9 +127,12 @@ class Active(CertifiedMethod):
         next, and the increments would be biased.
         """
         block, start = self._n_blocks, len(self._items)
-        if self._n_fits < max(block, 1):
+        in_round = start in self._round
+        if not in_round and self._n_fits < max(block, 1):
             return NO_DRAWS
         weights, size = self._block_weights(block), self._block_size(block)
+        if in_round:
+            size = min(size, self._round.stop - start)
         if not weights.any():
             return NO_DRAWS
         rng = generator("active draws", self.setting.seed, self._past, block)
@@ -131,6 +145,18 @@ class Active(CertifiedMethod):
         self._starts.append(start + len(items))
         return items, chances
 
+    def open_round(self, draws: int) -> None:
+        """Have the blocks that begin within so many draws be drawn with the forecast of this moment."""
+        start, self._round = len(self._items), range(0)
+        self._round_basis, self._round = self._basis(self._n_fits), range(start, start + draws)
+
+    def _basis(self, block: int) -> Basis:
+        """Return what a block is drawn with: nothing until a forecast has met results."""
+        if len(self._items) in self._round:
+            return self._round_basis
+        fit = block - 1
+        return Basis(fit, self._fits[fit] if block >= UNIFORM_BLOCKS else None, self._starts[max(fit, 0)])
+
     def _block_size(self, block: int) -> int:  # noqa: ARG002
         return max(self._pace.first, int(self._pace.growth * len(self._items)))
 
@@ -142,9 +168,10 @@ class Active(CertifiedMethod):
             self.tally.shares if self.tally.replacement else np.where(self._is_drawn, 0.0, self.tally.shares)
         )
         drawable = left > 0
-        if block < UNIFORM_BLOCKS or not drawable.any():
+        basis = self._basis(block)
+        if basis.fit is None or not drawable.any():
             return left
-        forecast, half_width, _ = self._fits[block - 1]
+        forecast, half_width, _ = basis.fit
         mean, spread, parts = forecast.mean[drawable], forecast.spread[drawable], left[drawable]
         least = MIN_REACH
         if self.aim.marks:

@@ -67,6 +67,8 @@ class Method(ABC):
 
     name: ClassVar[str]
     guarantee: ClassVar[Guarantee]
+    asks_all: ClassVar[bool] = False
+    """Whether every item is asked, also once the goal is reached."""
     log: tuple[Draw, ...] = ()
     """The draws that were made before: they are taken in place of deciding them."""
     check: bool = False
@@ -129,6 +131,9 @@ class Method(ABC):
     def notes(self) -> tuple[str, ...]:
         """Lines for the result: what helped, what was left out."""
         return ()
+
+    def open_round(self, draws: int) -> None:  # noqa: B027
+        """Take notice that so many draws will go out together: they are to be decided without results in between."""
 
     def aim_at(self, aim: Aim, drawn: int) -> None:  # noqa: B027
         """Take a goal that changed when `drawn` draws had been decided; it may change efficiency, not validity.

@@ -110,6 +110,8 @@ class CertifiedMethod(Method):
     guarantee: ClassVar[Guarantee] = "anytime"
     default_tuning: ClassVar[Tuning] = Tuning()
     hedged: ClassVar[bool] = False
+    bets: bool = True
+    """Whether the interval rests on bets; else it is what the scores prove by themselves."""
 
     def __init__(self, setting: Setting, tuning: Tuning | None = None) -> None:
         super().__init__()
@@ -165,6 +167,13 @@ class CertifiedMethod(Method):
         self._refine_grid()
         value = (increment.low + increment.high) / 2
         clock.add(value, prospect.variance, prospect.largest_square, prospect.level)
+
+    def _book(self, draw: Draw, low: float, high: float) -> None:
+        """Book a result on which nothing is bet."""
+        prospect = self.tally.prospect()
+        increment = self.tally.settle(draw.item, low, high, self._chance(draw))
+        value = (increment.low + increment.high) / 2
+        self.clock.add(value, prospect.variance, prospect.largest_square, prospect.level)
 
     def _tests(self) -> list[ThresholdTest]:
         """The threshold tests that are played beside the table."""

@@ -12,7 +12,7 @@ from cereval.errors import InvalidInput
 from cereval.forecasts.features import designs
 from cereval.forecasts.memory import CERTAIN, OwnAnswers
 from cereval.forecasts.predictors import Forecast, Predictor, build_predictor
-from cereval.methods.active import UNIFORM_BLOCKS, Active, Fit, Pace
+from cereval.methods.active import Active, Fit, Pace
 from cereval.methods.base import Setting
 from cereval.methods.certified import ALIKE, Tuning
 from cereval.methods.uniform import COUNTING, EARLY
@@ -62,7 +62,8 @@ class Memory(Active):
 
     def _block_weights(self, block: int) -> Floats:
         shares = self.tally.shares
-        return shares if block < UNIFORM_BLOCKS else self._weights_for(self._fits[block - 1].forecast.spread)
+        fit = self._basis(block).fit
+        return shares if fit is None else self._weights_for(fit.forecast.spread)
 
     def _weights_for(self, spread: Floats) -> Floats:
         shares = self.tally.shares

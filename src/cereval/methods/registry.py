@@ -11,10 +11,11 @@ from cereval.methods.active import Active, Partition
 from cereval.methods.base import Method, Setting
 from cereval.methods.memory import Memory
 from cereval.methods.uniform import Hedged, Uniform
+from cereval.methods.whole import Whole
 from cereval.paper.methods import CerEval, Oracle, Seq, Static
 
 METHODS: Mapping[str, Callable[..., Method]] = {
-    cls.name: cls for cls in (Static, Seq, CerEval, Oracle, Uniform, Active, Memory, Partition, Hedged)
+    cls.name: cls for cls in (Static, Seq, CerEval, Oracle, Uniform, Active, Memory, Partition, Hedged, Whole)
 }
 
 MOST_FORECAST = 200_000
@@ -43,7 +44,7 @@ def build_method(name: str, setting: Setting, options: Mapping[str, Any]) -> Met
         helps = (again or pool.has_side_information) and pool.size <= MOST_FORECAST and not of_population
         name = (Memory.name if again else Active.name) if helps else Uniform.name
     if known_method(name) in (Active.name, Partition.name) and of_population:
-        raise InvalidInput("method", "uniform or a method of the paper for the target population", name)
+        raise InvalidInput("method", "uniform, all or a method of the paper for the target population", name)
     try:
         return METHODS[name](setting, **options)
     except TypeError as error:

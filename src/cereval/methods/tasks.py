@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cereval.forecasts.draw_weights import clip_forecasts, draw_weights, scaled_spread
 from cereval.forecasts.pool import Pool
-from cereval.methods.active import UNIFORM_BLOCKS, Active
+from cereval.methods.active import Active
 from cereval.methods.base import Aim, Setting
 from cereval.methods.certified import CertifiedMethod, Tuning, clipped
 from cereval.records import Draw, Interval
@@ -65,10 +65,12 @@ class Follower(CertifiedMethod):
         delta: float,
         eps: float | None = None,
         threshold: float | None = None,
+        *,
+        bets: bool = True,
     ) -> None:
         first = FIRST_EPS if eps is None else eps
         super().__init__(Setting(Pool.build(len(members)), "benchmark", delta, 0, Aim(eps=first)))
-        self.members = members
+        self.members, self.bets = members, bets
         self.test = None if threshold is None else ThresholdTest(threshold, delta)
         self.aims: list[tuple[int, float]] = [(0, first)]
         self.failures = 0
@@ -105,6 +107,9 @@ class Follower(CertifiedMethod):
         clipped = clip_forecasts(mean, spread, self._bets_aim.eps, shares)
         spread = scaled_spread(clipped.spread, shares)
         self.tally.turn_to(Outlook(clipped.mean, spread, outlook.weights[self.members]))
+
+    def _play(self, draw: Draw, low: float, high: float) -> None:
+        (super()._play if self.bets else self._book)(draw, low, high)
 
     def _tests(self) -> list[ThresholdTest]:
         return [] if self.test is None else [self.test]
@@ -164,10 +169,16 @@ class ManyTasks(Active):
         count = int(groups.max()) + 1
         self.groups, self.aims, self.delta = groups, aims, delta
         self.followers = [
-            Follower(np.flatnonzero(groups == task), aims.parts[1] * delta / count, aims.each, aims.threshold)
+            Follower(
+                np.flatnonzero(groups == task),
+                aims.parts[1] * delta / count,
+                aims.each,
+                aims.threshold,
+                bets=not self.asks_all,
+            )
             for task in range(count)
         ]
-        self.paused = False
+        self.paused = self.asks_all
         self._ends = np.tile([[0.0], [1.0]], count)
         self._logs = np.full((2, count), -np.inf)
         self._crossed = False
@@ -215,7 +226,9 @@ class ManyTasks(Active):
         wanted = self._still_wanted(block)
         if wanted is None:
             return super()._block_weights(block)
-        forecast = self._fits[block - 1].forecast
+        fit = self._basis(block).fit
+        assert fit is not None
+        forecast = fit.forecast
         weights = np.zeros(len(self._is_drawn))
         for follower, draws in zip(self.followers, wanted, strict=True):
             items = follower.members[~self._is_drawn[follower.members]]
@@ -231,10 +244,11 @@ class ManyTasks(Active):
 
     def _still_wanted(self, block: int) -> Floats | None:
         """What the forecast's results left wanted, less the draws of the block that is still in flight."""
-        wanted = self._wanted_at[block - 1] if block >= UNIFORM_BLOCKS else None
+        basis = self._basis(block)
+        wanted = None if basis.fit is None else self._wanted_at[basis.number]
         if wanted is None:
             return None
-        pending = self.groups[np.array(self._items[self._starts[block - 1] : self._starts[block]])]
+        pending = self.groups[np.array(self._items[basis.since :], dtype=np.int64)]
         rest = wanted - np.bincount(pending, minlength=len(wanted))
         return np.maximum(rest, 0.0) if (rest > 0).any() else wanted
 
@@ -325,3 +339,13 @@ class ManyTasks(Active):
         """What helped; what it saved is told only where the draws were the macro mean's own."""
         own = self.aims.each is None and self.aims.threshold is None
         return super().notes if own else self._fits[self._n_fits - 1].forecast.notes
+
+
+class AllTasks(ManyTasks):
+    """Ask every item of every task: nothing is bet, and what is said after the last answer is certain."""
+
+    name: ClassVar[str] = "all"
+    asks_all: ClassVar[bool] = True
+
+    def _still_wanted(self, block: int) -> None:
+        """No task is drawn from more than another."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from cereval.errors import InvalidInput
 from cereval.models.base import Model, Settings
-from cereval.models.given import GIVEN, GivenModel
+from cereval.models.given import GIVEN
 from cereval.models.local import local_gguf, open_gguf
 from cereval.models.openai_model import PROVIDERS, open_openai
 from cereval.models.prices import Price
@@ -29,7 +29,7 @@ PREFIXES = ("openai/", *(f"{name}/" for name in PROVIDERS), "python:", "gguf:", 
 class ModelOptions:
     """Hold all about a model but its name.
 
-    `answer_key` (question -> answer) is what a scripted model knows, `given` (prompt -> answer) what the data says.
+    `answer_key` (question -> answer) is what a scripted model knows.
     """
 
     base_url: str | None = None
@@ -38,8 +38,8 @@ class ModelOptions:
     retries: Retries = field(default_factory=Retries)
     timeout_s: float = 120.0
     connections: int = 32
+    batch: bool = False
     answer_key: Mapping[str, str] | None = None
-    given: Mapping[str, str] | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -71,11 +71,9 @@ def open_model(name: str | Callable[..., Any], options: ModelOptions | None = No
         case "scripted/":
             return _open_scripted(rest, options)
         case "given/":
-            if options.given is None:
-                what = "one that can be asked: given/FIELD is for answers in the data"
-                raise InvalidInput("model", what, name)
-            return GivenModel(name, options.given)
+            raise InvalidInput("model", "one that can be asked: given/FIELD is for answers in the data", name)
     common |= {"base_url": options.base_url, "price": options.price, "retries": options.retries}
+    common["batch"] = options.batch
     return open_openai(rest, provider=prefix.removesuffix("/"), **common)
 
 

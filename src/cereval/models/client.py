@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import AsyncIterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -23,7 +24,7 @@ ANSWER_LIMIT = 8 * MIB
 """Bytes of a model's answer, unpacked: a million tokens take about four."""
 
 VECTORS_LIMIT = 256 * MIB
-"""Bytes of one batch of embeddings."""
+"""Bytes of one batch of embeddings, or of the answers of a provider's batch."""
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -70,13 +71,20 @@ def api_key(variable: str) -> str | None:
 
 
 class Client:
-    """Post JSON to one endpoint. Every answer, also of an error, is read up to `limit` bytes; more, or a redirect
+    """Exchange JSON with one endpoint. Every answer, also of an error, is read up to `limit` bytes; more, or a redirect
     elsewhere, is a `FaultError`."""
 
-    def __init__(self, base_url: str, key: str | None, timeout_s: float, limit: int = ANSWER_LIMIT) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        key: str | None,
+        timeout_s: float,
+        limit: int = ANSWER_LIMIT,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.base_url, self.key, self.limit = base_url.rstrip("/"), key, limit
         self._http = httpx2.AsyncClient(
-            headers=_headers(key),
+            headers={**_headers(key), **(headers or {})},
             timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, LONGEST_CONNECT_S)),
             limits=SOCKETS,
         )
@@ -84,17 +92,37 @@ class Client:
     async def post(self, path: str, body: dict[str, Any], call: Passing | None = None) -> Any:
         """Return the JSON that is answered, or the text of what is none; raise `BadStatus` for what is refused and
         `Broken` for what does not arrive."""
+        return _read(*await self._exchange("POST", path, call, json=body))
+
+    async def get(self, path: str) -> Any:
+        """Return the JSON at a path."""
+        return _read(*await self._exchange("GET", path))
+
+    async def upload(self, path: str, name: str, content: bytes) -> Any:
+        """Send a file of requests for a batch; return the JSON that is answered."""
+        files = {"file": (name, content, "application/jsonl")}
+        return _read(*await self._exchange("POST", path, data={"purpose": "batch"}, files=files))
+
+    async def lines(self, path: str) -> AsyncIterator[dict[str, Any]]:
+        """Return the JSON objects of a file that has one on each line."""
+        _, content = await self._exchange("GET", path)
+        for line in content.splitlines():
+            found = json.loads(line, object_pairs_hook=unique_keys) if line.strip() else None
+            if isinstance(found, dict):
+                yield found
+
+    async def _exchange(
+        self, method: str, path: str, call: Passing | None = None, **body: Any
+    ) -> tuple[httpx2.Response, bytes]:
         try:
-            request = self._http.build_request("POST", self.base_url + path, json=body)
+            request = self._http.build_request(method, self.base_url + path, **body)
             async with nullcontext() if call is None else call.on_the_wire():
                 response, content = await self._answer(request, call)
         except Exception as error:
             raise Broken from error
         if not response.is_success:
             raise BadStatus(response.status_code, response.headers, _read_as_json(content.strip()))
-        if _kind(response).endswith("json"):
-            return json.loads(content, object_pairs_hook=unique_keys)
-        return content.decode(errors="replace")
+        return response, content
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -139,6 +167,12 @@ def _headers(key: str | None) -> dict[str, str]:
         "user-agent": f"cereval/{__version__}",
         **{header: value for header, value in account.items() if value},
     }
+
+
+def _read(response: httpx2.Response, content: bytes) -> Any:
+    if _kind(response).endswith("json"):
+        return json.loads(content, object_pairs_hook=unique_keys)
+    return content.decode(errors="replace")
 
 
 def _kind(response: httpx2.Response) -> str:

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cereval.errors import InvalidInput, shown
@@ -25,6 +25,9 @@ from cereval.models.retries import (
     ask_with_retries,
     fault_of,
 )
+
+if TYPE_CHECKING:
+    from cereval.models.batches import Batches
 
 OPENAI = "//api.openai.com/"
 OTHER_NAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -101,6 +104,7 @@ class OpenAIModel:
     retries: Retries
     timeout_s: float
     client: Any = field(repr=False, compare=False)
+    provider: str = "openai"
     contact: Contact = field(default_factory=Contact, repr=False, compare=False)
 
     @property
@@ -115,12 +119,32 @@ class OpenAIModel:
         return 0.0 if since is None else time.monotonic() - since
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
-        request = {"model": self.name, "messages": [dict(one) for one in messages]} | self.settings.request()
-        if top_logprobs:
-            request |= {"logprobs": True, "top_logprobs": top_logprobs}
+        request = self.request(messages, top_logprobs)
         return await ask_with_retries(
-            lambda: self._attempt(request), self._fault, self.retries, self.contact.pace
+            lambda: self._attempt(request), self.fault, self.retries, self.contact.pace
         )
+
+    def request(self, messages: Messages, top_logprobs: int = 0) -> dict[str, Any]:
+        """Return what is sent for a chat, before the server has refused any of it."""
+        request = {"model": self.name, "messages": [dict(one) for one in messages]} | self.settings.request()
+        return request | ({"logprobs": True, "top_logprobs": top_logprobs} if top_logprobs else {})
+
+    def batches(self) -> Batches:
+        """Return the batches of the account that the model is asked with; close their client."""
+        from cereval.models.batches import AnthropicBatches, OpenAIBatches
+        from cereval.models.client import VECTORS_LIMIT, Client
+
+        if self.provider == "anthropic":
+            headers = {"x-api-key": self.client.key, "anthropic-version": "2023-06-01"}
+            client = Client(self.endpoint, self.client.key, self.timeout_s, VECTORS_LIMIT, headers)
+            return AnthropicBatches(client)
+        return OpenAIBatches(Client(self.endpoint, self.client.key, self.timeout_s, VECTORS_LIMIT))
+
+    def read(self, body: Any) -> Reply:
+        """Read the answer in a batch's results."""
+        reply = reply_from(body, self.price)
+        self.contact.note_answer()
+        return reply
 
     def answered_before(self) -> None:
         """Note that an earlier run has answers of this model, so that one refused question does not stop this one."""
@@ -135,16 +159,15 @@ class OpenAIModel:
             # The client's own timeout restarts with every byte received; a trickling server needs this one.
             async with Passing(self.endpoint, sent, self.timeout_s) as call:
                 body = await self.client.post("/chat/completions", sent, call)
-                reply = reply_from(body, self.price)
+                reply = self.read(body)
                 call.tokens = reply.input_tokens + reply.output_tokens
         except BadStatus as error:
             if not self.contact.learn(error, sent):
                 raise
             return await self._attempt(request)
-        self.contact.note_answer()
         return reply
 
-    def _fault(self, error: Exception) -> Fault:
+    def fault(self, error: Exception) -> Fault:
         return self.contact.weigh(fault_of(error, self.endpoint, self.client.key))
 
 
@@ -157,8 +180,9 @@ def open_openai(
     retries: Retries | None = None,
     timeout_s: float = 120.0,
     provider: str = "openai",
+    batch: bool = False,
 ) -> OpenAIModel:
-    """Open a client; servers of one's own (a `base_url`) need no key."""
+    """Open a client; servers of one's own (a `base_url`) need no key. batch: the price is that of batches."""
     from cereval.models.client import open_client
 
     known = PROVIDERS.get(provider)
@@ -170,11 +194,19 @@ def open_openai(
     price = price or own_price(f"{provider}/{name}")
     if price is None:
         # A list price is the provider's: at another address the same name may cost anything.
-        price = list_price(name, provider) if known else list_price(name, url=endpoint)
+        price = list_price(name, provider if known else "", url="" if known else endpoint, batch=batch)
     # OpenAI's newer models refuse the old name, most other servers know no other.
     contact = Contact(unwanted={"max_tokens"} if OPENAI in endpoint else set())
     return OpenAIModel(
-        name, endpoint, settings or Settings(), price, retries or Retries(), timeout_s, client, contact
+        name,
+        endpoint,
+        settings or Settings(),
+        price,
+        retries or Retries(),
+        timeout_s,
+        client,
+        provider,
+        contact,
     )
 
 
@@ -284,8 +316,10 @@ def tokens_in(usage: Mapping[str, Any]) -> tuple[Tokens, bool]:
     if complete and total is not None:
         said = max(said, total - asked)
     cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
-    reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
-    return Tokens(asked, said, cached=min(cached, asked), reasoning=min(reasoning, said)), complete
+    cached = min(cached, asked)
+    written = min(_detail(usage, "prompt_tokens_details", "cache_write_tokens"), asked - cached)
+    reasoning = min(_detail(usage, "completion_tokens_details", "reasoning_tokens"), said)
+    return Tokens(asked, said, cached, written, reasoning), complete
 
 
 def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cereval.arrays import unpacked
 from cereval.forms import Count, Positive, Record, Share
-from cereval.plan import Known, Plan, about_luck, groups_of, tell_apart
+from cereval.plan import KNOWN, Known, Plan, about_luck, groups_of, tell_apart
 from cereval.questions.goals import goal_from_spec, in_words
 from cereval.questions.log import Log, Teller, replayed
 from cereval.questions.session import AskTell
@@ -29,9 +29,6 @@ Earlier = Callable[[str], tuple[Plan, Log, tuple[Draw, ...]]]
 
 ARRAYS = {"weights": ("<f8", 1), "embeddings": ("<f8", 2), "groups": ("<i8", 1), "history": ("<f8", 2)}
 """What may be known of the items beforehand: kind of number, and dimensions."""
-
-KNOWN = ("groups", "history")
-"""What a plan says was known of them."""
 
 # -- what certificates hold -------------------------------------------------------------------------------------------
 
@@ -139,6 +136,7 @@ class Kind:
             weights=plan.item_weights,
             groups=known.groups,
             history=known.history,
+            embeddings=known.embeddings,
             budget=plan.max_calls,
             seed=plan.seed,
             models=plan.names,
@@ -177,6 +175,9 @@ class Kind:
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
         """Return lines for whoever watches a run begin."""
+        if plan.method == "all":
+            use = "the answer is exact" if plan.target == "benchmark" else "as a sample of the population"
+            return (f"all {plan.n_items:,} answers are used: {use}",)
         return ("categories help to choose questions",) if "groups" in plan.side_information else ()
 
     def goal_words(self, plan: Mapping[str, Any]) -> str:
@@ -270,6 +271,6 @@ class Kind:
         equal("plan.side_information", list(plan.side_information), [name for name in KNOWN if name in known])
         if self.settings_form:
             side = Known(**{name: known.get(name) for name in KNOWN})
-            equal("plan.target", plan.target, "benchmark")
+            equal("plan.target", plan.target, certificate["settings"].get("target", "benchmark"))
             found = self.settings(self.session(plan, side), self.about(plan))
             equal("settings of the plan", certificate["settings"], found)

@@ -7,7 +7,7 @@ in a spec, its fields are the parameters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import fields, force_setattr
@@ -33,6 +33,9 @@ class Goal(Struct, frozen=True, forbid_unknown_fields=True, tag_field="goal"):
 
     The goals of tasks and rankings have what their sessions need in place of `aim`.
     """
+
+    decides: ClassVar[bool] = True
+    """Whether there is an answer to be found; else the question is how much."""
 
     @property
     def words(self) -> str:

@@ -42,7 +42,8 @@ class Change:
     """Record a new goal or budget, set when so many results had been consumed and so many draws decided.
 
     horizon: with the goal and the budget as they were, the results that money or time are expected to buy in all,
-    which the bets on later draws work towards; 0: none is expected any more.
+    which the bets on later draws work towards; 0: none is expected any more. round: so many draws go out together
+    from here on (`Method.open_round`); goal, budget and horizon stay.
     """
 
     consumed: int
@@ -50,13 +51,17 @@ class Change:
     goal: Mapping[str, Any]
     max_calls: int | None = None
     horizon: int | None = None
+    round: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "horizon" or value is not None}
+        rare = ("horizon", "round")
+        return {name: value for name, value in asdict(self).items() if name not in rare or value is not None}
 
     def apply(self, session: AskTell) -> None:
         """Have a session take it."""
-        if self.horizon is None:
+        if self.round is not None:
+            session.open_round(self.round)
+        elif self.horizon is None:
             session.change(self.goal, self.max_calls)
         else:
             session.foresee(self.horizon or None)
@@ -352,6 +357,22 @@ class AskTell(ABC):
             self.changes.append(Change(self.n_evaluated, drawn, spec, self.budget, self.horizon or 0))
             self._rebudget()
 
+    @locked
+    def open_round(self, draws: int) -> None:
+        """Have the next draws go out together, so many of them, where forecasts would hold them back.
+
+        Valid whatever the number is, as long as it does not depend on draws that are still to be decided.
+        """
+        with self._changing():
+            spec, drawn = self._goal.spec(), len(self._draws)
+            self.changes.append(
+                Change(self.n_evaluated, drawn, spec, self.budget, round=whole("round", draws, 1))
+            )
+            self._open_round(draws)
+
+    def _open_round(self, draws: int) -> None:  # noqa: B027
+        """Decide so many draws without waiting for results in between."""
+
     @property
     def soonest(self) -> int | None:
         """Return the results after which the session is expected to end, by its budget or by what is foreseen."""
@@ -395,10 +416,11 @@ class MethodSession(AskTell):
     def _state(self) -> Stopped:
         if self.method.contradiction:
             return "contradiction"
-        if self._goal.reached(self.method):
+        spent = self._limit is not None and self.n_evaluated >= self._limit
+        if self._goal.reached(self.method) and (spent or not self.method.asks_all):
             return "goal"
-        if self._limit is not None and self.n_evaluated >= self._limit:
-            return "exhausted"
+        if spent:
+            return "goal" if self.method.asks_all and not self._goal.decides else "exhausted"
         if self.budget is not None and self.n_evaluated >= self.budget:
             return "budget"
         return "running"
@@ -406,6 +428,9 @@ class MethodSession(AskTell):
     def _aim(self, budget: int | None) -> Aim:
         found: Aim = self._goal.aim(budget)
         return found
+
+    def _open_round(self, draws: int) -> None:
+        self.method.open_round(draws)
 
     def _rebudget(self) -> None:
         """Have bets work towards the new budget; those on draws already decided stay as they were."""

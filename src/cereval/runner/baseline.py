@@ -1,4 +1,4 @@
-"""Take what an earlier run answered as the second candidate of a comparison: `--baseline`.
+"""Take what earlier runs answered as candidates: `--baseline`, `compare RUN RUN`, `run/ID` as a model.
 
 Validity. An answer that is kept is a fact, fixed before the first draw of the new run, whose draws are fresh: nothing
 that is certified depends on how the earlier run chose its questions. Where nobody can be asked what is missing, the
@@ -8,9 +8,9 @@ comparison is over the questions that were answered: it says so, and claims noth
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,12 +20,13 @@ from cereval.imports import code_digest
 from cereval.plan import PLAN_FORMAT, CandidateSpec, Plan, candidate_digest
 from cereval.questions import kind_of
 from cereval.runner.book import answers_of_run
-from cereval.runner.candidates import OUTSIDE, Functions, named_by_candidate, open_candidate
+from cereval.runner.candidates import OUTSIDE, RUN, Functions, named_by_candidate, open_candidate
+from cereval.runner.items import stored_items
 from cereval.runner.past import data_sharing
 from cereval.runner.samples import Samples
 from cereval.runner.trust import require
 from cereval.settings import Settings
-from cereval.store.base import ENDED, Run, Store
+from cereval.store.base import ENDED, Run, Store, opened_store
 from cereval.text import did_you_mean
 
 LAST = "last"
@@ -88,7 +89,8 @@ def _is_of_one_candidate(plan: Mapping[str, Any]) -> bool:
     candidates = list(plan.get("candidates") or ())
     if plan.get("format") != PLAN_FORMAT or len(candidates) != 1 or "run" in candidates[0]:
         return False
-    return not kind_of(plan).is_part or "of" in plan["goal"]
+    goal = plan["goal"]
+    return not kind_of(plan).is_part or "of" in goal or goal.get("goal") == "ranked"
 
 
 def scored_alike(settings: Settings, run: Run) -> Settings:
@@ -150,14 +152,88 @@ def _is_reachable(address: str) -> bool:
     return False
 
 
-def restrict(data: DataSet, spec: CandidateSpec, plan: Plan, store: Store) -> DataSet:
-    """Return the data that a candidate can answer: all of them, or those that its run did where nobody is asked."""
-    if "not_asked" not in spec:
-        return data
-    answered = sorted(answers_of_run(plan, spec, data.items, store))
-    if not answered:
-        wanted = "a run that answered some of these questions, and whose candidate can still be asked"
-        raise InvalidInput("baseline", wanted, spec["run"])
+def names_runs(settings: Settings) -> bool:
+    """Tell whether a candidate is an earlier run."""
+    return any(one.model_name.startswith(RUN) for one in settings.candidates)
+
+
+def read_run(wanted: str, url: str | None) -> DataSet:
+    """Return the questions of a run, as they were when it began."""
+    with opened_store(url, reading=True) as store:
+        plan = Plan.from_dict(store.run(wanted).plan)
+        return DataSet(plan.data_name, stored_items(plan, store), plan.data_hash)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Hold the candidates that answer as in earlier runs, by their places, and what is left to compare."""
+
+    settings: Settings
+    specs: dict[int, CandidateSpec]
+    data: DataSet
+
+
+def take_runs(
+    settings: Settings,
+    plan: Plan,
+    data: DataSet,
+    circumstances: Mapping[str, Any],
+    functions: Functions,
+    store: Store,
+) -> Taken:
+    """Return the candidates that earlier runs stand for, the scorer of the first of them where none is named, and the
+    questions that all of them can answer."""
+    wanted = {
+        place: one.model_name.removeprefix(RUN)
+        for place, one in enumerate(settings.candidates)
+        if one.model_name.startswith(RUN)
+    }
+    runs = {place: find_baseline(name, plan, data.items, store) for place, name in wanted.items()}
+    specs = {place: _as_it_was(run, plan.candidates[place]["name"]) for place, run in runs.items()}
+    if settings["baseline"] is not None:
+        if plan.candidates[0]["model"].startswith(OUTSIDE):
+            wanted_one = f"left out for {OUTSIDE}NAME, which nobody asks here"
+            raise InvalidInput("baseline", wanted_one, settings["baseline"])
+        last = len(settings.candidates)
+        runs[last] = find_baseline(settings["baseline"], plan, data.items, store)
+        specs[last] = baseline_spec(runs[last], plan, data.items, circumstances, functions)
+    ids = [run.run_id for run in runs.values()]
+    if len(set(ids)) < len(ids):
+        raise InvalidInput("candidates", "different runs", ", ".join(ids))
+    for run in runs.values():
+        settings = scored_alike(settings, run)
+    left = _restricted(data, specs.values(), plan, store)
+    name = plan.data_name
+    if left is not data:
+        name += f", the {len(left.items):,} of {len(data.items):,} questions that {_in_words(ids)} answered"
+    return Taken(settings, specs, replace(left, source=name))
+
+
+def _as_it_was(run: Run, name: str) -> CandidateSpec:
+    """Return the candidate of a run, which answers as it did in the run and is asked nothing else."""
+    (spec,) = Plan.from_dict(run.plan).candidates
+    own = spec["name"] if name.startswith(RUN) else name
+    return {
+        **spec,
+        "name": f"{own} (run {run.run_id})",
+        "run": run.run_id,
+        "not_asked": "it is an earlier run",
+    }
+
+
+def _in_words(ids: Sequence[str]) -> str:
+    return ("run " if len(ids) == 1 else "runs ") + " and ".join(ids)
+
+
+def _restricted(data: DataSet, specs: Iterable[CandidateSpec], plan: Plan, store: Store) -> DataSet:
+    """Return the data that all candidates can answer: those that the runs did of which nobody is asked."""
+    answered = set(range(len(data.items)))
+    for spec in specs:
+        if "not_asked" in spec:
+            answered &= set(answers_of_run(plan, spec, data.items, store))
+            if not answered:
+                wanted = "a run that answered some of these questions, and whose candidate can still be asked"
+                raise InvalidInput("baseline", wanted, spec["run"])
     if len(answered) == len(data.items):
         return data
-    return DataSet.of(data.source, [data.items[item] for item in answered])
+    return DataSet.of(data.source, [data.items[item] for item in sorted(answered)])

@@ -164,6 +164,8 @@ def _kept(
     alike = {one.run_id: one.scorer == plan.scorer for one in earlier}
     kept = store.kept_answers(data_hash, list(alike), since) if alike else ()
     if data_hash == plan.data_hash:
+        # The answers of a cluster are kept as one, which cannot be scored anew.
+        kept = tuple(one for one in kept if "cluster" not in plan.scorer or alike[one.run_id])
         yield from (replace(one, same_scorer=alike[one.run_id]) for one in kept)
     elif kept:
         theirs, numbers = store.items(data_hash), places(plan, items, data_hash, store)
@@ -180,7 +182,7 @@ def _kept(
                 item = item_from(theirs[one.item])
                 twins[one.item] = item if prompt.messages(item) == prompt.messages(items[number]) else None
             twin = twins.get(one.item)
-            if twin is not None:
+            if twin is not None and ("cluster" not in plan.scorer or alike[one.run_id]):
                 yield replace(one, item=number, same_scorer=alike[one.run_id] and twin == items[number])
 
 

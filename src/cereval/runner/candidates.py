@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cereval.datasets.base import Item
 from cereval.datasets.large import answer_key_of
 from cereval.datasets.prompts import Prompt
-from cereval.errors import BadFile, InvalidInput, StoreError
+from cereval.errors import InvalidInput, StoreError
 from cereval.files import read_json, read_text
 from cereval.imports import code_digest, name_of
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model, Settings
-from cereval.models.given import GIVEN, GivenModel
+from cereval.models.given import GivenModel, field_of, is_given
 from cereval.models.openai_model import checked_url, provider_of
 from cereval.models.prices import FlatPrice
 from cereval.models.python_model import open_python
@@ -28,6 +27,9 @@ from cereval.text import did_you_mean
 
 OUTSIDE = "external/"
 """How the name of a model begins that nobody can ask from here: its scores are told."""
+
+RUN = "run/"
+"""How the name of a candidate begins whose answers are those of an earlier run."""
 
 BY_LOGPROBS = "logprobs"
 """The way of choosing by the log-probabilities of the letters."""
@@ -248,7 +250,9 @@ def open_candidate(
 ) -> Model:
     """Open the model of a candidate: the one with this number among a plan's."""
     if "not_asked" in spec:
-        return GivenModel(spec["name"], {})
+        return GivenModel(spec["name"])
+    if is_given(spec["model"]):
+        return _given(spec["model"], items)
     own = call_options(circumstances, number)
     function = functions.get(spec.get("code", ""))
     if function is not None:
@@ -265,9 +269,10 @@ def open_candidate(
         price=price_of(own),
         timeout_s=own["timeout"],
         connections=circumstances["connections"],
+        batch=bool(circumstances.get("batch")),
         answer_key=answer_key_of(items) if spec["model"].startswith("scripted/") else None,
     )
-    return open_model(spec["model"], replace(options, given=_given(spec, items)))
+    return open_model(spec["model"], options)
 
 
 def call_options(circumstances: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -287,20 +292,10 @@ def price_of(values: Mapping[str, Any], whose: str = "") -> FlatPrice | None:
     return None if per_in is None and per_out is None else FlatPrice(per_in or 0.0, per_out or 0.0, flags)
 
 
-def _given(spec: CandidateSpec, items: Sequence[Item]) -> dict[str, str] | None:
-    """Return the answers that the data has under the field of `given/FIELD`, by the prompts that ask for them."""
-    name = spec["model"]
-    if not name.startswith(GIVEN):
-        return None
-    field, found, prompt = name.removeprefix(GIVEN), dict[str, str](), prompt_of(spec)
+def _given(name: str, items: Sequence[Item]) -> Model:
+    """Return the model whose answers the data has under a field."""
+    field = field_of(name)
     if not any(field in item.metadata for item in items):
         known = dict.fromkeys(key for item in items for key in item.metadata)
         raise InvalidInput("model", f"given/ and a field of the data ({did_you_mean(field, known)})", name)
-    for item in items:
-        if item.metadata.get(field) is not None:
-            asked, text = prompt.messages(item)[-1]["content"], str(item.metadata[field])
-            if found.setdefault(asked, text) != text:
-                raise BadFile(
-                    f"item {item.id} asks what another asks, with another answer; tell them apart with --template"
-                )
-    return found
+    return GivenModel(name)

@@ -15,6 +15,7 @@ from cereval.questions import kind_of
 from cereval.questions.goals import in_words
 from cereval.questions.log import Change
 from cereval.questions.session import AskTell
+from cereval.runner.batches import open_sender, refuse_unfetched
 from cereval.runner.book import Reuse, WithBook, age_in_seconds, books_for
 from cereval.runner.finding import planned
 from cereval.runner.items import stored_items
@@ -33,6 +34,7 @@ from cereval.settings import Settings
 from cereval.store.base import KeptAnswer, Store
 
 INTERRUPTED = "interrupted: waiting for the calls in flight (Ctrl-C again to stop at once)"
+ORDERED = "interrupted: what is with the provider is fetched by `cereval resume`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +120,18 @@ async def carry_out(
         same = plan.data_hash == work.plan.data_hash
         items = work.items if same else stored_items(plan, store)
         work = open_plan(plan, items, work.circumstances, work.functions)
+    sender = None
     try:
         with held(plan, store):
             begun = _apply_change(start(plan, work.items, store), store, change)
             begun = replace(begun, notes=(*work.notes, *begun.notes))
-            watching = observer or watcher()
-            book = WithBook(
-                work.executor, work.items, work.scorers, books_for(plan, work.items, store, reuse)
-            )
+            watching, asking = observer or watcher(), work.executor
+            if not begun.session.done:
+                if work.circumstances.get("batch"):
+                    asking, sender = open_sender(asking, [voice.run_id for voice in begun.voices], store)
+                else:
+                    refuse_unfetched(begun.voices, store)
+            book = WithBook(asking, work.items, work.scorers, books_for(plan, work.items, store, reuse))
             executor = with_people(book, plan, [voice.run_id for voice in begun.voices], store)
             limits = work.limits
             if allowance is not None:
@@ -140,9 +146,12 @@ async def carry_out(
                 counted=book.counted,
                 served=work.served,
                 circumstances=work.circumstances,
-                on_interrupt=lambda: watching.on_note(INTERRUPTED),
+                on_interrupt=lambda: watching.on_note(ORDERED if sender else INTERRUPTED),
+                sender=sender,
             )
     finally:
+        if sender is not None:
+            await sender.close()
         await work.close()
 
 

@@ -13,6 +13,7 @@ from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError, shown
 from cereval.models.base import EndpointError, Messages, Model, Reply, another_model
+from cereval.models.given import GivenModel
 from cereval.models.python_model import PythonModel
 from cereval.records import Draw
 from cereval.runner.samples import Samples, packed
@@ -72,6 +73,18 @@ class Executor(Protocol):
     async def close(self) -> None: ...
 
 
+class Sender(Protocol):
+    """Send what is asked in rounds."""
+
+    async def answer(self, model: int, place: int, messages: Messages, top_logprobs: int) -> Reply: ...
+
+    def flush(self) -> None:
+        """Send what waits: nothing more can be decided before answers come."""
+
+    def stop(self) -> None:
+        """Wait for no answer any more."""
+
+
 @dataclass(slots=True)
 class Counted:
     """Count the answers taken from the answer book since the run went on, and note when the oldest was given."""
@@ -116,6 +129,8 @@ class Callers:
     """The answer of each model to each prompt, both as hashes."""
     alike: dict[int, tuple[str, int, int]] = field(default_factory=dict)
     """The last answer of each model, how many items in a row got it, and the last of them."""
+    sender: Sender | None = None
+    """What orders answers as batches, where they are not asked for one by one."""
     waiting: list[str] = field(default_factory=list)
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
@@ -140,9 +155,9 @@ class Callers:
     async def _answer(self, draw: Draw, model: int, place: int) -> Answer:
         item = self.items[draw.item]
         try:
-            reply = await self._reply(model, item)
+            reply = await self._reply(model, item, place)
             self._notice(model, reply.served)
-            if not self._chooses(model):
+            if not (self._chooses(model) or isinstance(self.models[model], GivenModel)):
                 self._count(model, draw.item, reply.text.strip())
         except EndpointError:
             raise
@@ -159,19 +174,23 @@ class Callers:
     def _chooses(self, number: int) -> bool:
         return bool(self.choose) and self.choose[number]
 
-    async def _reply(self, number: int, item: Item) -> Reply:
+    async def _reply(self, number: int, item: Item, place: int) -> Reply:
         """Ask a model; where letters are chosen among, the likeliest of them is the text."""
         model, messages = self.models[number], self.prompts[number].messages(item)
-        reply = await self._asked(number, model, messages, item)
+        reply = await self._asked(number, model, messages, item, place)
         self._compare_texts(number, messages, reply.text, item)
         return reply
 
-    async def _asked(self, number: int, model: Model, messages: Messages, item: Item) -> Reply:
-        if isinstance(model, PythonModel):
+    async def _asked(self, number: int, model: Model, messages: Messages, item: Item, place: int) -> Reply:
+        if isinstance(model, PythonModel | GivenModel):
             model = model.about(item.without_answer())
-        if not self._chooses(number):
-            return await model.answer(messages)
-        reply = await model.answer(messages, top_logprobs=MOST_LOGPROBS)
+        likeliest = MOST_LOGPROBS if self._chooses(number) else 0
+        if self.sender is None:
+            reply = await model.answer(messages, top_logprobs=likeliest)
+        else:
+            reply = await self.sender.answer(number, place, messages, likeliest)
+        if not likeliest:
+            return reply
         if not reply.first_token:
             raise EndpointError(
                 f"{model.name} sends no log-probabilities, which --choose logprobs needs; leave it out, and the "
@@ -191,7 +210,8 @@ class Callers:
 
     def _compare_texts(self, model: int, messages: Messages, text: str, item: Item) -> None:
         """Warn once where the same question gets another answer although nothing is left to chance."""
-        if not self.steady or not self.steady[model] or len(self.texts) >= MOST_TEXTS:
+        given = isinstance(self.models[model], GivenModel)
+        if given or not self.steady or not self.steady[model] or len(self.texts) >= MOST_TEXTS:
             return
         known = self.texts.setdefault((model, hash(repr(messages))), hash(text))
         if known != hash(text) and f"unsteady {model}" not in self.warned:

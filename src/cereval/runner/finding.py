@@ -97,9 +97,9 @@ def earlier_runs(plan: Plan, store: Store) -> list[Plan]:
 
 def learns(plan: Plan) -> bool:
     """Tell whether the method looks at side information: for the others none is gathered."""
-    return plan.method in ("active", "memory", "partition", "oracle", "cer-eval", "pairs") or (
-        plan.method == "auto" and (bool(plan.tasks) or forecasts_pay(plan))
-    )
+    if plan.tasks or plan.method in ("active", "memory", "partition", "oracle", "cer-eval", "pairs"):
+        return True
+    return plan.method == "auto" and forecasts_pay(plan)
 
 
 def forecasts_pay(plan: Plan) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from cereval.models.base import Model
 from cereval.models.prices import FREE, Tokens
 from cereval.runner.executor import Callers, Sampled
-from cereval.runner.prepare import Prepared
+from cereval.runner.prepare import MOST_PROMPTS, Prepared
 from cereval.scorers.base import Scorer
 from cereval.scorers.judge import GRADE, Grade, Panel, Prefer
 from cereval.text import money
@@ -19,8 +19,6 @@ LETTERS_PER_TOKEN = 4
 """Of English text, roughly."""
 ANSWER_TOKENS = 256
 """Tokens of an answer that are assumed where --max-tokens does not say."""
-MOST_PROMPTS = 200
-"""Prompts whose length is looked at."""
 
 
 @dataclass(frozen=True, slots=True)

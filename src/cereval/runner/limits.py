@@ -19,13 +19,14 @@ class Limits:
     """max_usd counts all of a run's calls, also those before a resume; max_minutes only the time from now.
 
     further_answers: at most so many from now on. Unlike a plan's `max_calls` it decides nothing but the end: a run that
-    it stopped goes on as if it had not been.
+    it stopped goes on as if it had not been. call_usd: what a call is expected to cost at most, before any has told.
     """
 
     connections: int = 8
     max_usd: float | None = None
     max_minutes: float | None = None
     further_answers: int | None = None
+    call_usd: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.connections <= MOST_CONNECTIONS:

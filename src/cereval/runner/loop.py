@@ -26,10 +26,11 @@ from cereval.questions.log import Change
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import AskTell, tell
 from cereval.records import Draw
-from cereval.runner.executor import EndOfAnswers, Executor
+from cereval.runner.executor import EndOfAnswers, Executor, Sender
 from cereval.runner.horizon import Pace, foreseen
-from cereval.runner.limits import Limits
+from cereval.runner.limits import UNLIMITED, Limits
 from cereval.runner.progress import WARNING, Observer, Progress, calls_afresh, expected_calls
+from cereval.runner.rounds import MOST, is_held_back, next_round
 from cereval.runner.samples import Samples
 from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.store.base import CHANGED, Answer
@@ -72,8 +73,15 @@ class Loop:
     """
 
     def __init__(
-        self, begun: Start, executor: Executor, writer: AnswerWriter, limits: Limits, observer: Observer
+        self,
+        begun: Start,
+        executor: Executor,
+        writer: AnswerWriter,
+        limits: Limits,
+        observer: Observer,
+        sender: Sender | None = None,
     ) -> None:
+        """Make a loop. sender: calls go out in rounds, which it sends."""
         self.begun, self.session, self.spending = begun, begun.session, begun.spending
         self.voices = begun.voices
         self.executor, self.writer, self.limits, self.observer = executor, writer, limits, observer
@@ -88,7 +96,11 @@ class Loop:
         self._unwritten: list[Arrived] = []
         self._awaited: dict[tuple[int, int], Draw] = {}
         self._early: set[tuple[int, int]] = set()
-        self._window = Window(limits.connections)
+        self.sender = sender
+        self._window = (
+            Window(limits.connections) if sender is None else Rounds(self.session.n_items * len(self.voices))
+        )
+        self._waits = False
         self._news, self._orders, self._post = Bell(), Bell(), Bell()
         self._dry = self._closed = False
         self._over = asyncio.Event()
@@ -123,6 +135,8 @@ class Loop:
             self.end = end
             # Those who wait for people wait no longer: nothing is lost.
             getattr(self.executor, "stopping", lambda: None)()
+            if self.sender is not None:
+                self.sender.stop()
             self._over.set()
             self._orders.ring()
             self._news.ring()
@@ -152,7 +166,7 @@ class Loop:
     # -- tasks --------------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        workers = [asyncio.create_task(self._worker()) for _ in range(self.limits.connections)]
+        workers = [asyncio.create_task(self._worker()) for _ in range(self._window.connections)]
         helpers = [asyncio.create_task(self._supply()), asyncio.create_task(self._tick())]
         bookkeeper = asyncio.create_task(self._keep_books())
         self._tasks = [*workers, *helpers]
@@ -180,8 +194,9 @@ class Loop:
             await self._queue(self.begun.waiting)
             while self.end is None:
                 await self._foresee()
-                room = 2 * self.limits.connections - len(self._ready)
-                fresh = self.session.ask(room) if room >= self.limits.connections else []
+                await self._open_round()
+                wanted = self._window.wanted(self.session, len(self._ready))
+                fresh = self.session.ask(wanted) if wanted else []
                 if self.session.done:
                     self.stop("goal")
                     break
@@ -190,7 +205,9 @@ class Loop:
                 self._dry = not (fresh or early or self._ready or self._spare)
                 self._news.ring()
                 if not (fresh or early) and self.end is None:
+                    self._waits = True
                     await self._orders.wait()
+                    self._waits = False
         except Exception as error:
             self._break(error)
 
@@ -202,12 +219,32 @@ class Loop:
             horizon = foreseen(session, self.spending, self.limits, pace)
         if horizon is not None:
             goal, budget = session.goal.spec(), session.budget
-            change = Change(session.n_evaluated, session.n_drawn, goal, budget, horizon)
-            change.apply(session)
-            self.begun = replace(self.begun, changes=(*self.begun.changes, change))
-            # To its end even if the run ends meanwhile: the session goes by it, so its log must have it.
-            write = self.writer.change(self.begun.plan.run_id, CHANGED, change.as_dict())
-            await finished(asyncio.create_task(write))
+            await self._change(Change(session.n_evaluated, session.n_drawn, goal, budget, horizon))
+
+    async def _change(self, change: Change) -> None:
+        change.apply(self.session)
+        self.begun = replace(self.begun, changes=(*self.begun.changes, change))
+        # To its end even if the run ends meanwhile: the session goes by it, so its log must have it.
+        write = self.writer.change(self.begun.plan.run_id, CHANGED, change.as_dict())
+        await finished(asyncio.create_task(write))
+
+    async def _open_round(self) -> None:
+        """Begin a round where the last one is in."""
+        session, window = self.session, self._window
+        busy = self._in_flight or self._unbooked or self._ready or self._spare
+        if not isinstance(window, Rounds) or busy or session.done:
+            return
+        draws = window.begin(session)
+        if is_held_back(session) and not self.begun.plan.nonce:
+            goal, budget = session.goal.spec(), session.budget
+            await self._change(Change(session.n_evaluated, session.n_drawn, goal, budget, round=draws))
+
+    def _send(self) -> None:
+        """Have a round go out once nothing can be added to it before answers come."""
+        if self.sender is None or not self._waits or self._unbooked or not self._in_flight:
+            return
+        if not self._ready or not self._room():
+            self.sender.flush()
 
     async def _queue(self, draws: Sequence[Draw]) -> None:
         """Store new draws and put their calls in line; what is answered already is told at once."""
@@ -238,9 +275,8 @@ class Loop:
 
         Not where calls are counted: one that is not needed would be paid for beyond the budget.
         """
-        # Half of them are out while the answers of the other half wait for their round.
-        count = MOST_EARLY * self.limits.connections - len(self._early)
-        busy = len(self._ready) + len(self._spare) >= self.limits.connections
+        count = self._window.early(self.session, len(self._early))
+        busy = len(self._ready) + len(self._spare) >= self._window.connections
         counted = self.session.budget is not None
         if count <= 0 or busy or counted or not getattr(self.executor, "asks", True):
             return []
@@ -294,7 +330,7 @@ class Loop:
             call = self._taken()
             if call is not None:
                 self._in_flight += 1
-                if len(self._ready) <= self.limits.connections:
+                if len(self._ready) <= self._window.connections:
                     self._orders.ring()
                 return call
             if self.end is None and self._is_idle():
@@ -336,7 +372,10 @@ class Loop:
         if self.limits.max_usd is None:
             return True
         if pending and not voice.answered:
-            return False
+            return (
+                self.limits.call_usd is not None
+                and (pending + 1) * self.limits.call_usd <= self.limits.max_usd
+            )
         return self.spending.room(self.limits.max_usd, pending) > 0
 
     async def _tick(self) -> None:
@@ -346,6 +385,7 @@ class Loop:
                 minutes = self.limits.max_minutes
                 if minutes is not None and time.monotonic() - self._started >= 60 * minutes:
                     self.stop("minutes")
+                self._send()
                 self._pass_on_notices()
                 self.observer.on_progress(self.progress())
         except Exception as error:
@@ -449,7 +489,7 @@ class Loop:
 
     def _patience(self, voice: Voice) -> int:
         """Return how many failures in a row say that a model's endpoint is broken."""
-        return max(HOPELESS, self.limits.connections) if voice.answered else HOPELESS
+        return max(HOPELESS, self._window.connections) if voice.answered or self.sender else HOPELESS
 
     def _hopeless(self, voice: Voice) -> CallError:
         who = f"{voice.name}: " if len(self.voices) > 1 else ""
@@ -518,6 +558,18 @@ class Window:
         self.connections = connections
         self._at, self._size = -1, connections
 
+    def wanted(self, session: AskTell, ready: int) -> int:  # noqa: ARG002
+        """Return how many further draws to decide now."""
+        room = 2 * self.connections - ready
+        return room if room >= self.connections else 0
+
+    def early(self, session: AskTell, out: int) -> int:  # noqa: ARG002
+        """Return how many calls to make ahead of what the session asks for, where so many are out.
+
+        Half of them are out while the answers of the other half wait for their round.
+        """
+        return MOST_EARLY * self.connections - out
+
     def size(self, session: AskTell) -> int:
         """Return how many draws may have been sent and not consumed."""
         at = session.n_evaluated
@@ -533,6 +585,30 @@ class Window:
         expected = calls_afresh(session) or 0
         sure = int(SURE * (expected - session.n_evaluated) - sqrt(expected))
         return max(min(sure, MOST_AHEAD * self.connections), 0)
+
+
+class Rounds(Window):
+    """Have calls go out in rounds: all of one are decided before its first answer, and none before the last is in."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__(min(calls, MOST))
+        self._end = self._begun = 0
+
+    def begin(self, session: AskTell) -> int:
+        """Begin a round; return its draws."""
+        draws = next_round(session, self._begun)
+        self._begun += 1
+        self._end = session.n_drawn + draws
+        return draws
+
+    def wanted(self, session: AskTell, ready: int) -> int:  # noqa: ARG002
+        return max(self._end - session.n_drawn, 0)
+
+    def early(self, session: AskTell, out: int) -> int:
+        return max(self._end - session.n_drawn - out, 0)
+
+    def size(self, session: AskTell) -> int:  # noqa: ARG002
+        return UNLIMITED
 
 
 class Bell:

@@ -11,6 +11,7 @@ from typing import Any
 
 from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
+from cereval.datasets.clusters import clustered
 from cereval.datasets.fields import Fields
 from cereval.datasets.large import FileItems, categories_of, first_of
 from cereval.datasets.prompts import Prompt, renders_alike, split_examples, split_large
@@ -26,15 +27,17 @@ from cereval.datasets.weights import (
 )
 from cereval.errors import InvalidInput
 from cereval.models.base import Model
-from cereval.models.prices import FREE
+from cereval.models.prices import FREE, Tokens
 from cereval.plan import DRAWN, CandidateSpec, Plan, repeats_itself
 from cereval.questions import kind_named
 from cereval.questions.session import fresh_seed
-from cereval.runner.baseline import baseline_spec, find_baseline, restrict, scored_alike
+from cereval.runner.baseline import names_runs, read_run, take_runs
+from cereval.runner.batches import refuse_batches
 from cereval.runner.candidates import (
     BY_LOGPROBS,
     OF_A_CALL,
     OUTSIDE,
+    RUN,
     Functions,
     describe_candidates,
     is_asked_outside,
@@ -42,8 +45,10 @@ from cereval.runner.candidates import (
     open_candidate,
     prompt_of,
 )
+from cereval.runner.clusters import Clustered, questions_of
 from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
 from cereval.runner.limits import Limits
+from cereval.runner.rounds import MOST
 from cereval.runner.samples import Samples
 from cereval.runner.scoring import (
     describe_scorer,
@@ -56,11 +61,12 @@ from cereval.runner.scoring import (
     whole_scorer,
 )
 from cereval.runner.trust import Named, require
+from cereval.runner.whole import use_all
 from cereval.scorers import build_scorer
 from cereval.scorers.base import Scorer
 from cereval.scorers.people import People, answering
 from cereval.settings import ACCEPTED, Settings, declared
-from cereval.store.base import Store, opened_store
+from cereval.store.base import opened_store
 from cereval.text import did_you_mean
 
 USUAL = {
@@ -74,9 +80,14 @@ FIRST = 100
 
 CIRCUMSTANCES = (
     *("connections", "max_usd", "max_minutes"),
-    *("judge_price_in", "judge_price_out", "fresh", "max_age"),
+    *("judge_price_in", "judge_price_out", "fresh", "max_age", "batch"),
 )
 """The options that are no part of a plan: they may differ whenever a run goes on."""
+
+MOST_PROMPTS = 200
+"""Prompts whose length is looked at."""
+LONG_ANSWER = 2000
+"""Tokens of a long answer, where --max-tokens does not say how long one may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +113,34 @@ class Prepared:
         await self.executor.close()
 
 
-def prepare(settings: Settings, *, on_disk: bool = True) -> Prepared:
+def prepare(settings: Settings, *, on_disk: bool = True, data: DataSet | None = None) -> Prepared:
     """Return the run that settings ask for, ready for its first call; what cannot work is refused here.
 
-    on_disk: the questions of a large file may stay where they are; not of one that will be gone soon.
+    on_disk: the questions of a large file may stay where they are; not of one that will be gone soon. data: in place of
+    the file that the settings name.
     """
-    data, examples = read_data(settings, on_disk=on_disk)
-    functions = functions_in(settings)
-    if settings["baseline"] is not None:
+    examples: tuple[Item, ...] = ()
+    if data is None:
+        data, examples = read_data(settings, on_disk=on_disk)
+    functions, specs = functions_in(settings), dict[int, CandidateSpec]()
+    if settings["baseline"] is not None or names_runs(settings):
         with opened_store(settings["store"], reading=True) as store:
-            settings, plan, data = add_baseline(settings, data, examples, functions, store)
-    else:
-        plan = make_plan(settings, data, examples)
+            plan = make_plan(settings, data, examples)
+            taken = take_runs(settings, plan, data, circumstances_of(settings), functions, store)
+        settings, specs, data = taken.settings, taken.specs, taken.data
+    questions = data
+    if settings["cluster"] is not None:
+        data = _clusters(settings, questions)
+    if all("not_asked" in spec for spec in specs.values()):
+        settings = use_all(settings, len(data.items))
+    plan = make_plan(settings, questions, examples)
+    plan = replace(plan, data_hash=data.content_hash, n_items=len(data.items))
+    if settings["cluster"] is not None:
+        plan = replace(plan, scorer={**plan.scorer, "cluster": settings["cluster"]})
+    if specs:
+        live = dict(enumerate(plan.candidates))
+        plan = replace(plan, candidates=tuple(one for _, one in sorted({**live, **specs}.items())))
+    plan = replace(plan, data_name=data.source if specs else plan.data_name)
     work = open_plan(plan, data.items, circumstances_of(settings), functions)
     return replace(work, notes=(*_chosen_scorer(settings, work), *_equal_prompts(work)))
 
@@ -128,7 +155,7 @@ def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
 
 def _equal_prompts(work: Prepared) -> list[str]:
     """Warn where a candidate is asked the same whatever the question."""
-    some = first_of(work.items)[:FIRST]
+    some = first_of(questions_of(work.plan, work.items))[:FIRST]
     return [
         f"warning: {spec['name']} is asked the same whatever the question: its template has no placeholder such as "
         "{{ question }}"
@@ -137,11 +164,24 @@ def _equal_prompts(work: Prepared) -> list[str]:
     ]
 
 
+def _clusters(settings: Settings, data: DataSet) -> DataSet:
+    """Return the clusters of questions as items."""
+    if settings["target"] != "population":
+        wanted = "left out but for --target population: about these questions the answer is the same without"
+        raise InvalidInput("cluster", wanted, settings["cluster"])
+    if samples_of(settings).count > 1 or names_runs(settings) or settings["baseline"] is not None:
+        wanted = "left out with --samples, a baseline or earlier runs"
+        raise InvalidInput("cluster", wanted, settings["cluster"])
+    return clustered(data, settings["cluster"])
+
+
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
 def read_data(settings: Settings, *, on_disk: bool = False) -> tuple[DataSet, tuple[Item, ...]]:
     """Return the data of a question, and the worked examples that are taken out of it."""
+    if settings.data[0].startswith(RUN):
+        return read_run(settings.data[0].removeprefix(RUN), settings["store"]), ()
     if len(settings.data) > 1:
         return _read_files(settings), ()
     combined = kind_named(settings.kind).grows
@@ -270,25 +310,6 @@ def circumstances_of(settings: Settings) -> dict[str, Any]:
     return {**shared, "candidates": own}
 
 
-def add_baseline(
-    settings: Settings, data: DataSet, examples: Sequence[Item], functions: Functions, store: Store
-) -> tuple[Settings, Plan, DataSet]:
-    """Return the plan that compares the candidate with what an earlier run answered, and the data that it is over."""
-    if settings.candidates[0].model_name.startswith(OUTSIDE):
-        raise InvalidInput(
-            "baseline", f"left out for {OUTSIDE}NAME, which nobody asks here", settings["baseline"]
-        )
-    plan = make_plan(settings, data, examples)
-    run = find_baseline(settings["baseline"], plan, data.items, store)
-    settings = scored_alike(settings, run)
-    spec = baseline_spec(run, plan, data.items, circumstances_of(settings), functions)
-    left = restrict(data, spec, plan, store)
-    plan = make_plan(settings, left, examples)
-    some = f", the {len(left.items):,} of {len(data.items):,} questions that run {run.run_id} answered"
-    name = plan.data_name + ("" if left is data else some)
-    return settings, replace(plan, candidates=(*plan.candidates, spec), data_name=name), left
-
-
 # -- what answers -----------------------------------------------------------------------------------------------------
 
 
@@ -300,9 +321,10 @@ def open_plan(
     require(named_by_plan(plan, circumstances, functions), "the plan")
     limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
     prompts = tuple(map(prompt_of, plan.candidates))
-    scorers, judge = open_scorers(plan, items, circumstances, prompts, functions)
+    questions = questions_of(plan, items)
+    scorers, judge = open_scorers(plan, questions, circumstances, prompts, functions)
     for prompt in prompts:
-        prompt.messages(items[0])
+        prompt.messages(questions[0])
     if is_asked_outside(plan):
         exact = (build_scorer("exact"),)
         return Prepared(plan, items, NobodyToAsk(), exact, prompts, limits, circumstances)
@@ -312,23 +334,44 @@ def open_plan(
                 "model", f"{OUTSIDE}NAME for all candidates of a run, or for none", spec["model"]
             )
     models = [
-        open_candidate(spec, items, circumstances, number, functions)
+        open_candidate(spec, questions, circumstances, number, functions)
         for number, spec in enumerate(plan.candidates)
     ]
     _check_prices(limits, models, judge)
+    in_batches = bool(circumstances.get("batch"))
+    if in_batches:
+        refuse_batches(models)
+        limits = replace(limits, call_usd=_most_usd(plan, models, prompts, items))
     circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
     choose = [spec["prompt"].get("choose") == BY_LOGPROBS for spec in plan.candidates]
     steady = [repeats_itself(spec) and plan.target != "expected" for spec in plan.candidates]
     served = tuple(Counter[str]() for _ in models)
     scoring = tuple(map(answering, scorers))
     executor: Executor = Callers(
-        items, prompts, models, scoring, judge, choose, names=plan.names, steady=steady, served=served
+        questions, prompts, models, scoring, judge, choose, names=plan.names, steady=steady, served=served
     )
     whole = replace(plan, scorer=whole_scorer(plan, scorers[0]))
     samples = Samples.of(plan.scorer)
+    if "cluster" in plan.scorer:
+        executor = Clustered.of(executor, items)
     if samples.count > 1:
-        executor = Sampled(executor, samples, asyncio.Semaphore(limits.connections))
+        at_once = MOST * samples.count if in_batches else limits.connections
+        executor = Sampled(executor, samples, asyncio.Semaphore(at_once))
     return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions, served=served)
+
+
+def _most_usd(
+    plan: Plan, models: Sequence[Model], prompts: Sequence[Prompt], items: Sequence[Item]
+) -> float | None:
+    """Guess what the dearest call costs, on the far side: a round goes out before any call has told."""
+    costs = []
+    for spec, model, prompt in zip(plan.candidates, models, prompts, strict=True):
+        chats = [prompt.messages(item) for item in items[:: max(len(items) // MOST_PROMPTS, 1)]]
+        letters = max(sum(len(turn["content"]) for turn in chat) for chat in chats)
+        longest = spec["settings"].get("max_tokens") or LONG_ANSWER
+        price = getattr(model, "price", FREE)
+        costs.append(None if price is None else price.cost(Tokens(letters // 3 + 1, longest)))
+    return None if None in costs else max(cost for cost in costs if cost is not None)
 
 
 def leave_unasked(plan: Plan, items: Sequence[Item]) -> Prepared:

@@ -167,6 +167,8 @@ def rescore_run(run_id: str, store: Store, wanted: Mapping[str, Any], *, trust: 
     typed = named_by_model(wanted.get("judge"), wanted.get("judge_base_url"))
     remember(typed if wanted.get("scorer") is None else (*typed, *named_by_scorer(wanted["scorer"])))
     _require_trust(lambda: named_by_scoring(other, circumstances), run.run_id, trust)
+    if "cluster" in plan.scorer:
+        raise InvalidInput("RUN", "one without --cluster, whose answers are kept together", run.run_id)
     if not all(map(repeats_itself, plan.candidates)):
         raise InvalidInput(
             "RUN", "one at temperature 0: other answers are no facts about a model", run.run_id

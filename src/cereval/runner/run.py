@@ -16,7 +16,7 @@ from cereval.plan import Plan
 from cereval.questions.base import Kind
 from cereval.questions.session import AskTell
 from cereval.records import Certified
-from cereval.runner.executor import Counted, Executor, other_model_warning
+from cereval.runner.executor import Counted, Executor, Sender, other_model_warning
 from cereval.runner.finding import run_ids
 from cereval.runner.limits import Limits
 from cereval.runner.loop import End, Loop
@@ -87,6 +87,8 @@ class Outcome:
         Of plans by the normal approximation and by Hoeffding's bound, made when nothing is known of the scores; where
         a question is decided there is no such plan, since nobody knows beforehand how near the answer is.
         """
+        if self.plan.method == "all":
+            return {}
         result = self.result
         lower, upper = getattr(result, "lower", 0.0), getattr(result, "upper", 0.0)
         size = None if result.target in ("population", "expected") else result.n_items
@@ -110,6 +112,7 @@ async def run(
     served: Sequence[Mapping[str, int]] = (),
     circumstances: Mapping[str, Any] | None = None,
     on_interrupt: Callable[[], None] = lambda: None,
+    sender: Sender | None = None,
 ) -> Outcome:
     """Ask until the goal is met or a limit is reached. What went wrong is recorded before it is raised.
 
@@ -121,7 +124,7 @@ async def run(
         for run_id in run_ids(begun.plan):
             store.mark(run_id, "running", circumstances)
     async with AnswerWriter(store) as writer:
-        loop = Loop(begun, executor, writer, limits, watcher)
+        loop = Loop(begun, executor, writer, limits, watcher, sender)
         with _interruptible(loop, on_interrupt), _stoppable(loop, store, begun.plan.run_id):
             try:
                 await loop.run()

@@ -15,6 +15,7 @@ from cereval.imports import name_of, optional
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model
 from cereval.models.base import Settings as RequestSettings
+from cereval.models.given import RECORDED
 from cereval.plan import Plan
 from cereval.runner.candidates import Functions, address_of, call_options, functions_of, price_of, text_of
 from cereval.runner.samples import Samples
@@ -24,6 +25,7 @@ from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.judge import Grade, Panel, Prefer
 from cereval.scorers.people import People
 from cereval.scorers.python_scorer import PythonScorer
+from cereval.scorers.text import Recorded
 from cereval.settings import Candidate, Settings
 
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
@@ -34,7 +36,7 @@ def describe_scorer(settings: Settings, items: Sequence[Item]) -> dict[str, Any]
     """Return the scorer as a plan keeps it: the one that was named, or the usual one for such questions."""
     if settings["scorer"] is None and len({bool(item.choices) for item in first_of(items)}) > 1:
         raise InvalidInput("scorer", "given where some questions have choices and some have none", None)
-    scorer = settings["scorer"] or ("choice" if items[0].choices else "exact")
+    scorer = settings["scorer"] or _usual_scorer(settings, items)
     samples, code = samples_of(settings), {}
     if callable(scorer):
         own = PythonScorer(name_of(scorer), scorer)
@@ -53,6 +55,12 @@ def functions_in(settings: Settings) -> Functions:
     scorer = settings["scorer"]
     own = {PythonScorer(name_of(scorer), scorer).code: scorer} if callable(scorer) else {}
     return {**functions_of(settings.candidates), **own}
+
+
+def _usual_scorer(settings: Settings, items: Sequence[Item]) -> str:
+    if all(one.model_name.startswith(RECORDED) for one in settings.candidates):
+        return Recorded.name
+    return "choice" if items[0].choices else "exact"
 
 
 def samples_of(settings: Settings) -> Samples:

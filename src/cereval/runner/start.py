@@ -341,7 +341,7 @@ def _change(detail: Mapping[str, Any], run_id: str) -> Change:
 
 def _is_change(change: Change) -> bool:
     counts = (change.consumed, change.drawn)
-    limits = (change.max_calls, change.horizon)
+    limits = (change.max_calls, change.horizon, change.round)
     return (
         isinstance(change.goal, Mapping)
         and all(type(count) is int and count >= 0 for count in counts)

@@ -15,13 +15,13 @@ from cereval.scorers.maths import Maths, Numeric
 from cereval.scorers.people import People
 from cereval.scorers.python_scorer import PythonScorer
 from cereval.scorers.schema import Schema
-from cereval.scorers.text import F1, Contains, Exact, Regex
+from cereval.scorers.text import F1, Contains, Exact, Recorded, Regex
 from cereval.text import did_you_mean
 
 SCORERS: dict[str, type[Any]] = {
     kind.name: kind
     for kind in (
-        *(Exact, Contains, Regex, Choice, Numeric, Maths, F1, Schema),
+        *(Exact, Contains, Regex, Choice, Numeric, Maths, F1, Schema, Recorded),
         *(PythonScorer, Grade, Prefer, Panel, People),
     )
 }

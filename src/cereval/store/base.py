@@ -52,11 +52,13 @@ CHANGED = "changed"
 """Records a new goal, budget or horizon."""
 LEASED = "leased"
 """Records that questions were handed out."""
+BATCH = "batch"
+"""Records that answers are ordered, or were, as a provider's batch."""
 SERVED = "served"
 """Records under which names a server answered, and how often."""
 NOTED = "noted"
 """Records warnings that came up while a run asked."""
-RECORDS = (CHANGED, LEASED, SERVED, NOTED)
+RECORDS = (CHANGED, LEASED, SERVED, BATCH, NOTED)
 """These events leave the status of the run as it is."""
 
 COUNTS = ("answers", "failures", "cost_usd", "draws")

@@ -87,6 +87,7 @@ class Watched:
         """Return all that the audit of this game needs; `differing` from the usual: equal, replacement, given_up."""
         setting = self.method.setting
         usual = {"equal": setting.pool.weights is None, "replacement": False, "given_up": False}
+        usual["bets"] = self.method.bets
         return Case(
             shares=self.method.tally.shares,
             delta=setting.delta,
@@ -170,6 +171,8 @@ class Case:
     forecasts: Sequence[ForecastSince]
     given_up: bool
     tuning: Tuning
+    bets: bool = True
+    """Whether the interval rests on bets; else it is what the scores prove by themselves."""
 
 
 @dataclass(slots=True)
@@ -368,18 +371,23 @@ class Book:
         return Interval(max(self.sums[0] - slack, 0.0), min(self.sums[1] + unseen + slack, 1.0))
 
 
+def aiming(changes: Sequence[Change]) -> list[Change]:
+    """Return the changes that concern bets; that draws went out together concerns none."""
+    return [change for change in changes if change.round is None]
+
+
 def budgets_of(budget: int | None, changes: Sequence[Change]) -> list[tuple[int, int | None]]:
     """Return each budget with the number of draws that were decided before it.
 
     What money and time were expected to buy counts where it ends sooner; a horizon of 0 is none.
     """
-    later = [(one.drawn, [end for end in (one.max_calls, one.horizon) if end]) for one in changes]
+    later = [(one.drawn, [end for end in (one.max_calls, one.horizon) if end]) for one in aiming(changes)]
     return [(0, budget), *((drawn, min(ends, default=None)) for drawn, ends in later)]
 
 
 def aims_of(goal: Mapping[str, Any], budget: int | None, changes: Sequence[Change]) -> list[AimSince]:
     """Return what the goals have the bets work towards, each from a draw on."""
-    specs = [goal, *(change.goal for change in changes)]
+    specs = [goal, *(change.goal for change in aiming(changes))]
     aims = []
     for spec, (since, soonest) in zip(specs, budgets_of(budget, changes), strict=True):
         aim = goal_from_spec(spec).aim(soonest)

@@ -399,7 +399,7 @@ def audit(case: Case) -> Audited:
     for step, result in zip(book.steps(clock), case.seen, strict=True):
         chances.append(step.chance)
         clock.counts = case.tuning.counts and not table.graded and not step.uneven
-        for game in games:
+        for game in games if case.bets else ():
             game.play(step, clock)
         table.graded |= result.low != result.high or result.low not in (0, 1)
     logical = book.logical()

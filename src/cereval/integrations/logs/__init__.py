@@ -9,7 +9,7 @@ import os
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cereval.datasets.base import Item
+from cereval.datasets.read import names_of
 from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.errors import BadContent, BadFile, InvalidInput, shown
 from cereval.files import is_file, is_folder
@@ -97,6 +98,10 @@ class Imported:
     notes: tuple[str, ...]
     skipped: tuple[str, ...]
     """One line for every file that could not be used."""
+    fields: tuple[Mapping[str, Any], ...] = ()
+    """What else the logs say of each item."""
+    failed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The items that a model was asked in vain, or without a score, by its name."""
 
 
 def import_logs(
@@ -105,13 +110,17 @@ def import_logs(
     metric: str | None = None,
     tasks: Sequence[str] = (),
     items: Sequence[Item] | None = None,
+    apart: bool = False,
 ) -> Imported:
-    """Read logs of any tools into one table. items: only these, under their own ids, matched by their content."""
+    """Read logs of any tools into one table. items: only these, under their own ids, matched by their content. apart:
+    a model that stands in several of the paths has a column for each: it was asked in several ways."""
     logs: list[tuple[Path, Log]] = []
     skipped: list[str] = []
-    for path in find_logs([Path(path) for path in paths]):
+    given: list[list[Sample]] = [[] for _ in paths]
+    for number, path in enumerate_logs(paths):
         try:
             log = read_log(path, metric)
+            given[number] += log.samples
             if all(sample.score is None for sample in log.samples):
                 raise BadContent(
                     f"{path}: none of its {len(log.samples):,} samples has a number as {log.metric}"
@@ -121,14 +130,33 @@ def import_logs(
             skipped.append(str(error))
     if not logs:
         raise BadFile("; ".join(skipped[:3]) or "no log was found")
+    if apart:
+        _name_apart(paths, given)
     _check_metrics(logs)
-    apart = _find_marked(log for _, log in logs)
+    marked = _find_marked(log for _, log in logs)
     samples = [sample for _, log in logs for sample in log.samples if not tasks or sample.task in tasks]
     if not samples:
         found = sorted({sample.task for _, log in logs for sample in log.samples})
         raise InvalidInput("--task", "a task of the logs: " + ", ".join(found[:20]), list(tasks))
     notes = [f"{path.name}: {_describe(log, metric)}" for path, log in logs]
-    return _table(samples, apart, notes, skipped, None if items is None else _by_content(items))
+    return _table(samples, marked, notes, skipped, None if items is None else _by_content(items))
+
+
+def enumerate_logs(paths: Sequence[str | PathLike[str]]) -> Iterator[tuple[int, Path]]:
+    """Yield the logs in several paths, each with the number of its path."""
+    for number, path in enumerate(paths):
+        yield from ((number, found) for found in find_logs([Path(path)]))
+
+
+def _name_apart(paths: Sequence[str | PathLike[str]], given: Sequence[Sequence[Sample]]) -> None:
+    """Add the name of the file, or the folder, to models that stand in several of them."""
+    models = [{sample.model for sample in samples} for samples in given]
+    names = names_of([str(path) for path in paths]) if len(paths) > 1 else [""]
+    for samples, own, name in zip(given, models, names, strict=True):
+        shared = {model for model in own if sum(model in one for one in models) > 1}
+        for sample in samples:
+            if sample.model in shared:
+                sample.model = f"{sample.model} ({name})"
 
 
 def _check_metrics(logs: Iterable[tuple[Path, Log]]) -> None:
@@ -210,6 +238,8 @@ def _table(
         tuple(sample.task for sample in first.values()),
         tuple(notes),
         tuple(skipped),
+        tuple(sample.fields for sample in first.values()),
+        {model: frozenset(item for item, found in of.items() if not found) for model, of in values.items()},
     )
 
 

@@ -56,11 +56,15 @@ class Sample:
     choices: Sequence[str] = ()
     mark: str = ""
     """Tells samples with the same text apart, such as an id that somebody chose; empty: nothing does."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What else the log says of the question, by which questions may belong together."""
 
     def __post_init__(self) -> None:
         for name in ("model", "task", "text", "mark"):
             setattr(self, name, whole_text(getattr(self, name)))
         self.choices = tuple(map(whole_text, self.choices))
+        known = self.fields.items() if isinstance(self.fields, Mapping) else ()
+        self.fields = {str(name): value for name, value in known if isinstance(value, str | int)}
 
 
 @dataclass(frozen=True, slots=True)

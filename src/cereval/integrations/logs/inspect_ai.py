@@ -86,6 +86,7 @@ def _log(content: Content, header: One, found: Sequence[One], wanted: str | None
             score=None if one.get("error") else _value(one, metric, place),
             choices=one.get("choices") or (),
             mark=_mark(one),
+            fields=one.get("metadata") or {},
         )
         for one in found
     ]

@@ -55,7 +55,7 @@ def _sample(row: Mapping[str, Any], model: object, task: str, score: float | Non
     doc = row.get("doc")
     text, choices = (question_in(doc) if isinstance(doc, dict) else None) or (_prompt(row), ())
     # `doc_id` is a place among the documents and depends on how many were asked for.
-    return Sample(str(model), task, text, score, choices, row.get("doc_hash") or digest(doc))
+    return Sample(str(model), task, text, score, choices, row.get("doc_hash") or digest(doc), doc or {})
 
 
 def _prompt(row: Mapping[str, Any]) -> str:

@@ -52,6 +52,7 @@ def _read(content: Content, wanted: str | None) -> Log:
             score=None if _failed(row) else as_score(_scores(row).get(metric), content.path, metric),
             choices=_question(row)[1],
             mark=digest([row.get("vars") or {}, row.get("testCase", {}).get("assert")]),
+            fields=row.get("vars") or {},
         )
         for row in rows
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -33,6 +33,8 @@ class CompareSettings(Settings):
     goal: CompareGoal
     side_information: str
     about: Annotated[dict[str, Any], Meta(description="The names of the two models, and of the data.")]
+    method: Literal["all"] | UnsetType = UNSET
+    target: Literal["population"] | UnsetType = UNSET
 
 
 class CompareSideInformation(SideInformation):

@@ -24,9 +24,12 @@ class CompareAudit(Audit):
 
     def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:
         settings, stated = certificate["settings"], certificate["result"]
-        spec, case = settings["goal"], self.watched.case
-        found = audit(case(aims_of(spec, settings["budget"], session.changes)))
-        check_chances(certificate["log"], found.chances, equal)
+        spec, of_population = settings["goal"], settings.get("target") == "population"
+        aims = aims_of(spec, settings["budget"], session.changes)
+        found = audit(self.watched.case(aims, replacement=of_population))
+        if not of_population:
+            # A population is sampled in the order of one permutation, each item as if drawn anew.
+            check_chances(certificate["log"], found.chances, equal)
         check_ends("result", stated, 2 * found.interval.lower - 1, 2 * found.interval.upper - 1, equal)
         slack = ROUNDING if found.complete else 0.0
         equal("result.decision (audit)", stated["decision"], decision(spec, found, slack))

@@ -7,6 +7,8 @@ off the certified interval of the mean of y, so that whatever they say holds tog
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from cereval.forms import OpenShare, ShareBelowOne
 from cereval.methods.base import Aim, Method
 from cereval.questions.goals import ROUNDING, Goal, in_open_unit_interval, zero_or_in_unit_interval
@@ -53,6 +55,7 @@ class Difference(Goal, frozen=True, tag="difference"):
     0.025
     """
 
+    decides: ClassVar[bool] = False
     eps: OpenShare = 0.02
 
     def __post_init__(self) -> None:

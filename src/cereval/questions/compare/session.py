@@ -10,13 +10,15 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
+from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import PairPredictor
 from cereval.forms import Signed
 from cereval.methods.active import Active
-from cereval.methods.base import Setting
+from cereval.methods.base import Setting, Target
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.uniform import Uniform
+from cereval.methods.whole import Whole
 from cereval.pictures import Part
 from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Sign
 from cereval.questions.session import MethodSession, embedded, locked, rejection, unit_score
@@ -135,23 +137,31 @@ class CompareSession(MethodSession):
         history: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        method: str = "auto",
+        target: str = "benchmark",
         budget: int | None = None,
         seed: int | None = None,
         models: Sequence[str] = (),
     ) -> None:
+        """Open a session; method: auto, or `all` to ask every item. target: benchmark or population, of which the
+        items are a sample."""
         asked: dict[str, Any] = {"confidence": confidence, "budget": budget, "seed": seed}
         super().__init__(n_items, goal, **asked, models=models, asked=2)
-        self.target = "benchmark" if weights is None else "weighted"
+        self._asked_method = _checked_method(method, target, weights)
+        self.target = target if weights is None else "weighted"
         if texts is not None and embeddings is None:
             embeddings = embedded(texts, self.n_items)
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
-        setting = Setting(self.pool, "benchmark", 1 - self.confidence, self.seed, self._aim(self.budget))
-        self._predictor = PairPredictor(self.pool) if self.pool.has_side_information else None
-        method = Uniform(setting) if self._predictor is None else Active(setting, predictor=self._predictor)
-        self._begin(method, int(np.count_nonzero(self.pool.shares() > 0)))
+        kind: Target = "population" if target == "population" else "benchmark"
+        setting = Setting(self.pool, kind, 1 - self.confidence, self.seed, self._aim(self.budget))
+        learns = self.pool.has_side_information and method == "auto" and kind == "benchmark"
+        self._predictor = PairPredictor(self.pool) if learns else None
+        usual = Whole if method == Whole.name else Uniform
+        found = usual(setting) if self._predictor is None else Active(setting, predictor=self._predictor)
+        self._begin(found, int(np.count_nonzero(self.pool.shares() > 0)))
 
     def _checked(self, draw: Draw, number: int, score: Any) -> float | None:
         if score is None:
@@ -173,7 +183,16 @@ class CompareSession(MethodSession):
         return (1 + low - high2) / 2, (1 + high - low2) / 2
 
     def settings(self) -> dict[str, Any]:
-        return super().settings() | {"side_information": self.pool.fingerprint()}
+        target = "population" if self.target == "population" else "benchmark"
+        unusual = {
+            name: value
+            for name, value, usual in (
+                ("method", self._asked_method, "auto"),
+                ("target", target, "benchmark"),
+            )
+            if value != usual
+        }
+        return super().settings() | {"side_information": self.pool.fingerprint()} | unusual
 
     @locked
     def result(self) -> Comparison:
@@ -193,3 +212,13 @@ class CompareSession(MethodSession):
     def _notes(self) -> tuple[str, ...]:
         found = [rejection(self.confidence)] if self.method.contradiction else []
         return (*found, *(self._predictor.notes if self._predictor is not None else ()))
+
+
+def _checked_method(method: str, target: str, weights: ArrayLike | None) -> str:
+    if method not in ("auto", Whole.name):
+        raise InvalidInput("method", f"auto, or {Whole.name} to ask every item", method)
+    if target not in ("benchmark", "population"):
+        raise InvalidInput("target", "benchmark or population", target)
+    if target == "population" and weights is not None:
+        raise InvalidInput("weights", "left out for the target population", "weights")
+    return method

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from cereval.forms import OpenShare
 from cereval.methods.base import Aim, Method
 from cereval.questions.goals import ROUNDING, Goal, in_open_unit_interval
@@ -16,6 +18,7 @@ class Estimate(Goal, frozen=True, tag="estimate"):
     Estimate(eps=0.02)
     """
 
+    decides: ClassVar[bool] = False
     eps: OpenShare = 0.02
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -32,6 +32,7 @@ class RankSettings(Settings):
     goal: Order | Top | Beats
     data: str
     side_information: str | UnsetType = UNSET
+    method: Literal["all"] | UnsetType = UNSET
 
 
 class RankSideInformation(Record):
@@ -68,7 +69,7 @@ class Rank(Kind):
         return tuple(replace(alone, candidates=(candidate,)) for candidate in plan.candidates)
 
     def complete_plan(self, plan: Plan, categories: Sequence[str | None]) -> Plan:  # noqa: ARG002
-        return replace(plan, method="pairs")
+        return plan if plan.method == "all" else replace(plan, method="pairs")
 
     def about(self, plan: Plan) -> dict[str, Any]:
         return {"data": f"{plan.data_name} {plan.data_hash}"}

@@ -37,6 +37,8 @@ Scores = Sequence[tuple[float, float]]
 
 NORMAL = NormalDist()
 TOLERANCE = 1e-6
+CERTAIN = 1e-9
+"""Means that differ by less are equal."""
 
 
 class RankingProof:
@@ -57,6 +59,7 @@ class RankingProof:
         self.race = self._race(certificate.get("side_information", {}), settings)
         uniform = generator("ranking", settings["seed"], "").permutation(self.n_items)
         self.shared = uniform.tolist() if self.race is None else self.race.order
+        self.whole = settings.get("method") == "all"
         self._set_levels()
         self.wins = cache(self._wins)
         self.passes = cache(self._passes)
@@ -158,6 +161,8 @@ class RankingProof:
     # -- evidence -------------------------------------------------------------------------------------------------
 
     def _wins(self, one: int, other: int, alpha: float) -> bool:
+        if self.whole:
+            return self._certain_lead(one, other) > CERTAIN
         proven = self._evidence(one, other, 0.0, alpha)
         return proven and (
             self.goal.margin is None or self._evidence(one, other, -self.goal.margin, self.alpha)
@@ -166,10 +171,19 @@ class RankingProof:
     def _passes(self, one: int, other: int) -> bool:
         margin = self.goal.margin
         assert margin is not None
+        if self.whole:
+            return self._certain_lead(one, other) >= -margin - CERTAIN
         if self._evidence(one, other, -margin, self.alpha):
             return True
         lows = self._differences(one, other)
         return len(lows) == self.n_items and sum(low for low, _ in lows) / self.n_items >= -margin - TOLERANCE
+
+    def _certain_lead(self, one: int, other: int) -> float:
+        """Return the least that one model's mean can be ahead of another's, once both have answered everything."""
+        if not len(self.scores[one]) == len(self.scores[other]) == self.n_items:
+            return -inf
+        least = fsum(low for low, _ in self.scores[one]) - fsum(high for _, high in self.scores[other])
+        return least / self.n_items
 
     def _differences(self, one: int, other: int) -> list[tuple[float, float]]:
         """Return the lowest difference, and its middle, on each item that both have answered."""
@@ -186,7 +200,7 @@ class RankingProof:
     # -- intervals ------------------------------------------------------------------------------------------------
 
     def _object_to_intervals(self, order: set[tuple[int, int]]) -> str | None:
-        limits = [mean_limits(scores, self.n_items, self.mean_alpha, self.race) for scores in self.scores]
+        limits = [self._limits(scores) for scores in self.scores]
         for index, name in enumerate(self.names):
             lower = max([limits[index][0], *(limits[j][0] for i, j in order if i == index)])
             upper = min([limits[index][1], *(limits[i][1] for i, j in order if j == index)])
@@ -194,6 +208,14 @@ class RankingProof:
             if abs(stated["lower"] - lower) > TOLERANCE or abs(stated["upper"] - upper) > TOLERANCE:
                 return f"the interval of {name} is [{lower:.6g}, {upper:.6g}] by the audit"
         return None
+
+    def _limits(self, scores: Scores) -> tuple[float, float]:
+        """Return the interval of a model's mean: what the scores prove by themselves where all are in."""
+        if self.whole and len(scores) == self.n_items:
+            return fsum(low for low, _ in scores) / self.n_items, fsum(
+                high for _, high in scores
+            ) / self.n_items
+        return mean_limits(scores, self.n_items, self.mean_alpha, self.race)
 
 
 class SlowGame:

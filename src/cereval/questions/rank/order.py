@@ -67,6 +67,18 @@ class PairClaims:
         return found
 
 
+def exact_claims(lower: Floats, upper: Floats, margin: float | None) -> PairClaims:
+    """Return the claims that limits prove which hold with certainty: "above" where one's lower is over the other's
+    upper."""
+    lead, middle = lower[:, None] - upper[None, :], (lower + upper) / 2
+    above = lead > EXACT
+    near = np.zeros_like(above) if margin is None else lead >= -margin - EXACT
+    spread = (upper - lower) / 2
+    return PairClaims(
+        above, near, above, middle[:, None] - middle[None, :], spread[:, None] + spread[None, :]
+    )
+
+
 def read(
     games: PairGames, pairs: Pairs, *, margin: float | None, needed: float, order_needed: float
 ) -> PairClaims:

@@ -35,13 +35,14 @@ from cereval.forms import Count, Positive, Share
 from cereval.methods.drawing import draw_order, draw_without_replacement
 from cereval.pictures import Part
 from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, Beats, Order, RankGoal, Top
-from cereval.questions.rank.order import Bools, Diagram, PairClaims, Pairs, read
+from cereval.questions.rank.order import Bools, Diagram, PairClaims, Pairs, exact_claims, read
 from cereval.questions.session import AskTell, first_of, locked, pool_size
 from cereval.randomness import generator
 from cereval.records import UNDECIDED, Certified, Draw, Stopped, Table
 from cereval.stats.means import MeanGames, RacedMeanGames
 from cereval.stats.pairs import PairGames, PairTuning, RacedPairGames
 from cereval.stats.race import Race
+from cereval.stats.rounding import mean_of
 from cereval.text import interval
 
 Pair = tuple[str, str]
@@ -173,6 +174,9 @@ def bar(limits: ModelInterval, width: int = 16) -> str:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+ALL = "all"
+"""The method that asks every model every item."""
+
 FIRST_CHECKPOINT = 8
 ROUND_SHARE = 128
 """A round adds at most this part of what a model has answered: on average half of it is asked too much. At the stop,
@@ -192,14 +196,14 @@ class Rounds:
     (16, [0, 1, 0, 1], 1)
     """
 
-    def __init__(self, order: Ints, models: int, race: Race | None = None) -> None:
+    def __init__(self, order: Ints, models: int, race: Race | None = None, *, whole: bool = False) -> None:
         items = len(order)
         self.order = order
         self.chances = 1 / np.arange(items, 0, -1) if race is None else race.chances
         self.prefix = np.zeros(models, dtype=np.int64)
         self.low, self.high = np.zeros((items, models)), np.zeros((items, models))
         self._places = np.argsort(self.order)
-        self._checkpoints = checkpoints(items)
+        self._checkpoints = np.array([items]) if whole else checkpoints(items)
 
     def planned(self, wanted: Bools, first: int, most: int | None = None) -> list[Draw]:
         """Return the draws of a round, item by item along the order, numbered from `first` on; at most so many.
@@ -271,10 +275,12 @@ class RankSession(AskTell):
         goal: RankGoal | None = None,
         confidence: float = 0.95,
         history: ArrayLike | None = None,
+        method: str = "pairs",
         budget: int | None = None,
         seed: int | None = None,
     ) -> None:
-        """Open a session; history: items x past models, none of those ranked, NaN where one was not asked."""
+        """Open a session; history: items x past models, none of those ranked, NaN where one was not asked. method:
+        pairs, or `all` to ask every model every item: nothing is bet then, and what is said is certain."""
         pool_size(n_items, len(models))
         asked: dict[str, Any] = {
             "confidence": confidence,
@@ -283,6 +289,9 @@ class RankSession(AskTell):
             "models": _checked_models(models),
         }
         super().__init__(n_items, goal, draws=Draws(None), **asked)
+        if method not in ("pairs", "auto", ALL):
+            raise InvalidInput("method", f"pairs, or {ALL} to ask every model every item", method)
+        self.whole = method == ALL
         self.pool = Pool.build(self.n_items, history=history)
         self._pairs = Pairs(len(self.models), *self._goal.pairs(len(self.models)))
         self._begin(())
@@ -294,7 +303,7 @@ class RankSession(AskTell):
     def _begin(self, log: Sequence[Draw], *, check: bool = False) -> None:
         """Draw the shared order, which begins with the items of a log, and plan the first round."""
         order, self._race = _draw_order(self.pool, self.seed, log, check=check)
-        self._rounds = Rounds(order, len(self.models), self._race)
+        self._rounds = Rounds(order, len(self.models), self._race, whole=self.whole)
         self._round: Iterator[Draw] = iter(())
         self._planned = 0
         self._ends = self._rounds.prefix.copy()
@@ -342,6 +351,8 @@ class RankSession(AskTell):
         if self._standing.contradiction:
             return "contradiction"
         wanted = self._goal.open(self._standing)
+        if self.whole and not self._complete:
+            wanted = np.ones_like(wanted)
         if not wanted.any():
             return "goal"
         room = None if self.budget is None else self.budget - self.n_evaluated
@@ -354,7 +365,16 @@ class RankSession(AskTell):
         self._round, self._planned = iter(draws), self.n_evaluated + len(draws)
         return "running" if draws else "exhausted"
 
+    @property
+    def _complete(self) -> bool:
+        """Tell whether every model has answered every item."""
+        return bool((self._rounds.prefix == self.n_items).all())
+
     def _read(self) -> PairClaims:
+        if self.whole:
+            nothing = np.zeros(len(self.models)), np.ones(len(self.models))
+            lower, upper = self._limits_of_all() if self._complete else nothing
+            return exact_claims(lower, upper, self._goal.margin)
         return read(
             self._games,
             self._pairs,
@@ -365,6 +385,8 @@ class RankSession(AskTell):
 
     def _play(self) -> None:
         """Let lagging pairs catch up one item at a time, all of them together."""
+        if self.whole:
+            return
         first, second, games, rounds = self._pairs.first, self._pairs.second, self._games, self._rounds
         shared = np.minimum(rounds.prefix[first], rounds.prefix[second])
         matters = self._pairs.each(self._goal.played(self._read()))
@@ -413,6 +435,7 @@ class RankSession(AskTell):
         return {
             **super().settings(),
             "models": list(self.models),
+            **({"method": ALL} if self.whole else {}),
             **({} if self.pool.history is None else {"side_information": self.pool.fingerprint()}),
         }
 
@@ -426,7 +449,7 @@ class RankSession(AskTell):
         full = self.n_items * len(self.models)
         return Ranking(
             **self._frame() | {"saved": 1 - self.n_evaluated / full},
-            method="pairs",
+            method=ALL if self.whole else "pairs",
             guarantee="anytime",
             order=self._named(order),
             ties=self._named(np.triu(ties)),
@@ -454,6 +477,12 @@ class RankSession(AskTell):
 
     def _intervals(self, order: Bools) -> dict[str, ModelInterval]:
         """Return limits that hold together with the order: so the better of two has the higher limits."""
+        if self.whole and self._complete:
+            lower, upper = self._limits_of_all()
+            return {
+                name: ModelInterval((low + high) / 2, low, high, self.n_items)
+                for name, low, high in zip(self.models, lower.tolist(), upper.tolist(), strict=True)
+            }
         games, rounds = self._means, self._rounds
         while len(which := np.flatnonzero(games.time < rounds.prefix)):
             place = games.time[which]
@@ -466,6 +495,14 @@ class RankSession(AskTell):
             name: ModelInterval(float(middle[i]), float(lower[i]), float(upper[i]), int(rounds.prefix[i]))
             for i, name in enumerate(self.models)
         }
+
+    def _limits_of_all(self) -> tuple[Floats, Floats]:
+        """Return where each model's mean lies once all have answered: apart only where calls failed."""
+        lower, upper = (
+            np.array([mean_of(column) for column in table.T.tolist()])
+            for table in (self._rounds.low, self._rounds.high)
+        )
+        return lower, upper
 
 
 def _draw_order(pool: Pool, seed: int, log: Sequence[Draw], *, check: bool) -> tuple[Ints, Race | None]:

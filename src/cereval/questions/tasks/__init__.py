@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput, Misuse
@@ -27,6 +27,7 @@ class TasksSettings(Settings):
     goal: Macro | EachWithin | AllAtLeast | WhichFail
     tasks: Annotated[list[str], Meta(min_length=1, description="Their names, in the order of their numbers.")]
     about: dict[str, Any]
+    method: Literal["all"] | UnsetType = UNSET
 
 
 class TasksSideInformation(SideInformation):

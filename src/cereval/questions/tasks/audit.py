@@ -103,7 +103,13 @@ class TasksAudit(Audit):
         aims, delta = method.aims, method.delta
         if aims.threshold is None:
             return [None] * len(audits)
-        logs = np.array([slow_evidence(watched, aims.threshold) for watched in self.tasks]).T
+        none = (-np.inf, -np.inf)
+        logs = np.array(
+            [
+                slow_evidence(watched, aims.threshold) if watched.method.bets else none
+                for watched in self.tasks
+            ]
+        ).T
         lows, highs = np.array([(one.interval.lower, one.interval.upper) for one in audits]).T
         level = (aims.parts[3] / len(audits) if aims.every else aims.parts[2]) * delta
         passes = (logs[0] >= log(1 / level) + ROUNDING) | (lows >= aims.threshold)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from cereval.forms import OpenShare
 from cereval.methods.tasks import ManyTasks, TaskAims
 from cereval.questions.goals import Goal, in_open_unit_interval
@@ -25,6 +27,7 @@ class Macro(TasksGoal, frozen=True, tag="macro"):
     (0.8, 0.2)
     """
 
+    decides: ClassVar[bool] = False
     eps: OpenShare = 0.02
     each: OpenShare | None = None
 
@@ -53,6 +56,7 @@ class EachWithin(TasksGoal, frozen=True, tag="each"):
     {'goal': 'each', 'eps': 0.05}
     """
 
+    decides: ClassVar[bool] = False
     eps: OpenShare = 0.05
 
     def __post_init__(self) -> None:

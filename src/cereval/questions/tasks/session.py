@@ -16,7 +16,7 @@ from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.forms import Count, Positive, Share
 from cereval.methods.base import Aim, Setting
-from cereval.methods.tasks import Follower, ManyTasks, TaskAims
+from cereval.methods.tasks import AllTasks, Follower, ManyTasks, TaskAims
 from cereval.pictures import Part
 from cereval.questions.session import MethodSession, locked
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
@@ -117,10 +117,14 @@ class TaskSession(MethodSession):
         goal: TasksGoal | None = None,
         confidence: float = 0.95,
         history: ArrayLike | None = None,
+        method: str = "auto",
         budget: int | None = None,
         seed: int | None = None,
         models: Sequence[str] = (),
     ) -> None:
+        """Open a session; method: auto, or `all` to ask every item."""
+        if method not in ("auto", AllTasks.name):
+            raise InvalidInput("method", f"auto, or {AllTasks.name} to ask every item", method)
         self.names, codes = named_groups(groups)
         super().__init__(len(codes), goal, confidence=confidence, budget=budget, seed=seed, models=models)
         sizes = np.bincount(codes)
@@ -132,7 +136,8 @@ class TaskSession(MethodSession):
         )
         aims, delta = self._goal.aims, 1 - self.confidence
         setting = Setting(pool, "benchmark", aims.parts[0] * delta, self.seed, self._aim(self.budget))
-        self._begin(ManyTasks(setting, codes, aims, delta), self.n_items)
+        found = AllTasks if method == AllTasks.name else ManyTasks
+        self._begin(found(setting, codes, aims, delta), self.n_items)
 
     def _aim(self, budget: int | None) -> Aim:
         return Aim(eps=macro_eps(self._goal.aims, len(self.names)), budget=budget)
@@ -140,7 +145,8 @@ class TaskSession(MethodSession):
     def settings(self) -> dict[str, Any]:
         """Return all that decides draws and bets at the start but the history, JSON-able; `tasks` by their
         numbers."""
-        return super().settings() | {"tasks": list(self.names)}
+        whole = {"method": AllTasks.name} if self.method.asks_all else {}
+        return super().settings() | {"tasks": list(self.names)} | whole
 
     @locked
     def result(self) -> TasksResult:
