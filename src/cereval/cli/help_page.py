@@ -71,8 +71,8 @@ NAMES: Mapping[str, str] = {
     "run, gate, resume, rescore, tell": f"{RESULT} {GOAL} {RUN} calls",
     "run --dry-run": "plan first_prompt expected_calls judge_calls expected_usd priced_by",
     "runs (a list)": (
-        "run_id kind status model data n_items goal answer estimate lower upper labels items calls failures cost_usd "
-        "priced_by parts engine created_at changed_at"
+        "run_id kind status model candidate data n_items goal answer estimate lower upper labels items calls failures "
+        "cost_usd priced_by parts engine created_at changed_at"
     ),
     "show": "run_id rows",
     "ask": "run_id rows output",
