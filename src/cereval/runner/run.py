@@ -82,23 +82,30 @@ class Outcome:
 
     @property
     def instead(self) -> dict[str, int]:
-        """Return the calls of others: to ask all, or by a plan of fixed size for an interval as narrow as this one.
-
-        Of plans by the normal approximation and by Hoeffding's bound, made when nothing is known of the scores; where
-        a question is decided there is no such plan, since nobody knows beforehand how near the answer is.
-        """
+        """Return the calls of others for the same answer (`calls_instead`)."""
         if self.plan.method == "all":
             return {}
-        result = self.result
-        lower, upper = getattr(result, "lower", 0.0), getattr(result, "upper", 0.0)
-        size = None if result.target in ("population", "expected") else result.n_items
-        each = Samples.of(self.plan.scorer).count * (2 if self.kind.asks == "two" else 1)
-        found = {} if size is None else {"all": int(getattr(result, "calls_full", each * size))}
-        if result.stopped != "goal" or "eps" not in result.goal or upper - lower <= EXACT:
-            return found
-        half_width = (upper - lower) / 2 / (1 - self.kind.least)
-        sizes = fixed_sizes(half_width, 1 - result.confidence, size)
-        return found | {name: each * count for name, count in sizes.items()}
+        return calls_instead(self.result, self.kind, Samples.of(self.plan.scorer).count)
+
+
+MEASURING = ("estimate", "difference")
+"""Goals that ask for a number, whose width a plan of fixed size can aim at."""
+
+
+def calls_instead(result: Certified, kind: Kind, samples: int = 1) -> dict[str, int]:
+    """Return the calls of others: to ask all, or by a plan of fixed size for an interval as narrow as this one.
+
+    Of plans by the normal approximation and by Hoeffding's bound, made when nothing is known of the scores; where a
+    question is decided there is no such plan, since nobody knows beforehand how near the answer is.
+    """
+    lower, upper = getattr(result, "lower", 0.0), getattr(result, "upper", 0.0)
+    size = None if result.target in ("population", "expected") else result.n_items
+    each = samples * (2 if kind.asks == "two" else 1)
+    found = {} if size is None else {"all": int(getattr(result, "calls_full", each * size))}
+    if result.stopped != "goal" or result.goal.get("goal") not in MEASURING or upper - lower <= EXACT:
+        return found
+    sizes = fixed_sizes((upper - lower) / 2 / (1 - kind.least), 1 - result.confidence, size)
+    return found | {name: each * count for name, count in sizes.items()}
 
 
 async def run(
