@@ -53,12 +53,24 @@ RECORDED: dict[str, Callable[[str, str], tuple[str, ...]]] = {
         *("--history", "others", "--eps", "0.04"),
     ),
     "compare with history and texts": lambda one, two: (
-        *("compare", "scores.csv", *ITEMS, "--model", one, "--model", two, "--history", "others"),
+        *("replay", "compare", "scores.csv", *ITEMS, "--model", one, "--model", two, "--history", "others"),
     ),
     "tasks with history": lambda one, _: (
-        *("tasks", "scores.csv", *ITEMS, *BY_TASK, "--model", one, "--history", "others", "--eps", "0.04"),
+        *(
+            "replay",
+            "tasks",
+            "scores.csv",
+            *ITEMS,
+            *BY_TASK,
+            "--model",
+            one,
+            "--history",
+            "others",
+            "--eps",
+            "0.04",
+        ),
     ),
-    "rank": lambda *_: ("rank", "scores.csv", "--top", "1", "--within", "0.05"),
+    "rank": lambda *_: ("replay", "rank", "scores.csv", "--top", "1", "--within", "0.05"),
 }
 
 

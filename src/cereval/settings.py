@@ -419,11 +419,11 @@ class CompareOptions(
     """`compare` and `cereval compare`."""
 
     target: Annotated[
-        Literal["benchmark", "population"],
+        Literal["benchmark", "population", "expected"],
         Option(
             "benchmark: the difference on these very questions. population: on all of their kind, of which they are a "
-            "sample.",
-            default="benchmark",
+            "sample. expected: of fresh answers to these questions.  [default: expected at a temperature other than 0, "
+            "else benchmark]",
         ),
     ]
     tie: Annotated[

@@ -211,7 +211,7 @@ def fitted(shift: float, seen: int = 200) -> tuple[PairPredictor, np.ndarray, np
     first, second = ((rng.random(SIZE) < skill + gap).astype(float) for gap in (shift, 0.0))
     pair = PairPredictor(Pool.build(SIZE, history=past))
     for item in range(SIZE):
-        pair.tell(item, first[item], second[item])
+        pair.tell(first[item], second[item])
     y = (1 + first - second) / 2
     for upto in (0, seen // 2, seen):
         items = np.arange(upto)
@@ -237,10 +237,10 @@ def test_scores_that_were_told_are_not_used_before_a_fit_is_given_the_item() -> 
     items, scores = np.arange(50), np.full(50, 0.5)
     one, other = PairPredictor(pool), PairPredictor(pool)
     for pair in (one, other):
-        for item in range(50):
-            pair.tell(item, 0.5, 0.5)
-    for item in range(50, SIZE):
-        other.tell(item, 1.0, 0.0)
+        for _ in range(50):
+            pair.tell(0.5, 0.5)
+    for _ in range(50, SIZE):
+        other.tell(1.0, 0.0)
     assert np.array_equal(
         one.fit(items, scores, np.ones(50)).mean, other.fit(items, scores, np.ones(50)).mean
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from benchmarks.coverage import most_misses
 from benchmarks.pair_scenes import SCENES, Scene, allowed, useful_history, watch
+from numpy.typing import NDArray
 from tests.questions.replays import replay_comparison
 
 import cereval
@@ -20,6 +21,8 @@ from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Si
 from cereval.questions.compare.session import CompareSession, Comparison
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.replay import drive
+
+Floats = NDArray[np.float64]
 
 RUNS = 5
 CONFIDENCE = 0.8
@@ -271,3 +274,62 @@ def test_series_in_another_order_are_refused() -> None:
     ):
         replay_comparison(first, pd.Series([1.0, 0.0, 1.0], index=["b", "c", "z"]))
     assert replay_comparison(first, pd.Series([1.0, 0.0, 1.0], index=["a", "b", "z"])).n_items == 3
+
+
+# -- models that do not answer the same twice --------------------------------------------------------------------------
+
+
+def tossed(
+    session: CompareSession, first: Floats, second: Floats, seed: int, failing: float = 0.0
+) -> Comparison:
+    """Answer rightly with each item's own chance, anew at every call."""
+    rng = np.random.default_rng([seed, 31])
+    while not session.done:
+        for draw in session.ask(1):
+            scores = [float(rng.random() < rates[draw.item]) for rates in (first, second)]
+            session.tell(draw, None if rng.random() < failing else scores[0], scores[1])
+    return session.result()
+
+
+def test_of_equal_random_models_neither_is_better() -> None:
+    rates, named = np.full(30, 0.8), 0
+    for seed in range(60):
+        session = CompareSession(
+            30, goal=Sign(0.05), target="expected", confidence=0.8, budget=150, seed=seed
+        )
+        named += tossed(session, rates, rates, seed).decision in ("first", "second")
+    assert named <= most_misses(60, 0.2)
+
+
+def test_what_items_answered_is_remembered() -> None:
+    first = np.array([1.0] * 14 + [0.0] * 10 + [0.5] * 6)
+    second = first.copy()
+    second[:2] = 0.4
+    counts = []
+    for seed in range(3):
+        result = tossed(CompareSession(30, target="expected", seed=seed), first, second, seed)
+        assert (result.decision, result.target, result.method) == ("first", "expected", "memory")
+        assert result.lower <= 0.04 <= result.upper
+        counts.append(result.n_evaluated)
+    assert np.mean(counts) < 2500
+
+
+def test_the_audit_recomputes_a_comparison_of_fresh_answers() -> None:
+    rng = np.random.default_rng(4)
+    first, second = rng.beta(0.4, 0.4, 25), rng.beta(0.4, 0.4, 25)
+    history = np.column_stack((first, second, rng.random(25)))
+    for goal in (Sign(0.1), Difference(0.15), NotWorse(0.05)):
+        session = CompareSession(
+            25, goal=goal, target="expected", history=history, budget=250, seed=2, models=("a", "b")
+        )
+        result = tossed(session, first, second, 3, failing=0.05)
+        assert result.failures > 0
+        known, about = Known.of(session.pool), {"first": "a", "second": "b"}
+        found = issue(kind_named("compare"), session, result, known, about=about)
+        verdict = verify(found)
+        assert verdict.valid, verdict.reasons
+
+
+def test_all_items_at_once_are_no_fresh_answers() -> None:
+    with pytest.raises(InvalidInput, match="every answer is fresh"):
+        CompareSession(30, target="expected", method="all")

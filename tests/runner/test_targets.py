@@ -57,6 +57,17 @@ def test_who_wants_these_very_answers_is_warned(tmp_path: Path) -> None:
     assert verify(run.certificate).valid
 
 
+def test_random_candidates_are_compared_by_fresh_answers(tmp_path: Path) -> None:
+    place = store(tmp_path)
+    run = cereval.compare(DATA, tossing, other, temperature=None, store=place, seed=1, max_calls=60)
+    assert run.result.target == run.certificate["plan"]["target"] == "expected"
+    assert run.result.n_evaluated > 20
+    assert len({entry["item"] for entry in run.certificate["log"]}) < run.result.n_evaluated
+    assert verify(run.certificate).valid
+    again = cereval.compare(DATA, tossing, other, temperature=None, store=place, seed=1, max_calls=60)
+    assert again.certificate == run.certificate
+
+
 def test_an_order_of_random_candidates_is_said_to_be_of_these_answers(tmp_path: Path) -> None:
     found = cereval.rank(
         DATA, [tossing, other], temperature=None, store=store(tmp_path), seed=1, max_calls=40

@@ -12,7 +12,7 @@ WIDTH = 110
 HEAD = """# Command line
 
 Written by `python -m cereval.cli.help_page > docs/cli.md`; a test holds it to the program.
-How the commands work together is told in [Live evaluation](live.md).
+How the commands work together: [Running evaluations](live.md).
 
 ## Exit codes
 

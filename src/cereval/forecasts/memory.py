@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln
 
-from cereval.forecasts.predictors import Forecast, Predictor
+from cereval.forecasts.features import designs
+from cereval.forecasts.pool import Pool
+from cereval.forecasts.predictors import Forecast, PairPredictor, Predictor, build_predictor
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -48,24 +50,22 @@ class OwnAnswers:
 
     The other predictor learns from the first answer of every item, so that items asked often do not count more.
 
-    >>> from cereval.forecasts.pool import Pool
-    >>> from cereval.forecasts.predictors import build_predictor
-    >>> memory = OwnAnswers(3, build_predictor(Pool.build(3)))
+    >>> memory = OwnAnswers(Pool.build(3), build_predictor(Pool.build(3)))
     >>> items, scores = np.array([0, 1, 0, 1, 0, 1]), np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
     >>> memory.fit(items, scores, np.ones(6)).mean.round(2).tolist()
     [0.94, 0.06, 0.5]
     """
 
-    def __init__(self, size: int, base: Predictor) -> None:
-        self._base = base
-        self._counts, self._sums, self._squares = np.zeros((3, size))
+    def __init__(self, pool: Pool, base: Predictor) -> None:
+        self._base, self._shares = base, pool.shares()
+        self._counts, self._sums, self._squares = np.zeros((3, pool.size))
         self._first: list[int] = []
         """Results that were the first of their item."""
         self._seen = 0
         self._forecasts: tuple[Floats, Floats, Floats] | None = None
         """The last ones: without the items' own answers, with them, and the two together."""
         self._log_odds = PRIOR_ODDS
-        self.grading = 1.0
+        self._grading = 1.0
         self._errors = np.zeros(2)
         """Importance-weighted sums of squared errors: of the forecasts, and of the mean of all scores before."""
 
@@ -76,13 +76,18 @@ class OwnAnswers:
         first = np.array(self._first, dtype=np.int64)
         base = self._base.fit(items[first], scores[first], probabilities[first])
         unknowing = np.clip(base.mean, CERTAIN, 1 - CERTAIN)
-        self.grading = _grading(unknowing[items[first]], scores[first])
-        knowing, variance = self._recall(unknowing, self.grading)
+        self._grading = _grading(unknowing[items[first]], scores[first])
+        knowing, variance = self._recall(unknowing, self._grading)
         together = unknowing + (knowing - unknowing) / (1 + np.exp(-self._log_odds))
         spread = np.sqrt(np.maximum(variance + (knowing - together) ** 2, LEAST_VARIANCE))
         self._forecasts = unknowing, knowing, together
         explained = 1 - float(self._errors[0] / self._errors[1]) if self._errors[1] > 0 else 0.0
         return Forecast(together, spread, explained, base.notes)
+
+    def alike(self, forecast: Forecast) -> tuple[float, float]:
+        """See `methods.memory.Remembering`: an answer with mean m has the share `grading` of the variance m(1 - m)."""
+        mean = min(max(float(self._shares @ forecast.mean), CERTAIN), 1 - CERTAIN)
+        return mean, self._grading * mean * (1 - mean)
 
     def _judge(self, items: Integers, scores: Floats, probabilities: Floats) -> None:
         """Compare the last forecasts with the results that came since."""
@@ -136,6 +141,16 @@ class OwnAnswers:
         ends = self._sums[repeated] ** 2 / self._counts[repeated]
         within, most = (self._squares[repeated] - ends).sum(), (self._sums[repeated] - ends).sum()
         return max(float((within + PRIOR_PHI * grading) / (most + PRIOR_PHI)), LEAST_PHI)
+
+
+def remembering(pool: Pool) -> OwnAnswers:
+    """The forecasts of everything known beforehand, corrected by what each item answered."""
+    return OwnAnswers(pool, build_predictor(pool, designs(pool, precedents=True)))
+
+
+def remembering_pair(pool: Pool) -> PairPredictor:
+    """The same of two models, for the difference of a fresh answer of each."""
+    return PairPredictor(pool, (remembering(pool), remembering(pool)))
 
 
 def _grading(forecasts: Floats, scores: Floats) -> float:

@@ -11,6 +11,7 @@ So experts for g are mixed by their one-step-ahead squared error, guesses of s b
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -186,38 +187,46 @@ class PairPredictor:
 
     The forecast of y is (1 + g_first - g_second)/2: what makes an item hard for both cancels out. Each model has its
     own predictor, fitted on its own scores; where nothing known beforehand helps either, both are constants and so is
-    the difference. `tell` gives it the two scores of an item before a fit may use them.
+    the difference. `tell` gives it the two scores of every result that a fit may use, in their order.
 
     Spread: if the two errors were independent, that of y would have the variance (s_first^2 + s_second^2)/4. They
     are not, so the level is taken from the squared errors that earlier forecasts of y went on to make.
 
     >>> pair = PairPredictor(Pool.build(2))
-    >>> pair.tell(0, 1.0, 0.0)
+    >>> pair.tell(1.0, 0.0)
     >>> pair.fit(np.array([0]), np.array([1.0]), np.array([1.0])).mean.tolist()
     [0.75, 0.75]
     """
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, models: tuple[Predictor, Predictor] | None = None) -> None:
         made = designs(pool)
-        self._models = build_predictor(pool, made), build_predictor(pool, made)
-        self._scores = np.full((2, pool.size), np.nan)
+        self._models = models or (build_predictor(pool, made), build_predictor(pool, made))
+        self._scores: tuple[array[float], array[float]] = array("d"), array("d")
         self._relative_shares = pool.shares() * pool.size
         self._seen = 0
         self._mean = self._variance = np.zeros(0)
-        self._observed = self._stated = self._constant_errors = 0.0
-        """Importance-weighted sums of squared errors: of the forecasts, as they were stated, and of a constant."""
+        self._observed = self._stated = self._constant_errors = self._importance = 0.0
+        """Importance-weighted sums: of squared errors of forecasts, as they were stated, and of a constant; of 1."""
         self.notes: tuple[str, ...] = ()
 
-    def tell(self, item: int, first: float, second: float) -> None:
-        """Take the scores of an item; used once `fit` is given the item."""
-        self._scores[:, item] = first, second
+    def tell(self, first: float, second: float) -> None:
+        """Take the scores of the next result."""
+        for known, score in zip(self._scores, (first, second), strict=True):
+            known.append(score)
+
+    def alike(self, forecast: Forecast) -> tuple[float, float]:
+        """See `methods.memory.Remembering`: as observed, with what the forecasts say of it for a few results."""
+        shares = self._relative_shares / len(self._relative_shares)
+        mean = float(shares @ forecast.mean)
+        stated = float(shares @ (forecast.spread**2 + (forecast.mean - mean) ** 2))
+        return mean, (self._constant_errors + PRIOR_RESULTS * stated) / (self._importance + PRIOR_RESULTS)
 
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
         """See `Predictor`; `scores` are those of y."""
         if len(self._mean) and len(items) > self._seen:
             self._judge(items, scores, probabilities)
         first, second = (
-            model.fit(items, known[items], probabilities)
+            model.fit(items, np.array(known[: len(items)]), probabilities)
             for model, known in zip(self._models, self._scores, strict=True)
         )
         self._seen = len(items)
@@ -241,4 +250,5 @@ class PairPredictor:
         before = scores[: self._seen].mean() if self._seen else 0.5
         self._observed += float(importance @ (scores[self._seen :] - self._mean[fresh]) ** 2)
         self._stated += float(importance @ self._variance[fresh])
+        self._importance += float(importance.sum())
         self._constant_errors += float(importance @ (scores[self._seen :] - before) ** 2)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput
-from cereval.forecasts.features import designs
-from cereval.forecasts.memory import CERTAIN, OwnAnswers
-from cereval.forecasts.predictors import Forecast, Predictor, build_predictor
+from cereval.forecasts.memory import remembering
+from cereval.forecasts.predictors import Forecast, Predictor
 from cereval.methods.active import Active, Fit, Pace
 from cereval.methods.base import Setting
 from cereval.methods.certified import ALIKE, Tuning
@@ -28,6 +27,14 @@ draws."""
 OFTEN = Pace(first=16, growth=0.08)
 REMEMBERING = replace(COUNTING, cap=0.95, ladder=replace(EARLY, share=0.05))
 """The bets of `uniform`, whose forecast memory begins with. A ladder of .095, as there, takes 1.5% more calls here."""
+
+
+class Remembering(Predictor, Protocol):
+    """A predictor that knows what items answered before."""
+
+    def alike(self, forecast: Forecast) -> tuple[float, float]:
+        """The mean of all answers by a forecast, and their variance about it if one forecast were made for all."""
+        ...
 
 
 class Memory(Active):
@@ -50,20 +57,20 @@ class Memory(Active):
     name: ClassVar[str] = "memory"
 
     def __init__(
-        self, setting: Setting, tuning: Tuning | None = None, predictor: Predictor | None = None
+        self, setting: Setting, tuning: Tuning | None = None, predictor: Remembering | None = None
     ) -> None:
         if setting.target != "expected":
             raise InvalidInput("method", "another one where no item is asked twice", self.name)
-        pool = setting.pool
-        base = predictor or build_predictor(pool, designs(pool, precedents=True))
-        self._own = OwnAnswers(pool.size, base)
+        self._own = predictor or remembering(setting.pool)
         super().__init__(setting, tuning or REMEMBERING, self._own)
         self._pace, self._calibrated = OFTEN, False
 
     def _block_weights(self, block: int) -> Floats:
-        shares = self.tally.shares
+        """Where a side is asked for, those of `active`: how long an increment may be depends on how far the mark is."""
         fit = self._basis(block).fit
-        return shares if fit is None else self._weights_for(fit.forecast.spread)
+        if fit is None or self.aim.marks:
+            return super()._block_weights(block)
+        return self._weights_for(fit.forecast.spread)
 
     def _weights_for(self, spread: Floats) -> Floats:
         shares = self.tally.shares
@@ -75,24 +82,19 @@ class Memory(Active):
         drawable = shares > 0
         return float(weights.sum() * (shares[drawable] ** 2 / weights[drawable] @ spread[drawable] ** 2))
 
-    def _clipped(self, forecast: Forecast, half_width: float | None) -> Forecast:  # noqa: ARG002
+    def _clipped(self, forecast: Forecast, half_width: float | None) -> Forecast:
         """The forecast as it is, where that is expected to save answers, else one for all items: slightly wrong ones
         would add the variance that they are meant to take away, and horizons are the tighter the surer it is.
         """
-        mean, most = self._mean_and_variance(forecast)
+        mean, most = self._own.alike(forecast)
         if self._variance(forecast.spread, self._weights_for(forecast.spread)) < UNEVEN * most:
-            return forecast
+            return super()._clipped(forecast, half_width) if self.aim.marks else forecast
         alike = np.ones(len(forecast.mean))
         return replace(forecast, mean=mean * alike, spread=np.sqrt(most) * alike)
-
-    def _mean_and_variance(self, forecast: Forecast) -> tuple[float, float]:
-        """The mean of all answers, and their variance about it, as forecast."""
-        mean = min(max(float(self.tally.shares @ forecast.mean), CERTAIN), 1 - CERTAIN)
-        return mean, self._own.grading * mean * (1 - mean)
 
     def _outlook(self, fit: Fit, weights: Floats) -> Outlook:
         """State the variance in units of that of one forecast for all items, whose spread is 1/2 by convention."""
         forecast = fit.forecast
-        spread = forecast.spread * (0.5 / np.sqrt(self._mean_and_variance(forecast)[1]))
+        spread = forecast.spread * (0.5 / np.sqrt(self._own.alike(forecast)[1]))
         uneven = abs(4 * self._variance(spread, weights) - 1) > ALIKE
         return Outlook(forecast.mean, spread, weights, uneven=uneven)

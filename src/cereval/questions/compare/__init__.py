@@ -34,7 +34,7 @@ class CompareSettings(Settings):
     side_information: str
     about: Annotated[dict[str, Any], Meta(description="The names of the two models, and of the data.")]
     method: Literal["all"] | UnsetType = UNSET
-    target: Literal["population"] | UnsetType = UNSET
+    target: Literal["population", "expected"] | UnsetType = UNSET
 
 
 class CompareSideInformation(SideInformation):

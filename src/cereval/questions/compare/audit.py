@@ -24,10 +24,10 @@ class CompareAudit(Audit):
 
     def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:
         settings, stated = certificate["settings"], certificate["result"]
-        spec, of_population = settings["goal"], settings.get("target") == "population"
+        spec, target = settings["goal"], settings.get("target", "benchmark")
         aims = aims_of(spec, settings["budget"], session.changes)
-        found = audit(self.watched.case(aims, replacement=of_population))
-        if not of_population:
+        found = audit(self.watched.case(aims, replacement=target != "benchmark"))
+        if target != "population":
             # A population is sampled in the order of one permutation, each item as if drawn anew.
             check_chances(certificate["log"], found.chances, equal)
         check_ends("result", stated, 2 * found.interval.lower - 1, 2 * found.interval.upper - 1, equal)

@@ -16,24 +16,45 @@ def compare_page(story: Story) -> Additions:
     result = story.result
     assert isinstance(result, Comparison)
     first, second = result.models or ("the first", "the second")
+    about = "Had all {} items been put to both, the mean of {} minus that of {} would lie in <b>{}</b>"
+    if result.target == "population":
+        about = "Of all items of the kind that these {} are a sample of, the mean of {} minus {} lies in <b>{}</b>"
+    elif result.target == "expected":
+        about = "Of fresh answers to these {} items, the mean of {} minus that of {} lies in <b>{}</b>"
     says = said(
-        "Had all {} items been put to both, the mean of {} minus that of {} would lie in <b>{}</b>; the estimate "
-        "is {}. The answer and the interval <b>hold at once</b>.",
+        f"{about}; the estimate is {{}}. The answer and the interval <b>hold at once</b>.",
         f"{result.n_items:,}",
         first,
         second,
         signed_interval(result.lower, result.upper),
         f"{result.difference:+.2%}",
     )
-    favoured = ", more often where the two were expected to disagree" if result.method == "active" else ""
     meaning = said(
-        "Both models answered the same items, so that what makes an item hard for both cancels out. Items were drawn "
-        "at random{}; the interval allows for the chances of the draws. It is about the mean score over this data set, "
-        "not about other data.",
-        favoured,
+        "Both models answered the same items, so that what makes an item hard for both cancels out. {}",
+        _what_it_rests_on(story),
     )
     sections = (Section("What it means", says=(meaning,)), *differences_section(story, (first, second)))
     return Additions(says=(says,), sections=sections, least=-1.0)
+
+
+def _what_it_rests_on(story: Story) -> str:
+    """Say what was drawn, and what the interval allows for."""
+    result = story.result
+    if result.target == "population":
+        cluster = "" if story.plan is None else story.plan.scorer.get("cluster", "")
+        drawn = f"The clusters of one {cluster} each" if cluster else "The items"
+        return f"{drawn} are taken for independent draws from that population; the interval allows for their chances."
+    if result.method == "all":
+        return "All of them are in: the difference is known, but for failed calls. It is about this data set alone."
+    favoured = (
+        ", more often where the two were expected to disagree"
+        if result.method in ("active", "memory")
+        else ""
+    )
+    return (
+        f"Items were drawn at random{favoured}; the interval allows for the chances of the draws. It is about the mean "
+        f"score{' of fresh answers' if result.target == 'expected' else ''} over this data set, not about other data."
+    )
 
 
 def differences_section(story: Story, names: tuple[str, str]) -> list[Section]:

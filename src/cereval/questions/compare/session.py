@@ -11,23 +11,27 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
 from cereval.errors import InvalidInput
+from cereval.forecasts.memory import remembering_pair
 from cereval.forecasts.pool import Pool
 from cereval.forecasts.predictors import PairPredictor
 from cereval.forms import Signed
 from cereval.methods.active import Active
 from cereval.methods.base import Setting, Target
 from cereval.methods.certified import CertifiedMethod
+from cereval.methods.memory import Memory
+from cereval.methods.registry import MOST_FORECAST
 from cereval.methods.uniform import Uniform
 from cereval.methods.whole import Whole
 from cereval.pictures import Part
 from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Sign
 from cereval.questions.session import MethodSession, embedded, locked, rejection, unit_score
-from cereval.records import PASSED, Certified, Draw, Rows, Scored, Step
+from cereval.records import PASSED, Certified, Draw, Rows, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
 from cereval.text import points, points_ahead, signed_interval
 
 Floats = NDArray[np.float64]
 UNDECIDED: Literal["undecided"] = "undecided"
+TARGETS = ("benchmark", "population", "expected")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -84,6 +88,8 @@ class Comparison(Certified):
 
     def asked(self) -> str:
         """Return how many questions both models were asked."""
+        if self.target == "expected":
+            return f"{self.n_evaluated:,} times a question put to both anew, of {self.n_items:,}"
         return f"{self.n_evaluated:,} of {self.n_items:,} questions put to both"
 
     def rows(self) -> Rows:
@@ -111,6 +117,10 @@ class CompareSession(MethodSession):
     stops, also for models that are exactly equal. Nearly all of delta goes against the values that the answer waits for
     (`stats.interval`, sides of a mark); so the question that was asked first is kept.
     Assumption: each model's score on an item does not depend on when it is asked.
+
+    With the target `expected` every draw is an item and a fresh answer of each model to it: the two means are those of
+    fresh answers, also for models that never answer the same twice (`methods.memory`). Assumption: how a model answers
+    does not depend on how often it was asked.
 
     Draws go where the two are expected to disagree, from a forecast of each model; forecasts may be wrong at the
     price of calls alone. A failed call leaves a score anywhere in [0, 1], which can only widen the interval.
@@ -143,25 +153,33 @@ class CompareSession(MethodSession):
         seed: int | None = None,
         models: Sequence[str] = (),
     ) -> None:
-        """Open a session; method: auto, or `all` to ask every item. target: benchmark or population, of which the
-        items are a sample."""
+        """Open a session; method: auto, or `all` to ask every item. target: benchmark, population, of which the items
+        are a sample, or expected: the models' own randomness too."""
         asked: dict[str, Any] = {"confidence": confidence, "budget": budget, "seed": seed}
         super().__init__(n_items, goal, **asked, models=models, asked=2)
         self._asked_method = _checked_method(method, target, weights)
-        self.target = target if weights is None else "weighted"
+        self.target = "weighted" if target == "benchmark" and weights is not None else target
         if texts is not None and embeddings is None:
             embeddings = embedded(texts, self.n_items)
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         self.pool = Pool.build(
             self.n_items, weights=weights, embeddings=embeddings, groups=groups, history=history
         )
-        kind: Target = "population" if target == "population" else "benchmark"
+        again = target == "expected"
+        # A sample of a population is drawn as if its items had never been seen.
+        kind: Target = "expected" if again else "population" if target == "population" else "benchmark"
         setting = Setting(self.pool, kind, 1 - self.confidence, self.seed, self._aim(self.budget))
-        learns = self.pool.has_side_information and method == "auto" and kind == "benchmark"
-        self._predictor = PairPredictor(self.pool) if learns else None
-        usual = Whole if method == Whole.name else Uniform
-        found = usual(setting) if self._predictor is None else Active(setting, predictor=self._predictor)
-        self._begin(found, int(np.count_nonzero(self.pool.shares() > 0)))
+        self._predictor: PairPredictor | None = None
+        found: CertifiedMethod
+        if again and 1 < self.n_items <= MOST_FORECAST:
+            self._predictor = remembering_pair(self.pool)
+            found = Memory(setting, predictor=self._predictor)
+        elif kind == "benchmark" and method == "auto" and self.pool.has_side_information:
+            self._predictor = PairPredictor(self.pool)
+            found = Active(setting, predictor=self._predictor)
+        else:
+            found = (Whole if method == Whole.name else Uniform)(setting)
+        self._begin(found, None if again else int(np.count_nonzero(self.pool.shares() > 0)))
 
     def _checked(self, draw: Draw, number: int, score: Any) -> float | None:
         if score is None:
@@ -169,11 +187,11 @@ class CompareSession(MethodSession):
         which = ("first", "second")[number]
         return unit_score(score, f"score of the {which} model", f"in [0, 1], or None (item {draw.item})")
 
-    def _hear(self, draw: Draw, scores: Scored) -> None:
-        first, second = scores
+    def _observe(self, index: int) -> None:
+        first, second = self._scores(index)
         if self._predictor is not None and first is not None and second is not None:
-            # Looked at in draw order: fits use the results of earlier draws alone.
-            self._predictor.tell(draw.item, first, second)
+            self._predictor.tell(first, second)
+        super()._observe(index)
 
     def _bounds(self, index: int) -> tuple[float, float]:
         """Return where y lies: a failed call has a score anywhere in [0, 1]."""
@@ -183,7 +201,7 @@ class CompareSession(MethodSession):
         return (1 + low - high2) / 2, (1 + high - low2) / 2
 
     def settings(self) -> dict[str, Any]:
-        target = "population" if self.target == "population" else "benchmark"
+        target = "benchmark" if self.target == "weighted" else self.target
         unusual = {
             name: value
             for name, value, usual in (
@@ -217,8 +235,10 @@ class CompareSession(MethodSession):
 def _checked_method(method: str, target: str, weights: ArrayLike | None) -> str:
     if method not in ("auto", Whole.name):
         raise InvalidInput("method", f"auto, or {Whole.name} to ask every item", method)
-    if target not in ("benchmark", "population"):
-        raise InvalidInput("target", "benchmark or population", target)
+    if target not in TARGETS:
+        raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
+    if method == Whole.name and target == "expected":
+        raise InvalidInput("method", "auto where every answer is fresh", method)
     if target == "population" and weights is not None:
         raise InvalidInput("weights", "left out for the target population", "weights")
     return method
