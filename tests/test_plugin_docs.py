@@ -1,4 +1,4 @@
-"""The examples of docs/pytest.md, docs/import.md and docs/export.md run as they stand."""
+"""The examples of docs/pytest.md, docs/import.md, docs/export.md and docs/tutorials/gate.md fit the program."""
 
 from __future__ import annotations
 
@@ -82,9 +82,10 @@ def test_the_export_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert Path(".eval_results/sums.yaml").exists()
 
 
-def test_the_workflow_uses_inputs_that_the_action_has() -> None:
+def test_the_workflows_use_inputs_that_the_action_has() -> None:
     action = yaml.safe_load((DOCS.parent / "action.yml").read_text(encoding="utf-8"))
-    (workflow,) = blocks(page("export.md"), "yaml")
-    (step,) = [one for one in yaml.safe_load(workflow)["jobs"]["gate"]["steps"] if "cereval" in one["uses"]]
-    assert set(step["with"]) <= set(action["inputs"])
-    assert {name for name, one in action["inputs"].items() if one.get("required")} <= set(step["with"])
+    workflow, step_alone = map(yaml.safe_load, blocks(page("tutorials/gate.md"), "yaml"))
+    (step,) = [one for one in workflow["jobs"]["gate"]["steps"] if "cereval" in one["uses"]]
+    for used in (step, *step_alone):
+        assert set(used["with"]) <= set(action["inputs"])
+        assert {name for name, one in action["inputs"].items() if one.get("required")} <= set(used["with"])
