@@ -69,7 +69,7 @@ GOAL = "goal eps|value"
 
 NAMES: Mapping[str, str] = {
     "run, gate, resume, rescore, tell": f"{RESULT} {GOAL} {RUN} calls",
-    "run --dry-run": "plan first_prompt expected_calls judge_calls expected_usd priced_by",
+    "run --dry-run": "plan first_prompt expected_calls judge_calls expected_usd priced_by rounds live_usd batch_usd",
     "runs (a list)": (
         "run_id kind status model candidate data n_items goal answer estimate lower upper labels items calls failures "
         "cost_usd priced_by parts engine created_at changed_at"

@@ -76,6 +76,10 @@ class Executor(Protocol):
 class Sender(Protocol):
     """Send what is asked in rounds."""
 
+    @property
+    def sent(self) -> int:
+        """Return how many were sent before, by whichever process."""
+
     async def answer(self, model: int, place: int, messages: Messages, top_logprobs: int) -> Reply: ...
 
     def flush(self) -> None:

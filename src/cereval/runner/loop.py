@@ -98,7 +98,9 @@ class Loop:
         self._early: set[tuple[int, int]] = set()
         self.sender = sender
         self._window = (
-            Window(limits.connections) if sender is None else Rounds(self.session.n_items * len(self.voices))
+            Window(limits.connections)
+            if sender is None
+            else Rounds(sender.sent, self.session.n_items * len(self.voices))
         )
         self._waits = False
         self._news, self._orders, self._post = Bell(), Bell(), Bell()
@@ -590,9 +592,10 @@ class Window:
 class Rounds(Window):
     """Have calls go out in rounds: all of one are decided before its first answer, and none before the last is in."""
 
-    def __init__(self, calls: int) -> None:
+    def __init__(self, begun: int, calls: int) -> None:
+        """Go on after so many rounds. calls: that there can be in all."""
         super().__init__(min(calls, MOST))
-        self._end = self._begun = 0
+        self._end, self._begun = 0, begun
 
     def begin(self, session: AskTell) -> int:
         """Begin a round; return its draws."""

@@ -65,8 +65,8 @@ def _usual_scorer(settings: Settings, items: Sequence[Item]) -> str:
 
 def samples_of(settings: Settings) -> Samples:
     """Return how often every question is asked; more than once only where answers differ."""
-    samples = Samples.wanted(settings["samples"], settings["pass_at"])
-    flag = "pass_at" if settings["samples"] is None else "samples"
+    samples = Samples.wanted(settings.options)
+    flag = next(name for name in ("samples", "pass_at", "pass_all") if settings[name] or name == "pass_all")
     if samples.count > 1 and any(map(_is_certain_to_repeat, settings.candidates)):
         wanted = "given with a --temperature above 0: at 0 all answers are alike"
         raise InvalidInput(flag, wanted, samples.count)
