@@ -22,7 +22,7 @@ from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import whole
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
-from cereval.runner.candidates import Functions, functions_of
+from cereval.runner.candidates import Functions
 from cereval.runner.conduct import carry_out, conduct, reuse_in
 from cereval.runner.listing import listed
 from cereval.runner.prepare import prepare
@@ -93,7 +93,7 @@ class Run:
 
     @property
     def instead(self) -> dict[str, int]:
-        """Return how many questions others would have asked: all, or by plans of fixed size for the same width."""
+        """Return the calls of others: to ask all, or by plans of fixed size for the same width."""
         return self.outcome.instead
 
     @property
@@ -373,7 +373,7 @@ async def _ask(
         fixed = None if seal is None else Path(seal)
         with opened_store(settings["store"], create=seal is None) as store:
             outcome = await conduct(work, settings, store, observer, seal=fixed)
-            return _kept(outcome, store, functions_of(settings.candidates))
+            return _kept(outcome, store, work.functions)
 
 
 def settings_for(
