@@ -65,7 +65,7 @@ def test_calls_that_are_refused_together_wait_together() -> None:
     for _ in range(32):
         assert pace.slow_down(BUSY, policy, 100.0, 1.0) is None
     assert (pace.until, pace.rounds) == (102.0, 1)
-    pace.note_answer()
+    pace.note_answer(101.0)
     assert pace.slow_down(BUSY, policy, 102.0, 1.0) is None
     assert pace.until == 103.0
 
@@ -91,7 +91,7 @@ def test_a_call_that_is_refused_while_others_are_answered_fails_alone() -> None:
 
     class Answered(Pace):
         def slow_down(self, *arguments: Any) -> Fault | None:
-            self.note_answer()
+            self.note_answer(0.0)
             return super().slow_down(*arguments)
 
     with pytest.raises(CallError) as caught:

@@ -182,6 +182,18 @@ def test_money_is_known_before_the_first_answer(provider: Provider, capsys: Capt
     assert run["cost_usd"] == pytest.approx(sum(provider.paid.values()) * 1100 / 1e6)
 
 
+def test_a_dry_run_says_rounds_and_both_prices(provider: Provider, capsys: Capture) -> None:
+    line = ("run", "q.jsonl", "--dry-run", *place("anthropic", provider.url))
+    live, batch = told(capsys, *line), told(capsys, *line, "--batch")
+    assert (live["rounds"], batch["rounds"]) == (None, 5)
+    assert live["expected_usd"] == live["live_usd"] == batch["live_usd"]
+    assert batch["expected_usd"] == batch["batch_usd"] == pytest.approx(live["live_usd"] / 2)
+    assert main([*line, "--batch"]) == 0
+    said = capsys.readouterr().out
+    assert "about 5, each of which may take a day" in said
+    assert "with --live" in said
+
+
 @pytest.mark.parametrize("model", ["scripted/0.5", "deepseek/x"])
 def test_who_takes_no_batches(model: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-d")

@@ -18,6 +18,7 @@ from cereval.errors import CallError, InvalidInput
 from cereval.files import MIB, unique_keys
 from cereval.models.gate import Passing
 from cereval.models.retries import HIDDEN, BadStatus, Broken, Fault, FaultError
+from cereval.models.speed import Speed
 from cereval.version import __version__
 
 ANSWER_LIMIT = 8 * MIB
@@ -83,6 +84,8 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self.base_url, self.key, self.limit = base_url.rstrip("/"), key, limit
+        self.speed: Speed | None = None
+        """Kept to what the headers of answers say of rate limits."""
         self._http = httpx2.AsyncClient(
             headers={**_headers(key), **(headers or {})},
             timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, LONGEST_CONNECT_S)),
@@ -118,6 +121,8 @@ class Client:
             request = self._http.build_request(method, self.base_url + path, **body)
             async with nullcontext() if call is None else call.on_the_wire():
                 response, content = await self._answer(request, call)
+                if self.speed is not None:
+                    self.speed.note_limits(response.headers)
         except Exception as error:
             raise Broken from error
         if not response.is_success:

@@ -161,6 +161,7 @@ class OpenAIModel:
                 body = await self.client.post("/chat/completions", sent, call)
                 reply = self.read(body)
                 call.tokens = reply.input_tokens + reply.output_tokens
+                self.contact.pace.speed.note_tokens(call.tokens)
         except BadStatus as error:
             if not self.contact.learn(error, sent):
                 raise
@@ -197,6 +198,7 @@ def open_openai(
         price = list_price(name, provider if known else "", url="" if known else endpoint, batch=batch)
     # OpenAI's newer models refuse the old name, most other servers know no other.
     contact = Contact(unwanted={"max_tokens"} if OPENAI in endpoint else set())
+    client.speed = contact.pace.speed
     return OpenAIModel(
         name,
         endpoint,

@@ -11,13 +11,14 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TypeVar
 
 from cereval.errors import BadContent, CallError, InvalidInput, shown
 from cereval.models.base import EndpointError, Reply
+from cereval.models.speed import Speed
 
 T = TypeVar("T")
 
@@ -131,9 +132,11 @@ class Pace:
     since: float | None = None
     """When the server first said that it is busy, since its last answer."""
     rounds: int = 0
+    speed: Speed = field(default_factory=Speed)
 
-    def note_answer(self) -> None:
+    def note_answer(self, now: float) -> None:
         self.since, self.rounds = None, 0
+        self.speed.note_answer(now)
 
     def slow_down(self, fault: Fault, policy: Retries, now: float, jitter: float) -> Fault | None:
         """Let all calls wait; return why not where that would take too long."""
@@ -145,7 +148,9 @@ class Pace:
         else:
             wait = max(policy.pause(self.rounds, jitter), fault.retry_after_s)
             # Calls that were on their way together were refused together: that is one round.
-            self.rounds += now >= self.until
+            if now >= self.until:
+                self.rounds += 1
+                self.speed.slow_down()
             self.until = max(self.until, now + wait)
             return None
         return replace(fault, message=f"{fault.message}; {why}: lower -j, or resume later", everywhere=True)
@@ -165,6 +170,8 @@ async def retry(
     hold a secret."""
     pace, attempt, failed, started = pace or Pace(), 0, 0, clock()
     while True:
+        if (turn := pace.speed.turn(clock())) > 0:
+            await sleep(turn)
         while (left := pace.until - clock()) > 0:
             await sleep(left)
         attempt += 1
@@ -173,7 +180,7 @@ async def retry(
         except Exception as error:
             fault = translate(error)
         else:
-            pace.note_answer()
+            pace.note_answer(clock())
             return value, attempt
         if fault.busy and clock() - started < LONGEST_WAIT * policy.patience_s:
             given_up = pace.slow_down(fault, policy, clock(), jitter())

@@ -65,7 +65,9 @@ class Desk:
         self.model, self.run_id, self.store, self.notices = model, run_id, store, notices
         self.api: Batches = model.batches()
         self._newest: dict[str, Batch] = {}
-        for order in orders_of(store, run_id):
+        orders = orders_of(store, run_id)
+        self.sent = len(orders)
+        for order in orders:
             batch = Batch(order)
             self._newest |= dict.fromkeys(order.calls, batch)
         self._waiting: dict[str, Asked] = {}
@@ -308,6 +310,10 @@ class Sender:
     desks: Sequence[Desk]
     notices: list[str]
 
+    @property
+    def sent(self) -> int:
+        return max(desk.sent for desk in self.desks)
+
     async def answer(self, model: int, place: int, messages: Messages, top_logprobs: int) -> Reply:
         return await self.desks[model].answer(place, messages, top_logprobs=top_logprobs)
 
@@ -337,11 +343,15 @@ def open_sender(executor: Executor, run_ids: Sequence[str], store: Store) -> tup
     return (replace(executor, inner=by_batch) if isinstance(executor, Sampled) else by_batch), sender
 
 
+def takes_batches(model: Model) -> bool:
+    """Tell whether a model's provider is known to take batches, or to be a server that may."""
+    return isinstance(model, OpenAIModel) and model.provider in (*OPENAI_STYLE, "anthropic")
+
+
 def refuse_batches(models: Iterable[Model]) -> None:
     """Refuse --batch where a candidate's provider takes none."""
     for model in models:
-        provider = model.provider if isinstance(model, OpenAIModel) else ""
-        if provider not in (*OPENAI_STYLE, "anthropic"):
+        if not takes_batches(model):
             known = ", ".join(f"{name}/" for name in (*OPENAI_STYLE, "anthropic"))
             raise InvalidInput("--batch", f"left out for a model that is not one of {known}", model.name)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import fsum
 from typing import Any
 
 from cereval.models.base import Model
-from cereval.models.prices import FREE, Tokens
+from cereval.models.prices import FREE, ListPrice, Price, Tokens
+from cereval.runner.batches import takes_batches
 from cereval.runner.executor import Callers, Sampled
 from cereval.runner.prepare import MOST_PROMPTS, Prepared
 from cereval.scorers.base import Scorer
@@ -17,17 +18,23 @@ from cereval.text import money
 
 LETTERS_PER_TOKEN = 4
 """Of English text, roughly."""
+USUAL_ROUNDS = 5
+"""Of a run by batch (`benchmarks/results/batch-*.md`)."""
 ANSWER_TOKENS = 256
 """Tokens of an answer that are assumed where --max-tokens does not say."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpendingForecast:
-    """judge_calls: beside those of the model; None where the calls are not known. expected_usd: None likewise."""
+    """judge_calls: beside those of the model; None where the calls are not known. expected_usd: None likewise; live_usd
+    and batch_usd: asked one by one, and as batches. rounds: of batches; None where calls go out one by one."""
 
     judge_calls: int | None
     expected_usd: float | None
     priced_by: str | None
+    rounds: int | None = None
+    live_usd: float | None = None
+    batch_usd: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -39,7 +46,13 @@ class SpendingForecast:
             return judged
         basis = f"{LETTERS_PER_TOKEN} letters a token, {ANSWER_TOKENS} tokens an answer without --max-tokens"
         cost = f"about {money(self.expected_usd)} ({self.priced_by or 'free'}; {basis})"
-        return [*judged, ("cost", cost)]
+        found = [*judged, ("cost", cost)]
+        if self.rounds is not None:
+            found.append(("rounds", f"about {self.rounds}, each of which may take a day"))
+        other = self.batch_usd if self.rounds is None else self.live_usd
+        if other is not None and other != self.expected_usd:
+            found.append(("with --batch" if self.rounds is None else "with --live", f"about {money(other)}"))
+        return found
 
 
 def forecast(work: Prepared, calls: int | None) -> SpendingForecast:
@@ -50,13 +63,30 @@ def forecast(work: Prepared, calls: int | None) -> SpendingForecast:
         return SpendingForecast(None, None, source)
     judged, prompt = judge_calls(work.scorers[0]), _prompt_tokens(work)
     answer = work.plan.candidates[0]["settings"].get("max_tokens") or ANSWER_TOKENS
-    costs = [_cost(callers.models, prompt, answer)]
+    in_rounds = bool(work.circumstances.get("batch"))
+    judging: float | None = 0.0
     if callers.judge is not None:
         said = ANSWER_TOKENS if isinstance(work.scorers[0], Grade) else 1
         asked = prompt + answer + len(GRADE) // LETTERS_PER_TOKEN
-        costs.append(_cost([callers.judge], asked, said, judged))
-    known = [cost for cost in costs if cost is not None]
-    return SpendingForecast(calls * judged, calls * fsum(known) if len(known) == len(costs) else None, source)
+        judging = _cost([_priced(callers.judge, False)], asked, said, judged)
+    usd = {}
+    for batch in (False, True):
+        cost = _cost([_priced(model, batch) for model in callers.models], prompt, answer)
+        usd[batch] = None if cost is None or judging is None else calls * (cost + judging)
+    return SpendingForecast(
+        calls * judged,
+        usd[in_rounds],
+        source,
+        rounds=USUAL_ROUNDS if in_rounds else None,
+        live_usd=usd[False],
+        batch_usd=usd[True] if all(map(takes_batches, callers.models)) else None,
+    )
+
+
+def _priced(model: Model, batch: bool) -> Price | None:
+    """Return the price of a model, live or by batch; a model without one is free."""
+    price: Price | None = getattr(model, "price", FREE)
+    return replace(price, batch=batch) if isinstance(price, ListPrice) else price
 
 
 def judge_calls(scorer: Scorer) -> int:
@@ -75,8 +105,7 @@ def _prompt_tokens(work: Prepared) -> int:
     return round(letters / len(chats) / LETTERS_PER_TOKEN)
 
 
-def _cost(models: Sequence[Model], tokens_in: int, tokens_out: int, times: int = 1) -> float | None:
-    """Return what one question costs; None where a price is not known. Models without prices are free."""
-    prices = [getattr(model, "price", FREE) for model in models]
+def _cost(prices: Sequence[Price | None], tokens_in: int, tokens_out: int, times: int = 1) -> float | None:
+    """Return what one question costs; None where a price is not known."""
     costs = [None if price is None else price.cost(Tokens(tokens_in, tokens_out)) for price in prices]
     return None if None in costs else times * fsum(cost for cost in costs if cost is not None)

@@ -31,6 +31,7 @@ from cereval.runner.horizon import Pace, foreseen
 from cereval.runner.limits import UNLIMITED, Limits
 from cereval.runner.progress import WARNING, Observer, Progress, calls_afresh, expected_calls
 from cereval.runner.rounds import MOST, is_held_back, next_round
+from cereval.runner.samples import Samples
 from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.store.base import CHANGED, Answer
 from cereval.store.writer import AnswerWriter
@@ -97,7 +98,9 @@ class Loop:
         self._early: set[tuple[int, int]] = set()
         self.sender = sender
         self._window = (
-            Window(limits.connections) if sender is None else Rounds(self.session.n_items * len(self.voices))
+            Window(limits.connections)
+            if sender is None
+            else Rounds(sender.sent, self.session.n_items * len(self.voices))
         )
         self._waits = False
         self._news, self._orders, self._post = Bell(), Bell(), Bell()
@@ -159,6 +162,7 @@ class Loop:
             elapsed_s=elapsed,
             eta_s=None if ahead is None or pace <= 0 else ahead / pace,
             standing=session.standing(),
+            calls_each=session.asked * Samples.of(self.begun.plan.scorer).count,
         )
 
     # -- tasks --------------------------------------------------------------------------------------------------------
@@ -588,9 +592,10 @@ class Window:
 class Rounds(Window):
     """Have calls go out in rounds: all of one are decided before its first answer, and none before the last is in."""
 
-    def __init__(self, calls: int) -> None:
+    def __init__(self, begun: int, calls: int) -> None:
+        """Go on after so many rounds. calls: that there can be in all."""
         super().__init__(min(calls, MOST))
-        self._end = self._begun = 0
+        self._end, self._begun = 0, begun
 
     def begin(self, session: AskTell) -> int:
         """Begin a round; return its draws."""

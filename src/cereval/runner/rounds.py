@@ -9,6 +9,7 @@ hours.
 from __future__ import annotations
 
 from math import ceil, log
+from typing import NamedTuple
 
 from cereval.methods.active import Active
 from cereval.methods.certified import CertifiedMethod
@@ -22,10 +23,19 @@ MOST = 10_000
 """Calls of one round: each waits as a task of its own, and providers take 50,000 to a batch."""
 LEAST = 25
 """Draws of a round, where so many are left: a round costs hours, a call cents."""
-FIRST = 0.12
-"""Share of what scores of the largest variance would take that goes first: easy sets take little more."""
-SHARES = (0.8, 0.96, 1.03, 1.06)
-"""Of the calls that the goal is expected to take in all, those that are out after the second and the later rounds."""
+
+
+class Shares(NamedTuple):
+    """first: of what scores of the largest variance would take, since easy sets take little more. later: of the calls
+    that the goal is expected to take in all, those that are out after the second and the later rounds."""
+
+    first: float
+    later: tuple[float, ...]
+
+
+PLAIN = Shares(0.12, (0.8, 0.96, 1.03, 1.06))
+LEARNING = Shares(0.06, (0.5, 0.85, 1.04, 1.12, 1.2))
+"""Where forecasts learn from the results: the sooner they do, the fewer calls; what is foreseen before is too much."""
 GROWTH = 0.7
 """Further calls as a share of those so far, where the calls to the goal cannot be told."""
 FARTHEST = 3.0
@@ -44,14 +54,15 @@ def _first(session: AskTell) -> int:
     if isinstance(goal, Estimate):
         quantile = upper_quantile((1 - session.confidence) / 2)
         worst = ANYTIME_PRICE * 0.25 * (quantile / goal.eps) ** 2
-        return ceil(FIRST * worst / (1 + worst / size))
+        return ceil(_shares(session).first * worst / (1 + worst / size))
     return 4 * LEAST
 
 
 def _further(session: AskTell, sent: int) -> int:
     """Return the draws that are to be out after this round."""
     so_far, goal = session.n_evaluated, session.goal
-    share = SHARES[min(sent - 1, len(SHARES) - 1)]
+    later = _shares(session).later
+    share = later[min(max(sent, 1), len(later)) - 1]
     if isinstance(goal, Estimate):
         total = calls_to_goal(session)
         return ceil((1 + GROWTH) * so_far) if total is None else ceil(share * total)
@@ -59,6 +70,10 @@ def _further(session: AskTell, sent: int) -> int:
     if deciding is None:
         return ceil((1 + GROWTH) * so_far)
     return ceil(min(max(share * deciding, (1 + GROWTH / 2) * so_far), FARTHEST * so_far))
+
+
+def _shares(session: AskTell) -> Shares:
+    return LEARNING if is_held_back(session) else PLAIN
 
 
 def _to_decide(session: AskTell) -> float | None:
