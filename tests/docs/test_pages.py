@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -17,18 +18,23 @@ PAGES = {
 }
 ELSEWHERE = {"docs/inspect.md", "docs/lm-eval.md"}
 """Pages whose examples tests/integrations/test_host_docs.py runs, with the tools that they are about."""
+EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n\nIt prints\n\n((?:    [^\n]*\n)+))?", flags=re.DOTALL)
 EXAMPLES = [
-    pytest.param(name, code, id=f"{name}-{number}")
+    pytest.param(name, *found.groups(), id=f"{name}-{number}")
     for name, text in PAGES.items()
     if name not in ELSEWHERE
-    for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    for number, found in enumerate(EXAMPLE.finditer(text))
 ]
 
 
-@pytest.mark.parametrize(("name", "code"), EXAMPLES)
-def test_python_examples_run(name: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("name", "code", "shown"), EXAMPLES)
+def test_python_examples_run(
+    name: str, code: str, shown: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     exec(compile(code, name, "exec"), {})
-    assert capsys.readouterr().out.strip()
+    printed = capsys.readouterr().out
+    assert printed.strip()
+    assert shown is None or printed == textwrap.dedent(shown)
 
 
 @pytest.mark.parametrize("name", PAGES)
