@@ -202,7 +202,7 @@ def test_gates_of_earlier_nights_leave_the_budget_alone(data: list[str], tmp_pat
 
 
 def test_goals_of_every_kind_share_their_answers(data: list[str], tmp_path: Path) -> None:
-    goals = ["run", {"goal": "compare", "tie": 0.2}, {"goal": "rank", "tie": 0.2}]
+    goals = ["run", {"goal": "compare", "tie": 0.2}, {"goal": "rank", "tie": 0.2, "proven": True}]
     url = f"sqlite:///{tmp_path}/runs.db"
     done = cereval.run_fleet(fleet_of(data[:1], goals=goals), store=url)
     assert done.exit_code == 0, done.as_dict()
