@@ -7,6 +7,10 @@ Rates of ten answers in --data (LiveCodeBench), 30 items of which most are alway
 ones. Every answer is a fresh toss of its item's rate, delta = .05. `uniform` is what there was before; in brackets the
 share of its answers, and the worst model's. A run misses when the mean of the rates is outside the last interval.
 Miss rates in hostile families: `python -m benchmarks.coverage --method memory`.
+
+Comparisons: models of LiveCodeBench that are so many points apart, items asked again with memory and without
+(`naive`); and equal models, right four times out of five, with a budget of draws, as they are compared by default
+now and as if they repeated themselves (the target benchmark).
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import click
 import numpy as np
@@ -25,6 +30,9 @@ from benchmarks.parallel import run_all
 from benchmarks.side_information import DATA
 from benchmarks.tables import markdown, publish
 from cereval.datasets.tables import read_scores
+from cereval.methods.base import Setting
+from cereval.methods.uniform import Uniform
+from cereval.questions.compare.session import CompareSession
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 
@@ -156,19 +164,117 @@ def _cell(runs: Sequence[Runs], before: Sequence[Runs]) -> str:
     return f"{mean:,.0f} ({mean / usual:.2f}{beside})"
 
 
+# -- comparisons ------------------------------------------------------------------------------------------------------
+
+NAIVE, TOSSES = "naive", "benchmark"
+FRESH: Literal["expected"] = "expected"
+GAPS = {"close": (0.01, 0.04), "wide": (0.06, 0.2)}
+EQUAL = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Comparisons of two models, with a seed each: how they are made, and after how many draws they are given up."""
+
+    name: str
+    way: str
+    pairs: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
+    budget: int | None
+    first_seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What became of them: draws, how many named a winner, and how many intervals or decisions were wrong."""
+
+    pairing: Pairing
+    draws: tuple[int, ...]
+    named: int
+    wrong: int
+
+
+def compare(pairing: Pairing) -> Compared:
+    draws, named, wrong = [], 0, 0
+    for seed, (one, other) in enumerate(pairing.pairs, pairing.first_seed):
+        first, second, size = np.array(one), np.array(other), len(one)
+        tosses = np.random.default_rng([seed, 55])
+        target = TOSSES if pairing.way == TOSSES else FRESH
+        session = CompareSession(size, target=target, budget=pairing.budget, seed=seed)
+        if pairing.way == NAIVE:
+            setting = Setting(session.pool, FRESH, DELTA, seed, session.goal.aim(pairing.budget))
+            session._predictor = None
+            session._begin(Uniform(setting), None)
+        while not session.done:
+            for draw in session.ask(1):
+                rates = first[draw.item], second[draw.item]
+                session.tell(draw, *(float(tosses.random() < rate) for rate in rates))
+        result, truth = session.result(), float(first.mean() - second.mean())
+        winner = {"first": 1, "second": -1}.get(str(result.decision), 0)
+        named += winner != 0
+        wrong += (
+            not result.lower <= truth <= result.upper or winner * truth < 0 or (winner != 0 and truth == 0)
+        )
+        draws.append(result.n_evaluated)
+    return Compared(pairing, tuple(draws), named, wrong)
+
+
+def pairings(data: Path, pairs: int, equal: int) -> list[Pairing]:
+    found = []
+    for group in FOLDERS:
+        table = rates_of(group, data)
+        means = table.mean(axis=0)
+        for gap, (least, most) in GAPS.items():
+            apart = [
+                (tuple(table[:, i]), tuple(table[:, j]))
+                for i in range(len(means))
+                for j in range(i)
+                if least <= abs(means[i] - means[j]) <= most
+            ]
+            chosen = tuple(apart[:: max(len(apart) // pairs, 1)][:pairs])
+            found += [Pairing(f"{group}, {gap}", way, chosen, None) for way in (NAIVE, FRESH)]
+    for size in (60, 300):
+        rates = (EQUAL,) * size
+        for way in (TOSSES, FRESH):
+            alike = ((rates, rates),) * equal
+            found.append(Pairing(f"{size} items, equal models", way, alike, 400))
+    return [
+        Pairing(one.name, one.way, one.pairs[at : at + CHUNK], one.budget, at)
+        for one in found
+        for at in range(0, len(one.pairs), CHUNK)
+    ]
+
+
+CHUNK = 10
+
+
+def tabulate_compared(found: Sequence[Compared]) -> str:
+    rows = []
+    for name, way in dict.fromkeys((one.pairing.name, one.pairing.way) for one in found):
+        own = [one for one in found if (one.pairing.name, one.pairing.way) == (name, way)]
+        draws = [count for one in own for count in one.draws]
+        named, wrong = sum(one.named for one in own), sum(one.wrong for one in own)
+        mean, bound = f"{np.mean(draws):,.0f}", most_misses(len(draws))
+        rows.append([name, way, len(draws), mean, named, wrong, bound])
+    header = ["models", "way", "comparisons", "draws", "winner named", "wrong", "bound (99%)"]
+    return markdown(header, rows)
+
+
 @click.command(help=__doc__)
 @click.option(
     "--seeds", default=2, show_default=True, help="Runs of each model, ten times as many of made up ones."
 )
+@click.option("--pairs", default=6, show_default=True, help="Comparisons of each distance.")
+@click.option("--equal", default=400, show_default=True, help="Comparisons of equal models of each size.")
 @click.option("--data", type=click.Path(path_type=Path), default=DATA, show_default=True)
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Write the table, with its command, to this file."
 )
-def main(seeds: int, data: Path, out: Path | None) -> None:
-    measured = run_all(play, jobs(data, seeds), "random models")
-    publish(
-        "Models that answer differently every time", "benchmarks.random_models", tabulate(measured, data), out
-    )
+def main(seeds: int, pairs: int, equal: int, data: Path, out: Path | None) -> None:
+    measured = run_all(play, jobs(data, seeds), "random models") if seeds else []
+    compared = run_all(compare, pairings(data, pairs, equal), "comparisons")
+    tables = [tabulate(measured, data)] if measured else []
+    body = "\n\n".join([*tables, tabulate_compared(compared)])
+    publish("Models that answer differently every time", "benchmarks.random_models", body, out)
 
 
 if __name__ == "__main__":

@@ -27,11 +27,15 @@ if TYPE_CHECKING:
     from cereval.api import evaluate as evaluate
     from cereval.api import evaluate_async as evaluate_async
     from cereval.api import extend as extend
+    from cereval.api import load as load
     from cereval.api import rank as rank
     from cereval.api import rank_async as rank_async
+    from cereval.api import runs as runs
     from cereval.api import seal as seal
     from cereval.api import tasks as tasks
     from cereval.api import tasks_async as tasks_async
+    from cereval.api import verify as verify
+    from cereval.certificate.verify import Verdict as Verdict
     from cereval.errors import CerevalError as CerevalError
     from cereval.fleet.result import FleetResult as FleetResult
     from cereval.fleet.run import run_fleet as run_fleet
@@ -65,7 +69,11 @@ if TYPE_CHECKING:
     from cereval.settings import Candidate as Candidate
 
 _HOMES = {
-    "api": "Run compare compare_async evaluate evaluate_async extend rank rank_async seal tasks tasks_async",
+    "api": (
+        "Run compare compare_async evaluate evaluate_async extend load rank rank_async runs seal tasks tasks_async "
+        "verify"
+    ),
+    "certificate.verify": "Verdict",
     "errors": "CerevalError",
     "fleet.result": "FleetResult",
     "fleet.run": "run_fleet",
@@ -98,5 +106,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, also those not imported yet."""
-    return sorted({*globals(), *__all__})
+    """List the public names, also those not imported yet, and nothing else."""
+    return sorted(__all__)

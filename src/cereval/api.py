@@ -14,19 +14,24 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, Unpack
 
 from cereval.certificate.seal import Seal
+from cereval.certificate.verify import Verdict
 from cereval.errors import InvalidInput, Misuse
+from cereval.files import read_json
+from cereval.plan import Plan
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import whole
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
-from cereval.runner.candidates import Functions, functions_of
+from cereval.runner.candidates import Functions
 from cereval.runner.conduct import carry_out, conduct, reuse_in
+from cereval.runner.listing import listed
 from cereval.runner.prepare import prepare
 from cereval.runner.progress import WARNING, Observer
 from cereval.runner.recall import extend_run, new_items, recall_with_change
-from cereval.runner.run import Outcome, kept_line
+from cereval.runner.run import Outcome, kept_line, read_back
 from cereval.runner.sealing import sealed, written
 from cereval.runner.task_file import Written, merge_settings, read_task
+from cereval.runner.verify import verify_certificate
 from cereval.settings import (
     ACCEPTED,
     AgainOptions,
@@ -88,7 +93,7 @@ class Run:
 
     @property
     def instead(self) -> dict[str, int]:
-        """Return how many questions others would have asked: all, or by plans of fixed size for the same width."""
+        """Return the calls of others: to ask all, or by plans of fixed size for the same width."""
         return self.outcome.instead
 
     @property
@@ -168,6 +173,44 @@ class Run:
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()[1:])
         return self.outcome.result._repr_html_() + notes
+
+
+def runs(store: str = DEFAULT_URL) -> list[dict[str, Any]]:
+    """List the runs in a store, oldest first: run_id, kind, status, model, data, goal, answer, calls, cost_usd, ...
+
+    >>> runs("sqlite://")
+    []
+    """
+    with opened_store(store, reading=True) as opened:
+        return listed(opened)
+
+
+def load(run_id: str, store: str = DEFAULT_URL) -> Run:
+    """Return a run in a store as it is now, found by its id, the beginning of its id, or its name; nothing is asked."""
+    with opened_store(store) as opened:
+        return _kept(read_back(Plan.from_dict(opened.run(run_id).plan), opened), opened, {})
+
+
+def verify(
+    certificate: Any,
+    *,
+    store: str | None = None,
+    seal: str | Path | None = None,
+    public_key: str | Path | None = None,
+) -> Verdict:
+    """Recompute a certificate: a `Run`, a file, or what was read from one; `verdict.valid` is the answer.
+
+    >>> run = evaluate([{"question": "1 + 1 =", "answer": "2"}] * 9, "scripted/1.0", eps=0.4, store="sqlite://", seed=1)
+    >>> verify(run).status
+    'valid'
+    """
+    if isinstance(certificate, Run):
+        kept = None if certificate.rows is not None else certificate.store_url
+        return verify_certificate(certificate.certificate, store or kept, seal, public_key)
+    if isinstance(certificate, str | Path):
+        path = Path(certificate)
+        return verify_certificate(read_json(path), store, seal, public_key, path.absolute().parent)
+    return verify_certificate(certificate, store, seal, public_key)
 
 
 # -- asking -----------------------------------------------------------------------------------------------------------
@@ -330,7 +373,7 @@ async def _ask(
         fixed = None if seal is None else Path(seal)
         with opened_store(settings["store"], create=seal is None) as store:
             outcome = await conduct(work, settings, store, observer, seal=fixed)
-            return _kept(outcome, store, functions_of(settings.candidates))
+            return _kept(outcome, store, work.functions)
 
 
 def settings_for(

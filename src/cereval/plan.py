@@ -192,6 +192,16 @@ def candidate_spec(model: str, name: str = "", **parts: Any) -> CandidateSpec:
     return {**spec, **parts}  # type: ignore[typeddict-item]
 
 
+def full_name(candidate: Mapping[str, Any]) -> str:
+    """Return a candidate's name, with its model where the name does not say it.
+
+    >>> full_name(candidate_spec("openai/m")), full_name(candidate_spec("openai/m", "brief"))
+    ('openai/m', 'brief (openai/m)')
+    """
+    name, model = str(candidate["name"]), str(candidate["model"])
+    return name if model in name else f"{name} ({model})"
+
+
 def candidate_digest(candidate: CandidateSpec) -> str:
     """Name everything that decides what a candidate is sent, whatever it is called.
 

@@ -355,6 +355,13 @@ class SampleOptions(TypedDict, total=False):
             metavar="K",
         ),
     ]
+    pass_all: Annotated[
+        SampleCount,
+        Option(
+            "Its score is pass^K instead: the chance that all of K answers are right, from N answers (default K).",
+            metavar="K",
+        ),
+    ]
 
 
 class ClusterOptions(TypedDict, total=False):
@@ -414,7 +421,13 @@ class GateOptions(MeanOptions, total=False):
 
 
 class CompareOptions(
-    CandidateOptions, CommonOptions, HistoryOptions, WeightOptions, ClusterOptions, total=False
+    CandidateOptions,
+    CommonOptions,
+    HistoryOptions,
+    WeightOptions,
+    SampleOptions,
+    ClusterOptions,
+    total=False,
 ):
     """`compare` and `cereval compare`."""
 
@@ -454,7 +467,7 @@ class CompareOptions(
     ]
 
 
-class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, total=False):
+class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions, total=False):
     """`rank` and `cereval rank`."""
 
     tie: Annotated[
@@ -484,7 +497,7 @@ class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, total=False):
     ]
 
 
-class TasksOptions(CandidateOptions, CommonOptions, HistoryOptions, total=False):
+class TasksOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions, total=False):
     """`tasks` and `cereval tasks`."""
 
     eps: Annotated[Share, Option("Stop when the macro mean is known within this.  [default: 0.02]")]

@@ -54,8 +54,11 @@ def sampled(capsys: Capture, *more: str, command: str = "run", code: int = 0) ->
     return told(capsys, *line, *more, code=code)
 
 
-@pytest.mark.parametrize(("count", "best_of"), [(1, 1), (4, 1), (4, 2), (4, 4)])
-def test_what_is_told_expects_the_best_of_k_fresh_answers(count: int, best_of: int) -> None:
+@pytest.mark.parametrize("worst", [False, True])
+@pytest.mark.parametrize(("count", "tries"), [(1, 1), (4, 1), (4, 2), (4, 4)])
+def test_what_is_told_expects_the_best_or_worst_of_k_fresh_answers(
+    count: int, tries: int, worst: bool
+) -> None:
     """Over every way in which the answers can come out; graded scores too."""
     values, chances = (0.0, 0.3, 1.0), (0.5, 0.2, 0.3)
 
@@ -68,10 +71,10 @@ def test_what_is_told_expects_the_best_of_k_fresh_answers(count: int, best_of: i
             terms.append(chance * value([values[place] for place in places]))
         return fsum(terms)
 
-    samples = Samples(count, best_of)
-    assert expectation(count, samples.score) == pytest.approx(expectation(best_of, max), abs=1e-12)
+    samples, of_them = Samples(count, **{"worst_of" if worst else "best_of": tries}), min if worst else max
+    assert expectation(count, samples.score) == pytest.approx(expectation(tries, of_them), abs=1e-12)
     scores = [0.0, 0.3, 1.0, 0.3][:count]
-    subsets = [max(subset) for subset in combinations(scores, best_of)]
+    subsets = [of_them(subset) for subset in combinations(scores, tries)]
     assert samples.score(scores) == pytest.approx(fsum(subsets) / len(subsets))
 
 
@@ -106,6 +109,31 @@ def test_a_gate_of_pass_at_k(capsys: Capture) -> None:
     assert worse["decision"] == "below"
 
 
+def test_pass_to_the_power_of_k_is_of_fresh_answers(capsys: Capture) -> None:
+    """Right four times in ten, twice in a row .16."""
+    run = sampled(capsys, "--pass-all", "2", "--samples", "4", "--eps", "0.05")
+    assert run["target"] == "expected"
+    assert run["lower"] <= CHANCE**2 <= run["upper"]
+    assert main(["verify", run["certificate"]]) == 0
+    assert main(["report", run["run_id"], "-o", "page.html"]) == 0
+    assert "pass^2 (the worst of 2) in the long run" in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize("command", ["compare", "rank", "tasks"])
+def test_other_questions_take_several_answers_too(command: str, capsys: Capture) -> None:
+    Path("surer.py").write_text(MODEL.replace(f"< {CHANCE}", "< 0.95"))
+    second = () if command == "tasks" else ("--model", "python:surer.py:answer")
+    rows = [
+        json.loads(line) | {"category": "ab"[place % 2]}
+        for place, line in enumerate(Path("q.jsonl").read_text().splitlines())
+    ]
+    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    goal = ("--eps", "0.3") if command == "tasks" else ("--tie", "0.2")
+    found = sampled(capsys, *second, *goal, "--pass-all", "2", command=command)
+    assert found["stopped"] == "goal"
+    assert main(["verify", found["certificate"]]) == 0
+
+
 def test_a_failed_call_leaves_the_question_unknown(capsys: Capture) -> None:
     often = "\nold = answer\ndef answer(messages):\n    if rng.random() < .05: raise ValueError\n"
     broken = MODEL + often + "    return old(messages)\n"
@@ -121,6 +149,8 @@ def test_a_failed_call_leaves_the_question_unknown(capsys: Capture) -> None:
         (["--samples", "3", "--temperature", "0"], "--temperature above 0"),
         (["--samples", "0"], "--samples must be a whole number in [1, 1000]"),
         (["--samples", "2", "--pass-at", "3"], "--pass-at must be a whole number in [1, 2]"),
+        (["--samples", "2", "--pass-all", "3"], "--pass-all must be a whole number in [1, 2]"),
+        (["--samples", "4", "--pass-all", "3", "--pass-at", "2"], "left out where --pass-at is given"),
         (["--pass-at", "-1"], "--pass-at must be a whole number in [1, 1000], got -1"),
         (["--pass-at", "3", "--temperature", "0"], "--pass-at must be given with a --temperature above 0"),
         (["--samples", "5", "--max-calls", "3"], "at least the 5 calls of one question"),

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cereval.cli.main import main
-from cereval.cli.outcome import _minute
 from cereval.errors import StoreError
+from cereval.runner.run import _minute
 from cereval.runner.samples import unpacked
 from cereval.store.base import Answer, opened_store
 from cereval.store.browsing import Browser, Wanted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cereval.questions.log import Change
     from cereval.runner.book import Reuse
     from cereval.runner.prepare import Prepared
+    from cereval.runner.run import Outcome
     from cereval.settings import Settings
     from cereval.store.base import Store
 
@@ -148,13 +149,18 @@ def finish(
     change: Change | None = None,
     reuse: Reuse | None = None,
     labels: Sequence[str] = (),
+    note: Callable[[Outcome], Sequence[str]] = lambda _: (),
 ) -> int:
-    """Run or resume a plan, write its certificate and page, print its answer; return the exit code."""
+    """Run or resume a plan, write its certificate and page, print its answer; return the exit code.
+
+    note: what else is to be said of the outcome.
+    """
     from cereval.runner.book import Reuse
 
     path = certificate_path(flags["certificate"], store, plan.run_id)
     observer = observer_for(flags["display"])
     outcome = asyncio.run(carry_out(work, plan, store, observer, change, reuse or Reuse()))
+    outcome = replace(outcome, notes=(*outcome.notes, *note(outcome)))
     store.label(plan.run_id, labels)
     print_page(flags.get("report"), store, outcome.run_id)
     return print_outcome(outcome, path, store, changed=change is not None, as_json=flags["as_json"])

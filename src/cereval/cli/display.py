@@ -143,13 +143,12 @@ def fact_lines(progress: Progress, width: int) -> list[Text]:
 
 
 def facts(progress: Progress) -> list[str]:
-    """Return calls, savings, money, trouble and time, in order of interest."""
+    """Return calls, money, trouble and time, in order of interest."""
     expected = progress.expected_calls
     ahead = expected is not None and expected > progress.consumed
-    about = f" of about {expected:,}" if ahead else ""
-    found = [f"{progress.consumed:,}{about} calls"]
-    if expected is not None:
-        found.append(f"{max(1 - expected / progress.n_items, 0):.0%} saved")
+    each = progress.calls_each
+    about = f" of about {each * expected:,}" if ahead and expected is not None else ""
+    found = [f"{each * progress.consumed:,}{about} calls"]
     if progress.cost_usd is None or progress.cost_usd > 0:
         found.append("cost unknown" if progress.cost_usd is None else f"${progress.cost_usd:.4f}")
     found.append(f"{progress.failures:,} failed")

@@ -71,8 +71,8 @@ NAMES: Mapping[str, str] = {
     "run, gate, resume, rescore, tell": f"{RESULT} {GOAL} {RUN} calls",
     "run --dry-run": "plan first_prompt expected_calls judge_calls expected_usd priced_by rounds live_usd batch_usd",
     "runs (a list)": (
-        "run_id kind status model data n_items goal answer estimate lower upper labels items calls failures cost_usd "
-        "priced_by parts engine created_at changed_at"
+        "run_id kind status model candidate data n_items goal answer estimate lower upper labels items calls failures "
+        "cost_usd priced_by parts engine created_at changed_at"
     ),
     "show": "run_id rows",
     "ask": "run_id rows output",
@@ -84,15 +84,15 @@ NAMES: Mapping[str, str] = {
     "seal": "run_id seal digest signed",
     "verify": "verdict status valid reasons checked",
     "report": f"{RESULT} run_id report",
-    "replay": f"{RESULT} model {GOAL} truth truth_inside",
+    "replay": f"{RESULT} model {GOAL} truth truth_inside instead",
     "replay --all-models": "models total miss_rate most_misses",
-    "replay compare": f"{COMPARISON} items goal tie|eps truth truth_inside",
+    "replay compare": f"{COMPARISON} items goal tie|eps truth truth_inside instead",
     "compare": f"{COMPARISON} goal tie|eps {RUN} calls [baseline]",
-    "replay rank": f"{RANKING} truth wrong_orders intervals_missed [wrong_winners wrongly_eliminated]",
+    "replay rank": f"{RANKING} truth wrong_orders intervals_missed [wrong_winners wrongly_eliminated] instead",
     "rank": f"{RANKING} {RUN} [first second]",
-    "replay tasks": f"{TASKS} model {GOAL} [each] truth truth_inside",
+    "replay tasks": f"{TASKS} model {GOAL} [each] truth truth_inside instead",
     "tasks": f"{TASKS} {GOAL} [each] {RUN} calls",
-    "extend SCORES": f"versions {RESULT} model goal eps truth_inside",
+    "extend SCORES": f"versions {RESULT} model goal eps truth_inside instead",
     "extend DATA": f"versions {RESULT} goal eps {RUN} calls",
     "fleet": "runs calls asked cost_usd expected_calls exit_code",
     "fleet --plan": "runs calls calls_alone cost_usd",

@@ -100,7 +100,9 @@ def outcome_rows(outcome: Outcome, path: Path) -> Rows:
     waits = _waits_outside(outcome)
     stopped = "waiting for scores" if waits else "interrupted" if outcome.interrupted else result.stopped
     spare = f"{outcome.surplus} {'waiting for an earlier one' if waits else 'not needed'}"
+    named = [spec for spec in outcome.plan.candidates if spec["model"] not in spec["name"]]
     return [
+        *((spec["name"], f"model {spec['model']}") for spec in named),
         ("stopped", stopped),
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {spare}), cost {cost}"),
         *instead_rows(outcome.instead),

@@ -16,12 +16,14 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.cli.outcome import instead_rows
 from cereval.cli.output import show, write_certificate
 from cereval.datasets.read import names_of
 from cereval.datasets.tables import ItemsTable, ScoresTable, read_column, read_items, read_scores
 from cereval.errors import BadFile, InvalidInput, Misuse, shown
 from cereval.files import read_json, write_whole
 from cereval.integrations.logs import is_log, scores_of
+from cereval.questions import kind_named
 from cereval.questions.growing.session import Growing, GrowingResult
 from cereval.questions.rank.session import Ranking
 from cereval.questions.replay import checked_sizes
@@ -29,6 +31,7 @@ from cereval.questions.tasks import UNNAMED
 from cereval.questions.tasks.session import TasksResult
 from cereval.runner.items import items_of
 from cereval.runner.past import teachers
+from cereval.runner.run import calls_instead
 from cereval.store.base import opened_store
 
 if TYPE_CHECKING:
@@ -669,7 +672,9 @@ def finish_recorded(
     result = session.result()
     if flags["certificate"] or flags["report"]:
         _write(kind, session, result, known, flags, about, steps or [], plan)
-    told = [*rows, ("stopped", result.stopped)]
+    others = calls_instead(result, kind_named(kind))
+    told = [*rows, ("stopped", result.stopped), *instead_rows(others)]
+    extra = {**extra, "instead": others}
     return show(result, extra, told, as_json=flags["as_json"], notes=notes, table=table, instead=instead)
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cereval.cli.options import OUTPUT, SCORING, STORE, TRUST, apply
+
+if TYPE_CHECKING:
+    from cereval.runner.run import Outcome
+
+FEW_LEFT = 0.9
+"""A rescored run that uses a larger share of the answers says nothing of the others: some were not needed before."""
 
 
 @click.command()
@@ -28,5 +35,28 @@ def rescore(run_id: str, store: str | None, **flags: Any) -> int:
     trust = bool(flags.pop("trust"))
     with opened_store(store) as opened:
         work = rescore_run(run_id, opened, flags, trust=trust)
-        labels = [f"rescored:{opened.run(run_id).run_id}"]
-        return finish(work, work.plan, opened, showing, labels=labels)
+        scored = opened.run(run_id)
+        return finish(
+            work,
+            work.plan,
+            opened,
+            showing,
+            labels=[f"rescored:{scored.run_id}"],
+            note=partial(_unused, scored.answers),
+        )
+
+
+def _unused(there: int, outcome: Outcome) -> list[str]:
+    """Say so where answers are left, and how they are put to use."""
+    used = outcome.result.n_evaluated
+    if used >= FEW_LEFT * there:
+        return []
+    if outcome.result.stopped == "goal":
+        return [
+            f"{used:,} of the {there:,} answers were enough for the goal; "
+            f"`cereval resume {outcome.run_id} --eps SMALLER` uses more of them"
+        ]
+    return [
+        f"{used:,} of the {there:,} answers were used: with these scores another question would have come next; "
+        "`cereval run` with this --scorer takes the answers that are there and asks what is missing"
+    ]

@@ -37,9 +37,22 @@ def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
     if as_json:
         click.echo(json.dumps(found, allow_nan=False, ensure_ascii=False))
     elif found:
-        names = ("run_id", "status", "model", "data", "goal", "answer", "calls", "cost", "changed")
+        named = ["name"] if any(facts["labels"] for facts in found) else []
+        names = [
+            "run_id",
+            "status",
+            "candidate",
+            *named,
+            "data",
+            "goal",
+            "answer",
+            "calls",
+            "cost",
+            "changed",
+        ]
         rows = [[_shown(facts)[name] for name in names] for facts in found[-limit:]]
-        print_table(rows, names, numbers=(6, 7), names=(2, 3, 4, 5), extra=8)
+        last = len(names) - 1
+        print_table(rows, names, numbers=(last - 2, last - 1), names=tuple(range(2, last - 2)), extra=last)
         if len(found) > limit:
             click.echo(f"{len(found) - limit:,} older runs are not shown: -n {len(found)} shows all")
     else:
@@ -87,4 +100,5 @@ def _shown(facts: dict[str, Any]) -> dict[str, str]:
         "cost": cost,
         "changed": changed,
         "answer": answer,
+        "name": ", ".join(facts["labels"]),
     }

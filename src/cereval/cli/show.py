@@ -57,7 +57,15 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
     if as_json:
         print_json({"run_id": plan.run_id, "rows": found})
         return 0
-    header = (*(("model",) if several else ()), "item", "prompt", "answer", "score")
+    known = any(row["reference"] is not None for row in found)
+    header = (
+        *(("model",) if several else ()),
+        "item",
+        "prompt",
+        "answer",
+        *(("reference",) if known else ()),
+        "score",
+    )
     print_table([_cells(row, header[:-1]) for row in found], header, numbers=(len(header) - 1,))
     command = f"cereval export {run} -o answers.jsonl{store_flag(opened)}"
     more = " (-n for more)" if left else ""
@@ -93,7 +101,7 @@ def _cells(row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def _line(value: Any) -> str:
-    return " ".join(str(value).split())
+    return "" if value is None else " ".join(str(value).split())
 
 
 def _score(row: Mapping[str, Any]) -> str:

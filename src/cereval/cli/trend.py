@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
     """Show what every run on DATA came to, oldest first: DATA is a question file, or the name of one in the store."""
     from cereval.cli.output import print_json, print_table
-    from cereval.runner.listing import trend_facts
+    from cereval.runner.listing import trend_of
     from cereval.store.base import opened_store
     from cereval.text import interval
 
     with opened_store(store) as opened:
-        found = [trend_facts(run, opened) for run in _on(opened, data, fields)]
+        found = trend_of(_on(opened, data, fields), opened)
     if as_json:
         print_json({"data": data, "runs": found})
         return 0
     rows = [
         [
             one["at"][:16].replace("T", " "),
-            one["model"],
+            one["candidate"],
+            ", ".join(one["labels"]),
             "-" if one["estimate"] is None else f"{one['estimate']:.1%}",
             "-" if one["lower"] is None else interval(one["lower"], one["upper"]),
             one["goal"],
@@ -41,10 +42,10 @@ def trend(data: str, store: str | None, as_json: bool, **fields: Any) -> int:
     ]
     print_table(
         rows,
-        ("when", "model", "estimate", "interval", "question", "run"),
-        numbers=(2, 3),
+        ("when", "candidate", "name", "estimate", "interval", "question", "run"),
+        numbers=(3, 4),
         names=(1,),
-        extra=4,
+        extra=5,
     )
     return 0
 

@@ -155,7 +155,7 @@ def own_budget(entry: Entry) -> int | None:
 
 def samples_of(entry: Entry) -> int:
     """Return how often a run puts a question to a model."""
-    return Samples.wanted(entry.settings.get("samples"), entry.settings.get("pass_at")).count
+    return Samples.wanted(entry.settings).count
 
 
 def _mean(entry: Entry, outlook: Outlook) -> float | None:

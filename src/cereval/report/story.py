@@ -17,8 +17,9 @@ from cereval.questions.base import Kind
 from cereval.questions.session import AskTell, tell
 from cereval.records import Certified, Draw, Rows, Scored, Step, Stopped
 from cereval.runner.items import stored_items
+from cereval.runner.run import doubts
 from cereval.runner.samples import Samples, unpacked
-from cereval.runner.start import Start, newest_certificate, start
+from cereval.runner.start import Start, newest_certificate, served_by, start
 from cereval.store.base import Answer, Run, Store
 
 NO_CATEGORY = "(no category)"
@@ -55,6 +56,8 @@ class Story:
     counted: int | None = None
     categories: tuple[str, ...] = ()
     uneven: frozenset[str] = frozenset()
+    doubts: tuple[str, ...] = ()
+    """Warnings of what the interval does not show."""
 
 
 def read_story(store: Store, run_id: str) -> Story:
@@ -63,7 +66,8 @@ def read_story(store: Store, run_id: str) -> Story:
     plan = Plan.from_dict(run.plan)
     items = stored_items(plan, store)
     begun, watch = replayed_run(plan, items, store)
-    return told_story(run, begun, watch, newest_certificate(begun, store), _asked(begun, items, store))
+    story = told_story(run, begun, watch, newest_certificate(begun, store), _asked(begun, items, store))
+    return replace(story, doubts=doubts(begun, store, served_by(begun, store)))
 
 
 def replayed_run(plan: Plan, items: Sequence[Item], store: Store) -> tuple[Start, Watch]:

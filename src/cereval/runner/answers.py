@@ -29,6 +29,7 @@ COLUMNS = {
     "category": str,
     "prompt": str,
     "answer": str,
+    "reference": str,
     "score": float,
     "failure": str,
     "detail": str,
@@ -70,7 +71,12 @@ def _questions(store: Store, data_hash: str, candidate: str) -> Callable[[int], 
         if not 0 <= number < len(items):
             raise StoreError(f"an answer is to item {number}, which the store does not have")
         item = items[number]
-        return {"item": item.id, "category": item.category, "prompt": as_text(asked.messages(item))}
+        return {
+            "item": item.id,
+            "category": item.category,
+            "prompt": as_text(asked.messages(item)),
+            "reference": " | ".join(item.answers) or None,
+        }
 
     return question
 

@@ -192,14 +192,15 @@ def name_candidates(candidates: Sequence[Candidate]) -> list[str]:
             ]
             if len({values[place] for place in places}) > 1:
                 for place in places:
-                    names[place] = _extended(name, f"{option.replace('_', ' ')} {values[place]}")
+                    names[place] = extended(name, f"{option.replace('_', ' ')} {values[place]}")
     return [
-        name if name not in names[:place] else _extended(name, str(names[: place + 1].count(name)))
+        name if name not in names[:place] else extended(name, str(names[: place + 1].count(name)))
         for place, name in enumerate(names)
     ]
 
 
-def _extended(name: str, part: str) -> str:
+def extended(name: str, part: str) -> str:
+    """Return a name with a further part in its parentheses."""
     return f"{name[:-1]}, {part})" if name.endswith(")") and " (" in name else f"{name} ({part})"
 
 

@@ -240,14 +240,14 @@ class Callers:
             self.waiting.append(line)
 
     def _count(self, model: int, item: int, text: str) -> None:
-        """Warn once where a model gives the same answer, or none, to many questions in a row."""
+        """Say once where a model gives the same answer, or none, to many questions in a row."""
         last, times, before = self.alike.get(model, ("", 0, -1))
         times = times + (item != before) if text == last else 1
         self.alike[model] = text, times, item
         if times == SUSPICIOUS and (name := f"alike {model}") not in self.warned:
             self.warned.add(name)
             what = f"the answer {shown(text, 40)}" if text else "no text"
-            self.waiting.append(f"warning: {self._name(model)} gave {what} {times} times in a row")
+            self.waiting.append(f"{self._name(model)} gave {what} {times} times in a row")
 
     def answered_before(self, model: int) -> None:
         self.tried.add(model)

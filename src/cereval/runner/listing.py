@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cereval.plan import Plan
+from cereval.plan import CandidateSpec, Plan, digest_of, full_name
 from cereval.questions import kind_of
+from cereval.runner.candidates import extended
 from cereval.runner.samples import Samples
 from cereval.store.base import COUNTS, GOAL_NOW, SUMMED_UP, TOGETHER, Run, Store, is_count, is_summary
+from cereval.text import shortened
 
 NUMBERS = ("estimate", "lower", "upper")
 
@@ -17,7 +19,64 @@ NUMBERS = ("estimate", "lower", "upper")
 def listed(store: Store) -> list[dict[str, Any]]:
     """Give the facts of every run, oldest first."""
     by_id = {run.run_id: replace(run, summary=summary_of(run, store)) for run in store.runs()}
-    return [facts_of(run, by_id) for run in by_id.values()]
+    names = candidate_names(list(by_id.values()))
+    return [facts_of(run, by_id) | {"candidate": names[run.run_id]} for run in by_id.values()]
+
+
+SHOWN = 24
+"""Letters of a prompt that a list shows."""
+
+
+def candidate_names(runs: Sequence[Run]) -> dict[str, str]:
+    """Return for each run the names of its candidates, with what tells them apart from others of the same model."""
+    plans = {run.run_id: Plan.from_dict(run.plan) for run in runs}
+    asked = {run_id: [(spec, plan) for spec in plan.candidates] for run_id, plan in plans.items()}
+    varying: dict[str, dict[str, set[str]]] = {}
+    for spec, plan in (one for several in asked.values() for one in several):
+        for what, value in _features(spec, plan).items():
+            varying.setdefault(spec["model"], {}).setdefault(what, set()).add(value)
+    found = {}
+    for run in runs:
+        names = [_full_name(spec, plan, varying[spec["model"]]) for spec, plan in asked[run.run_id]]
+        found[run.run_id] = (" against " if len(names) == 2 else ", ").join(names)
+    return found
+
+
+def _full_name(spec: CandidateSpec, plan: Plan, varying: Mapping[str, set[str]]) -> str:
+    name, own = full_name(spec), _features(spec, plan)
+    differing = {what: own[what] for what, values in varying.items() if len(values) > 1 and what in own}
+    told = [
+        f"{what} {value}" if value else f"no {what}"
+        for what, value in differing.items()
+        if not value or value not in name
+    ]
+    return extended(name, ", ".join(told)) if told else name
+
+
+def _features(spec: CandidateSpec, plan: Plan) -> dict[str, str]:
+    """Return what may tell a candidate apart from others of its model, in a few words each."""
+    prompt, settings, named = spec["prompt"], spec["settings"], plan.scorer["spec"]
+    values = {
+        "revision": spec.get("revision"),
+        "server": str(spec.get("base_url") or "").partition("://")[2],
+        "system": prompt["system"],
+        "template": prompt["template"],
+        "examples": len(prompt["examples"]),
+        "chosen by": prompt.get("choose"),
+        "temperature": settings.get("temperature"),
+        "max tokens": settings.get("max_tokens"),
+        "request": settings.get("extra"),
+        "code": str(spec.get("code", "")).removeprefix("sha256:")[:6],
+        "scorer": named if isinstance(named, str) else named.get("name"),
+    }
+    # Scorers of one name may differ in their settings.
+    values |= {f"{values['scorer']} settings": digest_of(plan.scorer)[:4]}
+    return {what: _short(value) for what, value in values.items()}
+
+
+def _short(value: Any) -> str:
+    """Return a value in one short line: texts that begin alike are told apart by their ends."""
+    return "" if value is None else shortened(" ".join(str(value).split()), SHOWN)
 
 
 def summary_of(run: Run, store: Store) -> Mapping[str, Any]:
@@ -96,12 +155,19 @@ def is_of_one_model(run: Run) -> bool:
     return bool(kind.format) and len(Plan.from_dict(run.plan).candidates) == 1
 
 
-def trend_facts(run: Run, store: Store) -> dict[str, Any]:
-    """Gather what a trend shows of a run."""
+def trend_of(runs: Sequence[Run], store: Store) -> list[dict[str, Any]]:
+    """Gather what a trend shows of runs."""
+    names = candidate_names(runs)
+    return [_trend_facts(run, names[run.run_id], store) for run in runs]
+
+
+def _trend_facts(run: Run, candidate: str, store: Store) -> dict[str, Any]:
     summary = summary_of(run, store)
     return {
         "run_id": run.run_id,
         "model": run.model,
+        "candidate": candidate,
+        "labels": list(run.labels),
         "goal": _goal_words(run, summary),
         **{name: summary.get(name) for name in ("estimate", "lower", "upper", "decision")},
         "status": run.status,

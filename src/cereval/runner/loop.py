@@ -31,6 +31,7 @@ from cereval.runner.horizon import Pace, foreseen
 from cereval.runner.limits import UNLIMITED, Limits
 from cereval.runner.progress import WARNING, Observer, Progress, calls_afresh, expected_calls
 from cereval.runner.rounds import MOST, is_held_back, next_round
+from cereval.runner.samples import Samples
 from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.store.base import CHANGED, Answer
 from cereval.store.writer import AnswerWriter
@@ -161,6 +162,7 @@ class Loop:
             elapsed_s=elapsed,
             eta_s=None if ahead is None or pace <= 0 else ahead / pace,
             standing=session.standing(),
+            calls_each=session.asked * Samples.of(self.begun.plan.scorer).count,
         )
 
     # -- tasks --------------------------------------------------------------------------------------------------------

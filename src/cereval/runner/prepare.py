@@ -40,7 +40,6 @@ from cereval.runner.candidates import (
     RUN,
     Functions,
     describe_candidates,
-    functions_of,
     is_asked_outside,
     named_by_candidate,
     open_candidate,
@@ -53,6 +52,7 @@ from cereval.runner.rounds import MOST
 from cereval.runner.samples import Samples
 from cereval.runner.scoring import (
     describe_scorer,
+    functions_in,
     named_by_scoring,
     need_answers,
     open_scorers,
@@ -122,7 +122,7 @@ def prepare(settings: Settings, *, on_disk: bool = True, data: DataSet | None = 
     examples: tuple[Item, ...] = ()
     if data is None:
         data, examples = read_data(settings, on_disk=on_disk)
-    functions, specs = functions_of(settings.candidates), dict[int, CandidateSpec]()
+    functions, specs = functions_in(settings), dict[int, CandidateSpec]()
     if settings["baseline"] is not None or names_runs(settings):
         with opened_store(settings["store"], reading=True) as store:
             plan = make_plan(settings, data, examples)
@@ -256,7 +256,8 @@ def _usual_target(settings: Settings, candidates: Sequence[CandidateSpec], score
     """
     knows = "target" in declared(ACCEPTED[settings.kind]) and not kind_named(settings.kind).grows
     by_people = scorer_name(scorer["spec"]) == People.name
-    random = knows and not by_people and not all(map(repeats_itself, candidates))
+    several = samples_of(settings).count > 1
+    random = knows and not by_people and (several or not all(map(repeats_itself, candidates)))
     return "expected" if random else "benchmark"
 
 
@@ -322,7 +323,7 @@ def open_plan(
     limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
     prompts = tuple(map(prompt_of, plan.candidates))
     questions = questions_of(plan, items)
-    scorers, judge = open_scorers(plan, questions, circumstances, prompts)
+    scorers, judge = open_scorers(plan, questions, circumstances, prompts, functions)
     for prompt in prompts:
         prompt.messages(questions[0])
     if is_asked_outside(plan):
@@ -392,7 +393,7 @@ def named_by_plan(
         if spec.get("code", "") not in (functions or {}) and "not_asked" not in spec
     ]
     named = (one for spec in asked for one in named_by_candidate(spec, moved))
-    return (*named, *named_by_scoring(plan, circumstances))
+    return (*named, *named_by_scoring(plan, circumstances, functions))
 
 
 def priced_by(*models: Model) -> str:

@@ -53,6 +53,8 @@ class Progress:
     elapsed_s: float
     eta_s: float | None = None
     standing: str = ""
+    calls_each: int = 1
+    """Calls that one result takes: of each candidate that answers it, and of each sample."""
 
 
 class Observer(Protocol):

@@ -24,7 +24,7 @@ from cereval.runner.progress import WARNING, Observer, Silent, Subject, calls_to
 from cereval.runner.samples import Samples
 from cereval.runner.start import Served, Start, goal_now, newest_certificate, reopened, served_by
 from cereval.stats.planning import fixed_sizes
-from cereval.store.base import GOAL_NOW, RECORDS, SERVED, STOPPING, TOGETHER, Store
+from cereval.store.base import GOAL_NOW, NOTED, RECORDS, SERVED, STOPPING, TOGETHER, Store
 from cereval.store.writer import AnswerWriter
 from cereval.text import EXACT
 
@@ -82,21 +82,30 @@ class Outcome:
 
     @property
     def instead(self) -> dict[str, int]:
-        """Return what others would have asked: all, or a plan of fixed size for an interval as narrow as this one.
-
-        Of plans by the normal approximation and by Hoeffding's bound, made when nothing is known of the scores; where
-        a question is decided there is no such plan, since nobody knows beforehand how near the answer is.
-        """
+        """Return the calls of others for the same answer (`calls_instead`)."""
         if self.plan.method == "all":
             return {}
-        result = self.result
-        lower, upper = getattr(result, "lower", 0.0), getattr(result, "upper", 0.0)
-        size = None if result.target in ("population", "expected") else result.n_items
-        found = {} if size is None else {"all": int(getattr(result, "calls_full", size))}
-        if result.stopped != "goal" or "eps" not in result.goal or upper - lower <= EXACT:
-            return found
-        half_width = (upper - lower) / 2 / (1 - self.kind.least)
-        return found | fixed_sizes(half_width, 1 - result.confidence, size)
+        return calls_instead(self.result, self.kind, Samples.of(self.plan.scorer).count)
+
+
+MEASURING = ("estimate", "difference")
+"""Goals that ask for a number, whose width a plan of fixed size can aim at."""
+
+
+def calls_instead(result: Certified, kind: Kind, samples: int = 1) -> dict[str, int]:
+    """Return the calls of others: to ask all, or by a plan of fixed size for an interval as narrow as this one.
+
+    Of plans by the normal approximation and by Hoeffding's bound, made when nothing is known of the scores; where a
+    question is decided there is no such plan, since nobody knows beforehand how near the answer is.
+    """
+    lower, upper = getattr(result, "lower", 0.0), getattr(result, "upper", 0.0)
+    size = None if result.target in ("population", "expected") else result.n_items
+    each = samples * (2 if kind.asks == "two" else 1)
+    found = {} if size is None else {"all": int(getattr(result, "calls_full", each * size))}
+    if result.stopped != "goal" or result.goal.get("goal") not in MEASURING or upper - lower <= EXACT:
+        return found
+    sizes = fixed_sizes((upper - lower) / 2 / (1 - kind.least), 1 - result.confidence, size)
+    return found | {name: each * count for name, count in sizes.items()}
 
 
 async def run(
@@ -139,6 +148,8 @@ async def run(
     for voice, names in zip(begun.voices, served, strict=False):
         if names:
             store.mark(voice.run_id, SERVED, dict(names))
+    if loop.noticed:
+        store.mark(begun.plan.run_id, NOTED, {"notes": loop.noticed})
     outcome = _outcome(
         loop.begun, store, loop, before, counted, str((circumstances or {}).get("priced_by") or "")
     )
@@ -181,7 +192,7 @@ def _outcome(
         spent=spent,
         kept_since=_oldest(begun, store, counted) if kept else None,
         served=served,
-        notes=tuple(dict.fromkeys((*loop.noticed, *_notes(begun, served)))),
+        notes=doubts(begun, store, served),
     )
 
 
@@ -189,9 +200,12 @@ FEW = 5
 """With fewer scores than this, all alike, chance says as much as the scores."""
 
 
-def _notes(begun: Start, served: Served) -> list[str]:
-    """Warn of what makes a result doubtful whatever its interval."""
+def doubts(begun: Start, store: Store, served: Served) -> tuple[str, ...]:
+    """Warn of what makes a result doubtful whatever its interval; a run that is repeated is told the same."""
     found = [note for note in begun.notes if note.startswith(WARNING)]
+    for event in store.events(begun.plan.run_id):
+        if event["status"] == NOTED:
+            found += [str(note) for note in event["detail"].get("notes") or ()]
     models = {spec["name"]: spec["model"] for spec in begun.plan.candidates}
     found += [
         other_model_warning(name, one)
@@ -207,7 +221,7 @@ def _notes(begun: Start, served: Served) -> list[str]:
     for model, known in sorted(by_candidate.items()):
         if len(known) >= FEW and len(set(known)) == 1 and known[0] in (0, 1):
             found.append(_all_alike(begun, begun.voices[model].name, len(known), right=known[0] == 1))
-    return found
+    return tuple(dict.fromkeys(found))
 
 
 def _all_alike(begun: Start, name: str, count: int, *, right: bool) -> str:

@@ -1,13 +1,15 @@
-"""Several answers to every question drawn: their mean, or the chance that the best of k is right (pass@k).
+"""Several answers to every question drawn: their mean, or the chance that the best of k is right (pass@k), or all of k
+are (pass^k).
 
 Let a question be answered n times, independently, with scores z_1..z_n in [0, 1]. What the session is told is
 
-    u = mean over all subsets of k of the n answers of the largest score among them,
+    u = mean over all subsets of k of the n answers of the largest (pass^k: the smallest) score among them,
 
-for k = 1 the mean. u lies in [0, 1], and its expectation is that of the largest of k fresh scores: for right and wrong
-answers 1 - C(wrong, k)/C(n, k), the unbiased estimate of pass@k (Chen et al., 2021). So the theorem holds as for one
-answer. With the target `expected` (draws with replacement, fresh answers each time) what is certified is the mean over
-the questions of that expectation; with `benchmark` it is the mean of the very u that asking every question would give.
+for k = 1 the mean. u lies in [0, 1], and its expectation is that of the largest (smallest) of k fresh scores: for right
+and wrong answers 1 - C(wrong, k)/C(n, k), the unbiased estimate of pass@k (Chen et al., 2021), or C(right, k)/C(n, k),
+that of pass^k (Yao et al., 2024). So the theorem holds as for one answer. With the target `expected` (draws with
+replacement, fresh answers each time) what is certified is the mean over the questions of that expectation; with
+`benchmark` it is the mean of the very u that asking every question would give.
 """
 
 from __future__ import annotations
@@ -33,25 +35,35 @@ def _check(flag: str, value: object, most: int, hint: str = "") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Say how often every question is asked, and how many of the answers may try.
+    """Say how often every question is asked, and how many of the answers may try (`best_of`), or have to do
+    (`worst_of`).
 
     >>> Samples(4, 2).score([1.0, 0.0, 0.0, 0.0]), Samples(4).score([1.0, 0.0, 0.0, 0.0])
     (0.5, 0.25)
+    >>> Samples(4, worst_of=2).score([1.0, 1.0, 1.0, 0.0])
+    0.5
     """
 
     count: int = 1
     best_of: int = 1
+    worst_of: int = 1
 
     def __post_init__(self) -> None:
         _check("--samples", self.count, MOST)
         _check("--pass-at", self.best_of, self.count, " (at most --samples)")
+        _check("--pass-all", self.worst_of, self.count, " (at most --samples)")
+        if self.best_of > 1 and self.worst_of > 1:
+            raise InvalidInput("--pass-all", "left out where --pass-at is given", self.worst_of)
 
     @classmethod
-    def wanted(cls, count: int | None, best_of: int | None) -> Samples:
-        """Return what two flags ask for; pass@k alone takes k answers."""
-        if count is None and best_of is not None:
-            _check("--pass-at", best_of, MOST)
-        return cls(best_of or 1 if count is None else count, 1 if best_of is None else best_of)
+    def wanted(cls, options: Mapping[str, Any]) -> Samples:
+        """Return what options ask for; pass@k and pass^k alone take k answers."""
+        count, best_of, worst_of = (options.get(name) for name in ("samples", "pass_at", "pass_all"))
+        for flag, tries in (("--pass-at", best_of), ("--pass-all", worst_of)):
+            if tries is not None:
+                _check(flag, tries, MOST)
+        usual = best_of or worst_of or 1
+        return cls(usual if count is None else count, best_of or 1, worst_of or 1)
 
     @classmethod
     def of(cls, scorer: Mapping[str, Any]) -> Samples:
@@ -60,15 +72,20 @@ class Samples:
 
     def spec(self) -> dict[str, Any]:
         """As a part of a plan's scorer; nothing where every question is asked once."""
-        return {} if self.count == 1 else {"samples": {"count": self.count, "best_of": self.best_of}}
+        found = {"count": self.count, "best_of": self.best_of}
+        found |= {"worst_of": self.worst_of} if self.worst_of > 1 else {}
+        return {} if self.count == 1 else {"samples": found}
 
     def score(self, scores: Sequence[float]) -> float:
-        """Return the mean over all subsets of `best_of` answers of the largest score among them."""
-        if self.best_of == 1:
+        """Return the mean over all subsets of `best_of` (`worst_of`) answers of the largest (smallest) score among
+        them.
+        """
+        tries = max(self.best_of, self.worst_of)
+        if tries == 1:
             return min(fsum(scores) / len(scores), 1.0)
-        subsets = comb(len(scores), self.best_of)
-        weights = [comb(place, self.best_of - 1) / subsets for place in range(len(scores))]
-        return min(fsum(weight * one for weight, one in zip(weights, sorted(scores), strict=True)), 1.0)
+        subsets, ordered = comb(len(scores), tries), sorted(scores, reverse=self.worst_of > 1)
+        weights = [comb(place, tries - 1) / subsets for place in range(len(scores))]
+        return min(fsum(weight * one for weight, one in zip(weights, ordered, strict=True)), 1.0)
 
     def draws(self, max_calls: int | None) -> int | None:
         """Return the questions that so many calls pay for."""
@@ -79,6 +96,8 @@ class Samples:
     def words(self, target: str) -> str:
         """Say what is estimated."""
         what = "the mean score" if self.best_of == 1 else f"pass@{self.best_of} (the best of {self.best_of})"
+        if self.worst_of > 1:
+            what = f"pass^{self.worst_of} (the worst of {self.worst_of})"
         over = "in the long run" if target == "expected" else "of these very answers"
         return f"every question is asked {self.count} times; what is certified is {what} {over}"
 

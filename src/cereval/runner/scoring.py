@@ -11,13 +11,13 @@ from cereval.datasets.fields import list_names
 from cereval.datasets.large import first_of
 from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, CallError, InvalidInput
-from cereval.imports import optional
+from cereval.imports import name_of, optional
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model
 from cereval.models.base import Settings as RequestSettings
 from cereval.models.given import RECORDED
 from cereval.plan import Plan
-from cereval.runner.candidates import address_of, call_options, price_of, text_of
+from cereval.runner.candidates import Functions, address_of, call_options, functions_of, price_of, text_of
 from cereval.runner.samples import Samples
 from cereval.runner.trust import Named, named_by_model, named_by_scorer
 from cereval.scorers import JUDGES, build_scorer
@@ -37,13 +37,24 @@ def describe_scorer(settings: Settings, items: Sequence[Item]) -> dict[str, Any]
     if settings["scorer"] is None and len({bool(item.choices) for item in first_of(items)}) > 1:
         raise InvalidInput("scorer", "given where some questions have choices and some have none", None)
     scorer = settings["scorer"] or _usual_scorer(settings, items)
-    samples = samples_of(settings)
+    samples, code = samples_of(settings), {}
+    if callable(scorer):
+        own = PythonScorer(name_of(scorer), scorer)
+        scorer, code = spec_of(own), {"code": own.code}
     return {
+        **code,
         "spec": _with_texts(scorer, settings["rubric"], settings["judge_template"], settings["raters"]),
         "judge": settings["judge"],
         "judge_base_url": settings["judge_base_url"],
         **samples.spec(),
     }
+
+
+def functions_in(settings: Settings) -> Functions:
+    """Return the callables among the candidates and the scorer, by the digest of their code in the plan."""
+    scorer = settings["scorer"]
+    own = {PythonScorer(name_of(scorer), scorer).code: scorer} if callable(scorer) else {}
+    return {**functions_of(settings.candidates), **own}
 
 
 def _usual_scorer(settings: Settings, items: Sequence[Item]) -> str:
@@ -54,8 +65,8 @@ def _usual_scorer(settings: Settings, items: Sequence[Item]) -> str:
 
 def samples_of(settings: Settings) -> Samples:
     """Return how often every question is asked; more than once only where answers differ."""
-    samples = Samples.wanted(settings["samples"], settings["pass_at"])
-    flag = "pass_at" if settings["samples"] is None else "samples"
+    samples = Samples.wanted(settings.options)
+    flag = next(name for name in ("samples", "pass_at", "pass_all") if settings[name] or name == "pass_all")
     if samples.count > 1 and any(map(_is_certain_to_repeat, settings.candidates)):
         wanted = "given with a --temperature above 0: at 0 all answers are alike"
         raise InvalidInput(flag, wanted, samples.count)
@@ -103,7 +114,11 @@ def scorer_name(spec: Any) -> str:
 
 
 def open_scorers(
-    plan: Plan, items: Sequence[Item], circumstances: Mapping[str, Any], prompts: Sequence[Prompt]
+    plan: Plan,
+    items: Sequence[Item],
+    circumstances: Mapping[str, Any],
+    prompts: Sequence[Prompt],
+    functions: Functions | None = None,
 ) -> tuple[tuple[Scorer, ...], Model | None]:
     """Return the scorer of a plan for each candidate, since a judge sees what the candidate was asked, and the judge.
 
@@ -112,7 +127,8 @@ def open_scorers(
     spec, judge_name = plan.scorer["spec"], plan.scorer.get("judge")
     need_answers(plan, items, "the data")
     judge = _open_judge(plan, circumstances) if judge_name and scorer_name(spec) in JUDGES else None
-    scorers = tuple(build_scorer(spec, judge, prompt.messages) for prompt in prompts)
+    own = (functions or {}).get(plan.scorer.get("code", ""), spec)
+    scorers = tuple(build_scorer(own, judge, prompt.messages) for prompt in prompts)
     scorer = scorers[0]
     # Where people score, a judge only grades beforehand (`cereval.runner.people`).
     if judge_name and judge is None and not isinstance(scorer, People):
@@ -146,11 +162,14 @@ def judge_address(plan: Plan, circumstances: Mapping[str, Any]) -> str | None:
     return address_of(plan.candidates[0], circumstances.get("base_url"))
 
 
-def named_by_scoring(plan: Plan, circumstances: Mapping[str, Any]) -> tuple[Named, ...]:
-    """Return what scoring answers as a plan says would run or call."""
+def named_by_scoring(
+    plan: Plan, circumstances: Mapping[str, Any], functions: Functions | None = None
+) -> tuple[Named, ...]:
+    """Return what scoring answers as a plan says would run or call, but for given functions."""
     judge = plan.scorer.get("judge")
     address = judge_address(plan, circumstances) if judge else None
-    return (*named_by_model(judge or None, address), *named_by_scorer(plan.scorer["spec"]))
+    given = plan.scorer.get("code", "") in (functions or {})
+    return (*named_by_model(judge or None, address), *(() if given else named_by_scorer(plan.scorer["spec"])))
 
 
 def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:

@@ -85,9 +85,10 @@ def line(progress: Progress) -> str:
     >>> line(Progress("r", 2000, 120, 118, 8, 0, step, 400, 0.012, 9.5, 22.0))
     '118 of about 400 calls, [61.00%, 79.00%], 8 in flight, $0.0120, 22 s to go'
     """
-    about = "" if progress.expected_calls is None else f" of about {progress.expected_calls:,}"
+    each, expected = progress.calls_each, progress.expected_calls
+    about = "" if expected is None else f" of about {each * expected:,}"
     parts = [
-        f"{progress.consumed:,}{about} calls",
+        f"{each * progress.consumed:,}{about} calls",
         progress.standing if progress.step is None else ends(progress.step),
         f"{progress.in_flight} in flight",
     ]

@@ -56,7 +56,9 @@ BATCH = "batch"
 """Records that answers are ordered, or were, as a provider's batch."""
 SERVED = "served"
 """Records under which names a server answered, and how often."""
-RECORDS = (CHANGED, LEASED, SERVED, BATCH)
+NOTED = "noted"
+"""Records warnings that came up while a run asked."""
+RECORDS = (CHANGED, LEASED, SERVED, BATCH, NOTED)
 """These events leave the status of the run as it is."""
 
 COUNTS = ("answers", "failures", "cost_usd", "draws")

@@ -150,16 +150,26 @@ class SqlStore:
         return self.run(run_id)
 
     def run(self, run_id: str) -> Run:
-        """Return one run, by its id or by a beginning of it that no other run shares."""
+        """Return one run: by its id, by a name or tag (the newest), or by a beginning of its id that is its own."""
         ids = [row["run_id"] for row in self.read("SELECT run_id FROM runs")]
-        found = [run_id] if run_id in ids else [one for one in ids if one.startswith(run_id)]
+        found = [run_id] if run_id in ids else self._named(run_id)
+        found = found or [one for one in ids if one.startswith(run_id)]
         if len(found) != 1 or not run_id:
-            hint = did_you_mean(run_id, found or ids)
+            labels = [str(row["label"]) for row in self.read("SELECT DISTINCT label FROM labels")]
+            hint = did_you_mean(run_id, found or [*labels, *ids])
             raise NoSuchRun(f"{self.name} has no single run {run_id!r}; {hint}")
         known = self._runs(f"{RUNS} WHERE runs.run_id = :run", run=found[0])
         if not known:
             raise StoreError(f"{self.name} is damaged: run {found[0]} has no events")
         return known[0]
+
+    def _named(self, label: str) -> list[str]:
+        """Return the newest run with a name or tag."""
+        sql = (
+            "SELECT runs.run_id FROM runs JOIN labels ON labels.run_id = runs.run_id WHERE labels.label = :label "
+            "ORDER BY runs.created_at DESC, runs.run_id DESC LIMIT 1"
+        )
+        return [row["run_id"] for row in self.read(sql, label=label)]
 
     def runs(self) -> tuple[Run, ...]:
         """Return every run, oldest first."""

@@ -13,7 +13,7 @@ from cereval.errors import CerevalError
 from cereval.questions import kind_named
 from cereval.records import Interval
 from cereval.report.svg import fitted, interval_bar
-from cereval.runner.listing import is_of_one_model, listed, trend_facts
+from cereval.runner.listing import is_of_one_model, listed, trend_of
 from cereval.store.base import GOING
 from cereval.store.sql import SqlStore
 from cereval.text import interval, signed_interval
@@ -96,7 +96,14 @@ class RunList:
 
 
 def _fits(facts: Mapping[str, Any], text: str) -> bool:
-    shown = (facts["run_id"], facts["model"], facts["data"], facts["goal"], facts["status"], *facts["labels"])
+    shown = (
+        facts["run_id"],
+        facts["candidate"],
+        facts["data"],
+        facts["goal"],
+        facts["status"],
+        *facts["labels"],
+    )
     whole = " ".join(map(str, shown)).casefold()
     return all(word in whole for word in text.casefold().split())
 
@@ -106,7 +113,7 @@ def trend(store: SqlStore, data: str) -> dict[str, Any]:
     runs = [run for run in store.runs() if is_of_one_model(run)]
     names = list(dict.fromkeys(str(run.plan.get("data_name")) for run in reversed(runs)))
     data = data or next(iter(names), "")
-    rows = [trend_facts(run, store) for run in reversed(runs) if run.plan.get("data_name") == data]
+    rows = trend_of([run for run in reversed(runs) if run.plan.get("data_name") == data], store)
     ends = {
         number: Interval(row["lower"], row["upper"])
         for number, row in enumerate(rows)

@@ -10,6 +10,7 @@ from typing import Any
 
 from cereval.errors import BadFile, CerevalError, InvalidInput, Misuse, shown
 from cereval.files import write_whole
+from cereval.plan import full_name
 from cereval.records import Certified
 from cereval.report.story import Story, read_story
 from cereval.store.base import Store, opened_store
@@ -55,13 +56,18 @@ class Exported:
     began: str
     changed: str
     model: str
-    """The model's name; of several, their names."""
+    """The candidate's name, with its model; of several, their names."""
     plan: Mapping[str, Any]
     parts: tuple[Part, ...]
 
     @property
     def result(self) -> Certified:
         return self.story.result
+
+    @property
+    def model_id(self) -> str:
+        """Return the model that was asked, whatever its candidate is called; of several, all of them."""
+        return ", ".join(dict.fromkeys(spec["model"] for spec in self.plan["candidates"]))
 
     @property
     def digest(self) -> str:
@@ -101,7 +107,7 @@ def read_run(store: Store, run: str) -> Exported:
         story.run.run_id,
         story.run.created_at,
         story.run.changed_at,
-        ", ".join(story.plan.names),
+        ", ".join(map(full_name, story.plan.candidates)),
         story.plan.as_dict(),
         parts,
     )

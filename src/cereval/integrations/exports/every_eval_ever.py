@@ -33,7 +33,7 @@ def text(found: Exported, organization: str = "unknown", **_: str) -> str:
         "eval_library": {"name": "cereval", "version": __version__},
         "model_info": {
             "name": found.model,
-            "id": found.model,
+            "id": found.model_id,
             "additional_details": {"deployment_type": "unknown", "model_availability": "unknown"},
         },
         "evaluation_results": [_result(found, part) for part in found.means("every-eval-ever")],

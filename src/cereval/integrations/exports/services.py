@@ -56,7 +56,7 @@ def emit_events(found: Exported) -> str:
             "gen_ai.evaluation.score.value": part.estimate,
             "gen_ai.evaluation.score.label": str(found.result.decision or found.result.stopped),
             "gen_ai.evaluation.explanation": found.result.headline(),
-            "gen_ai.request.model": found.model,
+            "gen_ai.request.model": found.model_id,
             "cereval.lower": part.lower,
             "cereval.upper": part.upper,
             "cereval.confidence": found.result.confidence,
