@@ -28,6 +28,7 @@ from msgspec import Meta
 from cereval.errors import InvalidInput
 from cereval.questions import kind_named
 from cereval.questions.compare.goal import Difference, NotWorse, Sign
+from cereval.questions.each.goal import EachAtLeast
 from cereval.questions.mean.goal import Estimate, Threshold
 from cereval.questions.rank.goal import Beats, Order, Top
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, WhichFail
@@ -400,7 +401,20 @@ class MeanOptions(
     ]
 
 
-class RunOptions(MeanOptions, total=False):
+class EachOptions(TypedDict, total=False):
+    """Every question judged by itself."""
+
+    each_at_least: Annotated[
+        Number,
+        Option(
+            "Instead: which questions are answered right at least this share of the time? Each is asked again until it "
+            "is known, 200 times at most.",
+            metavar="C",
+        ),
+    ]
+
+
+class RunOptions(MeanOptions, EachOptions, total=False):
     """`evaluate` and `cereval run`."""
 
     eps: Annotated[Share, Option("Stop when the mean is known within this.  [default: 0.02]")]
@@ -414,7 +428,7 @@ class RunOptions(MeanOptions, total=False):
     ]
 
 
-class GateOptions(MeanOptions, total=False):
+class GateOptions(MeanOptions, EachOptions, total=False):
     """`cereval gate`."""
 
     min: Annotated[Number, Option("The mean score to reach.", flags=("--min", "--at-least"), metavar="C")]
@@ -543,6 +557,7 @@ ACCEPTED: Mapping[str, type] = {
     "rank": RankOptions,
     "tasks": TasksOptions,
     "growing": ExtendOptions,
+    "each": RunOptions,
 }
 """What each kind of question takes."""
 
@@ -699,6 +714,8 @@ def settings_of(
 
     options: those of the kind, checked. goal: in place of the options that say one.
     """
+    if kind == "estimate" and (options.get("each_at_least") is not None or isinstance(goal, EachAtLeast)):
+        kind = "each"
     accepted = ACCEPTED[kind]
     names = [name for name in GOAL_OPTIONS[kind] if options.get(name) is not None]
     if goal is not None and names:
@@ -733,6 +750,7 @@ GOAL_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "rank": ("tie", "doubt", "prove_ties", "top", "within", "beats"),
     "tasks": ("eps", "each_eps", "min", "which_fail"),
     "growing": ("eps",),
+    "each": ("each_at_least", "eps", "min"),
 }
 """The options that say what is asked, by kind."""
 
@@ -742,6 +760,7 @@ EXCLUSIVE: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "rank": (("top", "within"), ("beats",)),
     "tasks": (("eps", "each_eps"), ("min",), ("which_fail",)),
     "growing": (),
+    "each": (("each_at_least",), ("eps",), ("min",)),
 }
 """Groups of them that exclude one another: each is a goal of its own."""
 
@@ -759,6 +778,11 @@ def goal_of(kind: str, options: Mapping[str, Any], candidates: Sequence[Candidat
 def _mean_goal(given: Mapping[str, Any], _: Sequence[Candidate]) -> Any:
     _one_of(given, EXCLUSIVE["estimate"])
     return Threshold(given["min"]) if "min" in given else Estimate(**given)
+
+
+def _each_goal(given: Mapping[str, Any], _: Sequence[Candidate]) -> Any:
+    _one_of(given, EXCLUSIVE["each"])
+    return EachAtLeast(given["each_at_least"])
 
 
 def _compare_goal(given: Mapping[str, Any], _: Sequence[Candidate]) -> Any:
@@ -807,6 +831,7 @@ _GOALS: Mapping[str, Callable[[Mapping[str, Any], Sequence[Candidate]], Any]] = 
     "rank": _rank_goal,
     "tasks": _tasks_goal,
     "growing": _mean_goal,
+    "each": _each_goal,
 }
 
 

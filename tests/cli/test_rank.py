@@ -73,12 +73,12 @@ def test_a_top_k_in_words(table: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_wrong_top_k_is_called_wrong() -> None:
     from tests.questions.replays import replay_ranking
 
-    from cereval.cli.recorded import ScoredModels, truth_in_words
+    from cereval.cli.recorded import Replayed, truth_in_words, truth_of_ranking
 
     scores = np.tile([[1.0, 0.0, 0.0]], (100, 1))
     told = replay_ranking(scores, goal=Top(1), models=["a", "b", "c"])
-    turned = ScoredModels(("a", "b", "c"), scores[:, ::-1])
-    truth = turned.truth(told)
+    turned = Replayed(("a", "b", "c"), tuple(map(str, range(100))), scores[:, ::-1], {})
+    truth = truth_of_ranking(turned, told)
     assert (truth["wrong_winners"], truth["wrongly_eliminated"]) == (["a"], ["c"])
     assert "0 of 1 models named right, 1 WRONG, 1 of 2 models ruled out right, 1 WRONG" in truth_in_words(
         told, truth

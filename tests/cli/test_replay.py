@@ -127,11 +127,6 @@ def test_every_flag_does_something(
     assert replayed(folder, capsys, "--model", "good", *goal, *flags)[field] == value
 
 
-def test_the_batch_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = replayed(folder, capsys, "--model", "good", "--history", "twin")
-    assert replayed(folder, capsys, "--model", "good", "--history", "twin", "--batch", "16") == one
-
-
 def test_history_saves_calls_whether_column_or_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = replayed(folder, capsys, "--model", "good", "--eps", "0.03")["n_evaluated"]
     column = replayed(folder, capsys, "--model", "good", "--eps", "0.03", "--history", "twin")["n_evaluated"]
@@ -203,11 +198,10 @@ def test_the_truth_of_a_population_is_not_claimed(folder: Path, capsys: pytest.C
         (["--eps", "0"], "eps must be a number in (0, 1), got 0.0"),
         (["--eps", "nan"], "eps must be a number in (0, 1), got nan"),
         (["--threshold", "1.2"], "threshold must be a number in (0, 1), got 1.2"),
-        (["--eps", "0.1", "--threshold", "0.5"], "--eps must be left out when --threshold is given, got 0.1"),
+        (["--eps", "0.1", "--threshold", "0.5"], "--threshold must be left out where eps is given, got 0.5"),
         (["--confidence", "95"], "confidence must be a number in (0, 1), got 95.0"),
         (["--method", "unifrom"], "did you mean 'uniform'?"),
         (["--target", "moon"], "target must be one of benchmark"),
-        (["--batch", "0"], "batch must be a whole number >= 1, got 0"),
         (["--budget", "0"], "budget must be a whole number >= 1, got 0"),
         (["--seed", "-1"], "seed must be a whole number >= 0, got -1"),
         (["--history", "good"], "--history must be columns other than the model's own, got 'good'"),

@@ -57,7 +57,7 @@ def test_columns_without_scores_are_said_in_words(capsys: Capture) -> None:
     Path("s.csv").write_text("item,m,n\n1,,0\n2,,1\n")
     assert main(["replay", "s.csv", "--model", "m"]) == 1
     assert "a column with scores (it has none for any of the 2 items), got 'm'" in capsys.readouterr().err
-    assert main(["rank", "s.csv"]) == 1
+    assert main(["replay", "rank", "s.csv"]) == 1
     assert "where fewer than two columns have a score on every item, got None" in capsys.readouterr().err
 
 

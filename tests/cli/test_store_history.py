@@ -64,7 +64,19 @@ def test_earlier_runs_are_history_and_its_own_is_not(folder: Path, url: str, cap
 
 def test_the_rival_is_no_history(folder: Path, url: str, capsys: Capture) -> None:
     table = str(folder / "scores.parquet")
-    command = ["compare", table, "--model", "m0", "--model", "m1", "--history", "store", "--store", url]
+    command = [
+        "replay",
+        "compare",
+        table,
+        "--model",
+        "m0",
+        "--model",
+        "m1",
+        "--history",
+        "store",
+        "--store",
+        url,
+    ]
     main([*command, "--json"])
     notes = json.loads(capsys.readouterr().out)["notes"]
     assert "1 earlier runs from the store, 300 answers" in notes[0]

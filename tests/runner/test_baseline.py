@@ -181,3 +181,17 @@ def test_ten_nights_cost_one_candidate_each(data: Path) -> None:
         assert night.outcome.asked <= 60
         nights.append(night)
     assert json.loads(json.dumps(nights[-1].certificate))["plan"]["candidates"][1]["not_asked"]
+
+
+def test_kept_answers_are_never_taken_for_fresh_ones(capsys: Capture) -> None:
+    """The theorem of `expected` needs a fresh answer in every draw: a baseline is about the answers that were given."""
+    Path("bot.py").write_text(BOT)
+    made = ["--model", "python:bot:right", "--temperature", "none"]
+    run(capsys, "run", "q.jsonl", *made, "--max-calls", "60", "--name", "old", "--seed", 1)
+    line = ["compare", "q.jsonl", *made, "--baseline", "old", "--within", "0.2"]
+    code, facts = run(capsys, *line)
+    assert (code, facts["target"]) == (0, "benchmark")
+    assert "holds of these very answers" in " ".join(facts["notes"])
+    code, facts = run(capsys, *line, "--target", "expected")
+    assert code == 1
+    assert "not fresh" in facts["error"]

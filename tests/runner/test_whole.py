@@ -133,6 +133,9 @@ def test_two_runs_are_compared_on_what_both_answered(capsys: Capture) -> None:
     assert facts["lower"] == facts["upper"]
     assert all(one in facts["data"] for one in ids)
     assert verify(content(facts)).valid
+    code, ranked = run(capsys, "rank", *ids)
+    assert (code, ranked["asked"], len(ranked["order"])) == (0, 0, 1)
+    assert verify(content(ranked)).valid
     code, refused = run(capsys, "compare", ids[0], ids[0])
     assert code == 1
     assert "different" in refused["error"]

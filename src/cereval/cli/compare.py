@@ -14,7 +14,6 @@ from cereval.cli.options import (
     OUTPUT,
     SEAL,
     apply,
-    names_a_run,
     take,
 )
 from cereval.settings import CompareOptions
@@ -43,14 +42,11 @@ def compare(context: click.Context, /, data: str | None, names: tuple[str, ...],
     Exit codes: 0 decided or goal reached, 1 could not run, 2 certified worse (--not-worse), 3 undecided.
     """
     from cereval.cli.asking import ask_candidates
-    from cereval.cli.tables import recorded_sources, use_recorded
+    from cereval.cli.tables import are_runs, recorded_sources, use_recorded, use_runs
     from cereval.errors import InvalidInput
-    from cereval.runner.candidates import RUN
 
-    if data is not None and names and all(map(names_a_run, (data, *names))):
-        runs = [f"{RUN}{one}" for one in (data, *names)]
-        given = {**flags, "models": (*runs, *flags["models"])}
-        return ask_candidates("compare", runs[:1], given, candidates=2)
+    if data is not None and are_runs(data, names):
+        return use_runs("compare", (data, *names), flags, 2)
     if sources := recorded_sources(data, names, flags):
         return use_recorded("compare", sources, context, flags, 2)
     if flags["items"] is not None:

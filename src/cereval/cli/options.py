@@ -245,8 +245,6 @@ _COMMON = ACCEPTED["estimate"]
 FIELDS: tuple[Option, ...] = tuple(one_option(name, FieldOptions) for name in FieldOptions.__annotations__)
 STORE = one_option("store", _COMMON)
 TRUST = one_option("trust", _COMMON)
-SEED = one_option("seed", _COMMON)
-MAX_CALLS = one_option("max_calls", _COMMON)
 WEIGHTING: tuple[Option, ...] = tuple(one_option(name, _COMMON) for name in ("weights", "mix"))
 SCORING: tuple[Option, ...] = tuple(
     one_option(name, _COMMON)

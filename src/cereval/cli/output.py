@@ -36,7 +36,7 @@ def show(
     extra: names of the JSON object beside those of the result, whose own win, but for those in `instead`. rows: facts
     beside the result's own. notes: lines before the result's own. table: in place of the result's own.
     """
-    told = [*notes, *result.notes]
+    told = list(dict.fromkeys([*notes, *result.notes]))
     if as_json:
         print_json({**extra, **result.as_dict(), "notes": told, **(instead or {})})
         return result.exit_code

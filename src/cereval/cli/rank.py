@@ -23,7 +23,8 @@ def rank(context: click.Context, /, data: str | None, names: tuple[str, ...], **
     DATA is a question file or a task file, as for `run`, and the candidates are asked: options of candidates are given
     once for all of them, or once for each. A repeated command, also one with more candidates or another goal, asks
     nothing twice. Or SCORES is a table of recorded scores (`item` and one column per model), or
-    logs of other tools: there nobody is asked and all scores are used.
+    logs of other tools, or RUNs are ranked on the questions that all of them answered: there nobody is asked and all
+    scores are used.
 
     Calls go to the candidates and items that still matter: one whose place is settled is asked no more. Every
     [better, worse] pair in `order` is certified, all of them and every interval at once, whenever you stop.
@@ -33,9 +34,11 @@ def rank(context: click.Context, /, data: str | None, names: tuple[str, ...], **
     Exit codes: 0 goal reached, 1 could not run, 3 undecided.
     """
     from cereval.cli.asking import ask_candidates
-    from cereval.cli.tables import recorded_sources, use_recorded
+    from cereval.cli.tables import are_runs, recorded_sources, use_recorded, use_runs
     from cereval.errors import InvalidInput
 
+    if data is not None and are_runs(data, names):
+        return use_runs("rank", (data, *names), flags, None)
     if sources := recorded_sources(data, names, flags):
         return use_recorded("rank", sources, context, flags, None)
     if flags["items"] is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -26,7 +26,7 @@ from cereval.integrations.logs import is_log, scores_of
 from cereval.questions import kind_named
 from cereval.questions.growing.session import Growing, GrowingResult
 from cereval.questions.rank.session import Ranking
-from cereval.questions.replay import checked_sizes
+from cereval.questions.replay import checked_scores, checked_sizes, drive
 from cereval.questions.tasks import UNNAMED
 from cereval.questions.tasks.session import TasksResult
 from cereval.runner.items import items_of
@@ -53,16 +53,6 @@ def digest_of_items(items: Sequence[str]) -> str:
 
 
 # -- what is known of the items ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SideInformation:
-    """Hold the keywords of `replay` that describe the items, and notes on what was left out."""
-
-    embeddings: NDArray[Any] | None = None
-    groups: NDArray[Any] | None = None
-    history: NDArray[np.float64] | None = None
-    notes: tuple[str, ...] = ()
 
 
 def known_items(path: str | None, items: Sequence[str]) -> ItemsTable:
@@ -248,116 +238,94 @@ def _places(store: Store, data_hash: str, past: PastScores, names: ItemNames) ->
     return places
 
 
-# -- two models --------------------------------------------------------------------------------------------------------
+# -- the scores that are replayed --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScoredPair:
-    """Hold the scores of two models on the items that both were asked; `digest` names those items."""
+class Replayed:
+    """Hold the scores of the models of a question, items x models, on the items that all of them have one on; and what
+    is known of these items beforehand, under the names that sessions have for it."""
 
-    first: Floats
-    second: Floats
-    digest: str
-    embeddings: NDArray[Any] | None = None
-    groups: NDArray[Any] | None = None
-    history: Floats | None = None
+    names: tuple[str, ...]
+    items: tuple[str, ...]
+    scores: Floats
+    known: Mapping[str, Any]
     notes: tuple[str, ...] = ()
 
     @property
-    def truth(self) -> float:
-        """Return the difference over all items, which a replay knows."""
-        return fsum(float(a) - float(b) for a, b in zip(self.first, self.second, strict=True)) / len(
-            self.first
-        )
+    def digest(self) -> str:
+        """Return a hash over the items' ids."""
+        return digest_of_items(self.items)
 
-
-def read_pair(scores: str, models: Sequence[str], flags: Mapping[str, Any]) -> ScoredPair:
-    """Return two columns of SCORES with the side information that the flags name."""
-    table = read_scores(scores)
-    first, second = (table.model(name) for name in models)
-    both = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
-    if not len(both):
-        raise InvalidInput("--model", "two models with scores on the same items", ", ".join(models))
-    history, notes = past_scores(
-        table, models[0], flags["history"], flags["store"], models[1:], flags["items"]
-    )
-    missing = len(first) - len(both)
-    if missing:
-        notes.append(f"{missing:,} items that one of the two lacks are not part of the comparison")
-    kept = [table.items[row] for row in both]
-    known = known_items(flags["items"], kept)
-    return ScoredPair(
-        first[both],
-        second[both],
-        digest_of_items(kept),
-        embedded(known, None, "auto"),
-        grouped(known, None),
-        None if history is None else history[both],
-        tuple(notes),
-    )
-
-
-# -- many models -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoredModels:
-    """Hold scores of the named models, items x models, on the items that all of them were asked."""
-
-    names: tuple[str, ...]
-    scores: Floats
-    notes: tuple[str, ...] = ()
-    history: Floats | None = None
-
-    def truth(self, result: Ranking) -> dict[str, Any]:
-        """Return every model's mean over all items, certified pairs that contradict them, and intervals that miss."""
-        means = {
-            name: fsum(self.scores[:, i].tolist()) / len(self.scores) for i, name in enumerate(self.names)
-        }
-        wrong = [[one, other] for one, other in result.order if means[one] < means[other]]
-        missed = [
-            name
-            for name, interval in result.intervals.items()
-            if not interval.lower - EXACT <= means[name] <= interval.upper + EXACT
-        ]
+    @property
+    def means(self) -> dict[str, float]:
+        """Return the mean of each model, which a replay knows."""
         return {
-            "truth": means,
-            "wrong_orders": wrong,
-            "intervals_missed": missed,
-            **_wrong_top(result, means),
+            name: fsum(column) / len(column)
+            for name, column in zip(self.names, self.scores.T.tolist(), strict=True)
         }
 
 
-def read_models(
-    path: str,
-    wanted: Sequence[str],
-    baseline: str | None = None,
-    past: Sequence[str] = (),
-    store: str | None = None,
-) -> ScoredModels:
-    """Return the named columns, or all that are complete; items that one of them lacks are left out.
+Know = Callable[[Sequence[str]], Mapping[str, Any]]
+"""Finds what is known of items, by their ids."""
 
-    past: where the scores of past models are, as `past_scores` takes it.
-    """
-    table = read_scores(path)
+
+def replayed(
+    table: ScoresTable,
+    names: Sequence[str],
+    flags: Mapping[str, Any],
+    know: Know = lambda _: {},
+    notes: Sequence[str] = (),
+) -> Replayed:
+    """Return the columns of these names with the past that the flags name, and what else is known of the items."""
+    columns = np.column_stack([checked_scores(table.model(name)) for name in names])
+    kept = np.flatnonzero(~np.isnan(columns).any(axis=1))
+    if not len(kept):
+        none = f"a column with scores (it has none for any of the {len(table.items):,} items)"
+        several = "models with scores on the same items"
+        raise InvalidInput("--model", none if len(names) == 1 else several, ", ".join(names))
+    history, more = past_scores(
+        table, names[0], flags.get("history") or (), flags.get("store"), names[1:], flags.get("items")
+    )
+    items = tuple(table.items[row] for row in kept)
+    known = dict(know(items)) | {"history": None if history is None else history[kept]}
+    lacking = f"{len(columns) - len(kept):,} items without a score are not part of the pool"
+    told = (*notes, *([lacking] if len(kept) < len(columns) else []), *more)
+    return Replayed(tuple(names), items, columns[kept], known, told)
+
+
+def features(items: Sequence[str], flags: Mapping[str, Any], method: str = "auto") -> dict[str, Any]:
+    """Return what the file of --items says of items: vectors of their texts, and their categories."""
+    known = known_items(flags.get("items"), items)
+    vectors = embedded(known, flags.get("embeddings"), method)
+    return {"embeddings": vectors, "groups": grouped(known, flags.get("groups"))}
+
+
+def usual_models(table: ScoresTable, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the models to rank: those named, else all that have a score on every item; with a note on the others."""
     complete = [name for name, column in table.models.items() if not np.isnan(column).any()]
     names = list(dict.fromkeys(wanted or complete))
-    if baseline is not None and baseline not in names:
-        names.append(baseline)
     if len(names) < 2:
         few = "given twice or more where fewer than two columns have a score on every item"
         raise InvalidInput("--model", "two models or more" if wanted else few, ", ".join(wanted) or None)
-    columns = np.column_stack([table.model(name) for name in names])
-    kept = ~np.isnan(columns).any(axis=1)
-    if not kept.any():
-        raise InvalidInput("--model", "models with scores on the same items", ", ".join(names))
-    history, notes = past_scores(table, names[0], past, store, names[1:])
-    left_out = [name for name in table.models if name not in names]
-    if left_out and not wanted:
-        notes.append(f"left out for missing scores: {', '.join(left_out)}; name it with --model to rank it")
-    if not kept.all():
-        notes.append(f"{int((~kept).sum()):,} items that one of the models lacks are not part of the ranking")
-    return ScoredModels(tuple(names), columns[kept], tuple(notes), None if history is None else history[kept])
+    left_out = [] if wanted else [name for name in table.models if name not in names]
+    lacking = f"left out for missing scores: {', '.join(left_out)}; name it with --model to rank it"
+    return names, [lacking] if left_out else []
+
+
+# -- what is true ------------------------------------------------------------------------------------------------------
+
+
+def truth_of_ranking(table: Replayed, result: Ranking) -> dict[str, Any]:
+    """Return every model's mean over all items, certified pairs that contradict them, and intervals that miss."""
+    means = table.means
+    missed = [
+        name
+        for name, interval in result.intervals.items()
+        if not interval.lower - EXACT <= means[name] <= interval.upper + EXACT
+    ]
+    wrong = [[one, other] for one, other in result.order if means[one] < means[other]]
+    return {"truth": means, "wrong_orders": wrong, "intervals_missed": missed, **_wrong_top(result, means)}
 
 
 def _wrong_top(result: Ranking, means: Mapping[str, float]) -> dict[str, Any]:
@@ -398,66 +366,39 @@ def truth_in_words(result: Ranking, truth: Mapping[str, Any]) -> str:
     return ", ".join(said) or "nothing was certified"
 
 
-# -- many tasks --------------------------------------------------------------------------------------------------------
+def truth_of_tasks(table: Replayed, result: TasksResult) -> dict[str, Any]:
+    """Return the macro mean, which a replay knows, and whether every interval holds its mean."""
+    groups, scores = table.known["groups"], table.scores[:, 0]
+    means = {
+        name: fsum(scores[groups == name].tolist()) / int((groups == name).sum()) for name in result.tasks
+    }
+    macro = fsum(means.values()) / len(means)
+    every = [(task, means[name]) for name, task in result.tasks.items()] + [(result.macro, macro)]
+    inside = all(one.lower - 1e-12 <= mean <= one.upper + 1e-12 for one, mean in every)
+    return {"truth": macro, "truth_inside": inside}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TaskTable:
-    """Hold one model's scored items: the task of each, past models' scores, and a hash over the items' ids."""
-
-    items: tuple[str, ...]
-    scores: Floats
-    groups: NDArray[np.str_]
-    history: Floats | None
-
-    @property
-    def digest(self) -> str:
-        return digest_of_items(self.items)
-
-    def truth(self, result: TasksResult) -> dict[str, Any]:
-        """Return the macro mean, which a replay knows, and whether every interval holds its mean."""
-        means = {}
-        for name in result.tasks:
-            mine = self.scores[self.groups == name]
-            means[name] = fsum(mine.tolist()) / len(mine)
-        macro = fsum(means.values()) / len(means)
-        inside = [
-            task.lower - 1e-12 <= means[name] <= task.upper + 1e-12 for name, task in result.tasks.items()
-        ]
-        inside.append(result.macro.lower - 1e-12 <= macro <= result.macro.upper + 1e-12)
-        return {"truth": macro, "truth_inside": all(inside)}
+# -- several tables ----------------------------------------------------------------------------------------------------
 
 
-def read_task_table(
-    files: Sequence[str],
-    model: str,
-    items: str | None,
-    by: str | None,
-    history: Sequence[str],
-    store: str | None = None,
-) -> TaskTable:
-    """Return the tasks that the flags of `cereval tasks` describe."""
+def read_tasks(
+    files: Sequence[str], model: str, items: str | None, by: str | None
+) -> tuple[ScoresTable, Callable[[Sequence[str]], NDArray[np.str_]]]:
+    """Return the scores of many tasks, and what names the task of each item."""
     if len(files) > 1:
         if items is not None or by is not None:
             raise InvalidInput("--items", "left out when each of several SCORES files is a task", items or by)
         table, groups = joined_tables(files, model)
-    else:
-        table = read_scores(files[0])
-        if items is None:
-            raise InvalidInput("--items", "given for one SCORES file (the tasks are its categories)", None)
-        labels = read_column(items, by or "category", table.items)
-        groups = np.array([UNNAMED if label in (None, "") else str(label) for label in labels])
-    scores = table.model(model)
-    past, _ = past_scores(table, model, history, store, items=items)
-    kept = np.flatnonzero(~np.isnan(scores))
-    if not len(kept):
-        raise InvalidInput("--model", "a column with scores", model)
-    return TaskTable(
-        tuple(table.items[int(row)] for row in kept),
-        scores[kept],
-        groups[kept],
-        None if past is None else past[kept],
-    )
+        of = dict(zip(table.items, groups.tolist(), strict=True))
+        return table, lambda names: np.array([of[name] for name in names])
+    if items is None:
+        raise InvalidInput("--items", "given for one SCORES file (the tasks are its categories)", None)
+
+    def labels(names: Sequence[str]) -> NDArray[np.str_]:
+        found = read_column(items, by or "category", names)
+        return np.array([UNNAMED if label in (None, "") else str(label) for label in found])
+
+    return read_scores(files[0]), labels
 
 
 def joined_tables(files: Sequence[str], model: str) -> tuple[ScoresTable, NDArray[np.str_]]:
@@ -651,6 +592,39 @@ class Watch:
         step = session.step()
         if step is not None:
             self.steps.append(step)
+
+
+def judge(
+    kind: str,
+    session: AskTell,
+    table: Replayed,
+    flags: Mapping[str, Any],
+    truth: Callable[[Any], tuple[Mapping[str, Any], str]],
+    *,
+    about: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    known: Known,
+    batch: int = 1,
+    plan: Callable[[], Plan] | None = None,
+) -> int:
+    """Replay a session to its end, and print what it would have proven beside what is true; return the exit code.
+
+    truth: says what is true, as JSON and in words, of a result. plan: makes the plan of a certificate.
+    """
+    watch = Watch(session)
+    facts, words = truth(drive(session, table.scores, batch, watch))
+    return finish_recorded(
+        kind,
+        session,
+        known,
+        flags,
+        about=about,
+        extra={**extra, **facts},
+        rows=[("truth", words)],
+        notes=table.notes,
+        steps=watch.steps,
+        plan=plan() if plan is not None and (flags["certificate"] or flags["report"]) else None,
+    )
 
 
 def finish_recorded(

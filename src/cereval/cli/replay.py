@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import fsum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,7 @@ from cereval.cli.options import (
     CERTIFICATE,
     ITEMS,
     JSON,
-    MAX_CALLS,
     REPORT,
-    SEED,
-    WEIGHTING,
     Once,
     apply,
     check_price,
@@ -26,18 +24,24 @@ from cereval.cli.options import (
     writable,
 )
 from cereval.cli.output import print_json, print_table
+from cereval.datasets import weights as weighting
 from cereval.errors import InvalidInput
-from cereval.settings import GOAL_OPTIONS, CompareOptions, RankOptions, TasksOptions
+from cereval.settings import (
+    GOAL_OPTIONS,
+    Candidate,
+    CompareOptions,
+    RankOptions,
+    RunOptions,
+    TasksOptions,
+    goal_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cereval.cli.recorded import SideInformation
-    from cereval.datasets.tables import ScoresTable
     from cereval.paper.leave_one_out import Saving
     from cereval.plan import Plan
-    from cereval.questions.goals import Goal
     from cereval.questions.mean.session import Session
     from cereval.records import Result
 
@@ -46,6 +50,15 @@ if TYPE_CHECKING:
 
 MOST_SEEDS = 100_000
 """Runs of each model that may be asked for."""
+
+
+REPLAYED = ("confidence", "history", "store", "max_calls", "seed")
+"""The options of every kind that a replay takes besides its goal."""
+
+
+def _taken(accepted: type, kind: str, *more: str) -> tuple[Any, ...]:
+    names = (*GOAL_OPTIONS[kind], *REPLAYED, *more)
+    return tuple(one_option(name, accepted) for name in names)
 
 
 class ByKind(click.Group):
@@ -73,57 +86,7 @@ def replay() -> None:
     is_flag=True,
     help="Evaluate every column, each with all the others as history, and sum up the calls saved.",
 )
-@click.option("--items", metavar="ITEMS", help="Parquet, csv or jsonl with `item`, `text`, `category`.")
-@click.option(
-    "--history",
-    multiple=True,
-    metavar="others|COLUMNS|FILE|store",
-    help="Scores of past models, complete or not: `others` = all other columns of SCORES, some of them "
-    "(comma-separated), another scores file or log, or `store` = the runs in the store on the same items. "
-    "May be repeated.  [default: none; others with --all-models]",
-)
-@click.option(
-    "--store",
-    metavar="URL",
-    help="The results database of --history store.  [default: sqlite:///cereval.db]",
-)
-@click.option("--eps", type=float, help="Stop when the mean is known within this.  [default: 0.02]")
-@click.option(
-    "--threshold",
-    "--at-least",
-    type=float,
-    metavar="C",
-    help="Stop when it is certain whether the mean is >= C.",
-)
-@click.option(
-    "--confidence",
-    type=float,
-    default=0.95,
-    show_default=True,
-    help="Probability with which the answer holds, at least.",
-)
-@click.option(
-    "--method",
-    default="auto",
-    show_default=True,
-    help="How questions are chosen: auto, uniform, active, memory (target expected), or one of the paper's.",
-)
-@click.option(
-    "--target",
-    default="benchmark",
-    show_default=True,
-    help="What the mean is over: these items (benchmark), the population they came from, or also the model's own "
-    "randomness (expected).",
-)
-@click.option(
-    "--batch",
-    type=int,
-    default=1,
-    show_default=True,
-    help="Questions asked at a time; the result does not depend on it.",
-)
-@SEED
-@MAX_CALLS
+@apply(_taken(RunOptions, "estimate", "method", "target", "weights", "mix"), ITEMS)
 @click.option(
     "--embeddings",
     type=click.Choice(["tfidf", "wordllama", "none"]),
@@ -141,7 +104,6 @@ def replay() -> None:
     show_default=True,
     help="With --all-models: number of runs of each model.",
 )
-@apply(WEIGHTING)
 @click.option("--price", type=float, metavar="USD", help="With --all-models: price of one call.")
 @click.option(
     "--rows",
@@ -179,15 +141,6 @@ def replay_mean(
     return replay_all(scores, flags, as_json) if model is None else _replay_one(scores, model, flags, as_json)
 
 
-REPLAYED = ("confidence", "history", "store", "max_calls", "seed")
-"""The options of every kind that a replay takes besides its goal."""
-
-
-def _taken(accepted: type, kind: str) -> tuple[Any, ...]:
-    names = (*GOAL_OPTIONS[kind], *REPLAYED)
-    return tuple(one_option(name, accepted) for name in names)
-
-
 COLUMNS = click.option("--model", "models", multiple=True, metavar="COLUMN", help="A column of SCORES.")
 
 
@@ -196,48 +149,27 @@ COLUMNS = click.option("--model", "models", multiple=True, metavar="COLUMN", hel
 @apply(COLUMNS, _taken(CompareOptions, "compare"), ITEMS, CERTIFICATE, REPORT, JSON)
 def replay_comparison(scores: str, **flags: Any) -> int:
     """Replay a comparison of two columns of SCORES; goals are those of `cereval compare`."""
-    import numpy as np
-
-    from cereval.cli.recorded import Watch, finish_recorded, read_pair
-    from cereval.errors import InvalidInput
+    from cereval.cli.recorded import features, judge, replayed
+    from cereval.datasets.tables import read_scores
     from cereval.plan import Known
     from cereval.questions.compare.session import CompareSession
-    from cereval.questions.replay import drive
-    from cereval.settings import goal_of
 
     models = flags["models"]
     if len(models) != 2 or models[0] == models[1]:
         raise InvalidInput("--model", "given twice, for two different columns", ", ".join(models))
-    options = given_options(flags, CompareOptions)
-    goal = goal_of("compare", options)
-    pair = read_pair(scores, models, {**flags, "history": options.get("history", ())})
-    session = CompareSession(
-        len(pair.first),
-        goal=goal,
-        confidence=options.get("confidence", 0.95),
-        embeddings=pair.embeddings,
-        groups=pair.groups,
-        history=pair.history,
-        budget=flags["max_calls"],
-        seed=flags["seed"],
-        models=models,
-    )
-    watch = Watch(session)
-    result = drive(session, np.column_stack((pair.first, pair.second)), watch=watch)
-    inside = result.lower - 1e-9 <= pair.truth <= result.upper + 1e-9
-    about = {"first": models[0], "second": models[1], "data": Path(scores).name, "items": pair.digest}
-    truth = f"{pair.truth:+.2%} ({'inside' if inside else 'OUTSIDE'} the interval)"
-    return finish_recorded(
-        "compare",
-        session,
-        Known(),
-        flags,
-        about=about,
-        extra={**about, **goal.spec(), "truth": pair.truth, "truth_inside": inside},
-        rows=[("truth", truth)],
-        notes=pair.notes,
-        steps=watch.steps,
-    )
+    options, goal = _asked(flags, CompareOptions, "compare")
+    table = replayed(read_scores(scores), models, flags, lambda items: features(items, flags))
+    session = CompareSession(len(table.items), goal=goal, **options, **table.known, models=models)
+
+    def truth(result: Any) -> tuple[dict[str, Any], str]:
+        gap = fsum((table.scores[:, 0] - table.scores[:, 1]).tolist()) / len(table.items)
+        inside = result.lower - 1e-9 <= gap <= result.upper + 1e-9
+        words = f"{gap:+.2%} ({'inside' if inside else 'OUTSIDE'} the interval)"
+        return {"truth": gap, "truth_inside": inside}, words
+
+    about = {"first": models[0], "second": models[1], "data": Path(scores).name, "items": table.digest}
+    extra = {**about, **goal.spec()}
+    return judge("compare", session, table, flags, truth, about=about, extra=extra, known=Known())
 
 
 @replay.command("rank")
@@ -245,149 +177,110 @@ def replay_comparison(scores: str, **flags: Any) -> int:
 @apply(COLUMNS, _taken(RankOptions, "rank"), CERTIFICATE, REPORT, JSON)
 def replay_ranking(scores: str, **flags: Any) -> int:
     """Replay a ranking of the columns of SCORES; goals are those of `cereval rank`."""
-    from cereval.cli.recorded import finish_recorded, read_models, truth_in_words
+    from cereval.cli.recorded import judge, replayed, truth_in_words, truth_of_ranking, usual_models
+    from cereval.datasets.tables import read_scores
     from cereval.plan import Known
     from cereval.questions.rank.session import RankSession
-    from cereval.questions.replay import drive
-    from cereval.settings import Candidate, goal_of
 
-    options = given_options(flags, RankOptions)
-    history = options.get("history", ())
-    table = read_models(scores, flags["models"], flags["beats"], history, flags["store"])
-    session = RankSession(
-        len(table.scores),
-        table.names,
-        goal=goal_of("rank", options, [Candidate(name) for name in table.names]),
-        confidence=options.get("confidence", 0.95),
-        history=table.history,
-        budget=flags["max_calls"],
-        seed=flags["seed"],
-    )
-    result = drive(session, table.scores, batch=64)
-    truth = table.truth(result)
-    return finish_recorded(
-        "rank",
-        session,
-        Known(None, table.history),
-        flags,
-        about={"data": Path(scores).name},
-        extra=truth,
-        rows=[("truth", truth_in_words(result, truth))],
-        notes=table.notes,
-    )
+    scored = read_scores(scores)
+    names, notes = usual_models(scored, flags["models"])
+    if flags["beats"] is not None and flags["beats"] not in names:
+        names.append(flags["beats"])
+    table = replayed(scored, names, flags, notes=notes)
+    options, goal = _asked(flags, RankOptions, "rank", names)
+    session = RankSession(len(table.items), names, goal=goal, **options, **table.known)
+
+    def truth(result: Any) -> tuple[dict[str, Any], str]:
+        facts = truth_of_ranking(table, result)
+        return facts, truth_in_words(result, facts)
+
+    known = Known(None, table.known["history"])
+    about = {"data": Path(scores).name}
+    return judge("rank", session, table, flags, truth, about=about, extra={}, known=known, batch=64)
 
 
 @replay.command("tasks")
 @click.argument("scores", nargs=-1, required=True)
 @click.option("--model", cls=Once, required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
 @apply(_taken(TasksOptions, "tasks"), one_option("by", TasksOptions), ITEMS, CERTIFICATE, REPORT, JSON)
-def replay_tasks(scores: tuple[str, ...], **flags: Any) -> int:
+def replay_tasks(scores: tuple[str, ...], model: str, **flags: Any) -> int:
     """Replay many tasks: the categories of --items, or each of several SCORES; goals are those of `cereval tasks`."""
-    from cereval.cli.recorded import Watch, finish_recorded, read_task_table
+    from cereval.cli.recorded import judge, read_tasks, replayed, truth_of_tasks
     from cereval.plan import Known
-    from cereval.questions.replay import drive
     from cereval.questions.tasks.session import TaskSession
-    from cereval.settings import goal_of
 
-    options, model = given_options(flags, TasksOptions), flags["model"]
-    goal = goal_of("tasks", options)
-    history = options.get("history", ())
-    table = read_task_table(scores, model, flags["items"], flags["by"], history, flags["store"])
-    session = TaskSession(
-        table.groups,
-        goal=goal,
-        history=table.history,
-        confidence=options.get("confidence", 0.95),
-        budget=flags["max_calls"],
-        seed=flags["seed"],
-        models=(model,),
-    )
-    watch = Watch(session)
-    truth = table.truth(drive(session, table.scores, watch=watch))
-    inside = "inside" if truth["truth_inside"] else "NOT all inside"
+    scored, labels = read_tasks(scores, model, flags["items"], flags["by"])
+    table = replayed(scored, (model,), flags, lambda items: {"groups": labels(items)})
+    options, goal = _asked(flags, TasksOptions, "tasks")
+    session = TaskSession(**table.known, goal=goal, **options, models=(model,))
+
+    def truth(result: Any) -> tuple[dict[str, Any], str]:
+        facts = truth_of_tasks(table, result)
+        inside = "inside" if facts["truth_inside"] else "NOT all inside"
+        return facts, f"macro {facts['truth']:.2%}; it and all tasks are {inside} their intervals"
+
     about = {"model": model, "data": [Path(name).name for name in scores], "items": table.digest}
-    return finish_recorded(
-        "tasks",
-        session,
-        Known(None, table.history),
-        flags,
-        about=about,
-        extra={"model": model, **goal.spec(), **truth},
-        rows=[("truth", f"macro {truth['truth']:.2%}; it and all tasks are {inside} their intervals")],
-        steps=watch.steps,
+    extra, known = {"model": model, **goal.spec()}, Known(None, table.known["history"])
+    return judge("tasks", session, table, flags, truth, about=about, extra=extra, known=known)
+
+
+def _asked(
+    flags: Mapping[str, Any], accepted: type, kind: str, names: Sequence[str] = ()
+) -> tuple[dict[str, Any], Any]:
+    """Return what sessions of every kind take of the flags, and the goal."""
+    taken = (*GOAL_OPTIONS[kind], *REPLAYED)
+    options = given_options({name: flags[name] for name in taken}, accepted)
+    shared = {"confidence": options.get("confidence", 0.95), "budget": options.get("max_calls")}
+    return {**shared, "seed": options.get("seed")}, goal_of(
+        kind, options, [Candidate(name) for name in names]
     )
 
 
 def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
-    from cereval.cli.recorded import Watch, digest_of_items, finish_recorded
+    from cereval.cli.recorded import features, judge, replayed
     from cereval.datasets.weights import mix_notes
     from cereval.integrations.logs import scores_of
     from cereval.plan import Known
     from cereval.questions.mean.session import Session
-    from cereval.questions.replay import drive, kept_rows
 
-    goal = _goal(flags["eps"], flags["threshold"])
-    table, read = scores_of(scores)
-    column = table.model(model)
-    # Quick and strict first: texts may take a while to embed.
-    weights = _weights(table, model, flags)
-    side = _side_information(table, model, flags)
-    kept = scored_rows(column, model)
-    arrays = {
-        "weights": weights,
-        "embeddings": side.embeddings,
-        "groups": side.groups,
-        "history": side.history,
-    }
-    session = Session(
-        len(kept),
-        goal=goal,
-        **{name: kept_rows(name, values, len(column), kept) for name, values in arrays.items()},
-        **{name: flags[name] for name in ("confidence", "method", "target", "seed")},
-        budget=flags["max_calls"],
+    options, goal = _asked(flags, RunOptions, "estimate")
+    method, target = flags["method"] or "auto", flags["target"] or "benchmark"
+    scored, read = scores_of(scores)
+    weighting.check_one(flags["weights"], flags["mix"])
+    table = replayed(
+        scored,
+        (model,),
+        flags,
+        # Quick and strict first: texts may take a while to embed.
+        lambda items: {"weights": _weights(items, flags), **features(items, flags, method)},
+        notes=(*read, *mix_notes(flags["mix"])),
     )
-    session.models = (model,)
-    watch = Watch(session)
-    result = drive(session, column[kept], flags["batch"], watch)
-    truth = _truth(column, weights, result)
-    about = {
-        "model": model,
-        "data": Path(scores).name,
-        "items": digest_of_items([table.items[i] for i in kept]),
-    }
-    plan = None
-    if flags["certificate"] or flags["report"]:
-        plan = _plan_of(session, about)
-    return finish_recorded(
+    session = Session(
+        len(table.items),
+        goal=goal,
+        **table.known,
+        **options,
+        method=method,
+        target=target,
+        models=(model,),
+    )
+
+    def truth(result: Any) -> tuple[dict[str, Any], str]:
+        facts = _truth(table.scores[:, 0], table.known["weights"], result)
+        return facts, _told(facts)
+
+    about = {"model": model, "data": Path(scores).name, "items": table.digest}
+    return judge(
         "estimate",
         session,
-        Known.of(session.pool),
+        table,
         {**flags, "as_json": as_json},
+        truth,
         about=about,
-        extra={"model": model, **goal.spec(), **truth},
-        rows=[("truth", _told(truth))],
-        notes=(*read, *_left_out(len(column) - len(kept)), *mix_notes(flags["mix"]), *side.notes),
-        steps=watch.steps,
-        plan=plan,
+        extra={"model": model, **goal.spec()},
+        known=Known.of(session.pool),
+        plan=lambda: _plan_of(session, about),
     )
-
-
-def _left_out(count: int) -> tuple[str, ...]:
-    return (f"{count:,} items without a score are not part of the pool",) if count else ()
-
-
-def scored_rows(column: Floats, model: str) -> Any:
-    """Return the rows of a column that have a score."""
-    import numpy as np
-
-    from cereval.errors import InvalidInput
-    from cereval.questions.replay import checked_scores
-
-    kept = np.flatnonzero(~np.isnan(checked_scores(column)))
-    if not len(kept):
-        wanted = f"a column with scores (it has none for any of the {len(column):,} items)"
-        raise InvalidInput("--model", wanted, model)
-    return kept
 
 
 def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
@@ -412,53 +305,19 @@ def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
     )
 
 
-def _goal(eps: float | None, threshold: float | None) -> Goal:
-    from cereval.errors import InvalidInput
-    from cereval.questions.mean.goal import Estimate, Threshold
-
-    if eps is not None and threshold is not None:
-        raise InvalidInput("--eps", "left out when --threshold is given", eps)
-    if threshold is not None:
-        return Threshold(threshold)
-    return Estimate() if eps is None else Estimate(eps)
-
-
-def _side_information(table: ScoresTable, model: str, flags: dict[str, Any]) -> SideInformation:
-    from cereval.cli.recorded import SideInformation, embedded, grouped, known_items, past_scores
-
-    history, notes = past_scores(table, model, flags["history"], flags["store"], items=flags["items"])
-    known = known_items(flags["items"], table.items)
-    return SideInformation(
-        embedded(known, flags["embeddings"], flags["method"]),
-        grouped(known, flags["groups"]),
-        history,
-        tuple(notes),
-    )
-
-
-def _weights(table: ScoresTable, model: str, flags: dict[str, Any]) -> Floats | None:
+def _weights(items: Sequence[str], flags: Mapping[str, Any]) -> Floats | None:
     """Return the weights that --weights or --mix describe; a mix is one of the items that have a score."""
     from cereval.cli.recorded import known_items
-    from cereval.datasets import weights as weighting
     from cereval.datasets.tables import read_column
-    from cereval.errors import InvalidInput
 
-    weights, mix, items = flags["weights"], flags["mix"], flags["items"]
-    weighting.check_one(weights, mix)
+    weights, mix, path = flags["weights"], flags["mix"], flags["items"]
     if weights is None and mix is None:
         return None
-    if items is None and (mix is not None or not weighting.is_table(weights)):
+    if path is None and (mix is not None or not weighting.is_table(weights)):
         raise InvalidInput("--items", "given for a --mix, or a --weights COLUMN", None)
     if weights is not None:
-        return weighting.weights_of_items(
-            weights, table.items, lambda name: read_column(items, name, table.items)
-        )
-    categories = known_items(items, table.items).categories
-    column = table.model(model)
-    scored = [row for row, score in enumerate(column) if score == score]
-    found = column * 0.0
-    found[scored] = weighting.mixed(mix, None if categories is None else [categories[row] for row in scored])
-    return found
+        return weighting.weights_of_items(weights, items, lambda name: read_column(path, name, items))
+    return weighting.mixed(mix, known_items(path, items).categories)
 
 
 def _scaled(weights: Floats) -> list[float]:
@@ -471,8 +330,6 @@ def _scaled(weights: Floats) -> list[float]:
 
 def _truth(column: Floats, weights: Floats | None, result: Result) -> dict[str, Any]:
     """Return the mean over all items, which a replay knows; of a population it still has only a sample."""
-    from math import fsum
-
     if result.target == "population":
         return {"truth": None, "truth_inside": None}
     shares = [1.0] * len(column) if weights is None else _scaled(weights)
@@ -492,10 +349,9 @@ def _told(extra: Mapping[str, Any]) -> str:
 # -- every model ------------------------------------------------------------------------------------------------------
 
 ONE_MODEL_ONLY = (
-    "threshold",
+    "min",
     "method",
     "target",
-    "batch",
     "max_calls",
     "store",
     "certificate",
@@ -524,6 +380,7 @@ def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
         raise InvalidInput("--history", "`others` (the default) with --all-models", flags["history"][0])
     price = flags["price"]
     check_price(price)
+    flags = {**flags, "confidence": 0.95 if flags["confidence"] is None else flags["confidence"]}
     checked_confidence(flags["confidence"])
     # A simulation that decides nothing: the same seeds, so that a repeated command goes on.
     flags = {**flags, "seed": whole("seed", flags["seed"] or 0, 0)}

@@ -55,7 +55,11 @@ def gate(context: click.Context, /, data: str | None, names: tuple[str, ...], **
     from cereval.cli.tables import recorded_sources, use_recorded
     from cereval.errors import InvalidInput
 
-    if flags["min"] is None and flags["config"] is None and not str(data).endswith((".yaml", ".yml")):
+    if (
+        flags["min"] is flags["each_at_least"] is None
+        and flags["config"] is None
+        and not str(data).endswith((".yaml", ".yml"))
+    ):
         raise InvalidInput("--min", "given: the mean score to reach", None)
     if sources := recorded_sources(data, names, flags):
         return use_recorded("estimate", sources, context, flags, 1)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from cereval.cli.options import are_asked, refuse_asking
+from cereval.cli.options import are_asked, names_a_run, refuse_asking
 from cereval.cli.recorded import joined_tables
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.tables import ScoresTable, read_column, read_items, read_scores
 from cereval.errors import BadFile, CerevalError, InvalidInput
 from cereval.files import is_file, is_folder
 from cereval.models.given import RECORDED
+from cereval.runner.candidates import RUN
 
 if TYPE_CHECKING:
     from cereval.integrations.logs import Imported
@@ -53,6 +54,21 @@ def use_recorded(
         click.echo(note, err=True)
     given = {**flags, "models": tuple(f"{RECORDED}{name}" for name in found.models), "name": found.models}
     return ask_candidates(kind, sources, given, candidates=candidates, given=found.data)
+
+
+def are_runs(data: str, names: Sequence[str]) -> bool:
+    """Tell whether the arguments of a command are the ids of runs."""
+    return bool(names) and all(map(names_a_run, (data, *names)))
+
+
+def use_runs(kind: str, ids: Sequence[str], flags: Mapping[str, Any], candidates: int | None) -> int:
+    """Answer a question from what earlier runs answered; return the exit code."""
+    from cereval.cli.asking import ask_candidates
+
+    runs = [f"{RUN}{one}" for one in ids]
+    return ask_candidates(
+        kind, runs[:1], {**flags, "models": (*runs, *flags["models"])}, candidates=candidates
+    )
 
 
 def recorded_tasks(files: Sequence[str], flags: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ _KINDS = {
     "compare": "cereval.questions.compare:Compare",
     "rank": "cereval.questions.rank:Rank",
     "tasks": "cereval.questions.tasks:Tasks",
+    "each": "cereval.questions.each:Each",
     "growing": "cereval.questions.growing:GrowingData",
 }
 """Name -> where its class lives, imported when used."""

@@ -183,6 +183,7 @@ def take_runs(
 ) -> Taken:
     """Return the candidates that earlier runs stand for, the scorer of the first of them where none is named, and the
     questions that all of them can answer."""
+    settings = _about_these_answers(settings)
     wanted = {
         place: one.model_name.removeprefix(RUN)
         for place, one in enumerate(settings.candidates)
@@ -207,6 +208,14 @@ def take_runs(
     if left is not data:
         name += f", the {len(left.items):,} of {len(data.items):,} questions that {_in_words(ids)} answered"
     return Taken(settings, specs, replace(left, source=name))
+
+
+def _about_these_answers(settings: Settings) -> Settings:
+    """Return settings that are about the answers as they were given: kept ones are not fresh, as `expected` needs."""
+    if settings["target"] == "expected":
+        wanted = "benchmark or population with a baseline or earlier runs, whose answers are not fresh"
+        raise InvalidInput("target", wanted, "expected")
+    return replace(settings, options={**settings.options, "target": settings["target"] or "benchmark"})
 
 
 def _as_it_was(run: Run, name: str) -> CandidateSpec:

@@ -256,6 +256,8 @@ def _usual_target(settings: Settings, candidates: Sequence[CandidateSpec], score
     """
     knows = "target" in declared(ACCEPTED[settings.kind]) and not kind_named(settings.kind).grows
     by_people = scorer_name(scorer["spec"]) == People.name
+    if settings.kind == "each":
+        return "expected"
     several = samples_of(settings).count > 1
     random = knows and not by_people and (several or not all(map(repeats_itself, candidates)))
     return "expected" if random else "benchmark"
