@@ -23,7 +23,7 @@ from cereval.models.scripted import FaultKind, Faults, ScriptedModel
 from cereval.models.server import Handler, _response, serve_locally
 
 KEY = {f"{i}+{i}": str(2 * i) for i in range(100)}
-QUICK = Retries(attempts=12, first_s=0.001, longest_s=0.01, patience_s=0.3)
+QUICK = Retries(attempts=12, first_s=0.001, longest_s=0.01, patience_s=1.0)
 SECRET = "sk-verysecret-0123456789abcdef"
 
 

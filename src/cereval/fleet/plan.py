@@ -182,8 +182,8 @@ def _price(entry: Entry, outlook: Outlook) -> float | None:
     name = first.model_name
     if per_in is not None or per_out is not None:
         price: Price | None = FlatPrice(per_in or 0.0, per_out or 0.0)
-    elif name.startswith("openai/") or provider_of(name) is not None:
-        (provider, _, rest), address = name.partition("/"), first.options.get("base_url")
+    elif name.startswith(("openai/", "any/")) or provider_of(name) is not None:
+        (provider, _, rest), address = name.removeprefix("any/").partition("/"), first.options.get("base_url")
         price = list_price(rest, url=address) if address else list_price(rest, provider)
     else:
         return 0.0

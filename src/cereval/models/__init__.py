@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from cereval.errors import InvalidInput
+from cereval.models.any_llm_model import open_any
 from cereval.models.base import Model, Settings
 from cereval.models.given import GIVEN
 from cereval.models.local import local_gguf, open_gguf
@@ -20,9 +21,25 @@ from cereval.models.scripted import ScriptedModel
 KINDS = (
     "openai/NAME",
     *(f"{name}/NAME" for name in PROVIDERS),
-    *("python:module:function", "gguf:PATH", "local/smollm2", "scripted/ACCURACY", f"{GIVEN}FIELD"),
+    *(
+        "any/PROVIDER/NAME",
+        "python:module:function",
+        "gguf:PATH",
+        "local/smollm2",
+        "scripted/ACCURACY",
+        f"{GIVEN}FIELD",
+    ),
 )
-PREFIXES = ("openai/", *(f"{name}/" for name in PROVIDERS), "python:", "gguf:", "local/", "scripted/", GIVEN)
+PREFIXES = (
+    "openai/",
+    *(f"{name}/" for name in PROVIDERS),
+    "any/",
+    "python:",
+    "gguf:",
+    "local/",
+    "scripted/",
+    GIVEN,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +89,8 @@ def open_model(name: str | Callable[..., Any], options: ModelOptions | None = No
             return _open_scripted(rest, options)
         case "given/":
             raise InvalidInput("model", "one that can be asked: given/FIELD is for answers in the data", name)
+    if prefix == "any/":
+        return open_any(rest, price=options.price, retries=options.retries, **common)
     common |= {"base_url": options.base_url, "price": options.price, "retries": options.retries}
     common["batch"] = options.batch
     return open_openai(rest, provider=prefix.removesuffix("/"), **common)

@@ -14,6 +14,7 @@ from cereval.errors import InvalidInput, shown
 from cereval.models.base import Messages, Reply, Settings, clean_text, parse_count
 from cereval.models.gate import Passing
 from cereval.models.prices import FREE, Price, Tokens, list_price, own_price
+from cereval.models.responses import as_completion, as_response_request, wants_responses
 from cereval.models.retries import (
     HIDDEN,
     UNSUPPORTED,
@@ -56,6 +57,8 @@ class Contact:
     answered: bool = False
     refused: int = 0
     unwanted: set[str] = field(default_factory=set)
+    responses: bool = False
+    """Whether the model speaks the Responses API only."""
     pace: Pace = field(default_factory=Pace)
 
     def weigh(self, fault: Fault) -> Fault:
@@ -158,12 +161,19 @@ class OpenAIModel:
         try:
             # The client's own timeout restarts with every byte received; a trickling server needs this one.
             async with Passing(self.endpoint, sent, self.timeout_s) as call:
-                body = await self.client.post("/chat/completions", sent, call)
+                if self.contact.responses:
+                    body = as_completion(
+                        await self.client.post("/responses", as_response_request(sent), call)
+                    )
+                else:
+                    body = await self.client.post("/chat/completions", sent, call)
                 reply = self.read(body)
                 call.tokens = reply.input_tokens + reply.output_tokens
                 self.contact.pace.speed.note_tokens(call.tokens)
         except BadStatus as error:
-            if not self.contact.learn(error, sent):
+            if not self.contact.responses and wants_responses(error):
+                self.contact.responses = True
+            elif not self.contact.learn(error, sent):
                 raise
             return await self._attempt(request)
         return reply

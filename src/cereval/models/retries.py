@@ -150,7 +150,7 @@ class Pace:
             # Calls that were on their way together were refused together: that is one round.
             if now >= self.until:
                 self.rounds += 1
-                self.speed.slow_down()
+                self.speed.slow_down(now + wait)
             self.until = max(self.until, now + wait)
             return None
         return replace(fault, message=f"{fault.message}; {why}: lower -j, or resume later", everywhere=True)
@@ -170,10 +170,7 @@ async def retry(
     hold a secret."""
     pace, attempt, failed, started = pace or Pace(), 0, 0, clock()
     while True:
-        if (turn := pace.speed.turn(clock())) > 0:
-            await sleep(turn)
-        while (left := pace.until - clock()) > 0:
-            await sleep(left)
+        await _wait_for_turn(pace, sleep, clock)
         attempt += 1
         try:
             value = await call()
@@ -191,6 +188,19 @@ async def retry(
         if not fault.retryable or failed >= policy.attempts:
             raise fault.error(attempt) from None
         await sleep(policy.pause(failed - 1, jitter()))
+
+
+async def _wait_for_turn(
+    pace: Pace, sleep: Callable[[float], Awaitable[None]], clock: Callable[[], float]
+) -> None:
+    """Wait while the server is busy, then for a turn; a turn that a busy server spoils is taken anew."""
+    while True:
+        while (left := pace.until - clock()) > 0:
+            await sleep(left)
+        if (turn := pace.speed.turn(clock())) > 0:
+            await sleep(turn)
+        if pace.until <= clock():
+            return
 
 
 async def ask_with_retries(

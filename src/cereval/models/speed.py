@@ -18,6 +18,8 @@ from datetime import datetime
 KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
 SLOWER, FASTER = 0.8, 1.01
 """The rate after a refusal, as a share of that of the answers before; and its growth with every answer since."""
+SLOWEST = 0.5
+"""Share of the rate of the answers so far that is asked at least."""
 FEWEST = 5
 """Answers that tell a rate."""
 MINUTE_S = 60.0
@@ -55,12 +57,13 @@ class Speed:
         if self.rate is not None and not self.is_told:
             self.rate *= FASTER
 
-    def slow_down(self) -> None:
-        """Ask more slowly than the server has answered so far: it refused."""
+    def slow_down(self, until: float) -> None:
+        """Ask more slowly than the server has answered so far: it refused. Turns begin anew when it may be asked."""
+        self.next_at = until
         if len(self.answers) < FEWEST:
             return
         taken = (len(self.answers) - 1) / max(self.answers[-1] - self.answers[0], 1e-3)
-        self.rate = SLOWER * (taken if self.rate is None else min(taken, self.rate))
+        self.rate = max(SLOWER * (taken if self.rate is None else min(taken, self.rate)), SLOWEST * taken)
 
     def note_limits(self, headers: Mapping[str, str]) -> None:
         """Take over what an answer says of the limits."""

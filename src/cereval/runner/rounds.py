@@ -34,7 +34,7 @@ class Shares(NamedTuple):
 
 
 PLAIN = Shares(0.12, (0.8, 0.96, 1.03, 1.06))
-LEARNING = Shares(0.06, (0.5, 0.85, 1.04, 1.12, 1.2))
+LEARNING = Shares(0.06, (0.5, 0.85, 1.03, 1.06))
 """Where forecasts learn from the results: the sooner they do, the fewer calls; what is foreseen before is too much."""
 GROWTH = 0.7
 """Further calls as a share of those so far, where the calls to the goal cannot be told."""
