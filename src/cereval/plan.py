@@ -108,7 +108,6 @@ class Plan:
     engine: int = ENGINE
 
     def _repr_html_(self) -> str:
-        """Return what the plan fixes, as notebooks show it."""
         return html_table(
             Table(("setting", "value"), [(name, str(value)) for name, value in self.as_dict().items()])
         )
@@ -128,7 +127,6 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Return the candidates' names as one text."""
         return (" against " if len(self.candidates) == 2 else ", ").join(self.names)
 
     @property
@@ -165,7 +163,6 @@ class Plan:
 
     @property
     def seed_drawn(self) -> bool:
-        """Tell whether nobody chose the seed."""
         return self.seed_source == DRAWN
 
     @property
@@ -234,7 +231,6 @@ def about_luck(plan: Plan) -> tuple[str, ...]:
 
 
 def _check_parts(plan: Plan) -> None:
-    """Refuse a plan whose free parts are not what they are read as."""
     if not isinstance(plan.goal.get("goal"), str):
         raise InvalidInput("goal of the plan", "an object with the name of a goal", plan.goal)
     if not plan.candidates:
@@ -297,7 +293,6 @@ class Known:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return what of it there is, as a plan names it."""
         return tuple(name for name in KNOWN if getattr(self, name) is not None)
 
     @property
@@ -305,7 +300,6 @@ class Known:
         return digest_of(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the arrays as JSON, whole: zlib in base64, little-endian."""
         return {name: packed(getattr(self, name)) for name in self.names}
 
     @classmethod

@@ -54,7 +54,6 @@ class Draw:
 
     @property
     def model(self) -> int:
-        """Return the model that is asked, where it is one."""
         return self.models[0]
 
 
@@ -142,13 +141,11 @@ class Certified(ABC):
         """Return the answer in a few words."""
 
     def asked(self) -> str:
-        """Return how much was asked."""
         if self.target == "expected":
             return f"{self.n_evaluated:,} calls on {self.n_items:,} questions"
         return f"{self.n_evaluated:,} of {self.n_items:,} questions asked"
 
     def sureness(self) -> str:
-        """Return how surely the answer holds."""
         if self.method == "all" and self.target != "population":
             return "certain"
         return f"{percent(self.confidence)} confidence"
@@ -160,11 +157,9 @@ class Certified(ABC):
         return ", ".join(part for part in parts if part)
 
     def rows(self) -> Rows:
-        """Return the facts about the answer, each with its name."""
         return []
 
     def table(self) -> Table | None:
-        """Return the parts of the answer, one row each, where it has several."""
         return None
 
     def lines(self) -> list[str]:
@@ -204,7 +199,6 @@ class Certified(ABC):
         return f"<{type(self).__name__}: {self.headline()}>"
 
     def _repr_html_(self) -> str:
-        """Return the headline and the rows, as notebooks show them; names come from data files and are escaped."""
         table = self.table()
         facts = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self.rows())
         parts = "" if table is None else html_table(table)
@@ -212,7 +206,6 @@ class Certified(ABC):
 
 
 def html_table(table: Table) -> str:
-    """Return a table as HTML, every cell escaped."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
@@ -245,7 +238,6 @@ class Result(Certified):
     decision: Literal["above", "below"] | None = None
 
     def answer(self) -> str:
-        """Return the estimate and its interval, after the verdict on a threshold."""
         if self.goal.get("goal") == "threshold":
             verdict = f"at least {percent(self.goal['value'])}: {SIDES[self.decision]}"
             return f"{verdict}, {estimate_in_interval(self)}"
@@ -255,7 +247,6 @@ class Result(Certified):
         return [Part(self.models[0] if self.models else "mean", self.estimate, self.lower, self.upper)]
 
     def rows(self) -> Rows:
-        """Return the interval, and what it rests on."""
         named = [("model", self.models[0])] if self.models else []
         return [
             *named,

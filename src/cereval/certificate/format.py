@@ -113,7 +113,6 @@ def form_of(kind: Kind, run: bool | None = None) -> type[Struct]:
 
 
 def published(form: Any, leaving_out: frozenset[str] = frozenset(), **more: Any) -> type[Struct]:
-    """Return the form of a dataclass as a file has it: all of its fields, and no others."""
     hints = get_type_hints(form, include_extras=True)
     fields = {name: hints[name] for name in form.__dataclass_fields__ if name not in leaving_out}
     return defstruct(form.__name__, [*more.items(), *fields.items()], forbid_unknown_fields=True)
@@ -158,7 +157,6 @@ def issue(
 
 
 def sealed(kind: str, start: Mapping[str, Any], log: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
-    """Chain a log to what it starts from, and add the digest of it all."""
     certificate = {
         "format": kind,
         "engine": ENGINE,
@@ -184,7 +182,6 @@ def chained(start: str, log: Sequence[Mapping[str, Any]]) -> str:
 
 
 def digest(certificate: Mapping[str, Any]) -> str:
-    """Return the hash of everything but the digest itself."""
     return digest_of({key: value for key, value in certificate.items() if key != "digest"})
 
 
@@ -196,12 +193,10 @@ def ordered(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Return what computed the numbers: with others, the last digits may differ."""
     return {"cereval": __version__, "numpy": np.__version__, "python": platform.python_version()}
 
 
 def schema(format: str = "cereval-certificate/1") -> dict[str, Any]:
-    """Return the published JSON schema of a format: of certificates, or of seals."""
     from cereval.certificate.seal import SEAL_FORMAT, Seal
 
     found = json_schema(Seal if format == SEAL_FORMAT else form_of(formats()[format]))

@@ -86,7 +86,6 @@ class Seal(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 
     @classmethod
     def from_dict(cls, values: Any) -> Seal:
-        """Check and take what a file holds: it may come from anybody."""
         seal = read_as(cls, values, "seal")
         if seal.digest != seal_digest(values):
             raise InvalidInput(
@@ -96,7 +95,6 @@ class Seal(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 
 
 def seal_digest(values: Mapping[str, Any]) -> str:
-    """Return the hash of everything in a seal but the digest itself and the signature."""
     return digest_of({name: value for name, value in values.items() if name not in ("digest", "signature")})
 
 
@@ -117,7 +115,6 @@ def seal_of(plan: Plan, known: Known, engine: int | None = None) -> Seal:
 
 
 def sealed_form(plan: Plan) -> dict[str, Any]:
-    """Write a plan as a seal shows it: nothing of the seed, digests of prompts and weights."""
     values = {name: value for name, value in plan.as_dict().items() if name not in HIDDEN}
     candidates = [{**one, "prompt": _digests(one["prompt"])} for one in plan.candidates]
     found: dict[str, Any] = ordered({**values, "weights": _digests(plan.weights), "candidates": candidates})
@@ -172,7 +169,6 @@ def departures(
 
 
 def differences(seal: Seal, plan: Plan, leaving_out: Sequence[str] = ()) -> list[str]:
-    """Name the fields of a plan that are not as they were sealed."""
     stated, found = seal.plan, sealed_form(plan)
     names = [name for name in dict.fromkeys([*sorted(found), *sorted(stated)]) if name not in leaving_out]
     return [
@@ -181,7 +177,6 @@ def differences(seal: Seal, plan: Plan, leaving_out: Sequence[str] = ()) -> list
 
 
 def _apart(name: str, sealed: Any, found: Any) -> Iterator[str]:
-    """Go down to the parts that differ."""
     if isinstance(sealed, Mapping) and isinstance(found, Mapping):
         for part in sorted({*sealed, *found}):
             yield from _apart(f"{name}.{part}", sealed.get(part, _MISSING), found.get(part, _MISSING))
@@ -212,14 +207,12 @@ def _changed(plan: Plan, change: Change) -> list[str]:
 
 
 def known_of(certificate: Mapping[str, Any]) -> Known:
-    """Read what a certificate says was known of the items when the run began."""
     side, items = certificate.get("side_information", {}), certificate["plan"]["n_items"]
     names = [name for name in ("groups", "history") if name in side]
     return Known.from_dict({name: side[name] for name in names}, items)
 
 
 def certificate_departures(seal: Seal, certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Name every choice of a certificate's run that was made after its seal."""
     if "plan" not in certificate:
         return ("plan: this is no certificate of a run, and only runs are sealed",)
     plan = Plan.from_dict(certificate["plan"])
@@ -258,7 +251,6 @@ PUBLIC = "a public Ed25519 key (PEM or OpenSSH)"
 
 
 def sign(seal: Seal, key: bytes) -> Seal:
-    """Sign a seal's digest with a private key."""
     private = _loaded(key, b"OPENSSH PRIVATE KEY", ("private_key", {"password": None}), "--sign", PRIVATE)
     kinds = optional("cryptography.hazmat.primitives.serialization", EXTRA)
     raw = private.public_key().public_bytes(kinds.Encoding.Raw, kinds.PublicFormat.Raw)

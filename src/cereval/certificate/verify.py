@@ -89,7 +89,6 @@ def verify(
 
 
 def _held_to(seal: Seal, certificate: Mapping[str, Any], verdict: Verdict) -> Verdict:
-    """Hold a certificate that is no forgery to the seal that was made before its run."""
     found: list[str] = []
     broken, _ = _outcome(lambda: found.extend(certificate_departures(seal, certificate)))
     departed = [*found, *([broken] if broken else [])]
@@ -167,7 +166,6 @@ class _Checks:
 
     @property
     def items(self) -> int:
-        """Return the number of items that it says it is about."""
         settings, plan = (self.certificate.get(name, {}) for name in ("settings", "plan"))
         found = max(settings.get("n_items", 0), sum(settings.get("sizes", ())), plan.get("n_items", 0))
         return int(found)
@@ -184,7 +182,6 @@ class _Checks:
     # -- whatever the engine ----------------------------------------------------------------------------------
 
     def format(self) -> None:
-        """Check that its fields, their types and ranges are those of its format."""
         try:
             read_as(form_of(self.kind, self.is_run), self.certificate, "certificate")
         except InvalidInput as error:
@@ -197,17 +194,14 @@ class _Checks:
             raise UncheckedError(f"it is about {self.items} items; at most {MOST_ITEMS:,} are checked")
 
     def run_id(self) -> None:
-        """Check that the id is the hash of the plan."""
         equal("run_id", self.certificate["run_id"], Plan.from_dict(self.certificate["plan"]).run_id)
 
     def chain(self) -> None:
-        """Check the chain of the log, which begins with the hash of what it starts from."""
         start = self.kind.begins_with
         if self.certificate["chain"] != chained(digest_of(self.certificate[start]), self.certificate["log"]):
             raise WrongError(f"the hash chain does not fit the log: an entry or the {start} were changed")
 
     def counts(self) -> None:
-        """Check that the log holds as many results and failures as stated, and the estimate lies in its interval."""
         result = self.certificate["result"]
         scores = [self.kind.scores(entry) for entry in self.certificate["log"]]
         equal("results in the log", len(scores), result.get("n_evaluated", result.get("calls")))
@@ -233,7 +227,6 @@ class _Checks:
         same("provenance", stated, found)
 
     def store(self) -> None:
-        """Check that plan, data, side information, changes and every result are those in the store."""
         stored, certificate = self.stored, self.certificate
         assert stored is not None
         equal("plan in the store", digest_of(dict(stored.plan)), digest_of(certificate["plan"]))
@@ -253,7 +246,6 @@ class _Checks:
     # -- of one engine ----------------------------------------------------------------------------------------
 
     def draws(self) -> None:
-        """Decide every draw again from the seed, and find it where it should be."""
         certificate, entries = self.certificate, self.certificate["log"]
         changes = tuple(Change(**change) for change in certificate.get("changes", ()))
         results = {number: self.kind.scores(entry) for number, entry in enumerate(entries)}
@@ -287,7 +279,6 @@ class _Checks:
             raise WrongError(f"draw {number} would have been {_told(found)}; the log has {_told(entry)}")
 
     def result(self) -> None:
-        """Recompute every field of the result."""
         if self.is_run:
             self.session.remarks = about_luck(Plan.from_dict(self.certificate["plan"]))
         stated, found = self.certificate["result"], plain(self.session.result().as_dict())
@@ -304,7 +295,6 @@ class _Checks:
         return self.audit.check(self.certificate, self.session, equal)
 
     def plan(self) -> None:
-        """Check that the plan of a run says the same as its settings, and names the certificate's engine."""
         plan = Plan.from_dict(self.certificate["plan"])
         equal("kind of the plan", kind_of(plan).name, self.kind.name)
         equal("plan.engine", plan.engine, ENGINE)
@@ -348,7 +338,6 @@ def equal(name: str, stated: Any, found: Any) -> None:
 
 
 def same(name: str, stated: Any, found: Any) -> None:
-    """Compare nested mappings and lists as `equal` does, naming where the first difference is."""
     if isinstance(found, Mapping):
         if not isinstance(stated, Mapping) or set(stated) != set(found):
             raise WrongError(f"{name} has other fields than recomputed: {shown(stated)}")

@@ -48,7 +48,6 @@ def embed(texts: Sequence[str], name: str = "tfidf", dimensions: int = DIMENSION
 
 
 def text_features(texts: Sequence[str], name: str = "tfidf") -> Vectors:
-    """Vectors of the texts and, as the last column, the logarithm of their lengths."""
     lengths = np.log1p([len(text) for text in texts])
     standard = (lengths - lengths.mean()) / max(float(lengths.std()), 1e-6)
     return np.column_stack([embed(texts, name), LENGTH_SCALE * standard]).astype(np.float32)
@@ -69,7 +68,6 @@ def unit_rows(vectors: NDArray[Any]) -> Vectors:
 
 
 def words(text: str) -> list[str]:
-    """The lower-case words."""
     return re.findall(r"\w+", text.lower())
 
 
@@ -90,7 +88,6 @@ def tfidf(texts: Sequence[str], dimensions: int) -> NDArray[Any]:
 
 
 def character_tfidf(texts: Sequence[str], dimensions: int) -> NDArray[Any]:
-    """TF-IDF + SVD over runs of four characters instead of words."""
     return _truncated_svd(term_table(read_terms(map(letters, texts)), len(texts), MOST_TERMS), dimensions)
 
 
@@ -165,7 +162,6 @@ def read_terms(tokens: Iterable[Sequence[str]]) -> Occurrences:
 
 
 def with_pairs(terms: Occurrences) -> Occurrences:
-    """The same terms and all pairs of neighbours inside a text."""
     inside = np.flatnonzero(terms.rows[1:] == terms.rows[:-1])
     pairs = terms.codes[inside] * max(terms.size, 1) + terms.codes[inside + 1]
     distinct, codes = np.unique(pairs, return_inverse=True)

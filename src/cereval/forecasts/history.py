@@ -182,7 +182,6 @@ def _easiness(filled: Floats, common: Floats, votes: Floats) -> Floats:
 
 
 def _scaled(factors: Floats) -> Floats:
-    """Factors on principal axes, the strongest of variance 1."""
     scale = float(factors[:, 0].std()) if factors.shape[1] else 0.0
     return np.asarray(factors / scale if scale > 0 else np.zeros_like(factors))
 
@@ -221,7 +220,6 @@ def with_learnt_prior(design: Design, table: Floats, votes: Floats) -> Design | 
 
 
 def _evenly_spaced(size: int, most: int) -> NDArray[np.int64]:
-    """Up to `most` evenly spaced indices."""
     return np.linspace(0, size - 1, min(size, most)).astype(np.int64)
 
 
@@ -243,7 +241,6 @@ def _posterior(prior: Design, scores: Floats) -> tuple[Floats, Floats]:
 def _pool_posteriors(
     posteriors: list[tuple[Floats, Floats]], votes: Floats, root: Floats, design: Design
 ) -> tuple[Floats, Floats]:
-    """mu and C of the past models' posteriors, in the design's coordinates."""
     modes = np.array([mode for mode, _ in posteriors]) @ root.T
     left = np.einsum("m,mij->ij", votes, np.array([part for _, part in posteriors]))
     mean = votes @ modes / votes.sum()

@@ -70,7 +70,6 @@ class OwnAnswers:
         """Importance-weighted sums of squared errors: of the forecasts, and of the mean of all scores before."""
 
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
-        """See `Predictor`."""
         self._judge(items, scores, probabilities)
         self._book(items[self._seen :], scores[self._seen :])
         first = np.array(self._first, dtype=np.int64)
@@ -90,7 +89,6 @@ class OwnAnswers:
         return mean, self._grading * mean * (1 - mean)
 
     def _judge(self, items: Integers, scores: Floats, probabilities: Floats) -> None:
-        """Compare the last forecasts with the results that came since."""
         if self._forecasts is None or len(items) == self._seen:
             return
         fresh, found = items[self._seen :], scores[self._seen :]

@@ -56,7 +56,6 @@ class Grouping:
 
     @classmethod
     def empty(cls, labels: Integers) -> Grouping:
-        """Groups of which nothing has been evaluated."""
         sizes = np.bincount(labels).astype(np.float64)
         return cls(len(sizes), labels, sizes, *np.zeros((7, len(sizes))))
 
@@ -125,7 +124,6 @@ class NearestNeighbourPartition:
 
     @property
     def neighbours(self) -> Integers:
-        """The nearest training item of every item (-1 before the first)."""
         self._train()
         return self._neighbour
 
@@ -153,7 +151,6 @@ class NearestNeighbourPartition:
         return loss_labels(self._neighbour_loss, k, clamp=self._clamp)
 
     def members(self, k: int, group: int) -> Integers:
-        """The items of one group that have not been evaluated."""
         return np.flatnonzero((self.labels(k) == group) & ~self.seen)
 
     def grouping(self, k: int) -> Grouping:
@@ -179,7 +176,6 @@ class NearestNeighbourPartition:
         return int(np.argmin(self.radii(delta))) + 1
 
     def _train(self) -> None:
-        """Take in the training items that came since the last look, with as few matrix products as possible."""
         for start in range(0, len(self._waiting), BLOCK):
             items, losses = zip(*self._waiting[start : start + BLOCK], strict=True)
             self._train_block(np.array(items), np.array(losses))
@@ -244,7 +240,6 @@ class PartitionPredictor:
         self._taken = 0
 
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:  # noqa: ARG002
-        """See `Predictor`; the groups' sums need no draw probabilities."""
         partition = self._partition
         for item, score in zip(items[self._taken :], scores[self._taken :], strict=True):
             # Drawn with replacement an item comes again; its place in the partition is taken already.

@@ -50,7 +50,6 @@ class Pool:
         groups: ArrayLike | None = None,
         history: ArrayLike | None = None,
     ) -> Pool:
-        """Check every array against the pool's size and its allowed values."""
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise InvalidInput("n_items", "a whole number >= 1", size)
         size = int(size)
@@ -89,7 +88,6 @@ class Pool:
         return hashlib.sha256(np.ascontiguousarray(same, dtype="<f8").tobytes()).hexdigest()
 
     def shares(self) -> Floats:
-        """The weight of every item in the target."""
         return np.full(self.size, 1.0 / self.size) if self.weights is None else self.weights
 
 
@@ -186,7 +184,6 @@ def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> Floats:
 
 
 def shared_weights(names: Sequence[str], codes: NDArray[np.int64], mix: Mapping[str, float]) -> Floats:
-    """The same, for items whose categories are given by the numbers of their names."""
     counts = np.bincount(codes, minlength=len(names))
     there = [name for name, count in zip(names, counts, strict=True) if count]
     for name, share in mix.items():
@@ -217,7 +214,6 @@ def parsed_mix(text: str) -> dict[str, float]:
 
 
 def mix_from(pairs: Sequence[tuple[str, object]], source: str) -> dict[str, float]:
-    """Read names and shares, each name once."""
     mix: dict[str, float] = {}
     for name, share in pairs:
         try:

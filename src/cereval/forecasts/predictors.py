@@ -116,7 +116,6 @@ class Mixture:
         self._past = _Past(0, none, none, none, log_odds, prior, empty, empty, np.zeros(2), PowerLaw())
 
     def fit(self, items: Integers, scores: Floats, probabilities: Floats) -> Forecast:
-        """See `Predictor`."""
         past = self._past
         if len(past.experts) and len(items) > past.seen:
             past = self._learn(items[past.seen :], scores[past.seen :], probabilities[past.seen :])
@@ -210,7 +209,6 @@ class PairPredictor:
         self.notes: tuple[str, ...] = ()
 
     def tell(self, first: float, second: float) -> None:
-        """Take the scores of the next result."""
         for known, score in zip(self._scores, (first, second), strict=True):
             known.append(score)
 

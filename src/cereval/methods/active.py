@@ -225,7 +225,6 @@ class Active(CertifiedMethod):
         return replace(forecast, mean=found.mean, spread=found.spread)
 
     def _results(self) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Items, relative chances and scores of the results so far."""
         items, relative, scores = zip(*self._known, strict=True) if self._known else ((), (), ())
         return np.array(items, dtype=np.int64), np.array(relative, dtype=float), np.array(scores, dtype=float)
 

@@ -114,7 +114,6 @@ class Method(ABC):
 
     @property
     def radius(self) -> float:
-        """What an `Estimate(eps)` goal compares with eps: half the interval's width, or the printed radius."""
         return self.interval.half_width
 
     @property

@@ -153,7 +153,6 @@ class CertifiedMethod(Method):
         """Learn from a result after it is booked."""
 
     def _play(self, draw: Draw, low: float, high: float) -> None:
-        """Bet on a result, then book it."""
         prospect, clock, tests = self.tally.prospect(), self.clock, self._tests()
         clock.counts = self.tuning.counts and not self._graded and not self.tally.outlook.uneven
         eps = self._working_eps()
@@ -169,14 +168,12 @@ class CertifiedMethod(Method):
         clock.add(value, prospect.variance, prospect.largest_square, prospect.level)
 
     def _book(self, draw: Draw, low: float, high: float) -> None:
-        """Book a result on which nothing is bet."""
         prospect = self.tally.prospect()
         increment = self.tally.settle(draw.item, low, high, self._chance(draw))
         value = (increment.low + increment.high) / 2
         self.clock.add(value, prospect.variance, prospect.largest_square, prospect.level)
 
     def _tests(self) -> list[ThresholdTest]:
-        """The threshold tests that are played beside the table."""
         return [] if self._test is None else [self._test]
 
     def _chance(self, draw: Draw) -> float | None:
@@ -238,7 +235,6 @@ class CertifiedMethod(Method):
 
     @property
     def left(self) -> int:
-        """How many items of a finite pool have not been asked."""
         return self.tally.drawable - self.consumed
 
     def calls_to_width(self, eps: float, patience: float) -> float:
@@ -358,7 +354,6 @@ class CertifiedMethod(Method):
 
     @property
     def _best_estimate(self) -> float:
-        """The information-weighted mean of the increments."""
         return self.clock.mean
 
 
@@ -392,7 +387,6 @@ def far_variance(clock: Information, far: float) -> float:
 
 
 def graded_share(clock: Information) -> float:
-    """The variance of the scores as a share of that of 0/1 scores with the same mean."""
     least = 0.25 / (clock.count + 1)
     mean = min(max(clock.mean, least), 1 - least)
     return clock.variance / (LARGEST_SQUARE * mean * (1 - mean))

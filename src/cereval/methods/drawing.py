@@ -31,7 +31,6 @@ SUM_TOLERANCE = 1e-9  # The same of a sum over all items
 
 
 def draw_order(rng: np.random.Generator, size: int, log: Sequence[Draw], *, check: bool = False) -> Items:
-    """All items in random order, those of the log first."""
     order = rng.permutation(size)
     if not log:
         return order
@@ -73,7 +72,6 @@ def draw_without_replacement(
 def draw_with_replacement(
     rng: np.random.Generator, weights: Floats, count: int, log: Sequence[Draw] = (), *, check: bool = False
 ) -> tuple[Items, Floats]:
-    """`count` items drawn independently, each with chance w / (sum of all w), and these chances."""
     ends = np.cumsum(weights)
     points = rng.random(count) * ends[-1]
     last = int(np.flatnonzero(weights)[-1])

@@ -54,12 +54,10 @@ class VersionMethod(Method):
 
     @property
     def limit(self) -> int:
-        """How many items there are to ask."""
         return len(self._own)
 
     @property
     def unseen(self) -> Items:
-        """The items not asked so far."""
         return np.setdiff1d(self._own, np.array(self._items[: self.consumed]))
 
 
@@ -167,7 +165,6 @@ class Grown(VersionMethod):
 
     @property
     def estimate(self) -> float:
-        """Both parts' estimates together, inside the interval."""
         weight = self.course.weight
         value = weight * self.before.estimate + (1 - weight) * self._mean()
         return clipped(value, self.interval)
@@ -183,7 +180,6 @@ class Grown(VersionMethod):
         return (clock.total * clock.mean - prior) / (clock.total - self._expected)
 
     def standing(self) -> Standing:
-        """What the next version starts from."""
         (low, high), clock = (self.interval.lower, self.interval.upper), self.clock
         (below, above), (certain, certain_above) = self.sides, self.certain
         return Standing(
@@ -227,7 +223,6 @@ class Stream(CertifiedMethod):
         super().__init__(Setting(Pool.build(1), "population", delta, seed, Aim(eps=eps)))
 
     def take(self, low: float, high: float) -> None:
-        """Take the score of the next item, in [low, high]."""
         self.observe(Draw(self.consumed, 0, 1.0), low, high)
 
 

@@ -77,7 +77,6 @@ class Memory(Active):
         return np.asarray(shares * ((1 - FLOOR) * spread / (shares @ spread) + FLOOR))
 
     def _variance(self, spread: Floats, weights: Floats) -> float:
-        """The variance of an increment that errors of this spread have."""
         shares = self.tally.shares
         drawable = shares > 0
         return float(weights.sum() * (shares[drawable] ** 2 / weights[drawable] @ spread[drawable] ** 2))

@@ -23,7 +23,6 @@ MOST_FORECAST = 200_000
 
 
 def known_method(name: str) -> str:
-    """Return the name, if it is that of a method."""
     if name != "auto" and name not in METHODS:
         close = difflib.get_close_matches(str(name), [*METHODS, "auto"], n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""

@@ -79,7 +79,6 @@ class Follower(CertifiedMethod):
         self._coming: Outlook | None = None
 
     def take(self, draw: Draw, low: float, high: float) -> None:
-        """Take a draw of the session that fell into this task."""
         self.observe(Draw(self.consumed, self._places[draw.item], draw.probability), low, high)
         self.failures += low < high
         if self._asked_eps is None:
@@ -126,7 +125,6 @@ class Follower(CertifiedMethod):
 
     @property
     def seems_to_fail(self) -> bool:
-        """Whether the mean, as far as it is known, lies below the threshold."""
         return self.test is not None and self.clock.mean < self.test.threshold
 
     def calls_to_decide(self, missing: float, side: int) -> float:
@@ -324,7 +322,6 @@ class ManyTasks(Active):
 
     @property
     def widest(self) -> float:
-        """The largest half-width of a task's interval."""
         return float(np.max(self._ends[1] - self._ends[0])) / 2
 
     @property

@@ -35,7 +35,6 @@ def register(kind: Kind) -> None:
 
 
 def kind_named(name: str) -> Kind:
-    """Return the kind of this name."""
     if name not in _KINDS:
         raise InvalidInput("kind", "one of " + ", ".join(_KINDS), name)
     if name not in _made:
@@ -45,17 +44,14 @@ def kind_named(name: str) -> Kind:
 
 
 def kind_of(plan: Plan | Mapping[str, Any]) -> Kind:
-    """Return the kind of a plan, as it is or as the store keeps it."""
     return kind_named(str(plan.get("kind") if isinstance(plan, Mapping) else plan.kind))
 
 
 def kinds() -> Iterator[Kind]:
-    """Yield every kind."""
     return (kind_named(name) for name in tuple(_KINDS))
 
 
 def all_goals() -> dict[str, Any]:
-    """Return every goal by the name in its spec."""
     return {goal_name(goal): goal for kind in kinds() for goal in kind.goals}
 
 
@@ -70,7 +66,6 @@ def kind_for(goal: Any) -> Kind:
 
 
 def goal_name(goal: Any) -> str:
-    """Return the name of a goal, or of a class of goals."""
     return str(goal.__struct_config__.tag)
 
 

@@ -120,7 +120,6 @@ class Kind:
         return not self.format
 
     def goal(self, spec: Mapping[str, Any]) -> Any:
-        """Return the goal that a spec names, if it is one of this kind."""
         return goal_from_spec(spec, self.goals)
 
     # -- sessions ---------------------------------------------------------------------------------------------
@@ -181,7 +180,6 @@ class Kind:
         return ("categories help to choose questions",) if "groups" in plan.side_information else ()
 
     def goal_words(self, plan: Mapping[str, Any]) -> str:
-        """Return the question in a few words."""
         return in_words(plan["goal"])
 
     def refusal(self, plan: Plan) -> str | None:  # noqa: ARG002
@@ -216,15 +214,12 @@ class Kind:
         return "settings" if self.settings_form else "plan"
 
     def about(self, plan: Plan) -> dict[str, Any]:
-        """Return what a certificate's settings say of the model and the data of a run."""
         return {"model": plan.name, "data": plan.data_name, "items": plan.data_hash}
 
     def settings(self, session: AskTell, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a certificate says of its session."""
         return {**session.settings(), "about": dict(about)}
 
     def side_information(self, session: AskTell, known: Known) -> dict[str, Any]:  # noqa: ARG002
-        """Return what was known beforehand, packed."""
         return known.as_dict()
 
     def log(self, session: AskTell) -> list[dict[str, Any]]:
@@ -232,7 +227,6 @@ class Kind:
         return [self.entry(draw, scores) for draw, scores in session.log]
 
     def entry(self, draw: Draw, scores: Scored) -> dict[str, Any]:
-        """Return one result in the log of a certificate."""
         return {"item": draw.item, "probability": draw.probability, "score": scores[0]}
 
     def draws(self, log: Sequence[Mapping[str, Any]]) -> dict[int, Draw]:
@@ -240,11 +234,9 @@ class Kind:
         return {number: Draw(number, entry["item"], entry["probability"]) for number, entry in enumerate(log)}
 
     def scores(self, entry: Mapping[str, Any]) -> Scored:
-        """Return the scores in an entry of a log."""
         return (entry["score"],)
 
     def known(self, certificate: Mapping[str, Any], n_items: int) -> dict[str, NDArray[Any]]:
-        """Return the arrays that a certificate holds."""
         side = certificate.get("side_information", {})
         return {
             name: unpacked(name, table, ARRAYS[name][0], n_items, ARRAYS[name][1])

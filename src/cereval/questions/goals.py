@@ -39,7 +39,6 @@ class Goal(Struct, frozen=True, forbid_unknown_fields=True, tag_field="goal"):
 
     @property
     def words(self) -> str:
-        """Return what is asked, in a few words."""
         raise NotImplementedError
 
     def aim(self, budget: int | None) -> Aim:
@@ -55,7 +54,6 @@ class Goal(Struct, frozen=True, forbid_unknown_fields=True, tag_field="goal"):
         return self.decision(method) is not None
 
     def spec(self) -> dict[str, Any]:
-        """Return name and parameters as JSON."""
         found: dict[str, Any] = to_builtins(self)
         return found
 
@@ -117,7 +115,6 @@ def in_words(spec: Mapping[str, Any]) -> str:
 
 
 def in_open_unit_interval(field: str, value: object) -> float:
-    """Return the value as a float, if it is a number strictly between 0 and 1."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -128,7 +125,6 @@ def in_open_unit_interval(field: str, value: object) -> float:
 
 
 def zero_or_in_unit_interval(field: str, value: object) -> float:
-    """Return the value as a float, if it is 0 or strictly between 0 and 1."""
     if value == 0 and not isinstance(value, bool):
         return 0.0
     try:

@@ -37,7 +37,6 @@ class Log:
     check: bool = False
 
     def scores(self, draw: Draw) -> Scored | None:
-        """Return what came of a draw; None: nothing yet."""
         return self.results.get(draw.index)
 
 

@@ -48,7 +48,6 @@ class PartSession(AskTell):
     """Tell the answers of one model again; what is asked next is decided by the run that it is part of."""
 
     def __init__(self, plan: Plan, draws: tuple[Draw, ...]) -> None:
-        """Take the draws that the larger run decided."""
         asked: dict[str, Any] = {
             "confidence": plan.confidence,
             "seed": plan.seed,

@@ -58,7 +58,6 @@ class Change:
         return {name: value for name, value in asdict(self).items() if name not in rare or value is not None}
 
     def apply(self, session: AskTell) -> None:
-        """Have a session take it."""
         if self.round is not None:
             session.open_round(self.round)
         elif self.horizon is None:
@@ -250,7 +249,6 @@ class AskTell(ABC):
         self.stopped = self._state()
 
     def _frame(self) -> dict[str, Any]:
-        """Return what the results of all kinds have."""
         return {
             "confidence": self.confidence,
             "n_evaluated": self.n_evaluated,
@@ -266,7 +264,6 @@ class AskTell(ABC):
         }
 
     def _repr_html_(self) -> str:
-        """Return the certificate as it stands, as notebooks show it."""
         return self.result()._repr_html_()
 
     # -- what a runner needs ----------------------------------------------------------------------------------
@@ -282,28 +279,23 @@ class AskTell(ABC):
     @property
     @locked
     def outstanding(self) -> tuple[Draw, ...]:
-        """Return the draws asked and not told, in draw order."""
         return tuple(draw for draw, told in zip(self._draws, self._has_told, strict=True) if not told)
 
     @property
     def n_drawn(self) -> int:
-        """Count the draws decided so far."""
         return len(self._draws)
 
     @property
     def asked(self) -> int:
-        """Return how many models every draw asks."""
         return len(self._told)
 
     @property
     def calls(self) -> int:
-        """Return the calls behind the results consumed so far: one for each model that a draw asks."""
         return self.n_evaluated * self.asked
 
     @property
     @locked
     def log(self) -> tuple[tuple[Draw, Scored], ...]:
-        """Return the results consumed so far, in draw order (None: the call failed)."""
         return tuple((self._draws[index], self._scores(index)) for index in range(self.n_evaluated))
 
     def step(self) -> Step | None:
@@ -311,7 +303,6 @@ class AskTell(ABC):
         return None
 
     def standing(self) -> str:
-        """Return how far the session has come, in a few words, where there is no single interval."""
         return ""
 
     def place(self, draw: Draw) -> int:
@@ -409,7 +400,6 @@ class MethodSession(AskTell):
         self.method.observe(self._draws[index], *self._bounds(index))
 
     def _bounds(self, index: int) -> tuple[float, float]:
-        """Return where the score of a draw lies: anywhere in [0, 1] when its call failed."""
         (score,) = self._scores(index)
         return (0.0, 1.0) if score is None else (score, score)
 
@@ -433,7 +423,6 @@ class MethodSession(AskTell):
         self.method.open_round(draws)
 
     def _rebudget(self) -> None:
-        """Have bets work towards the new budget; those on draws already decided stay as they were."""
         self.method.aim_at(self._aim(self.soonest), drawn=len(self._draws))
 
     def _frame(self) -> dict[str, Any]:
@@ -478,7 +467,6 @@ def first_of(log: Mapping[int, Draw]) -> list[Draw]:
 
 
 def rejection(confidence: float) -> str:
-    """Return what is said where the evidence has rejected every value."""
     return (
         "the evidence rejects every value: this has probability at most "
         f"{1 - confidence:.3g}; shown is only what the seen scores prove by themselves"
@@ -495,14 +483,12 @@ def fresh_seed() -> int:
 
 
 def whole(field: str, value: object, least: int) -> int:
-    """Return the value as an int, if it is a whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InvalidInput(field, f"a whole number >= {least}", value)
     return int(value)
 
 
 def pool_size(value: object, models: int = 1) -> int:
-    """Return a number of items, if there is memory for it."""
     size = whole("n_items", value, 1)
     if size * models > MOST_ITEMS:
         each = f" for {models:,} models" if models > 1 else ""
@@ -511,7 +497,6 @@ def pool_size(value: object, models: int = 1) -> int:
 
 
 def embedded(texts: Sequence[str], n_items: int) -> ArrayLike:
-    """Return the texts of the items as features."""
     from cereval.forecasts.embeddings import text_features
 
     if len(texts) != n_items:
@@ -541,7 +526,6 @@ def unit_score(value: object, field: str = "score", allowed: str = "a number in 
 
 
 def tell(session: AskTell, draw: Draw, scores: Scored) -> None:
-    """Tell a session what came of a draw: its scores, or a failed call."""
     if all(score is None for score in scores):
         session.fail(draw)
     else:

@@ -137,7 +137,6 @@ class Side:
     # -- playing ------------------------------------------------------------------------------------------------------
 
     def stake(self, prospect: Prospect, clock: Information, needed: float) -> None:
-        """Place every bet on the next increment, before its score is known."""
         allocation, course = self.allocation, self.course
         # Values far above the estimate would only lose their bets: they wait with what they have.
         mean = 1 - clock.mean if self.mirrored else clock.mean
@@ -159,7 +158,6 @@ class Side:
         self._stakes.append(np.minimum(course.eps / (variance * prospect.variance), most)[None, :])
 
     def settle(self, increment: Increment) -> None:
-        """Pay out the bets placed by `stake`; a pair that is rejected stops playing."""
         window = self._playing
         gain = (1 - increment.high if self.mirrored else increment.low) - self.columns[window]
         playing = self.open[:, window]

@@ -50,7 +50,6 @@ class Prospect:
 
     @property
     def largest_square(self) -> float:
-        """The squared length of the range in units of the stated variance."""
         return (self.ceiling - self.floor) ** 2 / self.variance
 
 
@@ -104,7 +103,6 @@ class Tally:
         self.turn_to(Outlook(mean=constant, spread=constant, weights=shares))
 
     def turn_to(self, outlook: Outlook) -> None:
-        """Use a new forecast and new draw weights for the draws that follow."""
         self.outlook = outlook
         left = self.left & (outlook.weights > 0)
         share, weight, mean = self.shares[left], outlook.weights[left], outlook.mean[left]
@@ -158,10 +156,8 @@ class Tally:
 
     @property
     def unseen(self) -> float:
-        """The share of the items not seen, never quite 0."""
         return max(self._unseen, TINY)
 
     @property
     def left_shares(self) -> Floats:
-        """The share of every item that has not been drawn, 0 for the others."""
         return np.where(self.left, self.shares, 0.0)

@@ -95,7 +95,6 @@ class BettingTable:
         self._stakes: list[Floats] = []
 
     def stake(self, prospect: Prospect, clock: Information, information_needed: float, eps: float) -> None:
-        """Place every bet on the next increment, before its score is known."""
         window, candidates = self._window, self._open
         self._stakes = []
         if not len(candidates):
@@ -111,7 +110,6 @@ class BettingTable:
             self.ladder.stake(prospect, clock, float(candidates[0]), float(candidates[-1]))
 
     def settle(self, increment: Increment) -> None:
-        """Pay out the bets placed by `stake` and close what has been rejected."""
         if not self._stakes:
             return
         window, candidates = self._window, self._open
@@ -144,7 +142,6 @@ class BettingTable:
         return found
 
     def _close(self) -> None:
-        """Move the window's ends past the contiguous rejections from below (K+) and from above (K-)."""
         below, above = self._rejected
         window = self._window
         while self._first < len(below) and below[self._first]:
@@ -192,7 +189,6 @@ class BettingTable:
 
     @property
     def contradiction(self) -> bool:
-        """Whether some value has been rejected from both sides: an event of probability at most 2 alpha."""
         return self._first > self._last
 
 
@@ -221,5 +217,4 @@ def sided_capital(candidates: Floats, mark: float, spare: float, *, strict: bool
 
 
 def grid(step: float) -> Floats:
-    """Candidate values 0, step, ..., 1 with a step at most the given one."""
     return np.linspace(0.0, 1.0, int(np.ceil(1.0 / step)) + 1)

@@ -99,7 +99,6 @@ class Ladder:
         self._neighbours: tuple[Floats, Floats, Places, Places] | None = None
 
     def stake(self, prospect: Prospect, clock: Information, lower: float, upper: float) -> None:
-        """Place the rungs' bets on the next increment; the table is open between `lower` and `upper`."""
         ahead = self.ahead(clock.total)[:, None, None]
         self._window = window = self._divided_window(lower, upper)
         values = self.candidates[window]
@@ -122,7 +121,6 @@ class Ladder:
         self._horizons, self._wealth = horizons, merged
 
     def settle(self, increment: Increment) -> None:
-        """Pay out the bets placed by `stake`."""
         wealth = self._wealth[:, :, self._window]
         wealth += np.log1p(self._stakes * payoffs(self.candidates[self._window], increment))
         most = wealth.max(axis=0)
@@ -140,7 +138,6 @@ class Ladder:
     # -- the grid -------------------------------------------------------------------------------------------------
 
     def _divided_window(self, lower: float, upper: float) -> slice:
-        """The window of the values that the table's count, after dividing the grid where it has too few."""
         rungs, window = self.rungs, self._window_between(lower, upper)
         while (window.stop - window.start) * rungs.finer < rungs.cells and self._step > rungs.least:
             self._divide(rungs.finer)

@@ -68,7 +68,6 @@ class MeanGames:
         return np.asarray(np.sqrt(2 * log(1 / self._alpha) / (variance * (time + 1) * np.log(time + 2))))
 
     def _settle(self, which: Ints, won: Floats, low: Floats, high: Floats) -> None:
-        """Take what the bets have won, and the bounds of the scores."""
         self._wealth[:, which] += np.log1p(np.maximum(won, -1 + SLACK))
         self._best[:, which] = np.maximum(self._best[:, which], self._wealth[:, which])
         self.time[which] += 1
@@ -90,7 +89,6 @@ class MeanGames:
 
     @property
     def estimates(self) -> Floats:
-        """The mean of the scores seen, 1/2 where there is none."""
         seen = self.total.sum(axis=0) / 2
         return np.where(self.time > 0, seen / np.maximum(self.time, 1), 0.5)
 
@@ -107,7 +105,6 @@ class RacedMeanGames(MeanGames):
         """Sums of the increments, weighted by their information."""
 
     def play(self, which: Ints, low: Floats, high: Floats) -> None:
-        """Play one more item for the models `which`: the bounds of its score."""
         time, race, items = self.time[which], self._race, self.n_items
         left, factor, reach = 1 - time / items, race.factors[time], race.reach[time]
         forecast = np.clip((self._scores[which] + 0.5) / (time + 1), 0.0, 1.0)
@@ -126,6 +123,5 @@ class RacedMeanGames(MeanGames):
 
     @property
     def estimates(self) -> Floats:
-        """The increments' mean, weighted by their information, 1/2 where there is none."""
         found = self._increments / np.maximum(self._race.information[self.time], SLACK)
         return np.where(self.time > 0, np.clip(found, 0.0, 1.0), 0.5)

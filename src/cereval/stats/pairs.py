@@ -165,12 +165,10 @@ class PairGames:
 
     @property
     def estimates(self) -> Floats:
-        """The mean difference of each pair on the items it has played (0 before the first)."""
         return np.asarray((self.total[0] - self.total[1]) / 2 / np.maximum(self.time, 1))
 
     @property
     def errors(self) -> Floats:
-        """Standard errors of `estimates`, with the finite-population factor; huge before the first item."""
         count = np.maximum(self.time, 1)
         spread = np.maximum(self.squares / count - self.estimates**2, 0) * count + PRIOR_SQUARE
         error = np.sqrt(spread / (count + 1) * (1 - self.time / self.n_items) / count)
@@ -208,14 +206,12 @@ class RacedPairGames(PairGames):
 
     @property
     def estimates(self) -> Floats:
-        """The mean of the increments, weighted by their information; once all items are seen, the difference."""
         exact = (self.total[0] - self.total[1]) / 2 / self.n_items
         found = self._weighted / np.maximum(self._race.information[self.time], TINY)
         return np.where(self.time == self.n_items, exact, found)
 
     @property
     def errors(self) -> Floats:
-        """Standard errors of `estimates`; none once all items are seen, huge before the first."""
         count, information = np.maximum(self.time, 1), self._race.information[self.time]
         spread = np.maximum(self.squares / count - self.estimates**2, 0) * count + PRIOR_SQUARE
         error = np.sqrt(spread / (count + 1) / np.maximum(information, TINY))

@@ -28,14 +28,12 @@ Floats = NDArray[np.float64]
 
 
 def check_delta(delta: float) -> float:
-    """Return delta, if it is a failure probability."""
     if not 0 < delta < 1:
         raise InvalidInput("delta", "in (0, 1)", delta)
     return delta
 
 
 def check_eps(eps: float) -> float:
-    """Return eps, if it is a half-width."""
     if not 0 < eps < 1:
         raise InvalidInput("eps", "in (0, 1)", eps)
     return eps
@@ -128,7 +126,6 @@ def _eta_squared(n: ArrayLike, n_groups: ArrayLike, delta: float) -> Floats:
 
 
 def group_items(eps: float, delta: float, *, variance: float = 0.0, n_groups: int = 1) -> int:
-    """Smallest n at which one group of empirical variance `variance` has radius at most eps."""
     check_eps(eps)
     return first_count(lambda n: float(group_radius(n, variance, n_groups, delta)) <= eps)
 
@@ -145,7 +142,6 @@ def hoeffding(n: ArrayLike, delta: float, *, two_sided: bool = True) -> Floats:
 
 
 def hoeffding_items(eps: float, delta: float) -> int:
-    """Smallest n whose fixed-n radius is at most eps."""
     return math.ceil(math.log(2.0 / check_delta(delta)) / (2.0 * check_eps(eps) ** 2))
 
 

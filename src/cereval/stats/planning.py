@@ -98,7 +98,6 @@ class Scenario:
 
     @property
     def skew(self) -> float:
-        """|1 - 2p| of the 0/1 scores with this variance."""
         return math.sqrt(max(1 - 4 * self.variance_or_worst, 0.0))
 
     def calls(self, independent: float) -> int | None:

@@ -51,7 +51,6 @@ class RateTests:
         self.passes, self.fails = np.zeros((2, size), dtype=bool)
 
     def add(self, item: int, low: float, high: float) -> None:
-        """Take an answer, whose score lies in [low, high]."""
         self._passing[item] += np.log1p(self._up * (low - self.rate))
         self._failing[item] += np.log1p(self._down * (self.rate - high))
         for row, wealth in zip(self._wealth, (self._passing, self._failing), strict=True):

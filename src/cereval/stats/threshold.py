@@ -43,7 +43,6 @@ class ThresholdTest:
         self._best = np.full(2, -np.inf)
 
     def stake(self, prospect: Prospect, clock: Information) -> None:
-        """Place the bets on the next increment, before its score is known."""
         variance = null_variance(self._candidate, prospect, clock) * prospect.variance
         lead = clock.mean - self.threshold
         plug_in = np.array([[max(lead, 0.0)], [max(-lead, 0.0)]])
@@ -51,7 +50,6 @@ class ThresholdTest:
         self._stakes = np.minimum(gaps / variance, largest_stakes(self._candidate, prospect, self.cap))
 
     def settle(self, increment: Increment) -> None:
-        """Pay out the bets placed by `stake`."""
         self._wealth += np.log1p(self._stakes * payoffs(self._candidate, increment))
         np.maximum(self._best, np.logaddexp.reduce(self._wealth, axis=1), out=self._best)
 
@@ -63,12 +61,10 @@ class ThresholdTest:
 
     @property
     def above(self) -> bool:
-        """Certified: R > threshold."""
         return bool(self._best[0] >= self._needed)
 
     @property
     def below(self) -> bool:
-        """Certified: R < threshold."""
         return bool(self._best[1] >= self._needed)
 
 

@@ -29,7 +29,6 @@ FEW = 0.1
 
 
 def effective_size(shares: Floats) -> float:
-    """Kish's effective sample size of weights, whatever their sum."""
     part = shares / shares.sum()
     return float(1.0 / (part @ part))
 
@@ -48,7 +47,6 @@ def weighted_calls(shares: Floats, independent: float) -> int:
 
 
 def _classes(part: Floats) -> tuple[Floats, Floats]:
-    """Shares, and how many items have each."""
     values, counts = np.unique(part, return_counts=True)
     if len(values) <= MOST_CLASSES:
         return values, counts.astype(np.float64)
@@ -101,7 +99,6 @@ class Shift:
 
 
 def shift_of(shares: Floats, eps: float, delta: float, variance: float = 0.25) -> Shift:
-    """The shift that these shares make; variance: of the scores, 1/4 at worst."""
     scenario = Scenario(len(shares), variance=variance)
     independent = deadline_draws(variance, scenario.skew, eps, delta)
     effective, quantile = effective_size(shares), upper_quantile(delta / 2)

@@ -47,7 +47,6 @@ class Audit:
         """Look at the session before its first result."""
 
     def tell(self, session: AskTell, draw: Draw, scores: Scored) -> None:
-        """Tell a result; once it is consumed, note it."""
         before = session.n_evaluated
         tell(session, draw, scores)
         if session.n_evaluated > before:
@@ -110,7 +109,6 @@ def check_ends(name: str, stated: Mapping[str, Any], lower: float, upper: float,
 
 
 def bounds(score: float | None) -> tuple[float, float]:
-    """Return where a score lies: anywhere in [0, 1] when its call failed."""
     return (0.0, 1.0) if score is None else (score, score)
 
 
@@ -261,7 +259,6 @@ class Step:
 
     @property
     def largest_square(self) -> float:
-        """Return the squared length of the range in units of the stated variance."""
         return (self.ceiling - self.floor) ** 2 / self.variance
 
 
@@ -386,7 +383,6 @@ def budgets_of(budget: int | None, changes: Sequence[Change]) -> list[tuple[int,
 
 
 def aims_of(goal: Mapping[str, Any], budget: int | None, changes: Sequence[Change]) -> list[AimSince]:
-    """Return what the goals have the bets work towards, each from a draw on."""
     specs = [goal, *(change.goal for change in aiming(changes))]
     aims = []
     for spec, (since, soonest) in zip(specs, budgets_of(budget, changes), strict=True):

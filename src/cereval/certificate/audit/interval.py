@@ -67,7 +67,6 @@ class SlowTable:
         self.graded = False
 
     def _starts(self) -> list[Floats]:
-        """Return the log of the capital that K+ and K- of each value start with."""
         if self.marked:
             return [np.log([self._near_or_far(value, sign) for value in self.values]) for sign in (-1, 1)]
         tilt = self.tuning.tilt
@@ -137,7 +136,6 @@ class SlowTable:
         return np.asarray(found)
 
     def _deadline(self, wealth: Floats, spread: Floats, position: Step, ahead: float | Floats) -> Floats:
-        """Return the slope of the fixed-horizon test that an account of this wealth is worth."""
         overshoot = SideBets(self.delta / 2).overshoot if self.marked else self.tuning.overshoot
         slope = slope_of(wealth, self.delta / 2 / (1 + overshoot))
         return np.asarray(slope / (np.sqrt(spread * ahead) * position.variance))
@@ -260,7 +258,6 @@ class SlowLadder:
         self.inside = slice(0, 0)
 
     def play(self, lower: float, upper: float, position: Step, clock: SlowClock) -> None:
-        """Bet and pay on the values from the last at most `lower` to the first at least `upper`."""
         self._move_on(clock.total)
         self.inside = inside = self._divided(lower, upper)
         values = self.values[inside]
@@ -389,7 +386,6 @@ class Audited:
 
 
 def audit(case: Case) -> Audited:
-    """Replay all results through the formulas."""
     book, clock = Book(case), SlowClock(counts=case.tuning.counts)
     threshold = case.aims[0].threshold
     test = None if threshold is None or case.given_up else Test(threshold, (1 - RESERVE) * case.delta)

@@ -93,7 +93,6 @@ class NotWorse(Goal, frozen=True, tag="not-worse"):
 
     @property
     def limit(self) -> float:
-        """Return the mean of y at a difference of -eps."""
         return (1 - self.eps) / 2
 
     def aim(self, budget: int | None) -> Aim:

@@ -12,7 +12,6 @@ SHOWN = 6
 
 
 def compare_page(story: Story) -> Additions:
-    """Add what the interval of the difference means, on a scale from -1 to 1."""
     result = story.result
     assert isinstance(result, Comparison)
     first, second = result.models or ("the first", "the second")
@@ -38,7 +37,6 @@ def compare_page(story: Story) -> Additions:
 
 
 def _what_it_rests_on(story: Story) -> str:
-    """Say what was drawn, and what the interval allows for."""
     result = story.result
     if result.target == "population":
         cluster = "" if story.plan is None else story.plan.scorer.get("cluster", "")
@@ -80,7 +78,6 @@ def differences_section(story: Story, names: tuple[str, str]) -> list[Section]:
 
 
 def _together(story: Story) -> list[list[Asked]]:
-    """Group the scored answers by item, in the order of the draws."""
     found: dict[int, list[Asked]] = {}
     for one in story.asked:
         if one.answer is not None and one.answer.score is not None:

@@ -50,7 +50,6 @@ class Comparison(Certified):
 
     @property
     def estimate(self) -> float:
-        """Return the estimated difference."""
         return self.difference
 
     def parts(self) -> list[Part]:
@@ -58,7 +57,6 @@ class Comparison(Certified):
         return [Part(name, self.difference, self.lower, self.upper)]
 
     def answer(self) -> str:
-        """Say which is better and by how much, or whether the first is not worse."""
         (first, second), goal = self.models or ("first", "second"), self.goal.get("goal", "sign")
         size = points(self.difference, self.lower, self.upper)
         if goal == "not-worse":
@@ -87,13 +85,11 @@ class Comparison(Certified):
         return super(Comparison, self).exit_code
 
     def asked(self) -> str:
-        """Return how many questions both models were asked."""
         if self.target == "expected":
             return f"{self.n_evaluated:,} times a question put to both anew, of {self.n_items:,}"
         return f"{self.n_evaluated:,} of {self.n_items:,} questions put to both"
 
     def rows(self) -> Rows:
-        """Return the difference, its interval, and what they rest on."""
         named = list(zip(("first", "second"), self.models, strict=False))
         return [
             *named,
@@ -194,7 +190,6 @@ class CompareSession(MethodSession):
         super()._observe(index)
 
     def _bounds(self, index: int) -> tuple[float, float]:
-        """Return where y lies: a failed call has a score anywhere in [0, 1]."""
         (low, high), (low2, high2) = (
             (0.0, 1.0) if score is None else (score, score) for score in self._scores(index)
         )

@@ -46,7 +46,6 @@ class EachResult(Certified):
     decision: Literal["all-pass", "some-fail"] | None = None
 
     def answer(self) -> str:
-        """Return how many items pass and how many do not."""
         open_items = self.n_items - self.passing - self.failing
         rest = f", {open_items:,} undecided" if open_items else ""
         failing = f"{self.failing:,} certainly less often"

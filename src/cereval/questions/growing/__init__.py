@@ -84,7 +84,6 @@ class GrowingData(Kind):
         return _begun(version.whole.last, plan)
 
     def before(self, plan: Mapping[str, Any]) -> str | None:
-        """Return the run of the version before."""
         after: str | None = plan.get("growth", {}).get("after")
         return after
 
@@ -111,7 +110,6 @@ class GrowingData(Kind):
         return first.last
 
     def retold(self, certificate: Mapping[str, Any], log: Log, teller: Teller) -> tuple[AskTell, list[Draw]]:
-        """Tell every version its part of the log, in the order of the versions."""
         versions = [entry["version"] for entry in certificate["log"]]
         if versions != sorted(versions):
             raise InvalidInput("log", "in the order of the versions", "another order")
@@ -132,7 +130,6 @@ class GrowingData(Kind):
         return session, draws
 
     def kept(self, certificate: Mapping[str, Any], plan: Plan, earlier: Earlier) -> list[tuple[Draw, Scored]]:
-        """Return the stored results of every version, as many of each as the certificate counts."""
         after, number = plan.growth["after"], len(plan.growth["sizes"])
         before = [] if after is None else self.kept(certificate, earlier(after)[0], earlier)
         _, log, draws = earlier(plan.run_id)

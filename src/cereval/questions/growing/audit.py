@@ -84,7 +84,6 @@ def audit_version(left: Left, new: int, seen: Sequence[Seen], eps: float, delta:
 
 
 def expecting(left: Left) -> SlowClock:
-    """Return a clock that has seen EXPECTED items like the old ones."""
     if not left.size:
         return SlowClock()
     total = EXPECTED * LARGEST_SQUARE
@@ -94,7 +93,6 @@ def expecting(left: Left) -> SlowClock:
 def uniform_case(
     new: int, seen: Sequence[Seen], eps: float, delta: float, *, population: bool = False
 ) -> Case:
-    """Describe uniform draws from `new` items, or from a population."""
     shares = np.full(new, 1 / new)
     flat = ForecastSince(0, np.full(new, 0.5), np.full(new, 0.5), shares)
     aim = AimSince(0, eps, None, None)
@@ -108,7 +106,6 @@ def _concluded(
     games: Sequence[SlowSide],
     clock: SlowClock,
 ) -> Found:
-    """Return the interval, the estimate, and what the next version starts from."""
     size, asked = left.size + new, left.asked + len(seen)
     low, high = left.low + fsum(one.low for one in seen), left.high + fsum(one.high for one in seen)
     slack = SLACK if size > asked else 0.0
@@ -193,7 +190,6 @@ class SlowSide:
         self.total[rows, columns] = np.log(summed)
 
     def _deadline(self, wealth: Floats, spread: Floats, position: Step, ahead: float) -> Floats:
-        """Return the slope of the fixed-horizon test that an account of this wealth is worth."""
         level = self.alpha / (1 + self.allocation.overshoot)
         chance = np.clip(np.exp(wealth) * level, LOWEST_CHANCE, HIGHEST_CHANCE)
         density = np.exp(-(ndtri(chance) ** 2) / 2) / sqrt(2 * pi)
@@ -210,7 +206,6 @@ class SlowSide:
         self.last = min(self.last, int(np.count_nonzero(self.under <= highest + SLACK)))
 
     def lower(self, certain: float) -> float:
-        """Return the least value of all pairs that are neither rejected nor impossible."""
         possible = (self.values >= certain - SLACK) & (np.arange(len(self.values)) < self.last)
         open_pairs = (self.total < self.bar) & possible
         bottoms = self.old * self.lows[:, None] + (1 - self.old) * np.maximum(self.under, certain)[None, :]

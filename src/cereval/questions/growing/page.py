@@ -9,7 +9,6 @@ from cereval.report.svg import interval_bar
 
 
 def growing_page(story: Story) -> Additions:
-    """Add what the mean is over, and a bar for every version."""
     result = story.result
     assert isinstance(result, GrowingResult)
     if result.target == "population":

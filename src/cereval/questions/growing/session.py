@@ -76,22 +76,18 @@ class GrowingResult(Certified):
         return [Part(f"version {one.version}", one.estimate, one.lower, one.upper) for one in self.versions]
 
     def answer(self) -> str:
-        """Return the last version's mean."""
         return estimate_in_interval(self)
 
     def sureness(self) -> str:
-        """Return how surely the answer holds, and what that covers."""
         which = "all versions at once" if len(self.versions) > 1 else "one version"
         return f"{percent(self.confidence)} confidence for {which}"
 
     def rows(self) -> Rows:
-        """Return what the answer rests on."""
         named = [("model", self.models[0])] if self.models else []
         held = ("guarantee", f"{self.guarantee}, all versions at once")
         return [*named, held, ("target", self.target), ("seed", str(self.seed))]
 
     def table(self) -> Table:
-        """Return a row for every version."""
         rows = [
             [str(one.version), f"{one.n_items:,}", f"{one.calls:,}", estimate_in_interval(one)]
             for one in self.versions
@@ -245,7 +241,6 @@ class Growing:
 
     @property
     def done(self) -> bool:
-        """Tell whether the last version has its certificate, or can have none."""
         return self.last.done
 
     @property
@@ -270,14 +265,12 @@ class Growing:
 
     @property
     def last(self) -> VersionSession:
-        """Return the session of the last version alone: its results are counted from its beginning."""
         return self._parts[-1]
 
     # -- what is certified ------------------------------------------------------------------------------------
 
     @property
     def versions(self) -> tuple[Version, ...]:
-        """Return every version; those before the last are frozen."""
         evaluated = accumulate(part.n_evaluated for part in self._parts)
         return tuple(
             part.as_version(number, count)
@@ -285,7 +278,6 @@ class Growing:
         )
 
     def result(self) -> GrowingResult:
-        """Return the state of all certificates now."""
         versions = self.versions
         last = versions[-1]
         own = ("estimate", "lower", "upper", "half_width", "n_evaluated")
@@ -322,7 +314,6 @@ class Growing:
 
     @property
     def logs(self) -> list[tuple[tuple[Draw, Scored], ...]]:
-        """Return for each version the draws whose results count, and those results (None: the call failed)."""
         return [part.log for part in self._parts]
 
     # -- save and restore -------------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ LISTED = 6
 
 
 def mean_page(story: Story) -> Additions:
-    """Add what the interval means, the categories, and the favours."""
     result = story.result
     assert isinstance(result, Result)
     whole = f"Had all {result.n_items:,} questions been asked, the score would lie"
@@ -86,7 +85,6 @@ def categories_of(story: Story) -> tuple[CategoryEstimate, ...]:
 
 
 def consumed(story: Story) -> tuple[Asked, ...]:
-    """Return the draws that the result rests on."""
     return story.asked[: story.result.n_evaluated]
 
 
@@ -138,7 +136,6 @@ def told_in_order(scores: Sequence[float | None], size: int, delta: float, targe
 
 
 def categories_section(categories: Sequence[CategoryEstimate], confidence: float) -> list[Section]:
-    """Return a row with a bar for every category; intervals where there are some."""
     if not categories:
         return []
     certified = sum(one.interval is not None for one in categories)

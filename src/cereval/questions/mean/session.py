@@ -108,7 +108,6 @@ class Session(MethodSession):
 
     @property
     def shift(self) -> Shift | None:
-        """Return what the weights mean for the goal; None where all items count alike."""
         if self.pool.weights is None:
             return None
         eps = getattr(self._goal, "eps", Estimate().eps)
@@ -177,7 +176,6 @@ class Session(MethodSession):
 
 
 def known_target(target: str) -> str:
-    """Return the target, if it is one."""
     if target not in TARGETS:
         raise InvalidInput("target", "one of " + ", ".join(TARGETS), target)
     return target

@@ -89,7 +89,6 @@ class Rank(Kind):
         return {}
 
     def kept(self, certificate: Mapping[str, Any], plan: Plan, earlier: Earlier) -> list[tuple[Draw, Scored]]:
-        """Return the stored answers by model and item: each model's stand in its part, along the shared order."""
         found: list[dict[int, tuple[Draw, Scored]]] = []
         for number, part in enumerate(self.parts(plan)):
             _, log, draws = earlier(part.run_id)

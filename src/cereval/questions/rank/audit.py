@@ -210,7 +210,6 @@ class RankingProof:
         return None
 
     def _limits(self, scores: Scores) -> tuple[float, float]:
-        """Return the interval of a model's mean: what the scores prove by themselves where all are in."""
         if self.whole and len(scores) == self.n_items:
             return fsum(low for low, _ in scores) / self.n_items, fsum(
                 high for _, high in scores
@@ -373,7 +372,6 @@ class SlowRace:
 
     @classmethod
     def along(cls, order: list[int], weights: list[float], squares: list[float]) -> SlowRace:
-        """Return what is known at each place of an order."""
         items = len(order)
         count = dict.fromkeys(sorted(set(weights)), 0)
         usual = fsum(squares) / items
@@ -389,15 +387,12 @@ class SlowRace:
         return cls(order, weights, unseen, sums, variances, [0.0, *accumulate(1 / one for one in variances)])
 
     def factor(self, place: int) -> float:
-        """Return by how much the score at a place counts."""
         return self.sums[place] / (self.weights[place] * len(self.order))
 
     def reach(self, place: int) -> float:
-        """Return by how much the score of any unseen item may count, at most."""
         return self.sums[place] / (self.unseen[place][0][0] * len(self.order)) * (1 + RANGE_SLACK)
 
     def largest(self, place: int, owed: float, cap: float) -> float:
-        """Return the largest stake."""
         left = 1 - place / len(self.order)
         room = owed + left + CARE * (self.reach(place) - left)
         return min(cap / max(room, 1e-12), 1 / max(owed + left / SAFE, 1e-12))

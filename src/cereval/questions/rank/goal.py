@@ -71,15 +71,12 @@ class RankGoal(Goal, frozen=True):
         raise NotImplementedError
 
     def ties(self, claims: PairClaims) -> Bools:
-        """Return the pairs given as ties."""
         return np.zeros_like(claims.above)
 
     def winners(self, claims: PairClaims) -> Bools:
-        """Return the models that answer the goal's question: the top k, or those that beat the baseline."""
         return np.zeros(len(claims.above), dtype=bool)
 
     def losers(self, claims: PairClaims) -> Bools:
-        """Return the models certified out of it."""
         return np.zeros(len(claims.above), dtype=bool)
 
 
@@ -113,7 +110,6 @@ class Ties(RankGoal, frozen=True):
         return max(self.tie, SMALLEST_FLOOR)
 
     def played(self, claims: PairClaims) -> Bools:
-        """Return the pairs that the goal asks about and that are not ordered."""
         return claims.unordered
 
     def ties(self, claims: PairClaims) -> Bools:

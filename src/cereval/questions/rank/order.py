@@ -35,7 +35,6 @@ class Pairs:
         return found
 
     def each(self, matrix: Bools) -> Bools:
-        """Return the entries of a symmetric matrix, one for each pair."""
         found: Bools = matrix[self.first, self.second]
         return found
 
@@ -56,12 +55,10 @@ class PairClaims:
 
     @property
     def contradiction(self) -> bool:
-        """Return two models each certified better than the other: an event of probability <= delta."""
         return bool((self.above & self.above.T).any() or (self.order & self.order.T).any())
 
     @property
     def unordered(self) -> Bools:
-        """Return the pairs of different models of which neither is certified better."""
         found: Bools = ~(self.above | self.above.T)
         np.fill_diagonal(found, False)
         return found

@@ -20,7 +20,6 @@ RANK_TOP, RANK_ROW, NAME_WIDE, NAME_NARROW = 26, 22, 230, 140
 
 
 def rank_page(story: Story) -> Additions:
-    """Add the picture of the order, and a bar for every model."""
     result = story.result
     assert isinstance(result, Ranking)
     diagram = Diagram.of(result.as_dict())

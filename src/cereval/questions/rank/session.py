@@ -89,7 +89,6 @@ class Ranking(Certified):
         return [Part(name, one.estimate, one.lower, one.upper) for name, one in best_first]
 
     def answer(self) -> str:
-        """Return the top models, who beats the baseline, or how many pairs are in order."""
         goal, ties = self.goal, len(self.ties)
         if goal["goal"] == "top":
             what = "the best model" if goal["k"] == 1 else f"the {goal['k']} best models"
@@ -106,7 +105,6 @@ class Ranking(Certified):
         return f"{count} of {pairs:,} pairs in certified order, {left}"
 
     def asked(self) -> str:
-        """Return how many calls were made."""
         return f"{self.calls:,} of {self.calls_full:,} calls"
 
     @property
@@ -116,7 +114,6 @@ class Ranking(Certified):
         return super(Ranking, self).exit_code if claims else UNDECIDED
 
     def table(self) -> Table:
-        """Return a row for every model, with the ranks that are left to it, or its place in the top."""
         diagram = Diagram.of(self.as_dict())
         places = {name: diagram.ranks(name) for name in diagram.rows}
         title = "ranks"
@@ -224,11 +221,9 @@ class Rounds:
         return int(self._checkpoints[np.searchsorted(self._checkpoints, self.prefix[model], side="right")])
 
     def place_of(self, draw: Draw) -> int:
-        """Return where a draw's item stands in the order."""
         return int(self._places[draw.item])
 
     def put(self, draw: Draw, low: float, high: float) -> None:
-        """Take the result of a draw; those of one model come in the order of their places."""
         place = self.place_of(draw)
         self.low[place, draw.model], self.high[place, draw.model] = low, high
         self.prefix[draw.model] = place + 1
@@ -297,7 +292,6 @@ class RankSession(AskTell):
         self._begin(())
 
     def follow(self, log: Mapping[int, Draw], *, check: bool = False) -> None:
-        """Take the items that stand at the first places of the shared order."""
         self._begin(first_of(log), check=check)
 
     def _begin(self, log: Sequence[Draw], *, check: bool = False) -> None:
@@ -367,7 +361,6 @@ class RankSession(AskTell):
 
     @property
     def _complete(self) -> bool:
-        """Tell whether every model has answered every item."""
         return bool((self._rounds.prefix == self.n_items).all())
 
     def _read(self) -> PairClaims:
@@ -424,11 +417,9 @@ class RankSession(AskTell):
 
     @property
     def claims(self) -> PairClaims:
-        """Return what is certified of the pairs, as of the last full round."""
         return self._standing
 
     def standing(self) -> str:
-        """Return how many pairs are in order so far."""
         return f"{int(self._standing.order.sum()):,} pairs in order"
 
     def settings(self) -> dict[str, Any]:

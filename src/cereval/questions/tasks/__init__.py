@@ -61,7 +61,6 @@ class Tasks(Kind):
         return super().open(**asked | {"groups": np.array(asked["tasks"])[codes]})
 
     def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> Any:
-        """Return the number of each item's task, as the plan names the tasks."""
         names, codes = named_groups([category or UNNAMED for category in categories])
         if names != plan.tasks:
             raise Misuse("the items have other tasks than their plan")

@@ -12,7 +12,6 @@ from cereval.text import outwards
 
 
 def tasks_page(story: Story) -> Additions:
-    """Add the macro mean, and a bar for every task, the best first."""
     result = story.result
     assert isinstance(result, TasksResult)
     macro, table = result.macro, result.table()

@@ -63,7 +63,6 @@ class TasksResult(Certified):
         return [Part(name, one.estimate, one.lower, one.upper) for name, one in every.items()]
 
     def answer(self) -> str:
-        """Return the macro mean, or the verdict on a threshold for every task."""
         count, value = len(self.tasks), self.goal.get("value")
         if value is None:
             tasks = "1 task" if count == 1 else f"{count} tasks"
@@ -75,13 +74,11 @@ class TasksResult(Certified):
         return f"all {count} tasks at least {percent(value)}: {ANSWERS[self.decision]}{named}"
 
     def rows(self) -> Rows:
-        """Return the macro mean, and what it rests on."""
         named = [("model", self.models[0])] if self.models else []
         macro = interval(self.macro.lower, self.macro.upper)
         return [*named, ("macro mean", macro), ("guarantee", f"{self.guarantee}, all rows at once")]
 
     def table(self) -> Table:
-        """Return a row for every task."""
         verdict = "value" in self.goal
         rows = [
             [name, f"{one.n:,} of {one.n_items:,}", f"{one.estimate:.1%}", interval(one.lower, one.upper)]
