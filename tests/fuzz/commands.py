@@ -110,9 +110,7 @@ SCENES: tuple[tuple[float, str], ...] = (
     (0.5, "fleet fleet.yaml --store sqlite:///new.db --display none"),
     (2, f"view {KEPT} --no-browser"),
     (0.2, "example new-folder"),
-    (0.3, "reproduce partition --items 50 --dimensions 3"),
     (0.1, "reproduce hubness --quick --replications 1 --jobs 1"),
-    (0.3, "reproduce team --data tables --quick --replications 1 --models 2 --jobs 1 --eps 0.2"),
 )
 """Weight and command line. RUN:NAME: the id of a run in the workshop's store; CERTIFICATE: one of the golden ones or
 of the workshop's; RUN.json: one of the workshop's that its store knows; LOG: a log of another tool;
@@ -336,7 +334,6 @@ OF_OPTION: Mapping[str, Sequence[str]] = {
         "http://127.0.0.1:99999",
     ),
     "judge_base_url": ("http://127.0.0.1:9/v1", "x", ""),
-    "endpoint": ("http://127.0.0.1:9/v1", "x"),
     "method": (
         "auto",
         "uniform",

@@ -16,7 +16,6 @@ from cereval.datasets.prompts import Prompt
 from cereval.errors import CallError
 from cereval.models import openai_model
 from cereval.models.base import EndpointError, Messages, Reply, Settings, last_text
-from cereval.models.embeddings import EmbeddingsEndpoint
 from cereval.models.openai_model import OpenAIModel, open_openai, reply_from
 from cereval.models.prices import FREE, FlatPrice
 from cereval.models.python_model import open_python
@@ -398,23 +397,6 @@ def test_models_that_are_not_as_asked_are_named_once() -> None:
     assert (dated, again) == ([], [])
     assert len(other) == 1
     assert "llama was asked, and the server says that gpt-4o-2024-08-06 answered" in other[0]
-
-
-def test_embeddings_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cereval.models import client
-
-    monkeypatch.setattr(client, "VECTORS_LIMIT", 1 * MIB)
-
-    class Vectors(Handler):
-        async def _response(self, line: str, headers: dict[str, str], body: bytes) -> bytes:  # noqa: ARG002
-            return _response(200, {"data": [{"index": 0, "embedding": [0.5] * MIB}]})
-
-    async def embed() -> None:
-        async with serve_locally(Vectors(ScriptedModel({"q": "a"}))) as url:
-            await EmbeddingsEndpoint("e", url, retries=QUICK).embed_async(["text"])
-
-    with pytest.raises(CallError, match="more than 1 MiB"):
-        asyncio.run(embed())
 
 
 def test_a_fault_that_is_no_text_is_not_worth_another_attempt() -> None:

@@ -13,7 +13,6 @@ import pytest
 from benchmarks.populations import bernoulli
 from click.testing import CliRunner
 
-from cereval.cli.main import main
 from cereval.cli.reproduce import reproduce as command
 from cereval.errors import BadFile, Misuse
 from cereval.paper.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, model_size
@@ -214,6 +213,11 @@ def test_a_figure_of_nothing_is_one_line(tmp_path: Path) -> None:
         reproduce(Nothing(), tmp_path, jobs=0, quiet=True)
 
 
-def test_a_partition_that_has_no_room_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "partition", "--items", "1000000000", "--dimensions", "3"]) == 1
-    assert "items must be at most 50,000,000 when multiplied by the 3 dimensions" in capsys.readouterr().err
+def test_a_folder_or_a_pipe_in_the_place_of_the_scores_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "one" / "scores.parquet").mkdir(parents=True)
+    with pytest.raises(BadFile, match=r"scores\.parquet is a directory"):
+        ScalingLaw(tmp_path, tmp_path).tasks()
+    (tmp_path / "two").mkdir()
+    os.mkfifo(tmp_path / "two" / "scores.parquet")
+    with pytest.raises(BadFile, match=r"scores\.parquet is a pipe"):
+        ScalingLaw(tmp_path / "two", tmp_path).tasks()

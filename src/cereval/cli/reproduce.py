@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cereval.cli.options import JSON, apply
+from cereval.cli.options import apply
 
 if TYPE_CHECKING:
     from cereval.paper.figures import Figure
@@ -80,33 +80,12 @@ def benchmarks(data: Path, out: Path, quick: bool, replications: int, **chosen: 
     return Benchmarks(data, out, replications, 100 if quick else 1, **chosen)
 
 
-@figure(
-    DATA,
-    click.option(
-        "--endpoint", help="Address of an OpenAI-compatible server to embed the texts with as well."
-    ),
-    click.option(
-        "--endpoint-model",
-        default="text-embedding-3-large",
-        show_default=True,
-        help="The model that --endpoint serves.",
-    ),
-    quick=2,
-    full=5,
-)
-def embeddings(
-    data: Path, out: Path, quick: bool, replications: int, endpoint: str | None, endpoint_model: str
-) -> Figure:
-    """Run the embedding ablation: TF-IDF, character TF-IDF, wordllama, noise, and an endpoint if given."""
+@figure(DATA, quick=2, full=5)
+def embeddings(data: Path, out: Path, quick: bool, replications: int) -> Figure:
+    """Run the embedding ablation: TF-IDF, character TF-IDF, wordllama and noise."""
     from cereval.paper.benchmarks import Ablation
-    from cereval.paper.recorded import fetch_embeddings, folders, load
 
-    fetched = tuple(
-        (endpoint_model, folder.name, fetch_embeddings(load(folder), endpoint, endpoint_model, out))
-        for folder in folders(data)
-        if endpoint is not None
-    )
-    return Ablation(data, out, replications, 100 if quick else 1, endpoint=fetched)
+    return Ablation(data, out, replications, 100 if quick else 1)
 
 
 @figure(DATA, quick=1, full=3)
@@ -117,49 +96,12 @@ def scaling(data: Path, out: Path, replications: int, **_: Any) -> Figure:
     return ScalingLaw(data, out, replications)
 
 
-@figure(
-    DATA,
-    click.option("--eps", type=float, default=0.03, show_default=True, help="The half-width of every run."),
-    click.option("--models", type=click.IntRange(2), help="Evaluate only this many models of each order."),
-    quick=2,
-    full=10,
-)
-def team(data: Path, eps: float, models: int | None, replications: int, **_: Any) -> Figure:
-    """Plot calls per model for models one after the other, each with what the runs before it observed."""
-    from cereval.paper.team import Team
-    from cereval.questions.mean.goal import Estimate
-
-    return Team(data, Estimate(eps).eps, replications, models)
-
-
 @figure(quick=20, full=20)
 def hubness(replications: int, quick: bool, **_: Any) -> Figure:
     """Run the counterexample: Cer-Eval's interval misses in most runs, the certified one covers."""
     from cereval.paper.simulation import ALL_CASES, Counterexample
 
     return Counterexample(replications, cases=ALL_CASES[:1] if quick else ALL_CASES)
-
-
-@reproduce.command()
-@click.option("--items", type=click.IntRange(2), default=14_042, show_default=True, help="Number of items.")
-@click.option(
-    "--dimensions", type=click.IntRange(1), default=768, show_default=True, help="Dimensions of the vectors."
-)
-@JSON
-def partition(items: int, dimensions: int, as_json: bool) -> None:
-    """Measure time and memory of the 1-NN partition at every step until all items are evaluated."""
-    from dataclasses import asdict
-
-    from cereval.paper.simulation import partition_scale
-
-    report = partition_scale(items, dimensions)
-    if as_json:
-        click.echo(json.dumps(asdict(report)))
-        return
-    click.echo(
-        f"{report.items:,} items x {report.dimensions} dimensions, a new partition after every item: "
-        f"{report.seconds:.0f} s ({report.cpu_seconds:.0f} s of CPU), {report.peak_mb:.0f} MB at most"
-    )
 
 
 def _run(figure: Figure, out: Path, jobs: int, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """Vectors for texts: TF-IDF + SVD, and a small neural embedder that ships with its weights.
 
 Rows have length 1 (0 for a text without known words), so nearest in distance is nearest in angle. The same
-texts give the same vectors. An embeddings endpoint is in `cereval.models.embeddings`: it goes over a network.
+texts give the same vectors.
 
 TF-IDF has sublinear counts and smooth idf. Terms are whole numbers from the start: Python sees each word once, counting
 and pairing is array work, which takes a quarter of the time of a counter of strings for each text.

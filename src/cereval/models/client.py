@@ -24,8 +24,8 @@ from cereval.version import __version__
 ANSWER_LIMIT = 8 * MIB
 """Bytes of a model's answer, unpacked: a million tokens take about four."""
 
-VECTORS_LIMIT = 256 * MIB
-"""Bytes of one batch of embeddings, or of the answers of a provider's batch."""
+BATCH_LIMIT = 256 * MIB
+"""Bytes of the answers of a provider's batch."""
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -45,12 +45,7 @@ ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PRO
 
 
 def open_client(
-    base_url: str | None,
-    timeout_s: float,
-    key_variable: str,
-    limit: int = ANSWER_LIMIT,
-    *,
-    needs_key: bool = False,
+    base_url: str | None, timeout_s: float, key_variable: str, *, needs_key: bool = False
 ) -> Client:
     """Open a client; servers of one's own (a `base_url`) need no key."""
     key = api_key(key_variable)
@@ -60,7 +55,7 @@ def open_client(
         raise CallError(
             f"{key_variable} is not set; export your key, or give --base-url for a server of your own"
         )
-    return Client(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, key, timeout_s, limit)
+    return Client(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, key, timeout_s)
 
 
 def api_key(variable: str) -> str | None:

@@ -135,13 +135,13 @@ class OpenAIModel:
     def batches(self) -> Batches:
         """Return the batches of the account that the model is asked with; close their client."""
         from cereval.models.batches import AnthropicBatches, OpenAIBatches
-        from cereval.models.client import VECTORS_LIMIT, Client
+        from cereval.models.client import BATCH_LIMIT, Client
 
         if self.provider == "anthropic":
             headers = {"x-api-key": self.client.key, "anthropic-version": "2023-06-01"}
-            client = Client(self.endpoint, self.client.key, self.timeout_s, VECTORS_LIMIT, headers)
+            client = Client(self.endpoint, self.client.key, self.timeout_s, BATCH_LIMIT, headers)
             return AnthropicBatches(client)
-        return OpenAIBatches(Client(self.endpoint, self.client.key, self.timeout_s, VECTORS_LIMIT))
+        return OpenAIBatches(Client(self.endpoint, self.client.key, self.timeout_s, BATCH_LIMIT))
 
     def read(self, body: Any) -> Reply:
         """Read the answer in a batch's results."""

@@ -149,10 +149,7 @@ class Benchmarks:
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """Appendix D: saved shares of four models on each benchmark with at least three embedders.
-
-    `endpoint` adds vectors that were fetched from an embeddings endpoint: (name, folder, .npy file).
-    """
+    """Appendix D: saved shares of four models on each benchmark with at least three embedders."""
 
     data: Path
     out: Path
@@ -161,7 +158,6 @@ class Ablation:
     multiples: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0)
     methods: tuple[str, ...] = ("cer-eval", "cer-eval clamped", "active")
     embedders: tuple[str, ...] = ("tfidf", "characters", "wordllama", "noise")
-    endpoint: tuple[tuple[str, str, Path], ...] = ()
     dimensions: int = 256
     name: str = "embeddings"
 
@@ -172,7 +168,6 @@ class Ablation:
             vectors = {
                 name: saved_embeddings(benchmark, name, self.dimensions, self.out) for name in self.embedders
             }
-            vectors |= {name: path for name, place, path in self.endpoint if place == benchmark.name}
             settings = {"multiples": self.multiples, "repartition_every": self.repartition_every}
             for name, path in vectors.items():
                 known = {"embedder": name, "embeddings": path, **settings}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from cereval.datasets.tables import read_items, read_scores
 from cereval.errors import BadFile
-from cereval.forecasts.embeddings import Vectors, embed
+from cereval.forecasts.embeddings import embed
 
 Floats = NDArray[np.float64]
 
@@ -74,27 +72,13 @@ def folders(data: Path) -> list[Path]:
 
 def saved_embeddings(benchmark: Benchmark, embedder: str, dimensions: int, out: Path) -> Path:
     """The file with the benchmark's embeddings, computed at most once for the same texts."""
-    label = f"{embedder}-{dimensions}"
-    return _stored(benchmark, label, out, lambda: embed(benchmark.texts, embedder, dimensions))
-
-
-def fetch_embeddings(benchmark: Benchmark, base_url: str, model: str, out: Path) -> Path:
-    """The file with embeddings of an OpenAI-compatible endpoint, fetched at most once."""
-    from cereval.models.embeddings import EmbeddingsEndpoint
-
-    endpoint = EmbeddingsEndpoint(model, base_url)
-    label = re.sub(r"[^\w.-]+", "-", model)
-    return _stored(benchmark, label, out, lambda: endpoint.embed(benchmark.texts))
-
-
-def _stored(benchmark: Benchmark, label: str, out: Path, compute: Callable[[], Vectors]) -> Path:
     digest = hashlib.sha256("\0".join(benchmark.texts).encode()).hexdigest()[:12]
-    path = out / "embeddings" / f"{benchmark.name}-{label}-{digest}.npy"
+    path = out / "embeddings" / f"{benchmark.name}-{embedder}-{dimensions}-{digest}.npy"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         # Renamed when complete: an interrupted write must not be taken for finished embeddings.
         partial = path.with_suffix(".part.npy")
-        np.save(partial, compute())
+        np.save(partial, embed(benchmark.texts, embedder, dimensions))
         partial.rename(path)
     return path
 
