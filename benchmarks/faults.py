@@ -15,13 +15,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.model_server import Faults, FaultyModel, Handler, serve_locally
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.prompts import Prompt
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Messages, Model, Reply
 from cereval.models.retries import Retries
-from cereval.models.scripted import Faults, ScriptedModel
-from cereval.models.server import Handler, serve_locally
 from cereval.plan import Plan, candidate_spec
 from cereval.records import Result
 from cereval.runner.executor import Callers
@@ -124,7 +123,7 @@ async def many_runs(runs: int, size: int, eps: float, faults: Faults, timeout_s:
     """The tally, and the answers that the server sent whole."""
     data, tally = pool(size), Tally()
     key = {item.text: str(item.answer) for item in data.items}
-    scripted = ScriptedModel(key, 0.7, faults=faults, delay_s=0.002, slow_when_wrong_s=0.02)
+    scripted = FaultyModel(key, 0.7, faults=faults, delay_s=0.002, slow_when_wrong_s=0.02)
     handler, truth = Handler(scripted), scripted.true_accuracy()
     with tempfile.TemporaryDirectory() as folder:
         async with serve_locally(handler) as url:

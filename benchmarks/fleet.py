@@ -29,13 +29,12 @@ from statistics import fmean
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from benchmarks.model_server import FaultyModel, Handler, Turn, serve_locally
 from benchmarks.postgres import Cluster, cluster, server_binaries
 from cereval.certificate.verify import verify
 from cereval.fleet.on_ray import cluster as started
 from cereval.fleet.run import run_fleet
 from cereval.models.base import Messages, last_text
-from cereval.models.scripted import ScriptedModel, Turn
-from cereval.models.server import Handler, serve_locally
 from cereval.runner.start import evidence
 from cereval.store.base import opened_store
 
@@ -51,7 +50,7 @@ SLACK_S = 0.05
 class Logging(Handler):
     """Plays several models, by the names that are asked for, and keeps a log of all requests."""
 
-    def __init__(self, models: Mapping[str, ScriptedModel], slots: int) -> None:
+    def __init__(self, models: Mapping[str, FaultyModel], slots: int) -> None:
         super().__init__(next(iter(models.values())))
         self.models = models
         self.log: list[list[Any]] = []
@@ -76,7 +75,7 @@ def serve(folder: Path, port: int, slots: int) -> None:
     accuracies = json.loads((folder / "models.json").read_text(encoding="utf-8"))
     handler = Logging(
         {
-            name: ScriptedModel(key, accuracy, seed=number, delay_s=DELAY_S)
+            name: FaultyModel(key, accuracy, seed=number, delay_s=DELAY_S)
             for number, (name, accuracy) in enumerate(accuracies.items())
         },
         slots,

@@ -26,12 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.model_server import FaultyModel, Handler, Turn, serve_locally
 from cereval.datasets.tables import read_items, read_scores
 from cereval.fleet.result import FleetResult
 from cereval.fleet.run import run_fleet
 from cereval.models.base import Messages, last_text
-from cereval.models.scripted import ScriptedModel, Turn
-from cereval.models.server import Handler, serve_locally
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 
@@ -44,7 +43,7 @@ class Recorded(Handler):
     """Answers as the models of a table did: by the name of the model and the text of the question."""
 
     def __init__(self, answers: Mapping[str, Mapping[str, float]]) -> None:
-        super().__init__(ScriptedModel({"": ""}))
+        super().__init__(FaultyModel({"": ""}))
         self.answers = answers
 
     async def _turn(self, request: dict[str, Any], messages: Messages) -> Turn:

@@ -36,8 +36,7 @@ def served(key: Path, *flags: str, accuracy: float = 0.7, seed: int = 0) -> Iter
     """A scripted model in a process of its own; yields its URL."""
     command = [
         sys.executable,
-        "-m",
-        "cereval.models.server",
+        str(Path(__file__).with_name("model_server.py")),
         "--answers",
         str(key),
         "--accuracy",

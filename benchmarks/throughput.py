@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.model_server import FaultyModel
 from benchmarks.serving import questions, served
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
@@ -29,7 +30,6 @@ from cereval.datasets.prompts import Prompt
 from cereval.datasets.read import read_dataset
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Messages, Model, Reply
-from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan, candidate_spec
 from cereval.questions.rank.goal import Order
 from cereval.runner.executor import Callers
@@ -253,7 +253,7 @@ def many_calls(calls: int, connections: int) -> float:
     """
     items = [Item(str(i), f"question {i}", (str(i),)) for i in range(4 * calls)]
     data = DataSet.of("made", items)
-    model = ScriptedModel({item.text: str(item.answer) for item in items})
+    model = FaultyModel({item.text: str(item.answer) for item in items})
     watcher = Memory(calls)
     started, cpu = time.monotonic(), time.process_time()
     gc.collect()

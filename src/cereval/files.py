@@ -80,7 +80,6 @@ def open_regular(path: PathLikeText, limit: int = DATA_LIMIT) -> BinaryIO:
 
 
 def read_bytes(path: PathLikeText, limit: int = DATA_LIMIT) -> bytes:
-    """Read a whole regular file of at most `limit` bytes."""
     with open_regular(path, limit) as file:
         try:
             # As much as it claims: room would be made for all that is allowed. Then up to one byte more than allowed,

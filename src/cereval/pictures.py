@@ -20,7 +20,6 @@ class Part(NamedTuple):
 
 
 def frame_of(parts: Sequence[Part]) -> Any:
-    """Return the intervals as a pandas DataFrame, a row for each."""
     return optional("pandas", "plots").DataFrame(parts, columns=Part._fields)
 
 

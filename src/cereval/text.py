@@ -130,8 +130,6 @@ def signed_interval(lower: float, upper: float) -> str:
 
 
 class Bounded(Protocol):
-    """Describe an estimate with a certified interval."""
-
     @property
     def estimate(self) -> float: ...
     @property

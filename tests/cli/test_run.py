@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.model_server import FaultyModel
 from benchmarks.serving import call, command, questions, run_flags, served
 from tests.cli.live import replacing, settled
 
 from cereval.cli.main import main
-from cereval.models.scripted import ScriptedModel
 
 RESULT = [
     "estimate",
@@ -56,7 +56,7 @@ def slow_url(folder: Path) -> Iterator[str]:
 
 
 def truth(folder: Path, accuracy: float = 0.7) -> float:
-    return ScriptedModel(json.loads((folder / "key.json").read_text()), accuracy).true_accuracy()
+    return FaultyModel(json.loads((folder / "key.json").read_text()), accuracy).true_accuracy()
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> Any:

@@ -119,7 +119,7 @@ def test_limits_of_servers() -> None:
         ({**BOTH, "models": [{"base_url": "x"}]}, "model in the fleet must be a name"),
         (
             {**BOTH, "limits": {"connections": 0}},
-            "connections of limits in the fleet must be a whole number >= 1",
+            "connections in limits in the fleet must be a whole number >= 1",
         ),
         ({**BOTH, "limits": {"conections": 1}}, "did you mean 'connections'"),
         ({**BOTH, "model": "m"}, "model in the fleet must be given as `models`"),

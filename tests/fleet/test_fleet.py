@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.model_server import FaultyModel, Handler, serve_locally
 from benchmarks.serving import questions
 
 import cereval
@@ -27,8 +28,6 @@ from cereval.fleet.file import read_fleet
 from cereval.fleet.result import planned_words
 from cereval.fleet.run import plan_fleet
 from cereval.fleet.work import Job, carried_out
-from cereval.models.scripted import ScriptedModel
-from cereval.models.server import Handler, serve_locally
 from cereval.runner.limits import Allowance
 from cereval.runner.recall import last_circumstances
 from cereval.store.base import opened_store
@@ -471,7 +470,7 @@ class Counting(Handler):
 
     most = 0
 
-    def __init__(self, model: ScriptedModel, allowed: int) -> None:
+    def __init__(self, model: FaultyModel, allowed: int) -> None:
         super().__init__(model)
         self.allowed, self.full = allowed, asyncio.Event()
 
@@ -486,7 +485,7 @@ class Counting(Handler):
 @contextmanager
 def server(key: dict[str, str], allowed: int) -> Iterator[tuple[Counting, str]]:
     """A scripted server in a thread of its own."""
-    handler, loop = Counting(ScriptedModel(key, 0.7, delay_s=0.01), allowed), asyncio.new_event_loop()
+    handler, loop = Counting(FaultyModel(key, 0.7, delay_s=0.01), allowed), asyncio.new_event_loop()
     address, done = loop.create_future(), asyncio.Event()
 
     async def serve() -> None:

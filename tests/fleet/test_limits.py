@@ -9,14 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from benchmarks.model_server import FaultyModel, Handler, serve_locally
 
 from cereval.fleet.limits import MINUTE_S, TURN_S, Door, ServerLimits, Turnstile, Visitor, kept
 from cereval.models import gate
 from cereval.models.base import Messages, last_text
 from cereval.models.openai_model import OpenAIModel, open_openai
 from cereval.models.retries import FaultError
-from cereval.models.scripted import ScriptedModel
-from cereval.models.server import Handler, serve_locally
 
 
 class Clock:
@@ -168,7 +167,7 @@ def test_the_next_call_goes_out_before_an_answer_is_looked_at(monkeypatch: pytes
 
     async def both(door: Door) -> None:
         mark = gate.GATE.set(Visitor(door))
-        async with serve_locally(Noting(ScriptedModel({"1": "1", "2": "2"}))) as url:
+        async with serve_locally(Noting(FaultyModel({"1": "1", "2": "2"}))) as url:
             model = open_openai("m", base_url=url)
             await asyncio.gather(ask(model, "1"), ask(model, "2"))
             await model.close()

@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from benchmarks.model_server import FaultyModel, Handler, serve_locally
 
 from cereval.errors import CallError, InvalidInput, Misuse
 from cereval.models import ModelOptions, open_model
@@ -15,8 +16,6 @@ from cereval.models.any_llm_model import translated
 from cereval.models.base import EndpointError, Settings
 from cereval.models.prices import FlatPrice
 from cereval.models.retries import Broken, Retries
-from cereval.models.scripted import ScriptedModel
-from cereval.models.server import Handler, serve_locally
 
 CHAT = [{"role": "user", "content": "1+1"}]
 
@@ -106,7 +105,7 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 
 def test_the_package_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("any_llm", reason="pip install 'cereval[any]'")
-    handler = Handler(ScriptedModel({"1+1": "2"}, 1.0))
+    handler = Handler(FaultyModel({"1+1": "2"}, 1.0))
 
     async def ask() -> Any:
         async with serve_locally(handler) as url:

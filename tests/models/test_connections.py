@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cereval.models.server import Connections
+from cereval.fleet.connections import Connections
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

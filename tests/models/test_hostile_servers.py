@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from benchmarks.model_server import FaultyModel, Handler, _response, serve_locally
 
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
@@ -20,8 +21,6 @@ from cereval.models.openai_model import OpenAIModel, open_openai, reply_from
 from cereval.models.prices import FREE, FlatPrice
 from cereval.models.python_model import open_python
 from cereval.models.retries import FaultError, Retries
-from cereval.models.scripted import ScriptedModel
-from cereval.models.server import Handler, _response, serve_locally
 from cereval.records import Draw
 from cereval.runner.executor import Callers
 from cereval.scorers import build_scorer
@@ -48,7 +47,7 @@ class Playing(Handler):
     """Answers every question with the bytes that a function makes of it."""
 
     def __init__(self, play: Callable[[str], bytes]) -> None:
-        super().__init__(ScriptedModel({"q": "a"}))
+        super().__init__(FaultyModel({"q": "a"}))
         self.play = play
 
     async def _completion(self, request: dict[str, Any], messages: Messages) -> bytes:  # noqa: ARG002
@@ -284,7 +283,7 @@ class Picky(Handler):
     """Refuses requests that have certain fields, as newer models do."""
 
     def __init__(self, refused: dict[str, dict[str, Any]]) -> None:
-        super().__init__(ScriptedModel({"q": "a"}, 1.0))
+        super().__init__(FaultyModel({"q": "a"}, 1.0))
         self.refused, self.requests_seen = refused, list[dict[str, Any]]()
 
     async def _completion(self, request: dict[str, Any], messages: Messages) -> bytes | None:

@@ -19,7 +19,6 @@ HEAVY = (
 )
 MODULES = (
     "models",
-    "models.server",
     "scorers",
     "datasets.read",
     "datasets.tables",

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from benchmarks.model_server import FaultKind, Faults, FaultyModel, Handler, _response, serve_locally
 
 from cereval.errors import CallError, InvalidInput
 from cereval.models import ModelOptions, open_model
@@ -19,8 +20,6 @@ from cereval.models.base import EndpointError, Messages, Settings
 from cereval.models.openai_model import checked_url, open_openai
 from cereval.models.prices import FlatPrice, ListPrice
 from cereval.models.retries import Broken, Retries, fault_of
-from cereval.models.scripted import FaultKind, Faults, ScriptedModel
-from cereval.models.server import Handler, _response, serve_locally
 
 KEY = {f"{i}+{i}": str(2 * i) for i in range(100)}
 QUICK = Retries(attempts=12, first_s=0.001, longest_s=0.01, patience_s=1.0)
@@ -43,7 +42,7 @@ def test_answers_tokens_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
     async def one() -> None:
-        async with serve_locally(Handler(ScriptedModel(KEY, 1.0), key=SECRET)) as url:
+        async with serve_locally(Handler(FaultyModel(KEY, 1.0), key=SECRET)) as url:
             model = open_openai("m", base_url=url, price=FlatPrice(1e6, 2e6), settings=Settings(max_tokens=5))
             reply = await model.answer(chat("3+3"))
             await model.close()
@@ -57,7 +56,7 @@ def test_answers_tokens_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["429", "500", "timeout", "cut", "drop"])
 def test_every_kind_of_fault_is_survived(kind: FaultKind) -> None:
-    handler = Handler(ScriptedModel(KEY, 1.0, faults=Faults(0.3, (kind,))))
+    handler = Handler(FaultyModel(KEY, 1.0, faults=Faults(0.3, (kind,))))
     found = asyncio.run(answers(handler, list(KEY)[:30], timeout_s=0.5 if kind == "timeout" else 60.0))
     assert found == list(KEY.values())[:30]
     assert kind == "timeout" or handler.answered == 30, "an answer was paid for twice"
@@ -66,7 +65,7 @@ def test_every_kind_of_fault_is_survived(kind: FaultKind) -> None:
 
 @pytest.mark.parametrize("kind", ["500", "timeout", "cut", "drop"])
 def test_an_answer_that_never_comes_is_one_clear_line(kind: FaultKind) -> None:
-    handler = Handler(ScriptedModel(KEY, 1.0, faults=Faults(1.0, (kind,))))
+    handler = Handler(FaultyModel(KEY, 1.0, faults=Faults(1.0, (kind,))))
     (error,) = asyncio.run(answers(handler, ["1+1"], timeout_s=0.03))
     assert isinstance(error, CallError)
     assert not isinstance(error, EndpointError)
@@ -78,7 +77,7 @@ class Limited(Handler):
     """Answers so many calls a period, and tells the others to come back in the next."""
 
     def __init__(self, each_s: float, at_once: int, asks: str) -> None:
-        super().__init__(ScriptedModel(KEY, 1.0))
+        super().__init__(FaultyModel(KEY, 1.0))
         self.each_s, self.at_once, self.asks = each_s, at_once, asks
         self.times: list[float] = []
         self.refused = 0
@@ -119,7 +118,7 @@ def test_a_server_that_is_busy_for_too_long_stops_the_run() -> None:
 
 def test_a_wrong_key_is_refused_once_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    handler = Handler(ScriptedModel(KEY), key="another")
+    handler = Handler(FaultyModel(KEY), key="another")
     (error,) = asyncio.run(answers(handler, ["1+1"]))
     assert isinstance(error, EndpointError)
     assert handler.requests == 1
@@ -138,7 +137,7 @@ def test_a_wrong_address_says_so() -> None:
 
 def test_a_server_that_goes_away_is_tried_again() -> None:
     async def ask() -> None:
-        async with serve_locally(Handler(ScriptedModel(KEY, 1.0))) as url:
+        async with serve_locally(Handler(FaultyModel(KEY, 1.0))) as url:
             model = open_openai("m", base_url=url, retries=replace(QUICK, attempts=3))
             await model.answer(chat("1+1"))
         try:
@@ -155,7 +154,7 @@ def test_a_web_page_is_no_model() -> None:
         async def _completion(self, request: object, messages: object) -> bytes:  # noqa: ARG002
             return b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>"
 
-    handler = Page(ScriptedModel(KEY))
+    handler = Page(FaultyModel(KEY))
     (error,) = asyncio.run(answers(handler, ["1+1"]))
     assert isinstance(error, EndpointError)
     assert handler.requests == 1
@@ -175,7 +174,7 @@ def test_no_connection_in_time_is_told_from_no_answer_in_time(cause: str) -> Non
 
 def test_a_wrong_path_says_so() -> None:
     async def ask() -> None:
-        async with serve_locally(Handler(ScriptedModel(KEY))) as url:
+        async with serve_locally(Handler(FaultyModel(KEY))) as url:
             model = open_openai("m", base_url=url.removesuffix("/v1"), retries=QUICK)
             try:
                 await model.answer(chat("1+1"))
@@ -223,13 +222,13 @@ def test_hostile_answers_arrive_whole() -> None:
         "half": "\ud800",
         "big": "x" * (5 * 10**6),
     }
-    handler = Handler(ScriptedModel(hostile, 1.0))
+    handler = Handler(FaultyModel(hostile, 1.0))
     found = asyncio.run(answers(handler, list(hostile)))
     assert found == [hostile["html"], hostile["ansi"], "a\ufffdb", "\ufffd", hostile["big"]]
 
 
 def test_a_cancelled_call_is_not_tried_again() -> None:
-    handler = Handler(ScriptedModel(KEY, delay_s=5))
+    handler = Handler(FaultyModel(KEY, delay_s=5))
 
     async def cancel() -> None:
         async with serve_locally(handler) as url:
@@ -262,7 +261,7 @@ def test_refusals_of_one_question_or_of_all(status: int, code: str | None, every
         async def _completion(self, request: object, messages: object) -> bytes:  # noqa: ARG002
             return _response(status, {"error": {"message": "No.\x1b[2J", "code": code}})
 
-    handler = Refusing(ScriptedModel(KEY))
+    handler = Refusing(FaultyModel(KEY))
     (error,) = asyncio.run(answers(handler, ["1+1"]))
     assert isinstance(error, CallError)
     assert isinstance(error, EndpointError) == everywhere
@@ -289,7 +288,7 @@ def test_requests_carry_the_key_and_the_account(monkeypatch: pytest.MonkeyPatch)
             seen.update(headers)
             return await super()._response(line, headers, body)
 
-    assert asyncio.run(answers(Noting(ScriptedModel(KEY, 1.0)), ["1+1"])) == ["2"]
+    assert asyncio.run(answers(Noting(FaultyModel(KEY, 1.0)), ["1+1"])) == ["2"]
     assert (seen["authorization"], seen["openai-organization"]) == (f"Bearer {SECRET}", "org-1")
     assert "openai-project" not in seen
     assert seen["user-agent"].startswith("cereval/")

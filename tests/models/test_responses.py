@@ -7,20 +7,19 @@ import json
 from typing import Any
 
 import pytest
+from benchmarks.model_server import FaultyModel, Handler, _error, _response, serve_locally
 
 from cereval.errors import CallError
 from cereval.models.base import Settings
 from cereval.models.openai_model import open_openai
 from cereval.models.prices import FlatPrice
-from cereval.models.scripted import ScriptedModel
-from cereval.models.server import Handler, _error, _response, serve_locally
 
 
 class ResponsesOnly(Handler):
     """Refuses chat completions in OpenAI's words. given: what a response holds beside the usual."""
 
     def __init__(self, parts: list[dict[str, Any]], **given: Any) -> None:
-        super().__init__(ScriptedModel({"1+1": "2"}, 1.0))
+        super().__init__(FaultyModel({"1+1": "2"}, 1.0))
         self.parts, self.given = parts, given
         self.asked: list[tuple[str, dict[str, Any]]] = []
 

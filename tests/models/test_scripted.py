@@ -8,47 +8,48 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from benchmarks import model_server
+from benchmarks.model_server import Faults, FaultyModel
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cereval.errors import CallError, InvalidInput
-from cereval.models.scripted import Faults, ScriptedModel
 
 KEY = {f"What is {i} times 7?": str(7 * i) for i in range(2000)}
 
 
-def ask(model: ScriptedModel, question: str) -> str:
+def ask(model: FaultyModel, question: str) -> str:
     return asyncio.run(model.answer([{"role": "user", "content": question}])).text
 
 
 @given(st.floats(0, 1), st.integers(0, 100))
 def test_accuracy_is_known_and_near_what_was_asked(accuracy: float, seed: int) -> None:
-    model = ScriptedModel(KEY, accuracy, seed=seed)
+    model = FaultyModel(KEY, accuracy, seed=seed)
     # Six standard deviations of a binomial over 2,000 questions.
     assert abs(model.true_accuracy() - accuracy) <= 6 * (accuracy * (1 - accuracy) / 2000) ** 0.5 + 1e-12
 
 
 def test_faults_and_order_do_not_change_answers() -> None:
-    calm = ScriptedModel(KEY, 0.5)
-    wild = ScriptedModel(KEY, 0.5, faults=Faults(0.3))
+    calm = FaultyModel(KEY, 0.5)
+    wild = FaultyModel(KEY, 0.5, faults=Faults(0.3))
     questions = list(KEY)[:200]
     assert [ask(calm, q) for q in questions] == [ask(wild, q) for q in reversed(questions)][::-1]
     assert not wild.attempts, "attempts of answered prompts must not pile up"
 
 
 def test_accuracy_by_question_and_questions_inside_prompts() -> None:
-    model = ScriptedModel({"2+2": "4", "2+22": "24", "9-1": "8"}, {"2+2": 1.0, "2+22": 1.0})
+    model = FaultyModel({"2+2": "4", "2+22": "24", "9-1": "8"}, chances={"2+2": 1.0, "2+22": 1.0})
     assert ask(model, "Compute 2+22 please") == "24"
     assert ask(model, "9-1") == ask(model, "unheard of") == "none of these"
 
 
 def test_faults_without_end_are_a_call_error() -> None:
     with pytest.raises(CallError, match="after 6 attempts"):
-        ask(ScriptedModel(KEY, faults=Faults(1.0)), "x")
+        ask(FaultyModel(KEY, faults=Faults(1.0)), "x")
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: ScriptedModel(KEY, 1.5), lambda: Faults(-1), lambda: Faults(0.1, ("x",))]
+    "make", [lambda: FaultyModel(KEY, 1.5), lambda: Faults(-1), lambda: Faults(0.1, ("x",))]
 )
 def test_what_cannot_be(make: object) -> None:
     with pytest.raises(InvalidInput):
@@ -57,7 +58,7 @@ def test_what_cannot_be(make: object) -> None:
 
 def test_the_server_as_a_process(tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text(json.dumps({"1+1": "2"}))
-    command = [sys.executable, "-m", "cereval.models.server", "--answers", "key.json", "--accuracy", "1"]
+    command = [sys.executable, model_server.__file__, "--answers", "key.json", "--accuracy", "1"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()

@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable
 
 import pytest
+from benchmarks.model_server import FaultyModel, Handler, _error, serve_locally
 
 from cereval.models import speed as speed_module
 from cereval.models.openai_model import open_openai
 from cereval.models.retries import Retries
-from cereval.models.scripted import ScriptedModel
-from cereval.models.server import Handler, _error, serve_locally
 from cereval.models.speed import Speed, seconds_until
 
 LIMIT = 600
@@ -26,7 +25,7 @@ class Limited(Handler):
     """Take 600 requests a minute, counted in windows or as a bucket that fills steadily; say what is left or not."""
 
     def __init__(self, way: str) -> None:
-        super().__init__(ScriptedModel({"1+1": "2"}, 1.0))
+        super().__init__(FaultyModel({"1+1": "2"}, 1.0))
         self.way, self.began = way, time.monotonic()
         self.left, self.at = float(LIMIT), self.began
         self.taken: list[float] = []

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.model_server import FaultyModel
+
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.prompts import Prompt
 from cereval.models.base import Messages, Model, Reply, last_text
-from cereval.models.scripted import ScriptedModel
 from cereval.plan import Plan, candidate_spec
 from cereval.questions.log import Change
 from cereval.runner.executor import Callers
@@ -79,7 +80,7 @@ class Recorded:
 
 
 def model_for(pool: DataSet, accuracy: float = 0.7, **settings: Any) -> Recorded:
-    return Recorded(ScriptedModel(key(pool), accuracy, **settings))
+    return Recorded(FaultyModel(key(pool), accuracy, **settings))
 
 
 def stored(folder: Path, name: str = "runs") -> Store:

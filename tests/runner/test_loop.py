@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.model_server import Faults, FaultyModel
 from tests.runner.runs import Recorded, begin, data, finish, go, key, model_for, plan_for, stored
 
 from cereval import Estimate, replay
 from cereval.certificate.verify import verify
 from cereval.errors import CallError, InvalidInput, StoreError
 from cereval.models.base import EndpointError, Messages, Reply
-from cereval.models.scripted import Faults, ScriptedModel
 from cereval.plan import DRAWN, candidate_spec
 from cereval.questions.log import Change
 from cereval.runner.finding import left_behind, planned
@@ -26,7 +26,7 @@ from cereval.runner.run import Outcome
 
 
 def truth(model: Recorded) -> float:
-    assert isinstance(model.inner, ScriptedModel)
+    assert isinstance(model.inner, FaultyModel)
     return model.inner.true_accuracy()
 
 
@@ -82,7 +82,7 @@ def test_faults_and_telling_delays_bias_nothing(tmp_path: Path) -> None:
         model = model_for(pool, seed=seed, faults=Faults(0.3), slow_when_wrong_s=0.003)
         outcome = finish(pool, stored(tmp_path, str(seed)), model, seed=seed, connections=16)
         misses += not outcome.result.lower <= truth(model) <= outcome.result.upper
-        assert isinstance(model.inner, ScriptedModel)
+        assert isinstance(model.inner, FaultyModel)
         scores = [float(model.inner.is_right(item.text)) for item in pool.items]
         if not outcome.result.failures:
             assert outcome.result == replay(scores, goal=Estimate(0.1), seed=seed)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.model_server import FaultyModel
 from tests.runner.runs import begin, callers_for, data, go, key, several, stored
 
 from cereval.errors import CallError
 from cereval.models.base import Messages, Reply
-from cereval.models.scripted import ScriptedModel
 from cereval.questions.rank.goal import Order
 from cereval.runner.limits import Limits
 from cereval.runner.listing import listed
@@ -36,7 +36,7 @@ class Made:
     asked: int = 0
 
     def __post_init__(self) -> None:
-        self.inner = ScriptedModel(key(POOL), self.accuracy)
+        self.inner = FaultyModel(key(POOL), self.accuracy)
 
     async def answer(self, messages: Messages, **_: int) -> Reply:
         self.asked += 1

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 from benchmarks.faults import CONNECTIONS, many_runs
+from benchmarks.model_server import Faults
 
-from cereval.models.scripted import Faults
 from cereval.runner.loop import GRACE_S
 
 

@@ -99,7 +99,6 @@ def seal_digest(values: Mapping[str, Any]) -> str:
 
 
 def seal_of(plan: Plan, known: Known, engine: int | None = None) -> Seal:
-    """Seal a plan that has a nonce, with what is known of its items."""
     if not plan.nonce:
         raise Misuse(f"run {plan.run_id} was not sealed before it began")
     body = {
@@ -152,7 +151,6 @@ def fingerprint(known: Known) -> str:
 def departures(
     seal: Seal, plan: Plan, known: Known, engine: Any, changes: Sequence[Change] = ()
 ) -> tuple[str, ...]:
-    """Name everything in which a run is not what was sealed; empty: it followed the seal."""
     found = [*_apart("kind", seal.kind, kind_of(plan).name), *_apart("engine", seal.engine, engine)]
     if commitment(plan.seed, plan.nonce) != seal.commitment:
         which = "are not those" if plan.nonce else "cannot be those (it has no nonce)"

@@ -41,8 +41,6 @@ DIGEST, RUN_ID, CHAIN = "digest", "run id", "hash chain of the log"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Hold what came of checking a certificate: `reasons` say what is wrong or missing, `checked` what held."""
-
     status: Status
     reasons: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
@@ -117,15 +115,12 @@ def refused_at_sight(content: Any) -> Verdict | None:
 
 
 class _Checks:
-    """Run all checks of one certificate, in their order."""
-
     def __init__(self, kind: Kind, certificate: Mapping[str, Any], stored: Stored | None) -> None:
         self.kind, self.certificate, self.stored = kind, certificate, stored
         self.is_run = "run_id" in certificate
         self.audit: Audit | None = None
 
     def all(self) -> list[Check]:
-        """List the checks that apply, by what they are of."""
         ours = self.certificate.get("engine") == ENGINE
         every: list[tuple[bool, str, Callable[[], str | None]]] = [
             (True, "format", self.format),
@@ -143,7 +138,6 @@ class _Checks:
         return [(name, check) for applies, name, check in every if applies]
 
     def conclude(self, *, explain: bool) -> Verdict:
-        """Make every check in turn, up to the first that fails."""
         checked: list[str] = []
         reasons: list[str] = []
         try:
@@ -290,7 +284,6 @@ class _Checks:
         same("result", stated, found)
 
     def recompute(self) -> str | None:
-        """Return the numbers by the slow audit, where the method has one; say what was recomputed."""
         assert self.audit is not None
         return self.audit.check(self.certificate, self.session, equal)
 

@@ -60,7 +60,6 @@ def file_format(path: Path, allowed: tuple[str, ...] = ("jsonl", "json", "csv", 
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return every record of a JSONL, CSV or Parquet file."""
     readers = {"jsonl": _jsonl_rows, "json": _json_rows, "csv": _csv_rows, "parquet": _parquet_rows}
     kind = file_format(path)
     try:
@@ -82,7 +81,6 @@ def row_of(source: str, place: str, values: Mapping[str, Any]) -> Row:
 
 
 def check_names(source: PathLike[str], names: Sequence[str]) -> None:
-    """Refuse a table with too many columns, or with two of one name."""
     if len(names) > MOST_COLUMNS:
         most = f"at most {MOST_COLUMNS:,} are read (one row per item, not per model)"
         raise BadContent(f"{source} has {len(names):,} columns; {most}")

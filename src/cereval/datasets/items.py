@@ -27,7 +27,6 @@ Choices = tuple[tuple[str, ...], tuple[str, ...]]
 def items_from(
     rows: Sequence[Row], fields: Fields, source: str, *, combined: bool = False
 ) -> tuple[Item, ...]:
-    """Return the items that the rows describe; `fields` may leave parts to be recognised."""
     parts = fields.resolved(list(dict.fromkeys(name for row in rows for name in row.values)), source)
     choices = [_choices(row, parts, source) for row in rows]
     answers = (row.values.get(parts.answer or "", "") for row in rows)
@@ -178,5 +177,4 @@ def first_choice(kinds: Set[str], source: str, *, combined: bool) -> int:
 
 
 def is_number(text: str) -> bool:
-    """Tell whether an answer may be the number of a choice."""
     return text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER

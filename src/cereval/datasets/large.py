@@ -409,8 +409,6 @@ def _as_parquet(path: Path) -> Iterator[None]:
 
 
 class JsonlRows:
-    """Reach the lines of a JSONL file by where they begin."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = open_regular(path, FILE_LIMIT)

@@ -27,7 +27,6 @@ def check_one(weights: str | None, mix: str | None) -> None:
 
 
 def is_table(value: str) -> bool:
-    """Tell whether a flag names a file rather than a column."""
     return Path(value).suffix.lower() in TABLES
 
 
@@ -68,7 +67,6 @@ def numbers(values: Iterable[Any], source: str, id_of: Callable[[int], str]) -> 
 
 
 def mix_of(value: str) -> dict[str, float]:
-    """Return the mix in a flag, or in the file that it names."""
     from cereval.datasets.formats import read_rows
     from cereval.forecasts.pool import mix_from, parsed_mix
 

@@ -60,7 +60,6 @@ class Purse:
             self.aside = {number: share * amount for number, amount in self.aside.items()}
 
     def left(self, number: int) -> float:
-        """Return what a run could be given now, at most."""
         if self.most is None:
             return float("inf")
         others = sum(amount for one, amount in self.aside.items() if one != number)
@@ -75,7 +74,6 @@ class Purse:
         return self.lent[number]
 
     def settle(self, number: int, spent: float) -> None:
-        """Take back what a run was lent, less what it spent."""
         self.lent.pop(number, None)
         self.spent += spent
 
@@ -96,8 +94,6 @@ class Earlier:
 
 
 class Driver:
-    """Carries out the steps of a fleet with workers."""
-
     def __init__(
         self,
         fleet: Fleet,
@@ -153,7 +149,6 @@ class Driver:
             self._submit(ready[0])
 
     def _affordable(self, numbers: Sequence[int]) -> list[int]:
-        """Return those of some runs that there is something left for."""
         if self._minutes() == 0:
             return []
         return [one for one in numbers if self.calls.left(one) >= 1 and self.usd.left(one) > 0]
@@ -169,7 +164,6 @@ class Driver:
         self.waiting, self.short = back + self.waiting, [one for one in self.short if one not in back]
 
     def _ready(self) -> list[int]:
-        """Return the runs that wait for no other, most urgent first."""
         ended = self.rows.keys() - self.running
         return [number for number in self.waiting if set(self.steps[number].after) <= ended]
 
@@ -198,7 +192,6 @@ class Driver:
             self.tell(f"started: {step.entry.model} on {step.entry.data}{taught}")
 
     def _job(self, number: int, lessons: Mapping[str, int]) -> Job:
-        """Make the job of a run that is given its part of the budget."""
         share = self._share(number)
         calls, usd = self.calls.lend(number, share, least=1), self.usd.lend(number, share)
         allowance = Allowance(None if calls is None else max(int(calls), 1), usd, dict(self.before))
@@ -253,7 +246,6 @@ class Driver:
         )
 
     def _unasked(self, number: int) -> Row:
-        """Return the row of a run that was not begun."""
         return {**unasked(self.steps[number].entry), "interrupted": self.stopped}
 
 

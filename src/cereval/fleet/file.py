@@ -6,13 +6,14 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
 
 from cereval.errors import BadFile, InvalidInput
 from cereval.files import is_file, read_yaml
-from cereval.fleet.limits import ServerLimits
+from cereval.fleet.limits import ALL, ServerLimits
 from cereval.models import prefix_of
 from cereval.questions import all_goals, kind_for
 from cereval.questions.goals import checked_confidence, goal_from_spec
@@ -25,14 +26,18 @@ from cereval.settings import (
     FROM_STORE,
     Candidate,
     CandidateOptions,
+    Count,
+    Declared,
+    Number,
+    Option,
+    Positive,
     RunOptions,
+    Text,
     check_options,
+    checked_value,
     option_name,
 )
 from cereval.text import did_you_mean
-
-LARGEST = 1e300
-"""Of the numbers in a fleet: a whole one may be longer than a float can hold."""
 
 WORDS = {"run": "estimate", "gate": "threshold", "compare": "sign", "rank": "order", "tasks": "macro"}
 """The questions by the names of their commands, and the goal that each stands for."""
@@ -40,22 +45,35 @@ WORDS = {"run": "estimate", "gate": "threshold", "compare": "sign", "rank": "ord
 OF_A_MODEL = frozenset(CandidateOptions.__annotations__)
 """Settings that, as a list, have one value for each model; the others have one for each data set."""
 
-OWN = (
-    "models",
-    "data",
-    "goals",
-    "max_calls",
-    "max_usd",
-    "max_minutes",
-    "seed",
-    "workers",
-    "limits",
-    "store",
-    "together",
-)
+LARGEST_SEED = 2**32
+
+
+class FleetOptions(TypedDict, total=False):
+    """What all runs of a fleet have together."""
+
+    max_calls: Annotated[Count, Option("Calls of all runs.")]
+    max_usd: Annotated[Positive, Option("What all runs may spend.")]
+    max_minutes: Annotated[Positive, Option("How long the fleet may take.")]
+    workers: Annotated[Count, Option("Runs at a time.")]
+    together: Annotated[Count, Option("Runs on one data set at a time.")]
+    seed: Annotated[
+        int, Meta(ge=0, description="a whole number >= 0"), Option("Decides the seeds of all runs.")
+    ]
+    store: Annotated[Text, Option("Where the runs are kept.")]
+
+
+class LimitsOfServer(TypedDict, total=False):
+    """What one server is asked at most."""
+
+    connections: Annotated[Count, Option("Calls at a time.")]
+    requests_per_minute: Annotated[Count, Option("Calls a minute.")]
+    tokens_per_minute: Annotated[Count, Option("Tokens a minute.")]
+
+
+OWN = ("models", "data", "goals", "limits", *FleetOptions.__annotations__)
 """What a fleet has beside the settings of its runs."""
 
-LARGEST_SEED = 2**32
+PRIORITY = Declared("priority", Number, Option("The highest goes first."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +89,6 @@ class Entry:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Return the candidates' names."""
         return tuple(name_candidates(self.asked))
 
     @property
@@ -80,7 +97,6 @@ class Entry:
 
     @property
     def model(self) -> str:
-        """Return the candidate's name, or several as one name."""
         return (" against " if len(self.models) == 2 else ", ").join(self.models)
 
     @property
@@ -154,7 +170,6 @@ def _beside(fleet: Fleet, folder: Path) -> tuple[Fleet, list[Named]]:
 
 
 def _named_by(fleet: Fleet) -> Iterator[Named]:
-    """Yield what the runs of a fleet would run or call."""
     for entry in fleet.entries:
         for one in entry.asked:
             yield from named_by_candidate(one)
@@ -176,20 +191,11 @@ def _fleet(values: Mapping[Any, Any], source: str, folder: Path) -> Fleet:
         raise InvalidInput(f"model in {source}", "given as `models`", rest["model"])
     spread = _Spread(source, rest, models, data)
     goals = [_goal(one, source) for one in _listed(own.get("goals", "run"))]
-    seed = own.get("seed")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-        raise InvalidInput(f"seed in {source}", "a whole number >= 0", seed)
+    whole = {name: value for name, value in own.items() if name in FleetOptions.__annotations__}
+    whole = check_options(whole, FleetOptions, source)
+    seed = whole.pop("seed", None)
     entries = tuple(_seeded(list(_entries(goals, spread, source)), seed))
-    return Fleet(
-        entries,
-        max_calls=_number(own, "max_calls", source, whole=True),
-        max_usd=_number(own, "max_usd", source),
-        max_minutes=_number(own, "max_minutes", source),
-        workers=_number(own, "workers", source, whole=True),
-        limits=_limits(own.get("limits"), source),
-        store=None if own.get("store") is None else str(own["store"]),
-        together=_number(own, "together", source, whole=True),
-    )
+    return Fleet(entries, limits=_limits(own.get("limits"), source), **whole)
 
 
 # -- parts of the file ------------------------------------------------------------------------------------------------
@@ -197,8 +203,6 @@ def _fleet(values: Mapping[Any, Any], source: str, folder: Path) -> Fleet:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Hold a model or a data set, with the settings that are its own."""
-
     name: str
     settings: Mapping[str, Any]
     priority: float
@@ -212,7 +216,8 @@ class _Part:
 
 def _part(value: Any, kind: str, source: str, folder: Path | None = None) -> _Part:
     own = _named(value, source) if isinstance(value, Mapping) else {kind: value}
-    name, priority = own.pop(kind, None), _priority(own.pop("priority", 0), source)
+    name = own.pop(kind, None)
+    priority = checked_value(PRIORITY, own.pop("priority", 0), f"priority in {source}")
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"{kind} in {source}", "a name, or settings with one under `" + kind + "`", value)
     if folder is not None and is_file(folder / name):
@@ -223,18 +228,12 @@ def _part(value: Any, kind: str, source: str, folder: Path | None = None) -> _Pa
                 f"{taken} in {source}, {kind} {name}", "left out: it is the fleet's", own[taken]
             )
     title = own.pop("name", "") if folder is None else ""
-    return _Part(
-        name,
-        check_options(own, RunOptions, f"{source}, {kind} {name}", (kind, "priority")),
-        priority,
-        str(title),
-    )
+    settings = check_options(own, RunOptions, f"{source}, {kind} {name}", (kind, "priority"))
+    return _Part(name, settings, priority, str(title))
 
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """Hold the settings of the whole fleet, of its models and of its data sets."""
-
     source: str
     shared: Mapping[str, Any]
     models: Sequence[_Part]
@@ -261,8 +260,6 @@ class _Spread:
 
 @dataclass(frozen=True, slots=True)
 class _Goal:
-    """Hold a goal as the file has it, with the models and the data sets that it is about; None: all."""
-
     word: str
     options: Mapping[str, Any]
     models: tuple[str, ...] | None
@@ -288,7 +285,7 @@ def _goal(value: Any, source: str) -> _Goal:
         None if models is None else tuple(map(str, _listed(models))),
         None if data is None else tuple(map(str, _listed(data))),
         None if baseline is None else str(baseline),
-        _priority(own.pop("priority", 0), source),
+        checked_value(PRIORITY, own.pop("priority", 0), f"priority in {source}"),
     )
 
 
@@ -383,7 +380,7 @@ def _asked(goal: _Goal, spread: _Spread, source: str) -> list[tuple[int, ...]]:
         raise InvalidInput(
             f"models of compare in {source}", "two, or a `baseline` that the others are held to", names
         )
-    return [next(iter(permutations(chosen, 2)))]
+    return [tuple(chosen)]
 
 
 def _places(wanted: Sequence[str] | None, parts: Sequence[_Part], field: str, source: str) -> list[int]:
@@ -423,19 +420,16 @@ def _seeded(entries: Sequence[Entry], seed: int | None) -> Iterator[Entry]:
 
 
 def _limits(value: Any, source: str) -> dict[str, ServerLimits]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise InvalidInput(
-            f"limits in {source}", "limits by the address of a server, or for all of them", value
-        )
-    own = _named(value, source)
-    if not any(isinstance(one, Mapping) for one in own.values()):
-        return {"*": ServerLimits.of(own, f"limits in {source}")}
-    return {
-        str(server).rstrip("/"): ServerLimits.of(one, f"limits of {server} in {source}")
-        for server, one in value.items()
-    }
+    of_all = isinstance(value, Mapping) and not any(isinstance(one, Mapping) for one in value.values())
+    servers = {ALL: value} if of_all else value or {}
+    if not isinstance(servers, Mapping) or not all(isinstance(one, Mapping) for one in servers.values()):
+        wanted = "limits by the address of a server, or for all of them"
+        raise InvalidInput(f"limits in {source}", wanted, value)
+    found = {}
+    for server, one in servers.items():
+        where = f"limits in {source}" if of_all else f"limits of {server} in {source}"
+        found[str(server).rstrip("/")] = ServerLimits(**check_options(one, LimitsOfServer, where))
+    return found
 
 
 def _named(values: Mapping[Any, Any], source: str) -> dict[str, Any]:
@@ -451,19 +445,3 @@ def _named(values: Mapping[Any, Any], source: str) -> dict[str, Any]:
 
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _priority(value: Any, source: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(f"priority in {source}", "a number; the highest goes first", value)
-    return float(max(min(value, LARGEST), -LARGEST))
-
-
-def _number(values: Mapping[str, Any], name: str, source: str, *, whole: bool = False) -> Any:
-    value = values.get(name)
-    kinds = (int,) if whole else (int, float)
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value <= LARGEST
-    ):
-        raise InvalidInput(f"{name} in {source}", "a whole number >= 1" if whole else "a number > 0", value)
-    return value

@@ -16,14 +16,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
-from cereval.errors import InvalidInput
+from cereval.fleet.connections import Connections
 from cereval.models.retries import Fault, FaultError
-from cereval.models.server import Connections
-from cereval.text import did_you_mean
 
 MINUTE_S = 60.0
 TURN_S = 0.25
@@ -42,21 +40,6 @@ class ServerLimits:
     connections: int | None = None
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
-
-    @classmethod
-    def of(cls, values: Any, source: str) -> ServerLimits:
-        """Return the limits in a part of a file."""
-        names = [one.name for one in fields(cls)]
-        if not isinstance(values, Mapping):
-            raise InvalidInput(source, f"some of {', '.join(names)}", values)
-        for name, value in values.items():
-            if name not in names:
-                raise InvalidInput(
-                    source, f"some of {', '.join(names)} ({did_you_mean(str(name), names)})", name
-                )
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"{name} of {source}", "a whole number >= 1", value)
-        return cls(**values)
 
     @property
     def turn_s(self) -> float:
@@ -98,7 +81,6 @@ class Turnstile:
         return pause
 
     def enter(self, tokens: float) -> list[float]:
-        """Let a call pass now; return its record, for `leave`."""
         record = [self.clock(), tokens]
         self.inside += 1
         self._passed.append(record)
@@ -106,7 +88,6 @@ class Turnstile:
         return record
 
     def leave(self, record: list[float], tokens: float | None) -> None:
-        """Let a call leave; what it took in truth replaces what was expected."""
         self.inside -= 1
         if tokens is not None and record[0] > self.clock() - MINUTE_S:
             self._tokens += tokens - record[1]
@@ -114,8 +95,6 @@ class Turnstile:
 
 
 class Queue:
-    """First come, first served before one turnstile."""
-
     def __init__(self, turnstile: Turnstile) -> None:
         self.turnstile = turnstile
         self._turn, self._left = asyncio.Lock(), asyncio.Event()
@@ -147,8 +126,6 @@ class Door:
 
 
 class Keeper:
-    """Keeps the turnstiles of all servers, for whoever knows the key."""
-
     def __init__(self, limits: Mapping[str, ServerLimits], key: str) -> None:
         self.limits, self.key = limits, key
         self._queues: dict[str, Queue] = {}
@@ -160,7 +137,6 @@ class Keeper:
         return self._queues[server]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one run, until it hangs up or is killed."""
         given: dict[int, tuple[Queue, list[float]]] = {}
         waiting: set[asyncio.Task[None]] = set()
         try:
@@ -250,7 +226,6 @@ class Desk:
             raise
 
     def given(self, leave: Leave) -> None:
-        """Take a leave that the driver gives."""
         self._asked -= 1
         self._use(leave, tokens=0)
 
@@ -334,7 +309,6 @@ class Visitor:
         return self._desks[server]
 
     async def _writer(self) -> asyncio.StreamWriter:
-        """Return the connection of this run, made once."""
         if self._streams is None:
             # A task of its own: whoever came first may be cancelled, and the others wait for it too.
             self._streams = asyncio.create_task(self._connected())

@@ -81,7 +81,6 @@ class Processes:
 
 @contextmanager
 def processes(capacity: int) -> Iterator[Processes]:
-    """Workers on this machine, gone with the context."""
     workers = Processes(capacity)
     try:
         yield workers

@@ -57,7 +57,6 @@ def cluster(cores: int | None = None) -> Iterator[Any]:
 
 
 def _carried_out(job: dict[str, Any], folder: str) -> Row:
-    """Carry out a job inside a Ray worker, in the folder of the fleet where this machine has it."""
     if Path(folder).is_dir():
         os.chdir(folder)
     return carried_out(Job.from_dict(job))
@@ -101,13 +100,11 @@ class RayTasks:
 
 @contextmanager
 def ray_tasks(capacity: int | None) -> Iterator[RayTasks]:
-    """Workers on the cluster that `RAY_ADDRESS` names or that is connected already; else on one started here."""
     with cluster() as ray:
         cores = ray.cluster_resources().get("CPU", 1.0)
         yield RayTasks(ray, capacity or max(int(cores / CORES), 1))
 
 
 def own_address() -> str:
-    """Return the address of this machine, as the cluster's machines know it."""
     ray = optional("ray", "ray")
     return str(ray.util.get_node_ip_address()) if ray.is_initialized() else "127.0.0.1"

@@ -48,8 +48,6 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Hold all that a plan looks at: the data sets by name, and the mean scores of models that the store knows."""
-
     pools: Mapping[str, Pool]
     means: Mapping[str, float] = field(default_factory=dict)
 
@@ -71,14 +69,12 @@ class Step:
 
 
 def scheduled(fleet: Fleet, outlook: Outlook) -> tuple[Step, ...]:
-    """Return the fleet's runs in the order of work: what is most urgent first, and the data sets in turn."""
     lines = [_line(fleet, data, outlook) for data in dict.fromkeys(entry.data for entry in fleet.entries)]
     turns = [step for turn in zip_longest(*lines) for step in turn if step is not None]
     return tuple(sorted(turns, key=lambda step: -step.entry.priority))
 
 
 def _line(fleet: Fleet, data: str, outlook: Outlook) -> list[Step]:
-    """Return the runs on one data set, one after the other or together."""
     entries = [entry for entry in fleet.entries if entry.data == data]
     first = sorted(entries, key=lambda entry: (-entry.priority, not entry.is_mean, -_spread(entry, outlook)))
     width = fleet.together or (1 if _waiting_pays(first, outlook) else len(first))
@@ -132,7 +128,7 @@ def expected_calls(entry: Entry, outlook: Outlook, teachers: int) -> int:
     scenario = Scenario(
         pool.n_items,
         confidence=float(entry.settings.get("confidence", 0.95)),
-        mean=_mean(entry, outlook),
+        mean=outlook.means.get(entry.models[0], outlook.pools[entry.data].mean),
         explained=WELL_KNOWN * known / (known + HALF_KNOWN) if known else None,
     )
     results, most = _forecast(entry, scenario), most_calls(entry, outlook)
@@ -154,13 +150,7 @@ def own_budget(entry: Entry) -> int | None:
 
 
 def samples_of(entry: Entry) -> int:
-    """Return how often a run puts a question to a model."""
     return Samples.wanted(entry.settings).count
-
-
-def _mean(entry: Entry, outlook: Outlook) -> float | None:
-    """Return what is known of the scores' mean: that of the model elsewhere, or of other models on the data."""
-    return outlook.means.get(entry.models[0], outlook.pools[entry.data].mean)
 
 
 def _forecast(entry: Entry, scenario: Scenario) -> int | None:

@@ -31,7 +31,6 @@ class FleetResult:
 
     @property
     def asked(self) -> int:
-        """Answers paid for now."""
         return sum(row.get("asked", 0) for row in self.runs)
 
     @property
@@ -48,17 +47,14 @@ class FleetResult:
         return next((code for code in (COULD_NOT_RUN, FAILED, UNDECIDED) if code in codes), PASSED)
 
     def headline(self) -> str:
-        """Return what was certified, in one line."""
         certain = sum(row["exit_code"] in (PASSED, FAILED) for row in self.runs)
         return f"{certain} of {len(self.runs)} runs certified, {self.calls:,} calls"
 
     def table(self) -> Table:
-        """Return a row for each run."""
         header = ("model", "data", "goal", "answer", "calls", "cost", "run")
         return Table(header, [_cells(row) for row in self.runs], numbers=(4, 5), names=(0, 1, 3), extra=2)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able."""
         runs = [{name: value for name, value in row.items() if name != "lessons"} for row in self.runs]
         sums = {
             "calls": self.calls,
@@ -69,14 +65,12 @@ class FleetResult:
         return {"runs": runs, **sums, "exit_code": self.exit_code}
 
     def report(self, path: str | Path) -> Path:
-        """Write a page about the fleet."""
         from cereval.report import fleet_page, write_page
 
         write_page(Path(path), fleet_page(self.runs, self.headline(), self.table()))
         return Path(path)
 
     def to_frame(self) -> Any:
-        """Return the runs as a pandas DataFrame."""
         import pandas  # type: ignore[import-untyped]
 
         return pandas.DataFrame(self.as_dict()["runs"])
@@ -100,7 +94,6 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def planned_table(steps: Sequence[Step]) -> Table:
-    """Return the order of work, for `--plan`."""
     header = ("model", "data", "learns from", "calls", "alone", "cost")
     rows = [
         (
@@ -126,7 +119,6 @@ def planned_words(steps: Sequence[Step]) -> str:
 
 
 def planned_json(steps: Sequence[Step]) -> dict[str, Any]:
-    """Return the order of work as JSON-able values."""
     costs = [step.usd for step in steps]
     known = [cost for cost in costs if cost is not None]
     return {

@@ -110,7 +110,6 @@ def plan_fleet(
 def planned(
     fleet: Fleet, url: str, pools: Mapping[str, tuple[Pool, str]]
 ) -> tuple[tuple[Step, ...], Earlier]:
-    """Return the order of work, with what the store knows now."""
     file = sqlite_file(url)
     if file is not None and not is_file(file):
         return scheduled(fleet, Outlook({name: pool for name, (pool, _) in pools.items()})), Earlier()
@@ -130,7 +129,6 @@ def label_of(fleet: Fleet) -> str:
 
 
 def _pools(fleet: Fleet) -> dict[str, tuple[Pool, str]]:
-    """Read the data sets of a fleet; return what is known of each beforehand, and the hash of its questions."""
     return {name: _pool(entry) for name, entry in {one.data: one for one in fleet.entries}.items()}
 
 
@@ -175,7 +173,10 @@ def _earlier(store: Store, fleet: Fleet, others: list[Run], digests: Mapping[str
     own = [run for run in store.runs() if label_of(fleet) in run.labels]
     anew = {run.run_id: _question(run) for run in own if _is_asked_anew(run, store)}
     gone_on_with = {run.run_id: _question(run) for run in own if run.run_id not in anew}
-    entries = {entry.number: _wanted(entry, digests) for entry in fleet.entries}
+    entries = {
+        entry.number: (entry.models, digests[entry.data], goal_from_spec(entry.goal).spec())
+        for entry in fleet.entries
+    }
     fresh = {entry.number for entry in fleet.entries if asks_anew(entry)}
     return Earlier(
         lessons,
@@ -197,10 +198,6 @@ def _is_asked_anew(run: Run, store: Store) -> bool:
     age = circumstances.get("max_age")
     too_old = isinstance(age, str) and run.created_at < moment(time.time() - age_in_seconds(age))
     return "since" in circumstances or too_old
-
-
-def _wanted(entry: Entry, digests: Mapping[str, str]) -> Question:
-    return entry.models, digests[entry.data], goal_from_spec(entry.goal).spec()
 
 
 def _question(run: Run) -> Question:

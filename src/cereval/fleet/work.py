@@ -53,12 +53,10 @@ class Job:
     door: Door | None = field(default=None, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Job:
-        """Return the job that `as_dict` wrote."""
         entry, door, allowance = values["entry"], values["door"], values["allowance"]
         made = Entry(**{**entry, "candidates": tuple(entry["candidates"])})
         at = None if door is None else Door(**{**door, "servers": tuple(door["servers"])})
@@ -104,7 +102,6 @@ def lost(job: Job, **told: Any) -> dict[str, Any]:
 
 
 def _taken(job: Job, run_id: str | None) -> dict[str, Any]:
-    """Return what a run had taken when it failed, as far as the store, which may be what failed, can tell."""
     with suppress(CerevalError), opened_store(job.store) as store:
         for facts in listed(store):
             if facts["run_id"] == run_id:
@@ -154,7 +151,6 @@ def asks_anew(entry: Entry) -> bool:
 
 
 def about(entry: Entry) -> dict[str, Any]:
-    """Return what is told of an entry, whatever becomes of it."""
     return {
         "model": entry.model,
         "models": list(entry.models),
@@ -166,13 +162,11 @@ def about(entry: Entry) -> dict[str, Any]:
 
 
 def unasked(entry: Entry) -> dict[str, Any]:
-    """Return what is told of an entry that was not begun."""
     nothing = {"calls": 0, "asked": 0, "kept": 0, "cost_usd": 0.0, "stopped": "not started"}
     return {**about(entry), **nothing, "exit_code": 3}
 
 
 def _row(job: Job, outcome: Outcome) -> dict[str, Any]:
-    """Return what is told of a run: the fields of its result, and what it took."""
     with opened_store(job.store) as store:
         lessons = lessons_of(outcome, store)
         # By the store: workers before this one may have asked, and been killed.

@@ -114,11 +114,7 @@ longer range saves more variance and ruins more accounts (`benchmarks.side_infor
 
 
 def draw_weights(
-    mean: Floats,
-    spread: Floats,
-    eps: float | None,
-    shares: Floats | None = None,
-    least: float = MIN_REACH,
+    mean: Floats, spread: Floats, eps: float | None, shares: Floats | None = None, least: float = MIN_REACH
 ) -> Floats:
     """Weights of the unseen items, share-weighted mean 1; draw item i with probability ~ shares_i weights_i.
 

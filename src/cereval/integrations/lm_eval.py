@@ -40,7 +40,6 @@ USED = ("task_name", "aggregation", "instances", "_filters", "process_results", 
 
 
 def laid_out_differently(what: str) -> Misuse:
-    """Say that a release of the harness is not one that we know."""
     return Misuse(
         f"lm-eval {version('lm-eval')} is not laid out as cereval expects ({what}): install a newer cereval, or "
         "lm-eval 0.4.12 to 0.4.13, which were tried"
@@ -311,7 +310,6 @@ def divided(
 
 
 def top_groups(loaded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the groups that are in no other group."""
     groups = dict(loaded.get("groups") or {})
     inner = {
         str(child.name) for group in groups.values() for child in group if hasattr(child, "get_all_tasks")

@@ -63,8 +63,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Hold what a marker or a call of the fixture asks for."""
-
     min: float
     confidence: float = 0.95
     budget: int | None = None
@@ -88,7 +86,6 @@ class Rule:
 
 
 def words(rule: Rule, result: Result, note: str = "") -> str:
-    """Say the answer in one line."""
     from cereval.text import SIDES, interval, percent
 
     pool = "of one test" if result.target == "expected" else f"of {result.n_items:,} cases"
@@ -101,7 +98,6 @@ def words(rule: Rule, result: Result, note: str = "") -> str:
 
 
 def properties(rule: Rule, result: Result, note: str = "") -> list[tuple[str, object]]:
-    """List what reports and JUnit XML carry of a gate."""
     facts = {
         "decision": result.decision or "undecided",
         "min": float(rule.min),
@@ -224,7 +220,6 @@ class Gate(pytest.Item):
         return COPIES if self.randomness.are_copies else SAME
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Show what the gate says for itself; of anything else, the traceback."""
         if isinstance(excinfo.value, NotCertified):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
@@ -400,10 +395,7 @@ def _renew(item: pytest.Item) -> None:
 
 
 def _score(
-    reports: Sequence[pytest.TestReport],
-    bad: pytest.TestReport | None,
-    recorded: Sequence[object],
-    name: str,
+    reports: Sequence[pytest.TestReport], bad: pytest.TestReport | None, recorded: Sequence[object], name: str
 ) -> float | None:
     """Return the recorded score, else 1 for a pass and 0 for a failure; None where fixtures broke or it was skipped.
 
@@ -456,7 +448,6 @@ def _after(item: pytest.Item, nextitem: pytest.Item | None) -> pytest.Item | Non
 
 
 def conclude(rule: Rule, result: Result, failures: str = "", note: str = "") -> None:
-    """Return where a gate was passed, raise where it was not or is left open."""
     verdict, said = rule.verdict(result), words(rule, result, note)
     if verdict == "skip":
         raise pytest.skip.Exception(said, _use_item_location=True)

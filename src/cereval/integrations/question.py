@@ -139,7 +139,6 @@ class Question:
             raise Hopeless(f"stopped, because none of the first {first} draws came to a score{reason}")
 
     def certificate(self) -> dict[str, Any]:
-        """Seal what the session has consumed so far; `cereval verify` recomputes it."""
         return issue(
             self.kind,
             self.session,
@@ -155,7 +154,6 @@ class Question:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Question:
-        """Return the question that `as_dict` wrote, before its first draw."""
         plan = Plan.from_dict(values["plan"])
         return cls(plan, Known.from_dict(values["side_information"], plan.n_items))
 

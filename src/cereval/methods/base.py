@@ -63,8 +63,6 @@ class Setting:
 
 
 class Method(ABC):
-    """See the module's docstring for the obligations."""
-
     name: ClassVar[str]
     guarantee: ClassVar[Guarantee]
     asks_all: ClassVar[bool] = False
@@ -80,7 +78,6 @@ class Method(ABC):
         self._drawn = self.consumed = 0
 
     def follow(self, log: Sequence[Draw], *, check: bool = False) -> None:
-        """Take a log, before the first draw."""
         self.log, self.check = tuple(log), check
 
     def next_draw(self) -> Draw | None:

@@ -143,7 +143,6 @@ class Grown(VersionMethod):
 
     @property
     def logical(self) -> Interval:
-        """What all scores seen prove of R by themselves."""
         low = (self.before.low + self._low.value) / self.size
         unseen = self.size - self.before.asked - self.consumed
         high = (self.before.high + self._high.value + unseen) / self.size

@@ -30,8 +30,6 @@ REMEMBERING = replace(COUNTING, cap=0.95, ladder=replace(EARLY, share=0.05))
 
 
 class Remembering(Predictor, Protocol):
-    """A predictor that knows what items answered before."""
-
     def alike(self, forecast: Forecast) -> tuple[float, float]:
         """The mean of all answers by a forecast, and their variance about it if one forecast were made for all."""
         ...

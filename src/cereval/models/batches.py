@@ -96,8 +96,6 @@ class Batches(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenAIBatches:
-    """Files and batches as OpenAI has them."""
-
     client: Client
 
     async def upload(self, order: Order, requests: Mapping[str, dict[str, Any]]) -> str:
@@ -245,7 +243,6 @@ def as_message(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_message(result: Any) -> Any | BadStatus:
-    """Return a result as a chat completion."""
     kind = result.get("type") if isinstance(result, dict) else None
     if kind == "errored":
         error = result.get("error") or {}

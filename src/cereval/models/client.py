@@ -93,7 +93,6 @@ class Client:
         return _read(*await self._exchange("POST", path, call, json=body))
 
     async def get(self, path: str) -> Any:
-        """Return the JSON at a path."""
         return _read(*await self._exchange("GET", path))
 
     async def upload(self, path: str, name: str, content: bytes) -> Any:

@@ -50,5 +50,4 @@ def field_of(name: str) -> str:
 
 
 def is_given(name: str) -> bool:
-    """Tell whether a model's answers are in the data."""
     return name.startswith((GIVEN, RECORDED))

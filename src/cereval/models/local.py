@@ -51,11 +51,6 @@ class LocalClient:
         # llama.cpp makes up a name of its own for what was loaded here.
         return said | {"model": None} if isinstance(said, dict) else said
 
-    @property
-    def url(self) -> str:
-        """Return the address at which llama.cpp also serves the model, OpenAI-compatible."""
-        return f"{self.server.listening_address}/v1"
-
     async def close(self) -> None:
         self.threads.shutdown(wait=True, cancel_futures=True)
 

@@ -296,7 +296,6 @@ def _is_refusal(message: Any) -> bool:
 
 
 def _why(message: Any, reason: str) -> str:
-    """Say in a few words what came instead of a text."""
     if reason == "content_filter":
         return "the server's filter stopped it (content_filter)"
     if not isinstance(message, dict):

@@ -38,7 +38,6 @@ class PythonModel:
     item: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def about(self, item: Mapping[str, Any]) -> PythonModel:
-        """Return the same model, ready to be asked about an item."""
         return replace(self, item=item)
 
     async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:

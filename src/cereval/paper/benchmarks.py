@@ -38,7 +38,6 @@ THREE_DIGITS = "{:.3f}"
 def tasks_of(
     folder: Path, models: Iterable[str], methods: Iterable[str], replications: int, **settings: Any
 ) -> list[Task]:
-    """A task of `replicate` for each model, method and replication."""
     tasks = []
     for method in methods:
         known = {

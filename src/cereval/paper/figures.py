@@ -78,20 +78,14 @@ def fingerprint(path: Path) -> str:
 
 
 class Figure(Protocol):
-    """See the module's docstring for the obligations."""
-
     @property
     def name(self) -> str: ...
 
     def tasks(self) -> list[Task]: ...
 
-    def plot(self, rows: Rows, figure: Any) -> None:
-        """Draw the rows on a matplotlib figure."""
-        ...
+    def plot(self, rows: Rows, figure: Any) -> None: ...
 
-    def note(self, rows: Rows) -> str:
-        """Write the note in markdown."""
-        ...
+    def note(self, rows: Rows) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,12 +280,10 @@ def _value(name: str, text: str) -> Any:
 
 
 def where(rows: Rows, **values: Any) -> list[Row]:
-    """The rows that have these values."""
     return [row for row in rows if all(row[name] == value for name, value in values.items())]
 
 
 def grouped(rows: Rows, *columns: str) -> dict[Key, list[Row]]:
-    """The rows by the values of some columns, in order of first appearance."""
     found: dict[Key, list[Row]] = defaultdict(list)
     for row in rows:
         found[tuple(row[column] for column in columns)].append(row)
@@ -299,18 +291,15 @@ def grouped(rows: Rows, *columns: str) -> dict[Key, list[Row]]:
 
 
 def means(rows: Rows, value: str, *columns: str) -> dict[Key, float]:
-    """The mean of one column in each group of rows."""
     return {key: fmean(float(row[value]) for row in found) for key, found in grouped(rows, *columns).items()}
 
 
 def methods_of(rows: Rows) -> list[str]:
-    """The methods in the rows, in the order of `STYLES`."""
     present = {str(row["method"]) for row in rows}
     return [name for name in STYLES if name in present] + sorted(present - set(STYLES))
 
 
 def write_note(name: str, tables: Iterable[str], **facts: Any) -> str:
-    """Fill tables and facts into the text of a figure's note."""
     text = (NOTES / f"{name}.md").read_text(encoding="utf-8")
     return text.format(tables="\n\n".join(tables), **facts)
 

@@ -84,10 +84,7 @@ def both_ways(
     truth = float(np.nanmean(column))
     others = table.others(model)
     history = table.history(others) if others else None
-    ways: dict[str, dict[str, Any]] = {
-        "uniform": {},
-        "auto": {"history": history, **_features(features)},
-    }
+    ways: dict[str, dict[str, Any]] = {"uniform": {}, "auto": {"history": history, **_features(features)}}
     rows = []
     for method, known in ways.items():
         goal = Estimate(eps)
@@ -107,7 +104,6 @@ def both_ways(
 
 
 def savings(rows: Rows) -> list[Saving]:
-    """Sum up each model, in the order of the table."""
     found = []
     for (model,), runs in grouped(rows, "model").items():
         calls = {
@@ -121,7 +117,6 @@ def savings(rows: Rows) -> list[Saving]:
 
 
 def total(parts: Sequence[Saving]) -> Saving:
-    """Sum up the whole table."""
     return Saving(
         "all models",
         items=float(sum(one.items for one in parts)),
@@ -144,7 +139,6 @@ def most_misses(runs: int, delta: float, certainty: float = 0.99) -> int:
 
 
 def scored_models(path: Path) -> list[str]:
-    """The models of a scores table that have a score."""
     found = [model for model, scores in _table(path).models.items() if not np.isnan(scores).all()]
     if not found:
         raise BadFile(f"{path} has no scores: every column is empty")

@@ -189,7 +189,6 @@ class GroupedMethod(PrintedMethod):
     groups: Grouping
 
     def _observe_group(self, item: int, loss: float | None) -> None:
-        """Add an evaluated item to its group."""
         groups = self.groups
         group = int(groups.labels[item])
         groups.seen[group] += 1
@@ -253,7 +252,6 @@ class Oracle(GroupedMethod):
 
     @cached_property
     def _members(self) -> list[Integers]:
-        """The items of each group in random order."""
         labels = self.groups.labels[self._order]
         return [self._order[labels == group] for group in range(len(self.groups.sizes))]
 

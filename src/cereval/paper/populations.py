@@ -17,8 +17,6 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
-    """One score, one embedding and one true group for each item."""
-
     scores: Floats
     embeddings: NDArray[np.float32]
     groups: NDArray[np.int64]
@@ -63,17 +61,14 @@ def paper_simulation(
 
 
 def s1(rng: np.random.Generator, size: int = 5000) -> Population:
-    """(S1), one group: losses carry no structure."""
     return paper_simulation(rng, 1, 5.0, "S1", size)
 
 
 def s2(rng: np.random.Generator, size: int = 5000) -> Population:
-    """(S2), three groups that are easy to tell apart: lambda = 5."""
     return paper_simulation(rng, 3, 5.0, "S2", size)
 
 
 def s3(rng: np.random.Generator, size: int = 5000) -> Population:
-    """(S3), three groups that are hard to tell apart: lambda = 1."""
     return paper_simulation(rng, 3, 1.0, "S3", size)
 
 

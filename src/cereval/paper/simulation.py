@@ -67,7 +67,6 @@ class Simulation:
 def simulate(
     scenario: str, method: str, replication: int, eps: tuple[float, ...], size: int
 ) -> list[dict[str, Any]]:
-    """Run one method on a fresh population, the same for every method."""
     number = list(SCENARIOS).index(scenario)
     population = SCENARIOS[scenario](np.random.default_rng([replication, number]), size)
     side: dict[str, Any] = {}
@@ -136,7 +135,6 @@ class Counterexample:
 
 
 def find_misses(case: HubnessCase, method: str, replication: int) -> list[dict[str, Any]]:
-    """Run one method on one population: items, and by how much the interval misses."""
     population = hubness(np.random.default_rng([replication, 0]), case.size, share=case.share)
     side: dict[str, Any] = {} if method == "uniform" else {"embeddings": population.embeddings}
     if method not in ("uniform", "active"):

@@ -125,7 +125,6 @@ class Kind:
     # -- sessions ---------------------------------------------------------------------------------------------
 
     def session(self, plan: Plan, known: Known, earlier: Earlier | None = None) -> AskTell:  # noqa: ARG002
-        """Open the session that a plan describes, before its first draw."""
         session = self.open(
             n_items=plan.n_items,
             goal=self.goal(plan.goal),
@@ -223,7 +222,6 @@ class Kind:
         return known.as_dict()
 
     def log(self, session: AskTell) -> list[dict[str, Any]]:
-        """Return the log of a certificate: every consumed result, in draw order."""
         return [self.entry(draw, scores) for draw, scores in session.log]
 
     def entry(self, draw: Draw, scores: Scored) -> dict[str, Any]:

@@ -43,11 +43,7 @@ class Asked(SessionSettings, total=False):
 
 
 def evaluate_scores(
-    items: Iterable[Item],
-    score: Score[Item],
-    *,
-    max_connections: int | None = None,
-    **plan: Unpack[Asked],
+    items: Iterable[Item], score: Score[Item], *, max_connections: int | None = None, **plan: Unpack[Asked]
 ) -> Result:
     """Ask `score` for the items that matter most and stop when the goal is certified.
 
@@ -81,11 +77,7 @@ def evaluate_scores(
 
 
 async def evaluate_scores_async(
-    items: Iterable[Item],
-    score: Score[Item],
-    *,
-    max_connections: int | None = None,
-    **plan: Unpack[Asked],
+    items: Iterable[Item], score: Score[Item], *, max_connections: int | None = None, **plan: Unpack[Asked]
 ) -> Result:
     """Evaluate as `evaluate_scores` does, for code that runs in an event loop: same arguments, same result.
 
@@ -97,14 +89,8 @@ async def evaluate_scores_async(
 
 
 class _Evaluation:
-    """Hold one session, the items and score function that answer it, and what went wrong on the way."""
-
     def __init__(
-        self,
-        items: Iterable[Any],
-        score: Callable[[Any], Any],
-        max_connections: int | None,
-        plan: Asked,
+        self, items: Iterable[Any], score: Callable[[Any], Any], max_connections: int | None, plan: Asked
     ) -> None:
         self.items = _checked_items(items)
         self.score = _checked_score(score)

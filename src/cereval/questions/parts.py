@@ -48,11 +48,7 @@ class PartSession(AskTell):
     """Tell the answers of one model again; what is asked next is decided by the run that it is part of."""
 
     def __init__(self, plan: Plan, draws: tuple[Draw, ...]) -> None:
-        asked: dict[str, Any] = {
-            "confidence": plan.confidence,
-            "seed": plan.seed,
-            "models": plan.names,
-        }
+        asked: dict[str, Any] = {"confidence": plan.confidence, "seed": plan.seed, "models": plan.names}
         super().__init__(plan.n_items, PartGoal(plan.goal), draws=Draws(), budget=None, **asked)
         self._given = iter(draws)
 

@@ -53,8 +53,6 @@ LONG_ANSWER = 24
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Hold a run as a page, and the JSON form of the result that it shows."""
-
     run_id: str
     html: str
     result: dict[str, Any]
@@ -110,7 +108,6 @@ class Additions:
 
 
 def page_of(store: Store, run_id: str) -> Page:
-    """Render the page of a run, by its id or the beginning of it."""
     story = read_story(store, run_id)
     assert story.run is not None
     return Page(story.run.run_id, render(story), story.result.as_dict())
@@ -135,12 +132,10 @@ def write_page(path: Path, html: str) -> None:
 
 
 def render(story: Story) -> str:
-    """Render a story as a page by itself."""
     return styled("page.html", **contents(story))
 
 
 def contents(story: Story) -> dict[str, Any]:
-    """Gather everything that the templates show of a story."""
     result, added = story.result, additions(story)
     return {
         "story": story,
@@ -203,7 +198,6 @@ def additions(story: Story) -> Additions:
 
 
 def title_of(story: Story) -> str:
-    """Name the models of a story, or their number."""
     models = story.result.models
     if not models:
         return ""
@@ -253,7 +247,6 @@ def samples(story: Story, kind: str, most: int) -> list[Asked]:
 
 
 def outcome(one: Asked) -> str:
-    """Tell whether an answer is right, wrong, failed or open."""
     if one.answer is None:
         return "open"
     if one.answer.score is None:
@@ -262,7 +255,6 @@ def outcome(one: Asked) -> str:
 
 
 def totals(story: Story) -> list[dict[str, Any]]:
-    """Return what all answers took, then what those of each model took where there are several."""
     models = tuple(dict.fromkeys(one.model for one in story.asked))
     groups = [("all", story.asked)]
     if len(models) > 1:
@@ -271,7 +263,6 @@ def totals(story: Story) -> list[dict[str, Any]]:
 
 
 def _total(model: str, asked: Sequence[Asked]) -> dict[str, Any]:
-    """Sum up what the answers of a model took; times overlap where many were in flight."""
     answers = [one.answer for one in asked if one.answer is not None]
     costs = [answer.cost_usd for answer in answers]
     return {
@@ -361,7 +352,6 @@ SHOWN = ("model", "goal", "answer", "calls", "cost", "run")
 
 
 def fleet_page(rows: Sequence[Mapping[str, Any]], headline: str, table: Table) -> str:
-    """Render a page from the rows of a fleet and their cells in `table`."""
     names = list(dict.fromkeys(cells[1] for cells in table.rows))
     sections = [_fleet_section(name, rows, table) for name in names]
     sure = sorted({float(row["confidence"]) for row in rows if row.get("confidence")})
@@ -375,10 +365,7 @@ def _fleet_section(name: str, rows: Sequence[Mapping[str, Any]], table: Table) -
     cells = [tuple(cell[column] for column in columns) for _, cell in here]
     bars = [_fleet_bar(row) for row, _ in here]
     return Section(
-        name,
-        table=Table(SHOWN, cells, numbers=(3, 4)),
-        bars=bars if all(bars) else (),
-        optional=(1, 4),
+        name, table=Table(SHOWN, cells, numbers=(3, 4)), bars=bars if all(bars) else (), optional=(1, 4)
     )
 
 

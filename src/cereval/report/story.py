@@ -61,7 +61,6 @@ class Story:
 
 
 def read_story(store: Store, run_id: str) -> Story:
-    """Read the story of one run, by its id or the beginning of it."""
     run = store.run(run_id)
     plan = Plan.from_dict(run.plan)
     items = stored_items(plan, store)
@@ -88,7 +87,6 @@ def _stopped(certificate: Mapping[str, Any]) -> Stopped:
 def told_story(
     run: Run, begun: Start, watch: Watch, certificate: Mapping[str, Any] | None, asked: tuple[Asked, ...]
 ) -> Story:
-    """Tell the story of a run that was replayed."""
     plan, result = begun.plan, begun.session.result()
     if certificate is not None and result.stopped == "running":
         # A budget of dollars or minutes is the runner's: the session knows nothing of it.

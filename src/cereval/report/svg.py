@@ -14,8 +14,6 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
 
 
 class Ends(Protocol):
-    """Describe the ends of an interval."""
-
     @property
     def lower(self) -> float: ...
     @property

@@ -201,7 +201,6 @@ class Panel:
 
 
 def asked_text(question: Question, asks: Asks | None) -> str:
-    """Write what a model is asked as one text: its only message, or all of them with their roles."""
     messages = asks(question) if asks else getattr(question, "input", question.text)
     if isinstance(messages, str):
         return messages
@@ -211,7 +210,6 @@ def asked_text(question: Question, asks: Asks | None) -> str:
 
 
 def fields_of(question: Question) -> dict[str, str]:
-    """Return the fields of an item, by the names that a template may give them."""
     fields = question.without_answer() if hasattr(question, "without_answer") else {}
     return {
         name: value

@@ -43,7 +43,6 @@ class People:
 
     @property
     def choices(self) -> dict[str, float]:
-        """Return every label that can be given, and what it is worth."""
         if self.how == "right":
             return {"0": 0.0, "1": 1.0}
         if self.how == "prefer":

@@ -46,7 +46,6 @@ class Schema:
 
 
 def _what_is_wrong(schema: Mapping[str, Any], value: Any) -> str:
-    """Say what a schema does not allow in a value; empty where it allows all."""
     library, registry = (
         optional("jsonschema", "schema"),
         optional("referencing.jsonschema", "schema").EMPTY_REGISTRY,

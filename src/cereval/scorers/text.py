@@ -191,7 +191,6 @@ class Regex:
         return Score(right, detail=read[:200])
 
     def _read(self, text: str) -> str | None:
-        """Read what the last match says; None without a match."""
         found = None
         try:
             for match in regex.finditer(

@@ -42,8 +42,6 @@ class Position:
 
 
 class BetRule(Protocol):
-    """One way to size bets."""
-
     def stakes(self, position: Position) -> Floats:
         """lambda >= 0 for each side and candidate, before capping."""
 

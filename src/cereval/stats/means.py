@@ -53,7 +53,6 @@ class MeanGames:
         self._best = np.zeros((2, models, CELLS + 1))
 
     def play(self, which: Ints, low: Floats, high: Floats) -> None:
-        """Play one more item for the models `which`: the bounds of its score."""
         time, total = self.time[which], self.total[:, which]
         rest = (self.n_items * self.grid - total[..., None]) / (self.n_items - time)[:, None]
         room = np.stack((rest[0], 1 - rest[1]))

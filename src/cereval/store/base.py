@@ -90,7 +90,6 @@ def is_summary(values: Mapping[str, Any]) -> bool:
 
 
 def is_count(value: Any) -> bool:
-    """Tell whether a value can be a count or a sum of money; None: unknown."""
     return value is None or (type(value) in (int, float) and 0 <= value < LARGEST_SUM)
 
 

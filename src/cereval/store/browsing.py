@@ -79,12 +79,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """Looks through the answers of a store, and changes nothing."""
-
     store: SqlStore
 
     def counts(self, run_id: str) -> Mapping[str, int]:
-        """Count the answers of each kind."""
         return self._count(KINDS, "FROM answers WHERE run_id = :run", run=run_id)
 
     def pair_counts(self, runs: tuple[str, str]) -> Mapping[str, int]:
@@ -109,7 +106,6 @@ class Browser:
         return self._look_through(sql, ("first.draw",), wanted, ("first.text", "second.text"), values)
 
     def one(self, run_id: str, data_hash: str, draw: int) -> Mapping[str, Any] | None:
-        """Return one answer, whole."""
         values = {"run": run_id, "data": data_hash, "draw": draw, "longest": 2**30}
         with self.store.reading() as connection:
             row = execute(connection, f"{ANSWERS} AND answers.draw = :draw", **values).mappings().first()

@@ -34,8 +34,6 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A reply without a score, with its item as the store keeps it."""
-
     run_id: str
     draw: int
     item: Mapping[str, Any]
@@ -44,8 +42,6 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The replies and ratings of a store."""
-
     store: SqlStore
 
     def keep(self, run_id: str, reply: Answer) -> None:
@@ -74,7 +70,6 @@ class Labels:
         return found
 
     def ratings(self, run_ids: Sequence[str]) -> list[Rating]:
-        """Return every rating of runs, oldest first."""
         rows = self.store.read("SELECT * FROM ratings WHERE run_id IN :runs ORDER BY at", runs=list(run_ids))
         names = ("run_id", "draw", "rater", "score", "at", "final")
         return [Rating(*(row[name] for name in names)) for row in rows]

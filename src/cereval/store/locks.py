@@ -63,7 +63,6 @@ def lock_run(engine: Engine, run_id: str, what: str) -> Iterator[Lease | None]:
 
 
 def locked_runs(connection: Connection, run_ids: Iterable[str]) -> frozenset[str]:
-    """Return those of the runs that some process works on now."""
     wanted = list(run_ids)
     if connection.dialect.name == "postgresql" and wanted:
         keys = set(execute(connection, ALL_KEYS).scalars())

@@ -105,7 +105,6 @@ class SqlStore:
 
     @property
     def name(self) -> str:
-        """The database in messages."""
         return database.name_of(self.address)
 
     def close(self) -> None:
@@ -126,7 +125,6 @@ class SqlStore:
 
     @patiently
     def read(self, sql: str, /, **values: Any) -> Rows:
-        """Return the rows of a query, checked."""
         with self.reading() as connection:
             return checked(execute(connection, sql, **values).mappings().all(), self.name)
 
@@ -164,7 +162,6 @@ class SqlStore:
         return known[0]
 
     def _named(self, label: str) -> list[str]:
-        """Return the newest run with a name or tag."""
         sql = (
             "SELECT runs.run_id FROM runs JOIN labels ON labels.run_id = runs.run_id WHERE labels.label = :label "
             "ORDER BY runs.created_at DESC, runs.run_id DESC LIMIT 1"
@@ -172,7 +169,6 @@ class SqlStore:
         return [row["run_id"] for row in self.read(sql, label=label)]
 
     def runs(self) -> tuple[Run, ...]:
-        """Return every run, oldest first."""
         return self._runs(f"{RUNS} ORDER BY created_at, runs.run_id")
 
     def plans(self, data_hash: str | None = None) -> tuple[tuple[str, Mapping[str, Any]], ...]:
@@ -220,7 +216,6 @@ class SqlStore:
             self._append(connection, "events", run_id, status=status, detail=_json(detail or {}))
 
     def events(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
-        """Return the events of a run, oldest first: `status`, `at` and `detail`."""
         rows = self.read("SELECT * FROM events WHERE run_id = :run ORDER BY number", run=run_id)
         return tuple(
             {"status": row["status"], "at": row["recorded_at"], "detail": self._mapping(row, "detail")}
@@ -241,7 +236,6 @@ class SqlStore:
             self._append(connection, "events", run_id, status=status, detail=_json(summary or {}))
 
     def certificates(self, run_id: str) -> tuple[Mapping[str, Any], ...]:
-        """Return the certificates of a run, oldest first."""
         rows = self.read("SELECT content FROM certificates WHERE run_id = :run ORDER BY number", run=run_id)
         return tuple(self._mapping(row, "content") for row in rows)
 
@@ -350,7 +344,6 @@ class SqlStore:
         return tuple(answer_from(row) for rows in pieces for row in rows)
 
     def answered_at(self, run_id: str) -> tuple[float, ...]:
-        """Return when each answer of a run was stored, oldest first."""
         rows = self.read("SELECT at FROM answers WHERE run_id = :run ORDER BY at", run=run_id)
         return tuple(row["at"] for row in rows)
 
@@ -389,11 +382,7 @@ class SqlStore:
         return {row["run_id"]: whole(row["cutoff"], "draw", self.name) for row in rows}
 
     def past_scores(
-        self,
-        data_hash: str,
-        *,
-        runs: Collection[str] | None = None,
-        cutoffs: Mapping[str, int] | None = None,
+        self, data_hash: str, *, runs: Collection[str] | None = None, cutoffs: Mapping[str, int] | None = None
     ) -> PastScores:
         """Return the scores of runs (None: all) on the same data, each up to its first draw without an answer.
 
@@ -425,7 +414,6 @@ class SqlStore:
 
     @patiently
     def _scores(self, run_id: str, cutoff: int) -> NDArray[np.float64]:
-        """Return the items and scores of one run, two columns."""
         sql = """
             SELECT item, score FROM draws JOIN answers USING (run_id, draw)
             WHERE run_id = :run AND draw < :cutoff AND score IS NOT NULL ORDER BY draw"""

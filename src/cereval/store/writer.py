@@ -46,11 +46,9 @@ class AnswerWriter:
         await durable
 
     async def add_draws(self, run_id: str, draws: Sequence[Draw]) -> None:
-        """Return when the draws are durable."""
         await self._write(self._store.add_draws, run_id, draws)
 
     async def change(self, run_id: str, status: str, detail: Mapping[str, Any]) -> None:
-        """Return when the record of a change is durable."""
         await self._write(self._store.mark, run_id, status, detail)
 
     async def __aenter__(self) -> Self:

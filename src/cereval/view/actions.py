@@ -23,8 +23,6 @@ LONGEST_ERROR = 2000
 
 
 class Actions:
-    """Stops runs, and starts processes that resume them."""
-
     def __init__(self, store: SqlStore, url: str) -> None:
         self.store, self.url = store, url
         self._errors: dict[str, str] = {}

@@ -98,7 +98,6 @@ async def healthz(request: Request) -> Response:  # noqa: ARG001
 
 
 def stylesheet(request: Request) -> Response:  # noqa: ARG001
-    """Return the style of the static pages, which these share."""
     return Response((files("cereval.report") / "page.css").read_text("utf-8"), media_type="text/css")
 
 
@@ -119,7 +118,6 @@ class Pages:
         return HTMLResponse(self.render(request, name, **values), code)
 
     def refuse(self, request: Request, error: Exception) -> Response:
-        """Say in one line what went wrong."""
         text = error.detail if isinstance(error, HTTPException) else str(error)
         code = error.status_code if isinstance(error, HTTPException) else 409
         code = next((number for kind, number in CODES.items() if isinstance(error, kind)), code)
@@ -210,7 +208,6 @@ class Pages:
         return self.page(request, "more_answers.html", shown=shown, **found)
 
     def answer(self, request: Request) -> Response:
-        """Show one answer whole."""
         shown, part = self._shown(request), request.query_params.get("part", "")
         draw = request.path_params["draw"]
         row = run_page.one_answer(self.browser, shown, part, int(draw)) if _is_number(draw) else None

@@ -33,8 +33,6 @@ PACE_S = 30.0
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """One run in memory, as far as it has come."""
-
     store: SqlStore
     run: Run
     items: Sequence[Item]
@@ -98,7 +96,6 @@ class Followed:
         return heard
 
     def _read(self) -> bool:
-        """Read the answers that the session waits for."""
         session, found = self.begun.session, False
         for number, voice in enumerate(self.begun.voices):
             asked = [draw for draw in self.waiting if len(self.begun.voices) == 1 or number in draw.models]
@@ -152,8 +149,6 @@ def _changes(events: Sequence[Mapping[str, Any]]) -> int:
 
 
 class Following:
-    """The runs that somebody looks at now, each followed once for all who do."""
-
     def __init__(self, store: SqlStore) -> None:
         self.store = store
         self._runs: OrderedDict[str, Followed] = OrderedDict()
@@ -161,7 +156,6 @@ class Following:
         self._lock = threading.Lock()
 
     def now(self, run_id: str) -> Followed:
-        """Return a run as it stands this very moment."""
         with self._lock:
             turn = self._turns.setdefault(run_id, threading.Lock())
         with turn:

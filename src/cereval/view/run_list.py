@@ -41,8 +41,6 @@ class Listed:
 
 
 class RunList:
-    """Reads the list of runs for all who look at it."""
-
     def __init__(self, store: SqlStore, following: Following) -> None:
         self.store, self.following = store, following
         self._lock = threading.Lock()
@@ -61,7 +59,6 @@ class RunList:
         return Listed(rows, max(len(found) - skip - ROWS, 0), len(hidden), version)
 
     def live(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the rows of those runs that are going on, as they stand now."""
         going = [one["run_id"] for one in rows if one["status"] in GOING][:MOST_LIVE]
         for run_id in going:
             with contextlib.suppress(CerevalError):  # a run that cannot be replayed stays as it is listed

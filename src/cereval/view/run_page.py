@@ -53,12 +53,10 @@ class Shown:
 
     @property
     def paired(self) -> tuple[str, str] | None:
-        """The two runs of a comparison, whose answers are shown side by side."""
         return (self.runs[0], self.runs[1]) if len(self.runs) == 2 else None
 
     @property
     def runs(self) -> list[str]:
-        """The runs that keep the answers."""
         return list(self.parts.values())
 
     @property
@@ -76,7 +74,6 @@ class Shown:
 
 
 def state_of(followed: Followed) -> dict[str, Any]:
-    """Return what the top of the page shows of a run."""
     with followed.lock:
         story, numbers, run = followed.story(), followed.numbers(), followed.run
     failures: list[Mapping[str, Any]] = [{}]
@@ -115,7 +112,6 @@ def tiles(numbers: Mapping[str, Any], failure: Mapping[str, Any]) -> list[tuple[
 
 
 def wanted_from(values: Mapping[str, str], *, paired: bool) -> Wanted:
-    """Read from an address which answers are asked for."""
     try:
         after = tuple(float(part) for part in values.get("after", "").split(",") if part)
         limit = min(int(values.get("limit") or 25), LARGEST_PAGE)
@@ -131,7 +127,6 @@ def wanted_from(values: Mapping[str, str], *, paired: bool) -> Wanted:
 
 
 def answers_page(browser: Browser, shown: Shown, values: Mapping[str, str]) -> dict[str, Any]:
-    """Return one page of answers: of one model, or of two side by side."""
     part = values.get("part", "")
     pair = None if part else shown.paired
     wanted = wanted_from(values, paired=pair is not None)
@@ -174,7 +169,6 @@ def _with_prompt(row: Mapping[str, Any], prompt: Prompt) -> dict[str, Any]:
 
 
 def verify_newest(store: SqlStore, run_id: str) -> dict[str, Any]:
-    """Verify the newest certificate of a run against itself and against the store."""
     certificates = store.certificates(run_id)
     if not certificates:
         return {"status": "none", "reasons": ("there is no certificate yet",)}

@@ -83,7 +83,6 @@ class Watched:
             self.forecasts.append(ForecastSince.of(outlook, number))
 
     def case(self, aims: list[AimSince], **differing: Any) -> Case:
-        """Return all that the audit of this game needs; `differing` from the usual: equal, replacement, given_up."""
         setting = self.method.setting
         usual = {"equal": setting.pool.weights is None, "replacement": False, "given_up": False}
         usual["bets"] = self.method.bets
@@ -158,8 +157,6 @@ class ForecastSince:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """Hold all that the interval depends on."""
-
     shares: Floats
     equal: bool
     replacement: bool
@@ -306,7 +303,6 @@ class Book:
         return np.asarray(self.left & (self.forecast.weights > 0))
 
     def position(self, number: int) -> Step:
-        """Return what is known before result `number`, which is the next."""
         if self.coming and self.coming[0].since <= number:
             self._turn(number)
         place = 0 if self.case.replacement else number - self.began
@@ -337,7 +333,6 @@ class Book:
     # -- results ------------------------------------------------------------------------------------------------
 
     def steps(self, clock: SlowClock) -> Iterator[Step]:
-        """Yield every step, and enter its result into the clock and the book once it was looked at."""
         for number, result in enumerate(self.case.seen):
             step = self.position(number)
             yield step

@@ -376,8 +376,6 @@ def null_variance(values: Floats, position: Step, clock: SlowClock, side: int) -
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """Hold what the audit found; `chances` are those of the draws under the stated weights."""
-
     interval: Interval
     mean: float
     contradiction: bool

@@ -71,7 +71,6 @@ class Exported:
 
     @property
     def digest(self) -> str:
-        """Return the digest by which the certificate is known."""
         return str(self.certificate.get("digest", ""))
 
     def means(self, format: str) -> tuple[Part, ...]:
@@ -92,7 +91,6 @@ class Exported:
 
 
 def read_run(store: Store, run: str) -> Exported:
-    """Read a run that has come to something."""
     story = read_story(store, run)
     if story.certificate is None or story.run is None or story.plan is None:
         raise Misuse(f"run {run} has no certificate yet: nothing was answered, or it has no certificates")

@@ -14,7 +14,6 @@ SCHEMA = "0.3.0"
 
 
 def text(found: Exported, organization: str = "unknown", **_: str) -> str:
-    """Write the aggregate record of a run: one result for each certified mean."""
     began, changed = (_moment(moment, found.run_id) for moment in (found.began, found.changed))
     stamp = str(int(changed.timestamp()))
     name = found.story.data

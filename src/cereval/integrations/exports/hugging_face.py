@@ -33,7 +33,6 @@ def _entry(found: Exported, part: Part, dataset: str, task: str, url: str | None
 
 
 def _dataset(found: Exported, given: str | None) -> tuple[str, str]:
-    """Return the data set's id on the Hub and the task in it, as given or as the run read it."""
     named = given or found.story.data.removeprefix("hf:").partition("@")[0]
     where, _, task = named.partition(":")
     if (

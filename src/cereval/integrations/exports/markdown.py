@@ -19,7 +19,6 @@ ESCAPED = {
 
 
 def text(found: Exported, url: str | None = None, **_: str) -> str:
-    """Write the headline, a table, and how to check them."""
     known = (
         f"certificate `{found.digest[:16]}`"
         if url is None

@@ -85,7 +85,6 @@ def certify(
 
 
 def _choose_scorer(task: Task, wanted: str | None) -> tuple[Any, str]:
-    """Return the scorer whose mean is certified, and its name in the log."""
     if not task.scorer:
         raise Misuse(f"task {task.name} has no scorer: there is no mean to certify")
     named: dict[str, Any] = {}

@@ -47,7 +47,6 @@ def content_of(sample: Any) -> str:
 
 
 def certificate_of(log: EvalLog | str | Path) -> dict[str, Any]:
-    """Take the certificate out of a log, as `cereval verify` recomputes it."""
     place = log.location if isinstance(log, EvalLog) else str(log)
     found = (log if isinstance(log, EvalLog) else read_log(log, header_only=True)).metadata.get(CERTIFICATE)
     if not isinstance(found, dict):
@@ -56,7 +55,6 @@ def certificate_of(log: EvalLog | str | Path) -> dict[str, Any]:
 
 
 def read_log(path: str | Path, *, header_only: bool) -> EvalLog:
-    """Read a log; whatever is wrong with the file is one line."""
     try:
         with open_regular(path) as file:
             members = zipfile.ZipFile(file).infolist() if zipfile.is_zipfile(file) else []
@@ -134,8 +132,6 @@ def told_in(log: EvalLog, scorer: Mapping[str, Any]) -> dict[int, tuple[int, flo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastLog:
-    """Hold the scores of one finished evaluation, by the number of the sample."""
-
     eval_id: str
     model: str
     scores: Mapping[int, float]

@@ -32,14 +32,12 @@ class NotOneNumber(Misuse):
 
 
 def several(scorer: str, parts: Iterable[str]) -> NotOneNumber:
-    """Name the parts of a score that has several."""
     return NotOneNumber(
         f"{scorer} gives several scores ({', '.join(parts)}): name one with value= (-T cereval_value=)"
     )
 
 
 def part_of(sample: Any, scorer: str, value: str | None) -> Score | None:
-    """Return the score of a sample that counts; None where it failed or was not scored."""
     if sample.error is not None or not sample.scores or scorer not in sample.scores:
         return None
     return chosen(sample.scores[scorer], scorer, value)

@@ -16,13 +16,7 @@ from typing import Any
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.hooks import Hooks, TaskEnd, TaskStart, hooks
-from inspect_ai.log import (
-    EvalSample,
-    MetadataEdit,
-    ProvenanceData,
-    edit_eval_log,
-    write_eval_log_async,
-)
+from inspect_ai.log import EvalSample, MetadataEdit, ProvenanceData, edit_eval_log, write_eval_log_async
 from inspect_ai.scorer import Score, ScoreReducer, mean_score
 
 from cereval.errors import CerevalError, InvalidInput, shown
@@ -299,7 +293,6 @@ class Certificate(Hooks):
 
 
 def find_source(metadata: dict[str, Any] | None) -> CertifiedSource | None:
-    """Return the source of a run, if it is one of ours."""
     noted = (metadata or {}).get(NOTE)
     return LIVE.get(noted["key"]) if isinstance(noted, dict) and "key" in noted else None
 

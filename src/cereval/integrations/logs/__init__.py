@@ -60,7 +60,6 @@ def read_log(path: Path, metric: str | None = None) -> Log:
 
 
 def find_logs(paths: Sequence[Path]) -> Iterator[Path]:
-    """List the files that may be logs: those named, and those in the folders named, in a fixed order."""
     for path in paths:
         if is_folder(path) and not helm.is_run(path):
             yield from _inside(path)
@@ -143,7 +142,6 @@ def import_logs(
 
 
 def enumerate_logs(paths: Sequence[str | PathLike[str]]) -> Iterator[tuple[int, Path]]:
-    """Yield the logs in several paths, each with the number of its path."""
     for number, path in enumerate(paths):
         yield from ((number, found) for found in find_logs([Path(path)]))
 
@@ -173,7 +171,6 @@ def _check_metrics(logs: Iterable[tuple[Path, Log]]) -> None:
 
 
 def _describe(log: Log, wanted: str | None) -> str:
-    """Say what was read of a log, and what was not."""
     missing = sum(sample.score is None for sample in log.samples)
     others = [name for name in log.metrics if name != log.metric] if wanted is None else []
     more = ", ..." if len(others) > MOST_NAMED else ""
@@ -273,7 +270,6 @@ def is_log(path: Path) -> bool:
 
 
 def write_scores(path: Path, found: Imported) -> None:
-    """Write `item` and a column for each model, as Parquet or CSV."""
     _write(path, {"item": list(found.scores.items), **found.scores.models})
 
 

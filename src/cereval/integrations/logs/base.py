@@ -90,12 +90,10 @@ class Content:
 
     @cached_property
     def value(self) -> Any:
-        """Read the JSON value of a `.json` file."""
         return loose_json(self.path)
 
     @cached_property
     def first(self) -> Mapping[str, Any]:
-        """Read the object on the first line of a `.jsonl` file."""
         found = next(loose_lines(self.path), None)
         if found is None:
             raise BadContent(f"{self.path} is empty")
@@ -104,8 +102,6 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Name one tool: its name, whether a file is a log of its own, and how that is read."""
-
     name: str
     claims: Callable[[Content], bool]
     read: Callable[[Content, str | None], Log]
@@ -135,7 +131,6 @@ def whole_text(value: object) -> str:
 
 
 def digest(value: Any) -> str:
-    """Return a short hash of any value, as a mark."""
     return sha256(canonical(value)).hexdigest()[:16]
 
 
@@ -192,7 +187,6 @@ def loose_json(path: Path) -> Any:
 
 
 def loose_lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Read a JSONL file, one object a line."""
     with open_regular(path) as file:
         try:
             for number, line in enumerate(lines_of(file), start=1):
@@ -231,7 +225,6 @@ class Archive:
         self._file.close()
 
     def json(self, name: str) -> Any:
-        """Unpack and parse one file."""
         place = f"{self.path}, {name}"
         return parse_json(decoded(self._unpacked(name, place), place), place, loose=True)
 

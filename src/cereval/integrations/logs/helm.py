@@ -22,7 +22,6 @@ RECORDS = re.compile(
 
 
 def is_run(folder: Path) -> bool:
-    """Tell whether a folder is that of one run."""
     return is_file(folder / STATS)
 
 

@@ -56,7 +56,6 @@ def _what_it_rests_on(story: Story) -> str:
 
 
 def differences_section(story: Story, names: tuple[str, str]) -> list[Section]:
-    """Count who did better on how many items, and show the first of these side by side."""
     both = [answers for answers in _together(story) if len(answers) == 2]
     ahead = [_score(first) - _score(second) for first, second in both]
     if not both:

@@ -24,8 +24,6 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class ItemRate:
-    """Say what one item came to: the mean of its answers, and the verdict."""
-
     item: Annotated[int, Meta(ge=0)]
     asked: Count
     rate: Share

@@ -44,8 +44,6 @@ START: Cells = (np.zeros(1), np.zeros(1), np.zeros(1))
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Hold what the audit hands from version to version."""
-
     size: int = 0
     asked: int = 0
     low: float = 0.0
@@ -58,15 +56,12 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hold what the audit found of one version."""
-
     interval: Interval
     estimate: float
     left: Left
 
 
 def audit_version(left: Left, new: int, seen: Sequence[Seen], eps: float, delta: float) -> Found:
-    """Return one version: the scores of its new items in draw order, items numbered from 0."""
     case = uniform_case(new, seen, eps, delta)
     book, clock = Book(case), expecting(left)
     expected = clock.total
@@ -100,11 +95,7 @@ def uniform_case(
 
 
 def _concluded(
-    left: Left,
-    new: int,
-    seen: Sequence[Seen],
-    games: Sequence[SlowSide],
-    clock: SlowClock,
+    left: Left, new: int, seen: Sequence[Seen], games: Sequence[SlowSide], clock: SlowClock
 ) -> Found:
     size, asked = left.size + new, left.asked + len(seen)
     low, high = left.low + fsum(one.low for one in seen), left.high + fsum(one.high for one in seen)
@@ -124,7 +115,6 @@ def _concluded(
 
 
 def _mean(left: Left, new: int, seen: Sequence[Seen], clock: SlowClock) -> float:
-    """Return the mean of the new items, from their own results alone."""
     if len(seen) == new:
         return fsum(one.low + one.high for one in seen) / (2 * new)
     prior = expecting(left)
@@ -232,8 +222,6 @@ class SlowSide:
 
 
 class GrowingAudit(Audit):
-    """Check the interval and the estimate of every version."""
-
     def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:
         settings, growing = certificate["settings"], session.whole
         eps, delta = settings["goal"]["eps"], 1 - settings["confidence"]

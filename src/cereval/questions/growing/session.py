@@ -230,7 +230,6 @@ class Growing:
         return self.last.ask(k)
 
     def tell(self, draw: Draw, score: float) -> None:
-        """Take the score of a draw, in [0, 1]."""
         self.last.tell(draw, score)
 
     def fail(self, draw: Draw) -> None:

@@ -91,7 +91,6 @@ def consumed(story: Story) -> tuple[Asked, ...]:
 def category_estimates(
     categories: Sequence[CategoryScores], delta: float, target: str = "benchmark"
 ) -> tuple[CategoryEstimate, ...]:
-    """Return simultaneous intervals at level delta for the evenly drawn categories."""
     certified = sum(category.even for category in categories)
     return tuple(
         _certified(category, delta / certified, target) if category.even else _described(category)

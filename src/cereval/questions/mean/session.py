@@ -55,7 +55,6 @@ class Session(MethodSession):
         options: Mapping[str, Any] | None = None,
         models: Sequence[str] = (),
     ) -> None:
-        """Open a session; the keywords are those of `evaluate`."""
         super().__init__(n_items, goal, confidence=confidence, budget=budget, seed=seed, models=models)
         self.target = _checked_target(target, weights)
         source = texts if embeddings is None else None

@@ -42,8 +42,6 @@ CERTAIN = 1e-9
 
 
 class RankingProof:
-    """Prove what a certificate's log proves by itself."""
-
     def __init__(self, certificate: Mapping[str, Any]) -> None:
         settings, self.result = certificate["settings"], certificate["result"]
         self.names: list[str] = list(settings["models"])
@@ -84,7 +82,6 @@ class RankingProof:
     # -- claims ---------------------------------------------------------------------------------------------------
 
     def objection(self) -> str | None:
-        """Return the first thing that does not hold, or None."""
         number = {name: index for index, name in enumerate(self.names)}
         order = {(number[one], number[other]) for one, other in self.result["order"]}
         return (
@@ -228,7 +225,6 @@ class SlowGame:
         self.time, self.total, self.squares = 0, 0.0, 0.0
 
     def play(self, low: float, middle: float) -> float:
-        """Return the log of the accounts' sum after one more item."""
         left = 1 - self.time / self.n_items
         increment = self.total / self.n_items + left * low
         reach = self.null - (self.total / self.n_items - left)
@@ -339,8 +335,6 @@ def _rejected(
 
 
 class RankAudit(Audit):
-    """Check the order, the answer and the intervals of a ranking."""
-
     def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:  # noqa: ARG002
         if certificate["result"]["stopped"] == "contradiction":
             return "no order is claimed, so that none was recomputed by the audit"
@@ -436,7 +430,6 @@ def _square(scores: Sequence[float]) -> float:
 
 
 def levels_of(squares: Sequence[float]) -> list[float]:
-    """Return the weights, rounded to the nearest of the levels."""
     exact = [log(sqrt(square + EVEN)) for square in squares]
     step = (max(exact) - min(exact)) / (LEVELS - 1)
     # Half-way between two levels: the lower one.

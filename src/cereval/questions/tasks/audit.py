@@ -29,8 +29,6 @@ from cereval.stats.threshold import holm
 
 
 class TasksAudit(Audit):
-    """Check the macro mean's game, the tasks' own, and the verdicts on a threshold."""
-
     def begin(self, session: Any) -> None:
         self.macro = Watched(session.method)
         self.tasks = [Watched(follower) for follower in session.method.followers]

@@ -119,7 +119,6 @@ class TaskSession(MethodSession):
         seed: int | None = None,
         models: Sequence[str] = (),
     ) -> None:
-        """Open a session; method: auto, or `all` to ask every item."""
         if method not in ("auto", AllTasks.name):
             raise InvalidInput("method", f"auto, or {AllTasks.name} to ask every item", method)
         self.names, codes = named_groups(groups)

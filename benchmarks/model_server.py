@@ -1,9 +1,10 @@
-"""Serve any model on loopback as a small OpenAI-compatible server, with faults on the wire.
+"""A model that answers from a key, errs and fails on purpose, and a server for it or any other: for tests too.
 
-    python -m cereval.models.server --answers key.json --accuracy 0.7 --fault-rate 0.3 --delay 0.1
-    python -m cereval.models.server --model local/smollm2
+    python -m benchmarks.model_server --answers key.json --accuracy 0.7 --fault-rate 0.3 --delay 0.1
+    python -m benchmarks.model_server --model local/smollm2
 
-It prints its address as the first line of stdout and serves until it is terminated.
+It is OpenAI-compatible, with faults on the wire. It prints its address as the first line of stdout and serves on
+loopback until it is terminated.
 """
 
 from __future__ import annotations
@@ -12,70 +13,127 @@ import argparse
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal
 
-from cereval.errors import CallError
+from cereval.errors import CallError, InvalidInput
+from cereval.fleet.connections import Connections
 from cereval.models import open_model
-from cereval.models.base import Messages, Model, last_text
+from cereval.models.base import Messages, Model, Reply, last_text
 from cereval.models.local import LocalClient
-from cereval.models.scripted import Faults, ScriptedModel, Turn
+from cereval.models.retries import Fault, FaultError, Retries, ask_with_retries, fault_of
+from cereval.models.scripted import ScriptedModel
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+FaultKind = Literal["429", "500", "timeout", "cut", "drop"]
+
+FAULTS: Mapping[str, Fault] = {
+    "429": Fault("scripted: too many requests (429)", retryable=True),
+    "500": Fault("scripted: server error (500)", retryable=True),
+    "timeout": Fault("scripted: no answer in time", retryable=True),
+    "cut": Fault("scripted: an answer that is cut off", retryable=True),
+    "drop": Fault("scripted: the connection broke", retryable=True),
+}
 
 
-class Connections:
-    """Serve whoever connects, until he hangs up or `close` is called.
+QUICK_RETRIES = Retries(first_s=0.001, longest_s=0.01)
 
-    The tasks are ours and not asyncio's, which logs a traceback for each of its own that is cancelled (Python 3.11).
-    A connection is closed when its task is done, not by the task: it may be cancelled before it begins, or while it
-    tidies up.
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Describe injected faults: each attempt fails with chance `rate`, in one of `kinds`."""
+
+    rate: float = 0.0
+    kinds: tuple[FaultKind, ...] = ("429", "500", "timeout", "cut", "drop")
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate <= 1:
+            raise InvalidInput("fault_rate", "in [0, 1]", self.rate)
+        unknown = [kind for kind in self.kinds if kind not in FAULTS]
+        if unknown or not self.kinds:
+            raise InvalidInput("kinds", f"some of {', '.join(FAULTS)}", unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What happens in one attempt: a fault or a text, after a delay."""
+
+    text: str
+    delay_s: float = 0.0
+    fault: FaultKind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyModel(ScriptedModel):
+    """A scripted model whose attempts may fail, and whose delays tell.
+
+    `chances`: those of single questions, in place of `accuracy`. `slow_when_wrong_s` is added to `delay_s` for wrong
+    answers: a runner that consumes answers as they arrive, not in draw order, is biased by it.
+
+    >>> model = FaultyModel({"1+1": "2", "2+2": "4"}, accuracy=1.0)
+    >>> model.turn([{"role": "user", "content": "What is 2+2 ?"}]).text
+    '4'
+    >>> model.true_accuracy()
+    1.0
     """
 
-    def __init__(self, serve: Serve) -> None:
-        self._serve = serve
-        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
-        self._server: asyncio.Server | None = None
+    chances: Mapping[str, float] | None = None
+    faults: Faults = field(default_factory=Faults)
+    delay_s: float = 0.0
+    slow_when_wrong_s: float = 0.0
+    retries: Retries = QUICK_RETRIES
+    attempts: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
 
-    async def listen(self, host: str, port: int = 0, *, limit: int = 2**16) -> int:
-        """Begin to serve; return the port, a free one for 0. limit: the longest line, in bytes."""
-        self._server = await asyncio.start_server(self._connected, host, port, limit=limit)
-        chosen: int = self._server.sockets[0].getsockname()[1]
-        return chosen
+    async def answer(self, messages: Messages, *, top_logprobs: int = 0) -> Reply:
+        if top_logprobs:
+            return await ScriptedModel.answer(self, messages, top_logprobs=top_logprobs)
+        fault = partial(fault_of, endpoint=self.name)
+        return await ask_with_retries(lambda: self._attempt(messages), fault, self.retries)
 
-    async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        while self._open:
-            for task, writer in self._open.items():
-                task.cancel()
-                writer.transport.abort()
-            await asyncio.wait(self._open)
+    def turn(self, messages: Messages) -> Turn:
+        """The next attempt at a prompt; attempts are counted, so that a retry may meet a different fate."""
+        prompt = last_text(messages)
+        self.attempts[prompt] += 1
+        fault = self._fault(prompt, self.attempts[prompt])
+        if fault is not None:
+            return Turn("", self.delay_s, fault)
+        del self.attempts[prompt]
+        text, right = self.text_for(prompt)
+        return Turn(text, self.delay_s + (0.0 if right else self.slow_when_wrong_s))
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None or not self._server.is_serving():
-            writer.transport.abort()
-            return
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._open[task] = writer
-        task.add_done_callback(lambda done: self._open.pop(done).close())
+    def is_right(self, question: str) -> bool:
+        chance = self.accuracy if self.chances is None else self.chances.get(question, 0.0)
+        return self.draw("right", question) < chance
+
+    def true_accuracy(self) -> float:
+        """The share of the key that is answered rightly: what a full run would find."""
+        return sum(map(self.is_right, self.key)) / len(self.key)
+
+    async def _attempt(self, messages: Messages) -> Reply:
+        turn = self.turn(messages)
+        if turn.delay_s:
+            await asyncio.sleep(turn.delay_s)
+        if turn.fault is not None:
+            raise FaultError(FAULTS[turn.fault])
+        return Reply(turn.text, len(last_text(messages).split()), len(turn.text.split()))
+
+    def _fault(self, prompt: str, attempt: int) -> FaultKind | None:
+        if self.faults.rate == 0 or self.draw(f"fault {attempt}", prompt) >= self.faults.rate:
+            return None
+        return self.faults.kinds[int(self.draw(f"kind {attempt}", prompt) * len(self.faults.kinds))]
 
 
 LONGEST_BODY = 64 * 2**20
 
 
-class Player(Protocol):
-    """Decide what happens to one request; a `ScriptedModel` is one."""
-
-    def turn(self, messages: Messages) -> Turn: ...
-
-
 class Handler:
     """Answer and count the requests of every connection; a `timeout` fault lasts `hang_s`."""
 
-    def __init__(self, model: Model | Player, *, key: str | None = None, hang_s: float = 3600.0) -> None:
+    def __init__(self, model: Model, *, key: str | None = None, hang_s: float = 3600.0) -> None:
         self.model, self.key, self.hang_s = model, key, hang_s
         self.requests = 0
         self.answered = 0
@@ -140,9 +198,8 @@ class Handler:
         return _response(200, completion, cut=turn.fault == "cut")
 
     async def _turn(self, request: dict[str, Any], messages: Messages) -> Turn:
-        if hasattr(self.model, "turn"):
-            turn: Turn = self.model.turn(messages)
-            return turn
+        if isinstance(self.model, FaultyModel):
+            return self.model.turn(messages)
         reply = await self.model.answer(messages, top_logprobs=int(request.get("top_logprobs") or 0))
         return Turn(reply.text)
 
@@ -195,7 +252,7 @@ async def _serve(handler: Handler, port: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m cereval.models.server", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.model_server", description=__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--answers", help="JSON file: question -> right answer")
     source.add_argument("--model", help="a real model to serve, such as local/smollm2")
@@ -215,10 +272,10 @@ def main() -> None:
         client = getattr(model, "client", None)
         if isinstance(client, LocalClient):
             # llama.cpp brings a server of its own, which honours every field of a request.
-            print(client.url, flush=True)
+            print(f"{client.server.listening_address}/v1", flush=True)
             threading.Event().wait()
     else:
-        model = ScriptedModel(
+        model = FaultyModel(
             json.loads(Path(options.answers).read_text(encoding="utf-8")),
             options.accuracy,
             seed=options.seed,
