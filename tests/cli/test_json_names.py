@@ -28,7 +28,6 @@ LINES = {
     "runs (a list)": ["runs"],
     "verify": ["verify c.json"],
     "replay": ["replay s.csv --model a --eps 0.2", "replay s.csv --model a --at-least 0.2"],
-    "replay --all-models": ["replay s.csv --all-models --eps 0.2 --jobs 1"],
     "replay compare": [
         "replay compare s.csv --model a --model b",
         "replay compare s.csv --model a --model b --within 0.3",

@@ -56,7 +56,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("replay s.csv --model a --history b,nope", f"--history {COLUMN}"),
         ("replay s.csv --model a --at-least 2", f"--at-least {RANGE}"),
         ("replay s.csv --model a --budget 0", f"--budget {WHOLE}"),
-        ("replay s.csv --all-models --confidence 2", f"--confidence {RANGE}"),
         ("replay compare s.csv --model a --model b --eps 2", "--eps must be a number in [0, 1), got 2.0"),
         ("replay compare s.csv --model a --model b --within 2", f"--within {RANGE}"),
         (

@@ -220,12 +220,6 @@ def test_errors_of_plan(
     assert words in capsys.readouterr().err
 
 
-def test_all_models_take_no_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--all-models", "--weights", str(folder / "ones.csv")]
-    assert main(["replay", str(folder / "scores.csv"), *flags]) == 1
-    assert "--weights must be given without --all-models" in capsys.readouterr().err
-
-
 def test_relative_shares_are_said_to_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     replay = ["replay", str(folder / "scores.csv"), "--items", str(folder / "items.jsonl"), "--model", "m"]
     assert main([*replay, "--mix", "low=2,high=1", "--json"]) == 0

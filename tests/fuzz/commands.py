@@ -20,7 +20,6 @@ SCENES: tuple[tuple[float, str], ...] = (
         "replay scores.csv --model green --items items.jsonl --history others --eps 0.15 --mix sums=2,gains=1",
     ),
     (1, "replay scores.parquet --model blue --at-least 0.5 --method active --weights weights.csv"),
-    (0.3, "replay scores.csv --all-models --eps 0.3 --jobs 1"),
     (1, f"replay questions.csv --model level --history store {KEPT}"),
     (2, "replay compare scores.csv --model red --model blue --eps 0.1"),
     (

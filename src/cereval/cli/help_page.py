@@ -85,7 +85,6 @@ NAMES: Mapping[str, str] = {
     "verify": "verdict status valid reasons checked",
     "report": f"{RESULT} run_id report",
     "replay": f"{RESULT} model {GOAL} truth truth_inside instead",
-    "replay --all-models": "models total miss_rate most_misses",
     "replay compare": f"{COMPARISON} items goal tie|eps truth truth_inside instead",
     "compare": f"{COMPARISON} goal tie|eps {RUN} calls [baseline]",
     "replay rank": f"{RANKING} truth wrong_orders intervals_missed [wrong_winners wrongly_eliminated] instead",

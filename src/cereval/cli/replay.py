@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import fsum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from cereval.cli.options import (
     CERTIFICATE,
@@ -18,12 +16,9 @@ from cereval.cli.options import (
     REPORT,
     Once,
     apply,
-    check_price,
     given_options,
     one_option,
-    writable,
 )
-from cereval.cli.output import print_json, print_table
 from cereval.datasets import weights as weighting
 from cereval.errors import InvalidInput
 from cereval.settings import (
@@ -40,16 +35,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cereval.paper.leave_one_out import Saving
     from cereval.plan import Plan
     from cereval.questions.mean.session import Session
     from cereval.records import Result
 
     Floats = NDArray[np.float64]
-
-
-MOST_SEEDS = 100_000
-"""Runs of each model that may be asked for."""
 
 
 REPLAYED = ("confidence", "history", "store", "max_calls", "seed")
@@ -80,12 +70,7 @@ def replay() -> None:
 
 @replay.command("run")
 @click.argument("scores")
-@click.option("--model", metavar="COLUMN", help="The column of SCORES to evaluate.")
-@click.option(
-    "--all-models",
-    is_flag=True,
-    help="Evaluate every column, each with all the others as history, and sum up the calls saved.",
-)
+@click.option("--model", cls=Once, required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
 @apply(_taken(RunOptions, "estimate", "method", "target", "weights", "mix"), ITEMS)
 @click.option(
     "--embeddings",
@@ -97,32 +82,8 @@ def replay() -> None:
     type=click.Choice(["category", "none"]),
     help="Known groups of the items.  [default: category where ITEMS has it]",
 )
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, MOST_SEEDS),
-    default=1,
-    show_default=True,
-    help="With --all-models: number of runs of each model.",
-)
-@click.option("--price", type=float, metavar="USD", help="With --all-models: price of one call.")
-@click.option(
-    "--rows",
-    callback=writable,
-    metavar="CSV",
-    help="With --all-models: write every run here; an interrupted command goes on where it stopped.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    default=2,
-    show_default=True,
-    help="With --all-models: number of processes.",
-)
 @apply(CERTIFICATE, REPORT, JSON)
-@click.pass_context
-def replay_mean(
-    context: click.Context, /, scores: str, model: str | None, all_models: bool, as_json: bool, **flags: Any
-) -> int:
+def replay_mean(scores: str, model: str, **flags: Any) -> int:
     """Replay recorded SCORES: which questions would have been asked, and what they would have proven.
 
     SCORES is a parquet or csv file with a column `item` and one column per model, scores in [0, 1]; an empty
@@ -133,12 +94,50 @@ def replay_mean(
 
     Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided.
     """
-    from cereval.errors import InvalidInput
+    from cereval.cli.recorded import features, judge, replayed
+    from cereval.datasets.weights import mix_notes
+    from cereval.integrations.logs import scores_of
+    from cereval.plan import Known
+    from cereval.questions.mean.session import Session
 
-    if (model is None) != all_models:
-        raise InvalidInput("--model", "given, or --all-models, and not both", model)
-    check_flags(context, all_models=all_models)
-    return replay_all(scores, flags, as_json) if model is None else _replay_one(scores, model, flags, as_json)
+    options, goal = _asked(flags, RunOptions, "estimate")
+    method, target = flags["method"] or "auto", flags["target"] or "benchmark"
+    scored, read = scores_of(scores)
+    weighting.check_one(flags["weights"], flags["mix"])
+    table = replayed(
+        scored,
+        (model,),
+        flags,
+        # Quick and strict first: texts may take a while to embed.
+        lambda items: {"weights": _weights(items, flags), **features(items, flags, method)},
+        notes=(*read, *mix_notes(flags["mix"])),
+    )
+    session = Session(
+        len(table.items),
+        goal=goal,
+        **table.known,
+        **options,
+        method=method,
+        target=target,
+        models=(model,),
+    )
+
+    def truth(result: Any) -> tuple[dict[str, Any], str]:
+        facts = _truth(table.scores[:, 0], table.known["weights"], result)
+        return facts, _told(facts)
+
+    about = {"model": model, "data": Path(scores).name, "items": table.digest}
+    return judge(
+        "estimate",
+        session,
+        table,
+        flags,
+        truth,
+        about=about,
+        extra={"model": model, **goal.spec()},
+        known=Known.of(session.pool),
+        plan=lambda: _plan_of(session, about),
+    )
 
 
 COLUMNS = click.option("--model", "models", multiple=True, metavar="COLUMN", help="A column of SCORES.")
@@ -236,53 +235,6 @@ def _asked(
     )
 
 
-def _replay_one(scores: str, model: str, flags: dict[str, Any], as_json: bool) -> int:
-    from cereval.cli.recorded import features, judge, replayed
-    from cereval.datasets.weights import mix_notes
-    from cereval.integrations.logs import scores_of
-    from cereval.plan import Known
-    from cereval.questions.mean.session import Session
-
-    options, goal = _asked(flags, RunOptions, "estimate")
-    method, target = flags["method"] or "auto", flags["target"] or "benchmark"
-    scored, read = scores_of(scores)
-    weighting.check_one(flags["weights"], flags["mix"])
-    table = replayed(
-        scored,
-        (model,),
-        flags,
-        # Quick and strict first: texts may take a while to embed.
-        lambda items: {"weights": _weights(items, flags), **features(items, flags, method)},
-        notes=(*read, *mix_notes(flags["mix"])),
-    )
-    session = Session(
-        len(table.items),
-        goal=goal,
-        **table.known,
-        **options,
-        method=method,
-        target=target,
-        models=(model,),
-    )
-
-    def truth(result: Any) -> tuple[dict[str, Any], str]:
-        facts = _truth(table.scores[:, 0], table.known["weights"], result)
-        return facts, _told(facts)
-
-    about = {"model": model, "data": Path(scores).name, "items": table.digest}
-    return judge(
-        "estimate",
-        session,
-        table,
-        {**flags, "as_json": as_json},
-        truth,
-        about=about,
-        extra={"model": model, **goal.spec()},
-        known=Known.of(session.pool),
-        plan=lambda: _plan_of(session, about),
-    )
-
-
 def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
     """Return the plan that a replay's certificate rests on."""
     from cereval.arrays import packed
@@ -344,123 +296,3 @@ def _told(extra: Mapping[str, Any]) -> str:
     if extra["truth"] is None:
         return "unknown: the table is itself a sample of the population"
     return f"{extra['truth']:.2%} ({'inside' if extra['truth_inside'] else 'OUTSIDE'} the interval)"
-
-
-# -- every model ------------------------------------------------------------------------------------------------------
-
-ONE_MODEL_ONLY = (
-    "min",
-    "method",
-    "target",
-    "max_calls",
-    "store",
-    "certificate",
-    "report",
-    "weights",
-    "mix",
-)
-ALL_MODELS_ONLY = ("seeds", "price", "rows", "jobs")
-
-
-def check_flags(context: click.Context, *, all_models: bool) -> None:
-    """Refuse flags that would be ignored."""
-    for name in ONE_MODEL_ONLY if all_models else ALL_MODELS_ONLY:
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            value = context.params.get(name)
-            raise InvalidInput(name, f"given {'without' if all_models else 'with'} --all-models", value)
-
-
-def replay_all(scores: str, flags: Mapping[str, Any], as_json: bool) -> int:
-    """Replay every model, with all the others as history; print the table or one JSON object."""
-    from cereval.paper.leave_one_out import total
-    from cereval.questions.goals import checked_confidence
-    from cereval.questions.session import whole
-
-    if set(flags["history"]) - {"others"}:
-        raise InvalidInput("--history", "`others` (the default) with --all-models", flags["history"][0])
-    price = flags["price"]
-    check_price(price)
-    flags = {**flags, "confidence": 0.95 if flags["confidence"] is None else flags["confidence"]}
-    checked_confidence(flags["confidence"])
-    # A simulation that decides nothing: the same seeds, so that a repeated command goes on.
-    flags = {**flags, "seed": whole("seed", flags["seed"] or 0, 0)}
-    parts = _savings(Path(scores), flags, quiet=as_json)
-    sum_of_all = total(parts)
-    delta = 1 - flags["confidence"]
-    if as_json:
-        print_json(_all_as_dict(parts, sum_of_all, delta, price))
-    else:
-        _print_for_people(parts, sum_of_all, delta, price)
-    return 0
-
-
-def _savings(scores: Path, flags: Mapping[str, Any], quiet: bool) -> list[Saving]:
-    from cereval.paper.leave_one_out import LeaveOneOut, leave_one_out
-    from cereval.questions.mean.goal import Estimate
-
-    eps = Estimate().eps if flags["eps"] is None else Estimate(flags["eps"]).eps
-    seeds = tuple(range(flags["seed"], flags["seed"] + flags["seeds"]))
-    with TemporaryDirectory() as folder:
-        features = _features(scores, flags, Path(folder))
-        plan = LeaveOneOut(scores, eps, flags["confidence"], seeds, features)
-        memory = Path(flags["rows"]) if flags["rows"] else Path(folder) / "rows.csv"
-        return leave_one_out(plan, memory, jobs=flags["jobs"], quiet=quiet)
-
-
-def _features(scores: Path, flags: Mapping[str, Any], folder: Path) -> Path | None:
-    from cereval.cli.recorded import embedded, grouped, known_items
-    from cereval.datasets.tables import read_scores
-    from cereval.paper.leave_one_out import save_features
-
-    known = known_items(flags["items"], read_scores(scores).items)
-    groups, vectors = grouped(known, flags["groups"]), embedded(known, flags["embeddings"], "auto")
-    return save_features(folder / "features.npz", groups, vectors)
-
-
-def _all_as_dict(parts: Sequence[Saving], whole: Saving, delta: float, price: float | None) -> dict[str, Any]:
-    from cereval.paper.leave_one_out import most_misses
-
-    return {
-        "models": [_with_money(one, price) for one in parts],
-        "total": _with_money(whole, price),
-        "miss_rate": whole.misses / whole.runs,
-        "most_misses": most_misses(whole.runs, delta),
-    }
-
-
-def _with_money(one: Saving, price: float | None) -> dict[str, Any]:
-    money = {} if price is None else {"cost_usd": price * one.auto, "saved_usd": price * one.saved}
-    return {**one.as_dict(), **money}
-
-
-def _print_for_people(parts: Sequence[Saving], whole: Saving, delta: float, price: float | None) -> None:
-    from cereval.paper.leave_one_out import most_misses
-
-    saved = ["saved"] if price is None else ["cost", "saved"]
-    header = ["model", "all", "uniform", "auto", "ratio", *saved, "", "miss"]
-    rows = [_row(one, price) for one in (*parts, whole)]
-    print_table(rows, header, numbers=range(1, len(header)), names=(0,))
-    bound = most_misses(whole.runs, delta)
-    click.echo(
-        "Calls for all items, for uniform draws, and for auto with the other models as history; "
-        "ratio = auto / uniform; saved = all - auto."
-    )
-    click.echo(
-        f"{whole.misses} of {whole.runs} intervals miss the truth; "
-        f"at {1 - delta:.3g} confidence up to {bound} are to be expected"
-    )
-
-
-def _row(one: Saving, price: float | None) -> list[str]:
-    calls = [f"{value:,.0f}" for value in (one.items, one.uniform, one.auto)]
-    saved = [f"{one.saved:,.0f}"]
-    if price is not None:
-        saved = [f"${price * one.auto:,.2f}", f"${price * one.saved:,.2f}"]
-    return [
-        one.model,
-        *calls,
-        f"{one.ratio:.2f}",
-        *saved,
-        f"{one.saved / one.items:.1%}",
-        f"{one.misses}/{one.runs}",
-    ]
