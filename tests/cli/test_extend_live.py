@@ -179,8 +179,7 @@ def test_worked_examples_do_not_become_questions(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("first.jsonl", *MODEL, "--state", "s.json"), "--state must be left out"),
-        (("first.jsonl", *MODEL, "--versions", "0.5,1"), "--versions must be left out"),
+        (("first.jsonl", *MODEL, "--items", "s.csv"), "--items must be left out"),
         (("first.jsonl", *MODEL, "--eps", "7"), "eps must be"),
         (("task.yaml", *MODEL), "not a task file"),
         ((*MODEL,), "DATA or SCORES must be given"),

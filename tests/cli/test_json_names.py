@@ -43,8 +43,8 @@ LINES = {
         "replay tasks s.csv --items i.csv --model a --at-least 0.2",
     ],
     "tasks": ["tasks s.csv --items i.csv --model a", f"tasks {ASKED} --model scripted/0.5"],
-    "extend SCORES": ["extend s.csv --model a --eps 0.2 --seed 1"],
-    "extend DATA": [f"extend {ASKED} --model scripted/0.5 --seed 1"],
+    "replay extend": ["replay extend s.csv --model a --versions 0.5,1 --eps 0.2 --seed 1"],
+    "extend": [f"extend {ASKED} --model scripted/0.5 --seed 1", "extend s.csv --model a --eps 0.2 --seed 1"],
     "fleet --plan": ["fleet f.yaml --plan"],
     "plan": ["plan --items 100", "plan --items 100 --mean 0.5 --at-least 0.4"],
 }

@@ -73,12 +73,11 @@ def test_a_top_k_in_words(table: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_wrong_top_k_is_called_wrong() -> None:
     from tests.questions.replays import replay_ranking
 
-    from cereval.cli.recorded import Replayed, truth_in_words, truth_of_ranking
+    from cereval.cli.replay import truth_in_words, truth_of_ranking
 
     scores = np.tile([[1.0, 0.0, 0.0]], (100, 1))
     told = replay_ranking(scores, goal=Top(1), models=["a", "b", "c"])
-    turned = Replayed(("a", "b", "c"), tuple(map(str, range(100))), scores[:, ::-1], {})
-    truth = truth_of_ranking(turned, told)
+    truth = truth_of_ranking(told, {"a": 0.0, "b": 0.0, "c": 1.0})
     assert (truth["wrong_winners"], truth["wrongly_eliminated"]) == (["a"], ["c"])
     assert "0 of 1 models named right, 1 WRONG, 1 of 2 models ruled out right, 1 WRONG" in truth_in_words(
         told, truth
@@ -103,7 +102,7 @@ def test_models_seed_confidence_and_budget(table: Path, capsys: pytest.CaptureFi
     )
     assert (code, found["models"], found["seed"], found["confidence"]) == (0, ["gaps", "good"], 7, 0.9)
     assert found["n_items"] == SIZE - 50
-    assert any("50 items" in note for note in found["notes"])
+    assert any("50 of" in note for note in found["notes"])
     code, found = run(capsys, str(table), "--budget", "40", "--doubt", "0.01")
     assert (code, found["stopped"], found["calls"]) == (3, "budget", 40)
 

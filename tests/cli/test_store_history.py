@@ -10,6 +10,7 @@ import pytest
 from tests.paper.tables import alike, write_benchmark
 
 from cereval.cli.main import main
+from cereval.datasets.base import Item
 from cereval.plan import Plan, candidate_spec
 from cereval.records import Draw
 from cereval.store.base import Answer, open_store
@@ -34,7 +35,7 @@ def url(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     store, scores = open_store(url), alike(SIZE, 4)
     rows = list(range(SIZE))[::-1]
-    store.add_items("sha256:data", [{"id": f"q{row}"} for row in rows])
+    store.add_items("sha256:data", [Item(f"q{row}", f"say {row}").as_dict() for row in rows])
     for column, model in ((1, "openai/m1"), (2, "m2"), (0, "openai/m0")):
         run = f"run-{column}"
         store.create_run(run, plan(model), "sha256:data", model)

@@ -234,7 +234,7 @@ def test_relative_shares_are_said_to_be(folder: Path, capsys: pytest.CaptureFixt
 def test_a_wrong_mix_is_refused_before_texts_are_embedded(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("cereval.cli.recorded.embedded", lambda *_: pytest.fail("texts were embedded"))
+    monkeypatch.setattr("cereval.cli.replay.embed", lambda *_: pytest.fail("texts were embedded"))
     replay = ["replay", str(folder / "scores.csv"), "--items", str(folder / "items.jsonl"), "--model", "m"]
     assert main([*replay, "--mix", "low=0.5,hihg=0.5"]) == 1
     assert "--mix must be made of the data's categories (did you mean 'high'?)" in capsys.readouterr().err

@@ -156,16 +156,3 @@ def _runs() -> None:
         table = csv.DictWriter(file, list(batch[0]))
         table.writeheader()
         table.writerows(batch)
-    said(
-        "extend",
-        "scores.csv",
-        "--model",
-        "red",
-        "--versions",
-        "20,30",
-        "--eps",
-        "0.3",
-        "--state",
-        "state.json",
-        "--json",
-    )

@@ -117,12 +117,9 @@ TASKS: dict[str, list[str]] = {
 }
 
 GROWING: dict[str, list[str]] = {
-    "growing-benchmark-recorded": [f"extend scores.csv --model red {GROWN} --eps 0.15 --seed 11"],
+    "growing-benchmark-recorded": [f"replay extend scores.csv --model red {GROWN} --eps 0.15 --seed 11"],
     "growing-population-recorded": [
-        f"extend scores.csv --model red {GROWN} --eps 0.15 --seed 11 --target population"
-    ],
-    "growing-benchmark-recorded-items": [
-        f"extend scores.csv --model blue {ITEMS} --by version --eps 0.12 --seed 12 --confidence 0.9"
+        f"replay extend scores.csv --model red {GROWN} --eps 0.15 --seed 11 --target population"
     ],
     "growing-benchmark-live": [
         "extend north.jsonl --model scripted/0.7 --eps 0.15 --seed 13",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.questions.replays import replay_ranking
 
-from cereval.cli.recorded import Replayed, truth_of_ranking
+from cereval.cli.replay import truth_of_ranking
 from cereval.questions.rank.goal import Beats, Order, Top
 from cereval.questions.rank.order import Diagram
 from cereval.questions.rank.session import ModelInterval, Ranking
@@ -49,7 +49,7 @@ def test_of_equal_models_none_is_said_to_be_worse() -> None:
         words = " ".join([ranking.headline(), *ranking.lines(), *places(ranking).values()])
         assert "eliminated" not in words
         assert not ranking.order
-        truth = truth_of_ranking(Replayed(NAMES, ("0", "1"), np.full((2, len(NAMES)), 0.5), {}), ranking)
+        truth = truth_of_ranking(ranking, dict.fromkeys(NAMES, 0.5))
         assert truth["wrongly_eliminated"] == []
         eliminated += len(ranking.eliminated)
         for name in ranking.eliminated:

@@ -42,7 +42,7 @@ def compare(context: click.Context, /, data: str | None, names: tuple[str, ...],
     Exit codes: 0 decided or goal reached, 1 could not run, 2 certified worse (--not-worse), 3 undecided.
     """
     from cereval.cli.asking import ask_candidates
-    from cereval.cli.tables import are_runs, recorded_sources, use_recorded, use_runs
+    from cereval.cli.recorded import are_runs, recorded_sources, use_recorded, use_runs
     from cereval.errors import InvalidInput
 
     if data is not None and are_runs(data, names):

@@ -34,7 +34,7 @@ def rank(context: click.Context, /, data: str | None, names: tuple[str, ...], **
     Exit codes: 0 goal reached, 1 could not run, 3 undecided.
     """
     from cereval.cli.asking import ask_candidates
-    from cereval.cli.tables import are_runs, recorded_sources, use_recorded, use_runs
+    from cereval.cli.recorded import are_runs, recorded_sources, use_recorded, use_runs
     from cereval.errors import InvalidInput
 
     if data is not None and are_runs(data, names):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,36 +20,33 @@ from cereval.cli.options import (
     given_options,
     one_option,
 )
-from cereval.datasets import weights as weighting
 from cereval.errors import InvalidInput
-from cereval.settings import (
-    GOAL_OPTIONS,
-    Candidate,
-    CompareOptions,
-    RankOptions,
-    RunOptions,
-    TasksOptions,
-    goal_of,
-)
+from cereval.settings import ACCEPTED, GOAL_OPTIONS, Candidate, CompareOptions, settings_of
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from cereval.plan import Plan
-    from cereval.questions.mean.session import Session
-    from cereval.records import Result
-
-    Floats = NDArray[np.float64]
-
+    from cereval.cli.recorded import Recorded
+    from cereval.plan import Known, Plan
+    from cereval.questions.session import AskTell
+    from cereval.records import Certified, Rows, Step
 
 REPLAYED = ("confidence", "history", "store", "max_calls", "seed")
 """The options of every kind that a replay takes besides its goal."""
 
+EXACT, ROUNDED = 1e-12, 1e-9
+"""Sums are rounded, differences of them more so: a truth on the edge of its interval is inside."""
 
-def _taken(accepted: type, kind: str, *more: str) -> tuple[Any, ...]:
-    names = (*GOAL_OPTIONS[kind], *REPLAYED, *more)
-    return tuple(one_option(name, accepted) for name in names)
+
+def _taken(kind: str, *more: str) -> tuple[Any, ...]:
+    accepted = CompareOptions if kind == "growing" else ACCEPTED[kind]  # which has the history
+    found = [one_option(name, ACCEPTED[kind]) for name in (*GOAL_OPTIONS[kind], *more)]
+    return (*found, *(one_option(name, accepted) for name in REPLAYED))
+
+
+COLUMN = click.option(
+    "--model", cls=Once, required=True, metavar="COLUMN", help="The column of SCORES to evaluate."
+)
 
 
 class ByKind(click.Group):
@@ -70,8 +68,8 @@ def replay() -> None:
 
 @replay.command("run")
 @click.argument("scores")
-@click.option("--model", cls=Once, required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
-@apply(_taken(RunOptions, "estimate", "method", "target", "weights", "mix"), ITEMS)
+@apply(COLUMN)
+@apply(_taken("estimate", "method", "target", "weights", "mix"), ITEMS)
 @click.option(
     "--embeddings",
     type=click.Choice(["tfidf", "wordllama", "none"]),
@@ -94,50 +92,7 @@ def replay_mean(scores: str, model: str, **flags: Any) -> int:
 
     Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided.
     """
-    from cereval.cli.recorded import features, judge, replayed
-    from cereval.datasets.weights import mix_notes
-    from cereval.integrations.logs import scores_of
-    from cereval.plan import Known
-    from cereval.questions.mean.session import Session
-
-    options, goal = _asked(flags, RunOptions, "estimate")
-    method, target = flags["method"] or "auto", flags["target"] or "benchmark"
-    scored, read = scores_of(scores)
-    weighting.check_one(flags["weights"], flags["mix"])
-    table = replayed(
-        scored,
-        (model,),
-        flags,
-        # Quick and strict first: texts may take a while to embed.
-        lambda items: {"weights": _weights(items, flags), **features(items, flags, method)},
-        notes=(*read, *mix_notes(flags["mix"])),
-    )
-    session = Session(
-        len(table.items),
-        goal=goal,
-        **table.known,
-        **options,
-        method=method,
-        target=target,
-        models=(model,),
-    )
-
-    def truth(result: Any) -> tuple[dict[str, Any], str]:
-        facts = _truth(table.scores[:, 0], table.known["weights"], result)
-        return facts, _told(facts)
-
-    about = {"model": model, "data": Path(scores).name, "items": table.digest}
-    return judge(
-        "estimate",
-        session,
-        table,
-        flags,
-        truth,
-        about=about,
-        extra={"model": model, **goal.spec()},
-        known=Known.of(session.pool),
-        plan=lambda: _plan_of(session, about),
-    )
+    return replay_question("estimate", [scores], [model], flags)
 
 
 COLUMNS = click.option("--model", "models", multiple=True, metavar="COLUMN", help="A column of SCORES.")
@@ -145,154 +100,312 @@ COLUMNS = click.option("--model", "models", multiple=True, metavar="COLUMN", hel
 
 @replay.command("compare")
 @click.argument("scores")
-@apply(COLUMNS, _taken(CompareOptions, "compare"), ITEMS, CERTIFICATE, REPORT, JSON)
-def replay_comparison(scores: str, **flags: Any) -> int:
+@apply(COLUMNS, _taken("compare"), ITEMS, CERTIFICATE, REPORT, JSON)
+def replay_comparison(scores: str, models: tuple[str, ...], **flags: Any) -> int:
     """Replay a comparison of two columns of SCORES; goals are those of `cereval compare`."""
-    from cereval.cli.recorded import features, judge, replayed
-    from cereval.datasets.tables import read_scores
-    from cereval.plan import Known
-    from cereval.questions.compare.session import CompareSession
-
-    models = flags["models"]
     if len(models) != 2 or models[0] == models[1]:
         raise InvalidInput("--model", "given twice, for two different columns", ", ".join(models))
-    options, goal = _asked(flags, CompareOptions, "compare")
-    table = replayed(read_scores(scores), models, flags, lambda items: features(items, flags))
-    session = CompareSession(len(table.items), goal=goal, **options, **table.known, models=models)
-
-    def truth(result: Any) -> tuple[dict[str, Any], str]:
-        gap = fsum((table.scores[:, 0] - table.scores[:, 1]).tolist()) / len(table.items)
-        inside = result.lower - 1e-9 <= gap <= result.upper + 1e-9
-        words = f"{gap:+.2%} ({'inside' if inside else 'OUTSIDE'} the interval)"
-        return {"truth": gap, "truth_inside": inside}, words
-
-    about = {"first": models[0], "second": models[1], "data": Path(scores).name, "items": table.digest}
-    extra = {**about, **goal.spec()}
-    return judge("compare", session, table, flags, truth, about=about, extra=extra, known=Known())
+    return replay_question("compare", [scores], models, flags)
 
 
 @replay.command("rank")
 @click.argument("scores")
-@apply(COLUMNS, _taken(RankOptions, "rank"), CERTIFICATE, REPORT, JSON)
-def replay_ranking(scores: str, **flags: Any) -> int:
+@apply(COLUMNS, _taken("rank"), CERTIFICATE, REPORT, JSON)
+def replay_ranking(scores: str, models: tuple[str, ...], **flags: Any) -> int:
     """Replay a ranking of the columns of SCORES; goals are those of `cereval rank`."""
-    from cereval.cli.recorded import judge, replayed, truth_in_words, truth_of_ranking, usual_models
-    from cereval.datasets.tables import read_scores
-    from cereval.plan import Known
-    from cereval.questions.rank.session import RankSession
-
-    scored = read_scores(scores)
-    names, notes = usual_models(scored, flags["models"])
-    if flags["beats"] is not None and flags["beats"] not in names:
-        names.append(flags["beats"])
-    table = replayed(scored, names, flags, notes=notes)
-    options, goal = _asked(flags, RankOptions, "rank", names)
-    session = RankSession(len(table.items), names, goal=goal, **options, **table.known)
-
-    def truth(result: Any) -> tuple[dict[str, Any], str]:
-        facts = truth_of_ranking(table, result)
-        return facts, truth_in_words(result, facts)
-
-    known = Known(None, table.known["history"])
-    about = {"data": Path(scores).name}
-    return judge("rank", session, table, flags, truth, about=about, extra={}, known=known, batch=64)
+    return replay_question("rank", [scores], models, flags)
 
 
 @replay.command("tasks")
 @click.argument("scores", nargs=-1, required=True)
-@click.option("--model", cls=Once, required=True, metavar="COLUMN", help="The column of SCORES to evaluate.")
-@apply(_taken(TasksOptions, "tasks"), one_option("by", TasksOptions), ITEMS, CERTIFICATE, REPORT, JSON)
+@apply(COLUMN, _taken("tasks", "by"), ITEMS, CERTIFICATE, REPORT, JSON)
 def replay_tasks(scores: tuple[str, ...], model: str, **flags: Any) -> int:
     """Replay many tasks: the categories of --items, or each of several SCORES; goals are those of `cereval tasks`."""
-    from cereval.cli.recorded import judge, read_tasks, replayed, truth_of_tasks
+    if len(scores) == 1 and flags["items"] is None:
+        raise InvalidInput("--items", "given for one SCORES file (the tasks are its categories)", None)
+    return replay_question("tasks", scores, [model], flags)
+
+
+@replay.command("extend")
+@click.argument("scores")
+@click.option(
+    "--versions",
+    required=True,
+    metavar="LIST",
+    help="Size of each version, as shares (0.6,0.8,1) or numbers of the rows of SCORES, in their order.",
+)
+@apply(COLUMN, one_option("target", ACCEPTED["growing"]), _taken("growing"), CERTIFICATE, REPORT, JSON)
+def replay_versions(scores: str, model: str, **flags: Any) -> int:
+    """Replay SCORES as data that grew, version after version; --max-calls is for each of them."""
+    return replay_question("growing", [scores], [model], flags)
+
+
+# -- one question -----------------------------------------------------------------------------------------------------
+
+
+def replay_question(
+    kind_name: str, sources: Sequence[str], models: Sequence[str], flags: Mapping[str, Any]
+) -> int:
+    """Replay a question to its end, and print what would have been proven beside what is true; return the exit code."""
+    from cereval.cli.outcome import instead_rows
+    from cereval.cli.output import show
+    from cereval.cli.recorded import read_recorded
+    from cereval.datasets.weights import mix_notes
+    from cereval.questions import kind_named
+    from cereval.runner.run import calls_instead
+
+    kind, found = kind_named(kind_name), read_recorded(sources, models, flags)
+    if kind.asks == "all" and len(found.models) < 2:
+        raise InvalidInput("--model", "two models or more", ", ".join(found.models))
+    plan, known, notes = _plan_replay(kind_name, sources, found, flags)
+    sizes = _version_sizes(flags.get("versions"), plan.n_items)
+    if kind.grows:
+        plan = replace(plan, n_items=sizes[0], growth={"sizes": sizes[:1], "after": None})
+    session, steps = _replay_scores(kind.session(plan, known), found, sizes[1:], plan.max_calls)
+    result = session.result()
+    facts, words = _TRUTHS[kind_name](session, result, found)
+    _write_files(session, plan, known, result, steps, flags)
+    names, others = result.models, calls_instead(result, kind)
+    spec = {} if "goal" in result.as_dict() else dict(result.goal)
+    about = {"first": names[0], "second": names[1]} if kind.asks == "two" else {"model": plan.name}
+    about = {} if kind.asks == "all" else {**about, "data": plan.data_name, "items": plan.data_hash}
+    rows: Rows = [("truth", words), ("stopped", result.stopped), *instead_rows(others)]
+    told = (*found.notes, *mix_notes(flags.get("mix")), *notes)
+    return show(
+        result, {**about, **spec, **facts, "instead": others}, rows, as_json=flags["as_json"], notes=told
+    )
+
+
+def _plan_replay(
+    kind_name: str, sources: Sequence[str], found: Recorded, flags: Mapping[str, Any]
+) -> tuple[Plan, Known, list[str]]:
+    """Return the plan of a question about columns of scores, and what is known of the items beforehand."""
+    from cereval.cli.recorded import past_scores
     from cereval.plan import Known
-    from cereval.questions.tasks.session import TaskSession
+    from cereval.questions import kind_named
+    from cereval.runner.prepare import make_plan
 
-    scored, labels = read_tasks(scores, model, flags["items"], flags["by"])
-    table = replayed(scored, (model,), flags, lambda items: {"groups": labels(items)})
-    options, goal = _asked(flags, TasksOptions, "tasks")
-    session = TaskSession(**table.known, goal=goal, **options, models=(model,))
-
-    def truth(result: Any) -> tuple[dict[str, Any], str]:
-        facts = truth_of_tasks(table, result)
-        inside = "inside" if facts["truth_inside"] else "NOT all inside"
-        return facts, f"macro {facts['truth']:.2%}; it and all tasks are {inside} their intervals"
-
-    about = {"model": model, "data": [Path(name).name for name in scores], "items": table.digest}
-    extra, known = {"model": model, **goal.spec()}, Known(None, table.known["history"])
-    return judge("tasks", session, table, flags, truth, about=about, extra=extra, known=known)
-
-
-def _asked(
-    flags: Mapping[str, Any], accepted: type, kind: str, names: Sequence[str] = ()
-) -> tuple[dict[str, Any], Any]:
-    """Return what sessions of every kind take of the flags, and the goal."""
-    taken = (*GOAL_OPTIONS[kind], *REPLAYED)
-    options = given_options({name: flags[name] for name in taken}, accepted)
-    shared = {"confidence": options.get("confidence", 0.95), "budget": options.get("max_calls")}
-    return {**shared, "seed": options.get("seed")}, goal_of(
-        kind, options, [Candidate(name) for name in names]
-    )
+    asked = {name: value for name, value in flags.items() if name not in ("history", "store")}
+    options = given_options(asked, ACCEPTED[kind_name])
+    candidates = [
+        Candidate(model, name=name) for model, name in zip(found.candidates, found.models, strict=True)
+    ]
+    kind = kind_named(kind_name)
+    plan = make_plan(settings_of(kind_name, sources, candidates, options), found.data)
+    categories = tuple(item.category for item in found.data.items)
+    groups = kind.groups(plan, categories) if flags.get("groups") != "none" else None
+    if flags.get("groups") == "category" and not any(categories):
+        raise InvalidInput("--groups", "given with --items that have a column `category`", "category")
+    history, notes = past_scores(found, flags)
+    embeddings = embed(found.texts, flags.get("embeddings"), plan.method) if kind_name in EMBEDDED else None
+    known = Known(groups, history, embeddings)
+    past = {} if history is None else {"recorded": history.shape[1]}
+    return replace(plan, side_information=known.names, history=past), known, notes
 
 
-def _plan_of(session: Session, about: Mapping[str, Any]) -> Plan:
-    """Return the plan that a replay's certificate rests on."""
-    from cereval.arrays import packed
-    from cereval.plan import Known, Plan, candidate_spec
+EMBEDDED = ("estimate", "compare")
+"""The kinds of question whose sessions look at the texts."""
 
-    settings, weights, past = session.settings(), session.pool.weights, session.pool.history
-    same = ("goal", "confidence", "method", "n_items", "seed")
-    return Plan(
-        kind="estimate",
-        data_hash=about["items"],
-        data_name=about["data"],
-        candidates=(candidate_spec(about["model"]),),
-        scorer={"spec": {"name": "recorded"}},
-        target="benchmark" if settings["target"] == "weighted" else settings["target"],
-        max_calls=settings["budget"],
-        side_information=Known.of(session.pool).names,
-        history={} if past is None else {"recorded": past.shape[1]},
-        weights={} if weights is None else {"source": "recorded", **packed(weights)},
-        **{name: settings[name] for name in same},
-    )
+LEARNING = ("auto", "active", "memory", "partition", "cer-eval")
+"""The methods that look at embeddings; for the others no time is spent on making them."""
 
 
-def _weights(items: Sequence[str], flags: Mapping[str, Any]) -> Floats | None:
-    """Return the weights that --weights or --mix describe; a mix is one of the items that have a score."""
-    from cereval.cli.recorded import known_items
-    from cereval.datasets.tables import read_column
-
-    weights, mix, path = flags["weights"], flags["mix"], flags["items"]
-    if weights is None and mix is None:
+def embed(texts: Sequence[str] | None, embedder: str | None, method: str) -> NDArray[Any] | None:
+    """Return vectors of the texts. Asking for them by name without texts is an error, `none` switches them off."""
+    if texts is None and embedder not in (None, "none"):
+        raise InvalidInput("--embeddings", "given with --items that have a column `text`", embedder)
+    if texts is None or embedder == "none" or method not in LEARNING:
         return None
-    if path is None and (mix is not None or not weighting.is_table(weights)):
-        raise InvalidInput("--items", "given for a --mix, or a --weights COLUMN", None)
-    if weights is not None:
-        return weighting.weights_of_items(weights, items, lambda name: read_column(path, name, items))
-    return weighting.mixed(mix, known_items(path, items).categories)
+    from cereval.forecasts.embeddings import text_features
+
+    if len(texts) > 2000:
+        click.echo(f"embedding {len(texts):,} texts ({embedder or 'tfidf'}) ...", err=True)
+    return text_features(texts, embedder or "tfidf")
 
 
-def _scaled(weights: Floats) -> list[float]:
-    """Scale weights by a power of two, which is exact, so that their sum is a number."""
-    from math import frexp, ldexp
+def _version_sizes(versions: str | None, count: int) -> list[int]:
+    """Return how many items each version adds.
 
-    largest = frexp(max(weights))[1]
-    return [ldexp(weight, -largest) for weight in weights.tolist()]
+    >>> _version_sizes("0.5,0.75,1", 100), _version_sizes("60,100", 100), _version_sizes(None, 7)
+    ([50, 25, 25], [60, 40], [7])
+    """
+    from cereval.questions.replay import checked_sizes
+
+    if versions is None:
+        return [count]
+    try:
+        numbers = [float(part) for part in versions.split(",")]
+    except ValueError:
+        raise InvalidInput("--versions", "numbers with commas between them", versions) from None
+    wanted = f"growing shares up to 1, or numbers of items up to {count}, of one item or more each"
+    if not all(0 < number <= count for number in numbers):
+        raise InvalidInput("--versions", wanted, versions)
+    shares = max(numbers) <= 1
+    try:
+        return checked_sizes([round(number * count) if shares else int(number) for number in numbers], count)
+    except InvalidInput:
+        raise InvalidInput("--versions", wanted, versions) from None
 
 
-def _truth(column: Floats, weights: Floats | None, result: Result) -> dict[str, Any]:
-    """Return the mean over all items, which a replay knows; of a population it still has only a sample."""
+def _replay_scores(
+    session: Any, found: Recorded, more: Sequence[int], budget: int | None
+) -> tuple[AskTell, list[Step]]:
+    """Answer a session's questions from the scores, version after version; return what was certified on the way."""
+    from cereval.questions.replay import drive
+
+    scores, steps, batch = found.scores, [session.step()], 64 if len(found.models) > 2 else 1
+    drive(session, scores, batch, lambda one: steps.append(one.step()))
+    for new in more:
+        if session.stopped != "contradiction":
+            session.whole.extend(new)
+            session = session.whole.last
+            if budget is not None:
+                session.change(session.goal.spec(), budget)
+            drive(session, scores, batch, lambda one: steps.append(one.step()))
+    return session, [step for step in steps if step is not None]
+
+
+def _write_files(
+    session: AskTell, plan: Plan, known: Known, result: Certified, steps: list[Step], flags: Mapping[str, Any]
+) -> None:
+    """Write the certificate and the page, where they are wanted."""
+    if not (flags["certificate"] or flags["report"]):
+        return
+    from cereval.certificate.format import issue
+    from cereval.cli.output import write_certificate
+    from cereval.questions import kind_of
+    from cereval.report import recorded_page, write_page
+
+    kind, about = kind_of(plan), kind_of(plan).about(plan)
+    # Where settings say everything, a plan would name a run that no store has.
+    certificate = issue(kind, session, result, known, about=about, plan=None if kind.settings_form else plan)
+    if flags["certificate"]:
+        write_certificate(Path(flags["certificate"]), certificate)
+    if flags["report"]:
+        write_page(Path(flags["report"]), recorded_page(kind, result, certificate, steps, about))
+
+
+# -- what is true -----------------------------------------------------------------------------------------------------
+
+Truth = tuple[dict[str, Any], str]
+"""What a replay knows to be true, as JSON and in words."""
+
+
+def _is_inside(part: Any, truth: float, slack: float) -> bool:
+    return bool(part.lower - slack <= truth <= part.upper + slack)
+
+
+def _truth_of_mean(session: Any, result: Any, found: Recorded) -> Truth:
+    """Return the mean over all items; of a population they are still only a sample."""
     if result.target == "population":
-        return {"truth": None, "truth_inside": None}
-    shares = [1.0] * len(column) if weights is None else _scaled(weights)
-    known = [(share, float(score)) for share, score in zip(shares, column, strict=True) if score == score]
+        return {
+            "truth": None,
+            "truth_inside": None,
+        }, "unknown: the table is itself a sample of the population"
+    weights, scores = session.pool.weights, found.scores[:, 0].tolist()
+    shares = [1.0] * len(scores) if weights is None else weights.tolist()
+    known = [(share, score) for share, score in zip(shares, scores, strict=True) if score == score]
     truth = fsum(share * score for share, score in known) / fsum(share for share, _ in known)
-    # Sums of weights are rounded: a truth on the edge of its interval is inside.
-    slack = 0.0 if weights is None else 1e-12
-    return {"truth": truth, "truth_inside": result.lower - slack <= truth <= result.upper + slack}
+    return _told(result, truth, f"{truth:.2%}", 0.0 if weights is None else EXACT)
 
 
-def _told(extra: Mapping[str, Any]) -> str:
-    if extra["truth"] is None:
-        return "unknown: the table is itself a sample of the population"
-    return f"{extra['truth']:.2%} ({'inside' if extra['truth_inside'] else 'OUTSIDE'} the interval)"
+def _truth_of_comparison(session: Any, result: Any, found: Recorded) -> Truth:  # noqa: ARG001
+    gap = fsum((found.scores[:, 0] - found.scores[:, 1]).tolist()) / len(found.scores)
+    return _told(result, gap, f"{gap:+.2%}", ROUNDED)
+
+
+def _told(result: Any, truth: float, words: str, slack: float) -> Truth:
+    inside = _is_inside(result, truth, slack)
+    return {
+        "truth": truth,
+        "truth_inside": inside,
+    }, f"{words} ({'inside' if inside else 'OUTSIDE'} the interval)"
+
+
+def _truth_of_tasks(session: Any, result: Any, found: Recorded) -> Truth:  # noqa: ARG001
+    """Return the macro mean, and whether every interval holds its mean."""
+    scores = dict[str, list[float]]()
+    for item, score in zip(found.data.items, found.scores[:, 0].tolist(), strict=True):
+        scores.setdefault(item.category or "(none)", []).append(score)
+    means = {name: fsum(own) / len(own) for name, own in scores.items()}
+    macro = fsum(means.values()) / len(means)
+    inside = all(_is_inside(task, means[name], EXACT) for name, task in result.tasks.items())
+    inside &= _is_inside(result.macro, macro, EXACT)
+    words = (
+        f"macro {macro:.2%}; it and all tasks are {'inside' if inside else 'NOT all inside'} their intervals"
+    )
+    return {"truth": macro, "truth_inside": inside}, words
+
+
+def _truth_of_versions(session: Any, result: Any, found: Recorded) -> Truth:  # noqa: ARG001
+    """Return each version's mean; None for the population."""
+    truths: list[float | None] = [None] * len(result.versions)
+    if result.target == "benchmark":
+        parts = [found.scores[: one.n_items, 0].tolist() for one in result.versions]
+        truths = [fsum(part) / len(part) for part in parts]
+    pairs = list(zip(result.versions, truths, strict=True))
+    inside = all(truth is None or _is_inside(version, truth, 0.0) for version, truth in pairs)
+    shown = ", ".join("unknown" if truth is None else f"{truth:.2%}" for truth in truths)
+    words = f"{shown}; {'all' if inside else 'NOT all'} inside their intervals"
+    return {"truth": truths, "truth_inside": inside}, words
+
+
+def truth_of_ranking(result: Any, means: Mapping[str, float]) -> dict[str, Any]:
+    """Return every model's mean over all items, certified pairs that contradict them, and intervals that miss."""
+    missed = [
+        name for name, interval in result.intervals.items() if not _is_inside(interval, means[name], ROUNDED)
+    ]
+    wrong = [[one, other] for one, other in result.order if means[one] < means[other]]
+    return {"truth": means, "wrong_orders": wrong, "intervals_missed": missed, **_wrong_top(result, means)}
+
+
+def _wrong_top(result: Any, means: Mapping[str, float]) -> dict[str, Any]:
+    """Find what is wrong in a top k: models named that are not within reach of the k-th best, and models ruled out
+    although fewer than k others are at least as good.
+    """
+    if result.goal["goal"] != "top":
+        return {}
+    k, within = result.goal["k"], result.goal["within"]
+    needed = sorted(means.values(), reverse=True)[k - 1] - within - ROUNDED
+    as_good = {
+        name: sum(mean >= means[name] - ROUNDED for other, mean in means.items() if other != name)
+        for name in result.eliminated
+    }
+    return {
+        "wrong_winners": [name for name in result.winners if means[name] < needed],
+        "wrongly_eliminated": [name for name, count in as_good.items() if count < k],
+    }
+
+
+def _truth_of_ranking(session: Any, result: Any, found: Recorded) -> Truth:  # noqa: ARG001
+    means = {
+        name: fsum(column) / len(column)
+        for name, column in zip(found.models, found.scores.T.tolist(), strict=True)
+    }
+    facts = truth_of_ranking(result, means)
+    return facts, truth_in_words(result, facts)
+
+
+def truth_in_words(result: Any, truth: Mapping[str, Any]) -> str:
+    """Return how many of the claims of a ranking the recorded scores bear out."""
+    made = {"certified pairs": (len(result.order), len(truth["wrong_orders"]))}
+    if result.goal["goal"] == "top":
+        made = {
+            "models named": (len(result.winners), len(truth["wrong_winners"])),
+            "models ruled out": (len(result.eliminated), len(truth["wrongly_eliminated"])),
+        } | made
+    said = [
+        f"{count - wrong:,} of {count:,} {what} right" + (f", {wrong:,} WRONG" if wrong else "")
+        for what, (count, wrong) in made.items()
+        if count
+    ]
+    return ", ".join(said) or "nothing was certified"
+
+
+_TRUTHS: Mapping[str, Callable[[Any, Any, Recorded], Truth]] = {
+    "estimate": _truth_of_mean,
+    "compare": _truth_of_comparison,
+    "rank": _truth_of_ranking,
+    "tasks": _truth_of_tasks,
+    "growing": _truth_of_versions,
+}

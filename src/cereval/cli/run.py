@@ -30,7 +30,7 @@ def run(context: click.Context, /, data: str | None, names: tuple[str, ...], **f
     Exit codes: 0 goal reached or certified pass, 1 could not run, 2 certified fail, 3 undecided.
     """
     from cereval.cli.asking import ask_candidates
-    from cereval.cli.tables import recorded_sources, use_recorded
+    from cereval.cli.recorded import recorded_sources, use_recorded
 
     if sources := recorded_sources(data, names, flags):
         return use_recorded("estimate", sources, context, flags, 1)
@@ -52,7 +52,7 @@ def gate(context: click.Context, /, data: str | None, names: tuple[str, ...], **
     Exit codes: 0 certified pass, 1 could not run, 2 certified fail, 3 undecided (the budget is spent).
     """
     from cereval.cli.asking import ask_candidates
-    from cereval.cli.tables import recorded_sources, use_recorded
+    from cereval.cli.recorded import recorded_sources, use_recorded
     from cereval.errors import InvalidInput
 
     if (

@@ -43,7 +43,7 @@ def tasks(context: click.Context, /, files: tuple[str, ...], data: tuple[str, ..
     Exit codes: 0 goal reached or all pass, 1 could not run, 2 some task certainly fails, 3 undecided.
     """
     from cereval.cli.asking import ask_candidates
-    from cereval.cli.tables import recorded_tasks, use_recorded
+    from cereval.cli.recorded import recorded_tasks, use_recorded
     from cereval.errors import InvalidInput
 
     if files and data:

@@ -134,11 +134,16 @@ def extend_run(
     return open_plan(larger, grown, circumstances)
 
 
-def new_items(data: str, options: Mapping[str, Any]) -> tuple[DataSet, dict[str, Any]]:
-    """Return the data of a new version, and what else is given for it: budgets, prices, an address."""
+def new_items(
+    file: str, options: Mapping[str, Any], data: DataSet | None = None
+) -> tuple[DataSet, dict[str, Any]]:
+    """Return the data of a new version, and what else is given for it: budgets, prices, an address.
+
+    data: the file's, where it was read already.
+    """
     fields = Fields(**{name: options.get(name) for name in FieldOptions.__annotations__})
     now = {name: options[name] for name in AgainOptions.__annotations__ if options.get(name) is not None}
-    return read_dataset(data, fields, combined=True, on_disk=True), now
+    return data or read_dataset(file, fields, combined=True, on_disk=True), now
 
 
 def _check_extension(plan: Plan, store: Store) -> None:
