@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from html import escape
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from msgspec import Meta
 
 from cereval.forms import Count, Positive, Share
-from cereval.pictures import Part, frame_of, plotted
+from cereval.imports import optional
 from cereval.text import SIDES, estimate_in_interval, interval, percent
 
 Guarantee = Literal["anytime", "fixed-n", "heuristic"]
@@ -104,6 +104,17 @@ class Table:
 
 Rows = list[tuple[str, str]]
 
+INCHES_PER_PART = 0.32
+
+
+class Part(NamedTuple):
+    """Name one certified interval of a result: a mean, a task, a model, a version, a difference."""
+
+    name: str
+    estimate: float
+    lower: float
+    upper: float
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Certified(ABC):
@@ -172,11 +183,22 @@ class Certified(ABC):
 
     def to_frame(self) -> Any:
         """Return the certified intervals as a pandas DataFrame: name, estimate, lower, upper."""
-        return frame_of(self.parts())
+        return optional("pandas", "plots").DataFrame(self.parts(), columns=Part._fields)
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw the certified intervals with matplotlib (extra `plots`); return the axes."""
-        return plotted(self.parts(), self.headline(), axes)
+        """Draw one interval below the other with matplotlib (extra `plots`), each with its estimate; return the axes."""
+        parts = self.parts()
+        if axes is None:
+            pyplot = optional("matplotlib.pyplot", "plots")
+            _, axes = pyplot.subplots(figsize=(7.0, 1.2 + INCHES_PER_PART * len(parts)), layout="constrained")
+        places = range(len(parts))[::-1]
+        lengths = [[one.estimate - one.lower for one in parts], [one.upper - one.estimate for one in parts]]
+        axes.errorbar([one.estimate for one in parts], places, xerr=lengths, fmt="o", capsize=3, markersize=4)
+        axes.set_yticks(places, [one.name for one in parts])
+        axes.set_ylim(-0.6, len(parts) - 0.4)
+        axes.set_title(self.headline(), fontsize="medium", loc="left", wrap=True)
+        axes.grid(axis="x", alpha=0.3)
+        return axes
 
     @property
     def exit_code(self) -> int:

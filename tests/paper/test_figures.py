@@ -15,9 +15,8 @@ from click.testing import CliRunner
 
 from cereval.cli.reproduce import reproduce as command
 from cereval.errors import BadFile, Misuse
-from cereval.paper.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, model_size
+from cereval.paper.benchmarks import Ablation, Benchmarks, ScalingLaw, curvature, folders, load, model_size
 from cereval.paper.figures import Figure, RowFile, Rows, Task, reproduce, run_tasks
-from cereval.paper.recorded import folders, load
 from cereval.paper.replays import printed_reaches
 from cereval.paper.simulation import Counterexample, HubnessCase, Simulation
 

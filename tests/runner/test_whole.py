@@ -15,7 +15,7 @@ from tests.cli.live import content, run, write
 
 import cereval
 from cereval.certificate.verify import verify
-from cereval.methods.whole import Whole
+from cereval.methods.uniform import Whole
 from cereval.questions.compare.goal import Difference
 from cereval.questions.compare.session import CompareSession
 from cereval.questions.mean.goal import Estimate

@@ -10,8 +10,7 @@ from cereval.errors import InvalidInput
 from cereval.methods.active import Active, Partition
 from cereval.methods.base import Method, Setting
 from cereval.methods.memory import Memory
-from cereval.methods.uniform import Hedged, Uniform
-from cereval.methods.whole import Whole
+from cereval.methods.uniform import Hedged, Uniform, Whole
 from cereval.paper.methods import CerEval, Oracle, Seq, Static
 
 METHODS: Mapping[str, Callable[..., Method]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import sqrt
 
-from cereval.methods.whole import Whole
+from cereval.methods.uniform import Whole
 from cereval.models.given import is_given
 from cereval.questions.compare.goal import Difference
 from cereval.questions.mean.goal import Estimate

@@ -1,4 +1,4 @@
-"""Write certified results for other tools and people: one file a format; a new one is a function and a line here."""
+"""Write certified results for other tools and people: a new format is a function and a line here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXTS: Mapping[str, str] = {
     "markdown": "markdown",
     "junit": "junit",
 }
-"""Formats that are a text: modules here with `text(found, **about) -> str`."""
+"""Formats that are a text: functions of `formats`."""
 
 SERVICES: Mapping[str, str] = {"mlflow": "log_to_mlflow", "wandb": "log_to_wandb", "otel": "emit_events"}
 """Formats that another program keeps: functions of `services`, which say where."""
@@ -129,8 +129,8 @@ def export(
         found = read_run(opened, run)
     if output is None:
         return _sent(found, format)
-    text: Callable[..., str] = import_module(f"{__name__}.{TEXTS[format]}").text
-    content = text(found, **{name: value for name, value in about.items() if value is not None})
+    write: Callable[..., str] = getattr(import_module(f"{__name__}.formats"), TEXTS[format])
+    content = write(found, **{name: value for name, value in about.items() if value is not None})
     try:
         write_whole(Path(output), content)
     except OSError as error:

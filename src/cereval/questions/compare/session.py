@@ -20,12 +20,10 @@ from cereval.methods.base import Setting, Target
 from cereval.methods.certified import CertifiedMethod
 from cereval.methods.memory import Memory
 from cereval.methods.registry import MOST_FORECAST
-from cereval.methods.uniform import Uniform
-from cereval.methods.whole import Whole
-from cereval.pictures import Part
+from cereval.methods.uniform import Uniform, Whole
 from cereval.questions.compare.goal import CompareGoal, Difference, NotWorse, Sign
 from cereval.questions.session import MethodSession, embedded, locked, rejection, unit_score
-from cereval.records import PASSED, Certified, Draw, Rows, Step
+from cereval.records import PASSED, Certified, Draw, Part, Rows, Step
 from cereval.records import UNDECIDED as UNDECIDED_CODE
 from cereval.text import points, points_ahead, signed_interval
 

@@ -16,7 +16,6 @@ from msgspec import Meta
 from cereval.errors import InvalidInput, Misuse
 from cereval.forms import Count, Positive, Share
 from cereval.methods.growing import Grown, Sampled, Standing, Stream, Terms
-from cereval.pictures import Part
 from cereval.questions.goals import checked_confidence, checked_goal, goal_from_spec
 from cereval.questions.log import Log, replayed
 from cereval.questions.mean.goal import Estimate
@@ -30,7 +29,7 @@ from cereval.questions.session import (
     rejection,
     whole,
 )
-from cereval.records import Certified, Draw, Interval, Rows, Scored, Stopped, Table
+from cereval.records import Certified, Draw, Interval, Part, Rows, Scored, Stopped, Table
 from cereval.text import estimate_in_interval, percent
 from cereval.version import ENGINE
 

@@ -33,12 +33,11 @@ from cereval.forecasts.draw_weights import NOISE, expected_squares, race_weights
 from cereval.forecasts.pool import Pool
 from cereval.forms import Count, Positive, Share
 from cereval.methods.drawing import draw_order, draw_without_replacement
-from cereval.pictures import Part
 from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, Beats, Order, RankGoal, Top
 from cereval.questions.rank.order import Bools, Diagram, PairClaims, Pairs, exact_claims, read
 from cereval.questions.session import AskTell, first_of, locked, pool_size
 from cereval.randomness import generator
-from cereval.records import UNDECIDED, Certified, Draw, Stopped, Table
+from cereval.records import UNDECIDED, Certified, Draw, Part, Stopped, Table
 from cereval.stats.means import MeanGames, RacedMeanGames
 from cereval.stats.pairs import PairGames, PairTuning, RacedPairGames
 from cereval.stats.race import Race

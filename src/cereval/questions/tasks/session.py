@@ -17,10 +17,9 @@ from cereval.forecasts.pool import Pool
 from cereval.forms import Count, Positive, Share
 from cereval.methods.base import Aim, Setting
 from cereval.methods.tasks import AllTasks, Follower, ManyTasks, TaskAims
-from cereval.pictures import Part
 from cereval.questions.session import MethodSession, locked
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
-from cereval.records import Certified, Rows, Table
+from cereval.records import Certified, Part, Rows, Table
 from cereval.text import estimate_in_interval, interval, percent
 
 MOST_TASKS = 1000
