@@ -186,7 +186,7 @@ class Certified(ABC):
         return optional("pandas", "plots").DataFrame(self.parts(), columns=Part._fields)
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw one interval below the other with matplotlib (extra `plots`), each with its estimate; return the axes."""
+        """Draw the certified intervals below one another with matplotlib (extra `plots`); return the axes."""
         parts = self.parts()
         if axes is None:
             pyplot = optional("matplotlib.pyplot", "plots")
