@@ -50,7 +50,7 @@ def test_a_replay_says_what_is_no_part_of_the_pool(capsys: Capture) -> None:
     scores = "".join(f"{n},{'' if n % 10 == 0 else n % 2}\n" for n in range(60))
     Path("s.csv").write_text("item,m\n" + scores)
     out = said(capsys, "replay", "s.csv", "--model", "m", "--eps", "0.3")[0]
-    assert "6 items without a score are not part of the pool" in out
+    assert "left out: 6 of 60 items, on which the model has no score" in out
 
 
 def test_columns_without_scores_are_said_in_words(capsys: Capture) -> None:
@@ -58,7 +58,7 @@ def test_columns_without_scores_are_said_in_words(capsys: Capture) -> None:
     assert main(["replay", "s.csv", "--model", "m"]) == 1
     assert "a column with scores (it has none for any of the 2 items), got 'm'" in capsys.readouterr().err
     assert main(["replay", "rank", "s.csv"]) == 1
-    assert "where fewer than two columns have a score on every item, got None" in capsys.readouterr().err
+    assert "two models or more with a score on every item, got 'n'" in capsys.readouterr().err
 
 
 def test_a_missing_extra_is_met_before_the_first_call(

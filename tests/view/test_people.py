@@ -107,22 +107,23 @@ def right(page: str) -> str:
 
 
 def test_people_score_a_run_to_its_goal(store: SqlStore, url: str) -> None:
-    """Each waits with the first label until the other has a card too, so that neither gives them all."""
+    """Whoever has given a label waits with the next one until the other has too, so that neither gives them all."""
     work, found = begun(url)
     run = waiting_run(store)
-    both, begins = threading.Barrier(2, timeout=300), {"Ann", "Bo"}
 
-    def in_company(who: str) -> Callable[[str], str]:
+    def in_turn(who: str) -> Callable[[str], str]:
         def choose(page: str) -> str:
-            if who in begins:
-                begins.discard(who)
-                both.wait()
+            if who in raters():
+                until(lambda: len(raters()) == 2)
             return right(page)
 
         return choose
 
+    def raters() -> set[str]:
+        return {one.rater for one in Labels(store).ratings([run])}
+
     two = [
-        threading.Thread(target=labelling, args=(store, run, who, in_company(who), lambda: bool(found)))
+        threading.Thread(target=labelling, args=(store, run, who, in_turn(who), lambda: bool(found)))
         for who in ("Ann", "Bo")
     ]
     for person in two:

@@ -172,9 +172,8 @@ def read_recorded(sources: Sequence[str], wanted: Sequence[str], flags: Mapping[
         several = "models with scores on the same items"
         raise InvalidInput("--model", none if len(models) == 1 else several, ", ".join(models))
     if missing := len(table.items) - len(rows):
-        notes.append(
-            f"{missing:,} of {len(table.items):,} items that one of them has no score on are left out"
-        )
+        who = "the model" if len(models) == 1 else "a model"
+        notes.append(f"left out: {missing:,} of {len(table.items):,} items, on which {who} has no score")
     items, texts = _items(table, found, rows, columns, flags)
     if labels is not None:
         items = [replace(item, category=str(labels[row])) for row, item in zip(rows, items, strict=True)]

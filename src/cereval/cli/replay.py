@@ -156,7 +156,8 @@ def replay_question(
 
     kind, found = kind_named(kind_name), read_recorded(sources, models, flags)
     if kind.asks == "all" and len(found.models) < 2:
-        raise InvalidInput("--model", "two models or more", ", ".join(found.models))
+        wanted = "two models or more with a score on every item"
+        raise InvalidInput("--model", wanted, ", ".join(found.models))
     plan, known, notes = _plan_replay(kind_name, sources, found, flags)
     sizes = _version_sizes(flags.get("versions"), plan.n_items)
     if kind.grows:

@@ -162,6 +162,9 @@ REMEDIES = {
     "disk is full|no space left": "cannot grow: the disk is full; free some space and resume (nothing is lost)",
     "not a database": "is not a database; use another --store",
     "malformed": "is damaged; restore a copy, or use another --store",
+    "no such (table|column)|(column|relation) .* does not exist": (
+        "is damaged, or was changed by hand: a table or a column is missing; restore a copy, or use another --store"
+    ),
     "unable to open": "cannot be opened; check that its directory exists and may be written to",
     "readonly|read-only|permission denied": "may not be written to; check its permissions, or use another --store",
     "disk i/o error": "cannot be read or written (disk I/O error); check the disk and its free space",

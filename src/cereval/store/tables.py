@@ -62,6 +62,11 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     )
 }
 """What a column of this name holds, in whatever table; what may be empty in one table counts last."""
+COLUMNS: Mapping[str, list[str]] = {
+    table: re.findall(r"(\w+) (?:TEXT|BIGINT|DOUBLE)", columns)
+    for table, columns in re.findall(r"CREATE TABLE (\w+) \((.*?)\);", TABLES, re.DOTALL)
+}
+"""The columns of each table."""
 LARGEST = 2**53
 """Numbers of draws, items and events are below this."""
 
@@ -94,6 +99,9 @@ def check_schema(connection: Connection, place: str) -> None:
             f"{place} has the schema {found} of another version of cereval, this one reads {SCHEMA}; use the version "
             "that wrote it, or another --store"
         )
+    for table, columns in COLUMNS.items():
+        # The database says which of them it lacks; rows would, one by one, when they are read.
+        connection.execute(text(f"SELECT {', '.join(columns)} FROM {table} LIMIT 0"))
 
 
 def execute(connection: Connection, sql: str, **values: Any) -> Any:
