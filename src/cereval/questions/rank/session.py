@@ -126,7 +126,8 @@ class Ranking(Certified):
         if self.goal["goal"] == "top":
             title, places = f"top {self.goal['k']}", self._places(diagram)
         rows = [[place, name, *self._cells(self.intervals[name])] for name, place in places.items()]
-        header = (title, "model", "estimate", "interval", "items", "0% to 100%")
+        count = "answers" if self.target == FRESH else "items"
+        header = (title, "model", "estimate", "interval", count, "0% to 100%")
         return Table(header, rows, numbers=(0, 2, 3, 4), names=(1,), extra=5)
 
     def lines(self) -> list[str]:
