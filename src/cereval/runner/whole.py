@@ -51,6 +51,6 @@ def answers_are_free(settings: Settings) -> bool:
         return False
     scorer = settings["scorer"]
     name = "" if scorer is None or callable(scorer) else scorer_name(scorer)
-    paid = settings["judge"] is not None or name in (*JUDGES, People.name)
+    paid = bool(settings["judge"]) or name in (*JUDGES, People.name)
     names = [one.model_name for one in settings.candidates]
     return not paid and all(is_given(name) or name.startswith(RUN) for name in names)
