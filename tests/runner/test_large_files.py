@@ -20,10 +20,9 @@ from cereval.questions.compare.goal import Sign
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.rank.goal import Order
 from cereval.questions.tasks.goal import Macro
-from cereval.runner.conduct import Bounds, conduct
 from cereval.runner.limits import Allowance
 from cereval.runner.prepare import prepare, read_data
-from cereval.runner.run import Outcome
+from cereval.runner.run import Bounds, Outcome, conduct
 from cereval.runner.start import evidence
 from cereval.settings import Candidate, settings_of
 from cereval.store.base import opened_store

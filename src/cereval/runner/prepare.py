@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,17 @@ from cereval.datasets.weights import (
     weights_of_items,
 )
 from cereval.errors import InvalidInput
+from cereval.methods.uniform import Whole
 from cereval.models.base import Model
+from cereval.models.given import is_given
 from cereval.models.prices import FREE, Tokens
 from cereval.plan import DRAWN, CandidateSpec, Plan, repeats_itself
 from cereval.questions import kind_named
+from cereval.questions.compare.goal import Difference
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import fresh_seed
-from cereval.runner.baseline import names_runs, read_run, take_runs
 from cereval.runner.batches import refuse_batches
+from cereval.runner.book import names_runs, read_run, take_runs
 from cereval.runner.candidates import (
     BY_LOGPROBS,
     OF_A_CALL,
@@ -45,10 +50,9 @@ from cereval.runner.candidates import (
     open_candidate,
     prompt_of,
 )
-from cereval.runner.clusters import Clustered, questions_of
-from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
+from cereval.runner.executor import Callers, Clustered, Executor, NobodyToAsk, Sampled, questions_of
 from cereval.runner.limits import Limits
-from cereval.runner.rounds import MOST
+from cereval.runner.pace import LARGEST_ROUND
 from cereval.runner.samples import Samples
 from cereval.runner.scoring import (
     describe_scorer,
@@ -61,11 +65,10 @@ from cereval.runner.scoring import (
     whole_scorer,
 )
 from cereval.runner.trust import Named, require
-from cereval.runner.whole import use_all
-from cereval.scorers import build_scorer
+from cereval.scorers import JUDGES, build_scorer
 from cereval.scorers.base import Scorer
 from cereval.scorers.people import People, answering
-from cereval.settings import ACCEPTED, Settings, declared
+from cereval.settings import ACCEPTED, Settings, declared, goal_of
 from cereval.store.base import opened_store
 from cereval.text import did_you_mean
 
@@ -358,7 +361,7 @@ def open_plan(
     if "cluster" in plan.scorer:
         executor = Clustered.of(executor, items)
     if samples.count > 1:
-        at_once = MOST * samples.count if in_batches else limits.connections
+        at_once = LARGEST_ROUND * samples.count if in_batches else limits.connections
         executor = Sampled(executor, samples, asyncio.Semaphore(at_once))
     return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions, served=served)
 
@@ -413,3 +416,47 @@ def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) 
     if judge is not None and getattr(judge, "price", FREE) is None:
         needed = "given with --judge-price-in and --judge-price-out for the judge"
         raise InvalidInput("max_usd", needed, limits.max_usd)
+
+
+# -- answers that cost nothing ---------------------------------------------------------------------------------------
+
+
+KINDS = ("estimate", "compare", "rank", "tasks")
+"""The kinds of question that take the whole."""
+
+HOW_MUCH = {"estimate": Estimate, "compare": Difference}
+"""Of those that may be about a population, the goal that asks how much."""
+
+AT_ONCE = 500
+"""Answers in hand at a time: written together, thousands take seconds."""
+
+
+def use_all(settings: Settings, n_items: int) -> Settings:
+    """Return settings that ask every item, where that costs nothing and nobody says otherwise.
+
+    The result is then exact for the target `benchmark`. A population is estimated as well as the sample allows: its
+    bets have all of it as their horizon, and a goal that is finer.
+    """
+    if not answers_are_free(settings) or settings["max_calls"] is not None:
+        return settings
+    options = {**settings.options, "method": Whole.name, "history": ["none"], "connections": AT_ONCE}
+    if settings["target"] != "population":
+        return replace(settings, options=options)
+    usual = settings.goal == goal_of(settings.kind, {}, settings.candidates)
+    goal = HOW_MUCH[settings.kind](float(f"{0.1 / sqrt(n_items):.1g}")) if usual else settings.goal
+    return replace(settings, goal=goal, options={**options, "max_calls": n_items})
+
+
+def answers_are_free(settings: Settings) -> bool:
+    """Tell whether no call is made for a question about these candidates."""
+    if (
+        settings.kind not in KINDS
+        or settings["method"] not in (None, "auto")
+        or settings["target"] == "expected"
+    ):
+        return False
+    scorer = settings["scorer"]
+    name = "" if scorer is None or callable(scorer) else scorer_name(scorer)
+    paid = settings["judge"] is not None or name in (*JUDGES, People.name)
+    names = [one.model_name for one in settings.candidates]
+    return not paid and all(is_given(name) or name.startswith(RUN) for name in names)
