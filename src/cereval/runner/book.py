@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cereval.datasets.base import Item
-from cereval.datasets.large import OnDisk
 from cereval.errors import InvalidInput, StoreError
 from cereval.models.base import Reply
 from cereval.plan import PLAN_FORMAT, CandidateSpec, Plan, candidate_digest, repeats_itself
@@ -131,12 +130,6 @@ def answers_of_run(
 ) -> dict[int, KeptAnswer]:
     """Return what the run that a candidate names answered to a plan's items, by the item's number."""
     run = Plan.from_dict(store.run(spec["run"]).plan)
-    if run.data_hash != plan.data_hash and (
-        isinstance(items, OnDisk) or store.source(run.data_hash) is not None
-    ):
-        raise InvalidInput(
-            "baseline", "a run on this very file, where questions stay in a large file", run.run_id
-        )
     return {one.item: one for one in _kept(plan, spec, run.data_hash, [run], store, 0.0, items)}
 
 

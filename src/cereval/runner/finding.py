@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from cereval.datasets.base import Item
-from cereval.datasets.large import FileItems
 from cereval.methods.registry import MOST_FORECAST
 from cereval.plan import PLAN_FORMAT, Known, Plan
 from cereval.questions import kind_of
@@ -117,6 +116,4 @@ def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:
 
 
 def _groups(kind: Kind, plan: Plan, items: Sequence[Item]) -> Any:
-    if isinstance(items, FileItems):
-        return kind.coded_groups(plan, *items.groups)
     return kind.groups(plan, tuple(item.category for item in items))

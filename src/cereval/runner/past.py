@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.base import Item
-from cereval.datasets.large import OnDisk
 from cereval.errors import StoreError
 from cereval.forecasts.pool import content_keys
 from cereval.plan import PLAN_FORMAT, Plan
@@ -39,9 +38,6 @@ def past_of(plan: Plan, items: Sequence[Item], store: Store) -> Mapping[str, int
 
 def data_sharing(plan: Plan, items: Sequence[Item], store: Store, least: int = 1) -> list[str]:
     """Return the plan's data set, and those in the store that share at least so many of its items."""
-    if isinstance(items, OnDisk):
-        # Millions of questions are not read to find the few that another file has too.
-        return [plan.data_hash]
     shared = store.sharing(keys_of(items))
     others = [data for data, count in shared.items() if count >= least and data != plan.data_hash]
     return [plan.data_hash, *sorted(others)]
