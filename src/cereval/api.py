@@ -367,7 +367,7 @@ async def _ask(
 ) -> Run:
     with _on_disk(data) as path:
         settings = settings_for(kind, path, models, goal, options)
-        work = prepare(settings, on_disk=isinstance(data, str | Path))
+        work = prepare(settings)
         fixed = None if seal is None else Path(seal)
         with opened_store(settings["store"], create=seal is None) as store:
             outcome = await conduct(work, settings, store, observer, seal=fixed)
@@ -441,7 +441,7 @@ def seal(
     """
     with _on_disk(data) as file:
         settings = settings_for(kind, file, models, goal, options)
-        work = prepare(settings, on_disk=isinstance(data, str | Path))
+        work = prepare(settings)
     _run(work.close())
     with opened_store(settings["store"], create=True) as store:
         made = sealed(work.plan, work.items, store, history=settings.uses_store_history)

@@ -343,9 +343,9 @@ def _stored_scores(url: str | None, found: Recorded, notes: list[str]) -> Floats
 def _scores_on(store: Store, data_hash: str, names: Mapping[str, int], found: Recorded) -> tuple[Floats, int]:
     """Return the other models' scores on one data set, in the table's rows; how many runs were those evaluated."""
     from cereval.runner.finding import teachers
-    from cereval.runner.items import items_there
+    from cereval.runner.items import kept_items
 
-    others, items = teachers(store, data_hash, found.models), items_there(data_hash, store, "the history")
+    others, items = teachers(store, data_hash, found.models), kept_items(data_hash, store)
     past = store.past_scores(data_hash, runs=others)
     rows = dict[int, int]()
     for number in np.unique(past.items).tolist():

@@ -17,7 +17,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cereval.datasets.base import DataSet, Item
-from cereval.datasets.large import OnDisk
 from cereval.errors import CerevalError, InvalidInput, NoSuchRun, StoreError
 from cereval.imports import code_digest
 from cereval.models.base import Reply
@@ -138,12 +137,6 @@ def answers_of_run(
 ) -> dict[int, KeptAnswer]:
     """Return what the run that a candidate names answered to a plan's items, by the item's number."""
     run = Plan.from_dict(store.run(spec["run"]).plan)
-    if run.data_hash != plan.data_hash and (
-        isinstance(items, OnDisk) or store.source(run.data_hash) is not None
-    ):
-        raise InvalidInput(
-            "baseline", "a run on this very file, where questions stay in a large file", run.run_id
-        )
     return {one.item: one for one in _kept(plan, spec, run.data_hash, [run], store, 0.0, items)}
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cereval.datasets.base import Item
-from cereval.datasets.large import FileItems, OnDisk
 from cereval.errors import StoreError
 from cereval.forecasts.pool import content_keys
 from cereval.methods.registry import MOST_FORECAST
@@ -44,9 +43,6 @@ def past_of(plan: Plan, items: Sequence[Item], store: Store) -> Mapping[str, int
 
 def data_sharing(plan: Plan, items: Sequence[Item], store: Store, least: int = 1) -> list[str]:
     """Return the plan's data set, and those in the store that share at least so many of its items."""
-    if isinstance(items, OnDisk):
-        # Millions of questions are not read to find the few that another file has too.
-        return [plan.data_hash]
     shared = store.sharing(keys_of(items))
     others = [data for data, count in shared.items() if count >= least and data != plan.data_hash]
     return [plan.data_hash, *sorted(others)]
@@ -209,6 +205,4 @@ def known_items(plan: Plan, items: Sequence[Item], store: Store) -> Known:
 
 
 def _groups(kind: Kind, plan: Plan, items: Sequence[Item]) -> Any:
-    if isinstance(items, FileItems):
-        return kind.coded_groups(plan, *items.groups)
     return kind.groups(plan, tuple(item.category for item in items))

@@ -14,16 +14,12 @@ from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.clusters import clustered
 from cereval.datasets.fields import Fields
-from cereval.datasets.large import FileItems, categories_of, first_of
-from cereval.datasets.prompts import Prompt, renders_alike, split_examples, split_large
+from cereval.datasets.prompts import Prompt, renders_alike, split_examples
 from cereval.datasets.read import joined, named, read_dataset
 from cereval.datasets.weights import (
     check_one,
     is_table,
-    may_stay_on_disk,
     mixed,
-    mixed_codes,
-    numbers,
     weights_of_items,
 )
 from cereval.errors import InvalidInput
@@ -116,15 +112,14 @@ class Prepared:
         await self.executor.close()
 
 
-def prepare(settings: Settings, *, on_disk: bool = True, data: DataSet | None = None) -> Prepared:
+def prepare(settings: Settings, *, data: DataSet | None = None) -> Prepared:
     """Return the run that settings ask for, ready for its first call; what cannot work is refused here.
 
-    on_disk: the questions of a large file may stay where they are; not of one that will be gone soon. data: in place of
-    the file that the settings name.
+    data: in place of the file that the settings name.
     """
     examples: tuple[Item, ...] = ()
     if data is None:
-        data, examples = read_data(settings, on_disk=on_disk)
+        data, examples = read_data(settings)
     functions, specs = functions_in(settings), dict[int, CandidateSpec]()
     if settings["baseline"] is not None or names_runs(settings):
         with opened_store(settings["store"], reading=True) as store:
@@ -158,7 +153,7 @@ def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
 
 def _equal_prompts(work: Prepared) -> list[str]:
     """Warn where a candidate is asked the same whatever the question."""
-    some = first_of(questions_of(work.plan, work.items))[:FIRST]
+    some = questions_of(work.plan, work.items)[:FIRST]
     return [
         f"warning: {spec['name']} is asked the same whatever the question: its template has no placeholder such as "
         "{{ question }}"
@@ -181,21 +176,17 @@ def _clusters(settings: Settings, data: DataSet) -> DataSet:
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
-def read_data(settings: Settings, *, on_disk: bool = False) -> tuple[DataSet, tuple[Item, ...]]:
+def read_data(settings: Settings) -> tuple[DataSet, tuple[Item, ...]]:
     """Return the data of a question, and the worked examples that are taken out of it."""
     if settings.data[0].startswith(RUN):
         return read_run(settings.data[0].removeprefix(RUN), settings["store"]), ()
     if len(settings.data) > 1:
         return _read_files(settings), ()
     combined = kind_named(settings.kind).grows
-    stay = on_disk and may_stay_on_disk(settings["weights"])
-    data = read_dataset(settings.data[0], _fields(settings), combined=combined, on_disk=stay)
+    data = read_dataset(settings.data[0], _fields(settings), combined=combined)
     shots = max(one.options.get("few_shot", 0) for one in settings.candidates)
     if not shots:
         return data, ()
-    if isinstance(data.items, FileItems):
-        examples, others = split_large(data.items, shots)
-        return DataSet(data.source, others, others.content_hash), examples
     examples, left = split_examples(data.items, shots)
     return DataSet.of(data.source, left), examples
 
@@ -249,7 +240,7 @@ def make_plan(settings: Settings, data: DataSet, examples: Sequence[Item] = ()) 
         max_calls=samples_of(settings).draws(settings["max_calls"]),
         weights=_weights(settings, data.items),
     )
-    return kind_named(settings.kind).complete_plan(plan, categories_of(data.items))
+    return kind_named(settings.kind).complete_plan(plan, [item.category for item in data.items])
 
 
 def _usual_target(settings: Settings, candidates: Sequence[CandidateSpec], scorer: Mapping[str, Any]) -> str:
@@ -271,11 +262,7 @@ def _weights(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:
     weights, mix = settings["weights"], settings["mix"]
     check_one(weights, mix)
     if mix is not None:
-        found = (
-            mixed_codes(mix, *items.groups)
-            if isinstance(items, FileItems)
-            else mixed(mix, [item.category for item in items])
-        )
+        found = mixed(mix, [item.category for item in items])
         return {"source": f"mix {_file_name(mix)}", **packed(found)}
     if weights is None:
         return {}
@@ -283,9 +270,6 @@ def _weights(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:
 
 
 def _read_weights(value: str, items: Sequence[Item]) -> Any:
-    if isinstance(items, FileItems):
-        _check_field(value, items.metadata)
-        return numbers(items.column(value), value, lambda row: items[row].id)
     return weights_of_items(value, [item.id for item in items], lambda name: _metadata(items, name))
 
 

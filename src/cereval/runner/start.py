@@ -11,8 +11,7 @@ from typing import Any
 from cereval.certificate.format import issue
 from cereval.certificate.seal import provenance
 from cereval.certificate.verify import Stored
-from cereval.datasets.base import Item
-from cereval.datasets.large import OnDisk, hash_of
+from cereval.datasets.base import Item, content_hash
 from cereval.errors import CerevalError, LogMismatch, Misuse, StoreError, shown
 from cereval.methods.registry import MOST_FORECAST
 from cereval.models.base import another_model
@@ -24,7 +23,7 @@ from cereval.questions.log import CHUNK, Change, Log, Teller, replayed
 from cereval.questions.session import AskTell, tell
 from cereval.records import Certified, Draw, Scored
 from cereval.runner.finding import forecasts_pay, keys_of, known_items, run_ids
-from cereval.runner.items import items_there, keep_items, stored_items
+from cereval.runner.items import keep_items, kept_items, stored_items
 from cereval.runner.limits import Spending
 from cereval.runner.pace import calls_to_goal, cheaper_afresh
 from cereval.runner.progress import WARNING, Subject, other_model_warning
@@ -369,12 +368,7 @@ def _notes(kind: Kind, plan: Plan, spending: Spending, store: Store) -> tuple[st
 
 
 def _duplicates(items: Sequence[Item]) -> tuple[str, ...]:
-    """Warn of questions that the data has more than once: each copy counts.
-
-    Files of millions are not read through for it.
-    """
-    if isinstance(items, OnDisk):
-        return ()
+    """Warn of questions that the data has more than once: each copy counts."""
     copies = sum("-" in key for key in keys_of(items))
     if not copies:
         return ()
@@ -461,13 +455,13 @@ def evidence(certificate: Any, store: Store) -> Stored | None:
 def _evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
     run = store.run(str(certificate.get("run_id", "")))
     plan = Plan.from_dict(run.plan)
-    items = items_there(plan.data_hash, store, f"run {run.run_id}")
+    items = kept_items(plan.data_hash, store)
     return Stored(
         plan=run.plan,
         log=kind_of(plan).kept(certificate, plan, reader(store)),
         changes=tuple(change.as_dict() for change in changes_of(store, run.run_id)),
         known=known_items(plan, items, store),
-        data_hash=hash_of(items),
+        data_hash=content_hash(items),
     )
 
 
