@@ -221,7 +221,7 @@ def test_row_12_compare_counts_calls_alike_on_the_way_and_at_the_end() -> None:
         def on_progress(self, progress: Any) -> None:
             self.seen.append(progress)
 
-    from cereval.runner.watching import line
+    from cereval.runner.progress import line
 
     watching = Watching()
     found = cereval.compare("q.jsonl", "scripted/0.9", "scripted/0.5", observer=watching, seed=1)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from cereval.datasets.base import Item
-from cereval.datasets.large import answer_key_of
 from cereval.datasets.prompts import Prompt
 from cereval.errors import InvalidInput, StoreError
 from cereval.files import read_json, read_text
@@ -270,7 +269,7 @@ def open_candidate(
         timeout_s=own["timeout"],
         connections=circumstances["connections"],
         batch=bool(circumstances.get("batch")),
-        answer_key=answer_key_of(items) if spec["model"].startswith("scripted/") else None,
+        answer_key=_answer_key(items) if spec["model"].startswith("scripted/") else None,
     )
     return open_model(spec["model"], options)
 
@@ -290,6 +289,11 @@ def price_of(values: Mapping[str, Any], whose: str = "") -> FlatPrice | None:
     per_in, per_out = (values.get(f"{whose}price_{way}") for way in ("in", "out"))
     flags = f"--{whose.replace('_', '-')}price-in and -out"
     return None if per_in is None and per_out is None else FlatPrice(per_in or 0.0, per_out or 0.0, flags)
+
+
+def _answer_key(items: Sequence[Item]) -> dict[str, str]:
+    """Return the right answers by the questions' texts."""
+    return {item.text: item.answer for item in items if item.answer is not None}
 
 
 def _given(name: str, items: Sequence[Item]) -> Model:

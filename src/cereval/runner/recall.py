@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cereval.datasets.base import DataSet
+from cereval.datasets.base import DataSet, content_hash
 from cereval.datasets.fields import Fields
-from cereval.datasets.large import HEAD, hash_of
 from cereval.datasets.read import grown_by, named, read_dataset
 from cereval.errors import InvalidInput, Misuse, StoreError, shown
 from cereval.plan import DRAWN, Known, Plan, repeats_itself
@@ -118,10 +117,10 @@ def extend_run(
     items = stored_items(plan, store)
     examples = [str(example["id"]) for spec in plan.candidates for example in spec["prompt"]["examples"]]
     grown = grown_by(items, data, examples)
-    need_answers(plan, grown[len(items) : len(items) + HEAD], named(data.source))
+    need_answers(plan, grown[len(items) :], named(data.source))
     larger = replace(
         plan,
-        data_hash=hash_of(grown),
+        data_hash=content_hash(grown),
         n_items=len(grown),
         data_name=f"{plan.data_name}, {named(data.source)}",
         growth={"sizes": [*plan.growth["sizes"], len(grown) - len(items)], "after": run.run_id},
@@ -143,7 +142,7 @@ def new_items(
     """
     fields = Fields(**{name: options.get(name) for name in FieldOptions.__annotations__})
     now = {name: options[name] for name in AgainOptions.__annotations__ if options.get(name) is not None}
-    return data or read_dataset(file, fields, combined=True, on_disk=True), now
+    return data or read_dataset(file, fields, combined=True), now
 
 
 def _check_extension(plan: Plan, store: Store) -> None:

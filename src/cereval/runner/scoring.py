@@ -8,7 +8,6 @@ from typing import Any
 
 from cereval.datasets.base import Item
 from cereval.datasets.fields import list_names
-from cereval.datasets.large import first_of
 from cereval.datasets.prompts import Prompt
 from cereval.errors import BadFile, CallError, InvalidInput
 from cereval.imports import name_of, optional
@@ -34,7 +33,7 @@ COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "
 
 def describe_scorer(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:
     """Return the scorer as a plan keeps it: the one that was named, or the usual one for such questions."""
-    if settings["scorer"] is None and len({bool(item.choices) for item in first_of(items)}) > 1:
+    if settings["scorer"] is None and len({bool(item.choices) for item in items}) > 1:
         raise InvalidInput("scorer", "given where some questions have choices and some have none", None)
     scorer = settings["scorer"] or _usual_scorer(settings, items)
     samples, code = samples_of(settings), {}
@@ -174,7 +173,7 @@ def named_by_scoring(
 
 def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
     """Refuse before the first call what would fail, or score nothing, on every answer."""
-    if scorer.name == "choice" and items and not any(item.choices for item in first_of(items)):
+    if scorer.name == "choice" and items and not any(item.choices for item in items):
         raise BadFile(
             "the data has no choices, which the scorer `choice` needs; name their field with --choices"
         )
@@ -185,7 +184,7 @@ def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:
             "people compare the model's answer with the data's own, and some items have none; name it with --answer"
         )
     if isinstance(scorer, PythonScorer | Grade | Prefer | Panel) and items:
-        scorer.check(first_of(items))
+        scorer.check(items)
 
 
 def whole_scorer(plan: Plan, scorer: Scorer) -> dict[str, Any]:
@@ -203,8 +202,8 @@ def whole_scorer(plan: Plan, scorer: Scorer) -> dict[str, Any]:
 def need_answers(plan: Plan, items: Sequence[Item], source: str) -> None:
     """Refuse data, or a part of it, that the scorer has nothing to compare with."""
     name = scorer_name(plan.scorer["spec"])
-    if name in COMPARING and items and not any(item.answers for item in first_of(items)):
+    if name in COMPARING and items and not any(item.answers for item in items):
         raise BadFile(
             f"{source} has no field that looks like the right answer, which the scorer `{name}` needs; name it with "
-            f"--answer (it has {list_names(dict.fromkeys(key for item in first_of(items) for key in item.metadata))})"
+            f"--answer (it has {list_names(dict.fromkeys(key for item in items for key in item.metadata))})"
         )
