@@ -25,7 +25,7 @@ from cereval.datasets.weights import (
 from cereval.errors import InvalidInput
 from cereval.methods.uniform import Whole
 from cereval.models.base import Model
-from cereval.models.given import is_given
+from cereval.models.given import GIVEN, field_of, is_given
 from cereval.models.prices import FREE, Tokens
 from cereval.plan import DRAWN, CandidateSpec, Plan, repeats_itself
 from cereval.questions import kind_named
@@ -214,7 +214,8 @@ def _fields(settings: Settings) -> Fields:
     given = {part: settings[part] for part in ("input", "answer", "choices", "category", "id")}
     if settings["by"] is not None:
         given["category"] = settings["by"]
-    return Fields(**given)
+    answers = (field_of(one.model_name) for one in settings.candidates if one.model_name.startswith(GIVEN))
+    return Fields(**given, taken=tuple(answers))
 
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
