@@ -1,4 +1,4 @@
-"""What large pools cost: sessions and files of up to ten million items.
+"""What large pools cost: sessions of up to ten million items, files of up to a million.
 
     python -m benchmarks.scale [--most 10000000] [--out FILE]
 
@@ -33,6 +33,8 @@ EPS = 0.02
 MODELS, CATEGORIES = 5, 50
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 NEW = 1_000_000
+FILES = (100_000, NEW)
+WHOLE_SIZE = 100_000
 
 INTRODUCTION = f"""Sessions answer {DRAWS:,} draws towards eps {EPS}; scores are 0 or 1. `active` knows the scores of
 {MODELS} past models and one of {CATEGORIES} categories for each item, up to 200,000 items, where
@@ -46,8 +48,7 @@ Extrapolated from the rows above; not run.
 - `uniform`: the order of all items and the sums over them, some 60 bytes an item while a session opens: 60 GB. A lazy
   shuffle would need memory for the items drawn alone, and equal shares need none; its draws would be other draws,
   which is why pools that fit do not use it. A draw costs what it costs at 10^4.
-- Files: 8 bytes an item for its category, 16 to find ids that are there twice, 8 for where a line of JSONL begins:
-  32 GB, and one pass of the file at the speed above. Ids would have to be checked by a sort on disk."""
+- Files are held in memory, and one of more than 1 GiB is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,7 @@ def first_call_cost(path: str, size: int, store: str) -> Cost:
 
 
 def extend_cost(small: str, more: str, store: str) -> Cost:
-    """Add a million items to a run on a few, up to the end of the new version."""
+    """Add many items to a run on a few, up to the end of the new version."""
     from cereval.cli.main import main
     from cereval.store.base import opened_store
 
@@ -190,7 +191,7 @@ def extend_cost(small: str, more: str, store: str) -> Cost:
         watch = Watch()
         assert main(["extend", run, "--data", more, "--store", store]) == 0
     wall, cpu = watch.read()
-    return Cost("`extend` by 10^6 new items, whole", NEW, wall, cpu, peak_mb())
+    return Cost(f"`extend` by {WHOLE_SIZE:,} new items, whole", WHOLE_SIZE, wall, cpu, peak_mb())
 
 
 WHOLE: dict[str, list[str]] = {
@@ -246,21 +247,21 @@ def file_costs(most: int) -> list[Cost]:
     with TemporaryDirectory() as folder:
         store = f"sqlite:///{folder}/s.db"
         small, more = (str(Path(folder) / f"{name}.parquet") for name in ("small", "more"))
-        for size in (size for size in SIZES if NEW <= size <= most):
+        for size in (size for size in FILES if size <= most):
             for name, write in (("large.parquet", write_parquet), ("large.jsonl", write_jsonl)):
                 large = Path(folder) / name
                 alone(write, large, size)
                 found.append(alone(first_call_cost, str(large), size, store))
                 large.unlink()
-        if most >= NEW:
+        if most >= WHOLE_SIZE:
             lines = Path(folder) / "large.jsonl"
-            alone(write_jsonl, lines, NEW)
+            alone(write_jsonl, lines, WHOLE_SIZE)
             for number, command in enumerate(WHOLE):
                 url = f"sqlite:///{folder}/whole-{number}.db"
-                found.append(alone(whole_cost, command, str(lines), NEW, url))
+                found.append(alone(whole_cost, command, str(lines), WHOLE_SIZE, url))
             lines.unlink()
             alone(write_parquet, Path(small), 10_000)
-            alone(write_parquet, Path(more), NEW, 10_000)
+            alone(write_parquet, Path(more), WHOLE_SIZE, 10_000)
             found.append(alone(extend_cost, small, more, f"sqlite:///{folder}/grown.db"))
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
+from cereval.cli.main import main
 from cereval.cli.outcome import _suggest_resuming, outcome_rows
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.runner import loop
-from cereval.runner.progress import calls_afresh, calls_to_goal, cheaper_afresh
+from cereval.runner.pace import calls_afresh, calls_to_goal, cheaper_afresh
 from cereval.runner.run import Outcome, kept_line
 from cereval.store.base import Store
 
@@ -95,3 +97,23 @@ def test_spent_minutes_are_there_again_for_the_next_sitting(
     assert outcome.spent == "minutes"
     _suggest_resuming(outcome, store)
     assert "MORE" not in capsys.readouterr().err
+
+
+def test_a_pool_too_large_for_forecasts_is_drawn_uniformly_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in ("runner.finding", "runner.start", "methods.registry"):
+        monkeypatch.setattr(f"cereval.{place}.MOST_FORECAST", 100)
+    rows = [
+        {"question": f"{row} + 1 =", "answer": str(row + 1), "category": str(row % 3)} for row in range(400)
+    ]
+    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    run = ["run", "q.jsonl", "--model", "scripted/0.7", "--eps", "0.1", "--display", "plain"]
+    assert main([*run, "--seed", "3", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["method"] == "uniform"
+    assert "more than 100 items: categories and earlier runs are not used" in said.err
+    tasks = ["tasks", "q.jsonl", "--model", "scripted/0.7", "--eps", "0.2", "--seed", "5", "--json"]
+    assert main(tasks) == 0
+    assert json.loads(capsys.readouterr().out)["stopped"] == "goal"

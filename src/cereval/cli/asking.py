@@ -18,9 +18,9 @@ from cereval.datasets.weights import mix_notes
 from cereval.errors import InvalidInput
 from cereval.files import is_file
 from cereval.runner.candidates import is_asked_outside
-from cereval.runner.conduct import carry_out, choose_plan, reuse_in
 from cereval.runner.finding import left_behind
 from cereval.runner.prepare import prepare
+from cereval.runner.run import carry_out, choose_plan, reuse_in
 from cereval.runner.task_file import CANDIDATES_FILE, Written, merge_settings, read_candidates, read_task
 from cereval.settings import ACCEPTED
 from cereval.store.base import ENDED, opened_store, store_flag

@@ -58,6 +58,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "ask": LazyCommand("ask", "Hand out the next questions of a run to people or other systems."),
     "tell": LazyCommand("ask", "Take in scores of questions that were handed out.", "tell"),
     "rescore": LazyCommand("rescore", "Score the answers of a run again, without asking the model."),
+    "judge": LazyCommand("judge", "Say how far a judge can be trusted, from the labels of people."),
     "trend": LazyCommand("trend", "Show every model and date on one data set, with intervals."),
     "delete": LazyCommand("delete", "Remove a run and its answers."),
     "report": LazyCommand("report", "Write a page about a run: the answer and what it rests on."),

@@ -54,7 +54,7 @@ class Recorded:
         return np.column_stack([self.columns[name] for name in self.models])
 
 
-# -- commands that mean recorded scores, or earlier runs ---------------------------------------------------------------
+# -- commands that mean recorded scores, or earlier runs --------------------------------------------------------------
 
 
 def use_recorded(
@@ -140,7 +140,7 @@ def _is_a_log(path: str) -> bool:
         return Path(path).suffix == ".eval"  # whoever reads it says what is wrong with it
 
 
-# -- what they say -----------------------------------------------------------------------------------------------------
+# -- what they say ----------------------------------------------------------------------------------------------------
 
 
 def read_recorded(sources: Sequence[str], wanted: Sequence[str], flags: Mapping[str, Any]) -> Recorded:
@@ -256,7 +256,7 @@ def _fields_of_items(flags: Mapping[str, Any]) -> list[str]:
     return found if weights is None or is_table(weights) else [*found, str(weights)]
 
 
-# -- what is known of them beforehand ----------------------------------------------------------------------------------
+# -- what is known of them beforehand ---------------------------------------------------------------------------------
 
 
 def past_scores(found: Recorded, flags: Mapping[str, Any]) -> tuple[Floats | None, list[str]]:
@@ -342,10 +342,10 @@ def _stored_scores(url: str | None, found: Recorded, notes: list[str]) -> Floats
 
 def _scores_on(store: Store, data_hash: str, names: Mapping[str, int], found: Recorded) -> tuple[Floats, int]:
     """Return the other models' scores on one data set, in the table's rows; how many runs were those evaluated."""
-    from cereval.runner.items import items_there
-    from cereval.runner.past import teachers
+    from cereval.runner.finding import teachers
+    from cereval.runner.items import kept_items
 
-    others, items = teachers(store, data_hash, found.models), items_there(data_hash, store, "the history")
+    others, items = teachers(store, data_hash, found.models), kept_items(data_hash, store)
     past = store.past_scores(data_hash, runs=others)
     rows = dict[int, int]()
     for number in np.unique(past.items).tolist():

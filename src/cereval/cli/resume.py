@@ -36,8 +36,8 @@ def resume(run_id: str, store: str | None, eps: float | None, new: bool, **flags
     """
     from cereval.cli.asking import finish
     from cereval.questions.mean.goal import Estimate
-    from cereval.runner.conduct import reuse_in
     from cereval.runner.recall import begin_again, recall_with_change
+    from cereval.runner.run import reuse_in
     from cereval.settings import check_options
     from cereval.store.base import opened_store
 

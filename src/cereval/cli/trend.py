@@ -61,7 +61,7 @@ def _on(store: Store, data: str, fields: dict[str, Any]) -> list[Run]:
 
     runs = store.runs()
     if is_file(Path(data)):
-        content = read_dataset(data, Fields(**fields), on_disk=True).content_hash
+        content = read_dataset(data, Fields(**fields)).content_hash
         found = [run for run in runs if run.data_hash == content]
     else:
         found = [run for run in runs if data in (run.plan.get("data_name"), run.data_hash)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cereval.datasets.base import DataSet, Item
-from cereval.datasets.large import OnDisk
 from cereval.errors import InvalidInput
 from cereval.text import did_you_mean
 
@@ -21,8 +20,6 @@ MOST_TOGETHER = 1000
 
 def clustered(data: DataSet, field: str) -> DataSet:
     """Return the clusters as items, in the order of their first questions."""
-    if isinstance(data.items, OnDisk):
-        raise InvalidInput("cluster", "left out where questions stay in a large file", field)
     places: dict[str, list[int]] = {}
     for place, item in enumerate(data.items):
         places.setdefault(_cluster_of(item, field, data.items), []).append(place)

@@ -46,12 +46,6 @@ def items_from(
     return tuple(items)
 
 
-def item_of_row(row: Row, parts: Fields, first: int, source: str, name: str) -> Item:
-    """Return the item that one row of a large file describes; `name` is its id where the data has none."""
-    item = _item(row, _choices(row, parts, source), parts, first, source)
-    return item if item.id else replace(item, id=name)
-
-
 def _item(row: Row, choices: Choices, parts: Fields, first: int, source: str) -> Item:
     assert parts.input is not None
     place, (used, names) = f"{source}, {row.place}: the field", _names(parts)

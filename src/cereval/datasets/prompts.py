@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 
 from cereval.datasets.base import Item
-from cereval.datasets.large import FileItems
 from cereval.datasets.templates import BadTemplate, shared_renderer
 from cereval.errors import InvalidInput
 from cereval.randomness import generator
@@ -90,14 +89,6 @@ def split_examples(
     chosen = generator("worked examples", seed).permutation(len(items))[:count].tolist()
     taken = set(chosen)
     return tuple(items[i] for i in chosen), tuple(item for i, item in enumerate(items) if i not in taken)
-
-
-def split_large(items: FileItems, count: int, seed: int = 0) -> tuple[tuple[Item, ...], FileItems]:
-    """Draw examples from the items of a large file, and return them and the items left."""
-    if not 0 <= count < len(items):
-        raise InvalidInput("shots", f"in [0, {len(items) - 1}]", count)
-    chosen = generator("worked examples", seed).permutation(len(items))[:count].tolist()
-    return tuple(items[one] for one in chosen), items.without(chosen)
 
 
 def _check(template: str) -> None:

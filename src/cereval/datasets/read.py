@@ -8,40 +8,21 @@ from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.fields import Fields
 from cereval.datasets.formats import HubSource, read_hub, read_rows
 from cereval.datasets.items import items_from
-from cereval.datasets.large import (
-    ChainedItems,
-    FileItems,
-    OnDisk,
-    categories_of,
-    hash_of,
-    is_large,
-    read_large,
-)
 from cereval.errors import BadFile, InvalidInput, shown
 
 
 def read_dataset(
-    source: str | PathLike[str],
-    fields: Fields | None = None,
-    *,
-    combined: bool = False,
-    on_disk: bool = False,
+    source: str | PathLike[str], fields: Fields | None = None, *, combined: bool = False
 ) -> DataSet:
     """Return the items of a JSONL, CSV or Parquet file, or of `hf:org/name[:config][@split]`.
 
     combined: it is read beside other files, so that nothing may be guessed that another file may tell otherwise.
-    on_disk: the questions of a large file may stay where they are, to be read when they are asked.
     """
     name = fspath(source)
-    if on_disk and not name.startswith("hf:") and is_large(Path(name)):
-        return read_large(name, fields or Fields(), combined=combined)
     rows = read_hub(HubSource.parse(name)) if name.startswith("hf:") else read_rows(Path(name))
     return DataSet.of(name, items_from(rows, fields or Fields(), name, combined=combined))
 
@@ -53,7 +34,7 @@ BY_CONTENT = re.compile(r"[0-9a-f]{16}(-[0-9]+)?")
 def joined(parts: Sequence[DataSet]) -> DataSet:
     """Return one data set whose categories are the tasks; of several, each item is named by its file too."""
     if len(parts) == 1:
-        if not any(categories_of(parts[0].items)):
+        if not any(item.category for item in parts[0].items):
             raise InvalidInput(
                 "--by", "the field that names each question's task: no category is there", None
             )
@@ -67,28 +48,17 @@ def joined(parts: Sequence[DataSet]) -> DataSet:
     return DataSet.of(parts[0].source, items)
 
 
-def grown_by(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> Sequence[Item]:
-    """Return the items of a version, followed by those that are new in `data`; large files stay on disk.
-
-    An item that is known must not have changed. Ids are compared by 64-bit hashes; where two agree, the items are read.
-    """
-    before, now = _id_hashes(known, "the version before"), _id_hashes(data.items, data.source)
-    order = np.argsort(before, kind="stable")
-    place = order[np.minimum(np.searchsorted(before, now, sorter=order), len(before) - 1)]
-    there = {
-        one
-        for one in np.flatnonzero(before[place] == now).tolist()
-        if _is_known(data.items[one], known[int(place[one])], data.source)
-    }
-    there |= set(np.flatnonzero(np.isin(now, [hash(example) for example in examples])).tolist())
-    if len(there) == len(data.items):
+def grown_by(known: Sequence[Item], data: DataSet, examples: Sequence[str] = ()) -> tuple[Item, ...]:
+    """Return the items of a version, followed by those that are new in `data`; known ones must not have changed."""
+    before = {item.id: item for item in known}
+    for item in data.items:
+        if item.id in before and item != before[item.id]:
+            raise BadFile(
+                f"{data.source}: the item {shown(item.id)} is not what it was; a new version may only add items"
+            )
+    fresh = [item for item in data.items if item.id not in before and item.id not in examples]
+    if not fresh:
         raise BadFile(f"{data.source} has no new item: all {len(data.items):,} are in the version already")
-    if isinstance(data.items, FileItems):
-        fresh: Sequence[Item] = data.items.without(sorted(there))
-    else:
-        fresh = tuple(item for number, item in enumerate(data.items) if number not in there)
-    if isinstance(known, OnDisk) or isinstance(fresh, FileItems):
-        return ChainedItems([known, fresh], [hash_of(known), hash_of(fresh)])
     _check_questions_are_new(known, fresh, data.source)
     return (*known, *fresh)
 
@@ -102,27 +72,6 @@ def _check_questions_are_new(known: Sequence[Item], fresh: Sequence[Item], sourc
                 f"{source}: {shown(item.text)} is asked already, with another answer or category; a new "
                 "version may only add items (or name the field with ids by --id)"
             )
-
-
-def _is_known(item: Item, before: Item, source: str) -> bool:
-    if item.id != before.id:
-        return False
-    if item != before:
-        raise BadFile(
-            f"{source}: the item {shown(item.id)} is not what it was; a new version may only add items"
-        )
-    return True
-
-
-def _id_hashes(items: Sequence[Item], source: str) -> NDArray[np.int64]:
-    if isinstance(items, ChainedItems):
-        return np.concatenate([_id_hashes(version, source) for version in items.versions])
-    if not isinstance(items, FileItems):
-        return np.fromiter((hash(item.id) for item in items), dtype=np.int64, count=len(items))
-    if items.id_hashes is None:
-        wanted = f"a field of {source}: questions of large files that grow are told apart by their ids"
-        raise InvalidInput("--id", wanted, None)
-    return items.id_hashes
 
 
 def named(source: str) -> str:

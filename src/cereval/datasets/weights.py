@@ -30,14 +30,6 @@ def is_table(value: str) -> bool:
     return Path(value).suffix.lower() in TABLES
 
 
-def may_stay_on_disk(weights: str | None) -> bool:
-    """Tell whether the questions of a large file may stay where they are: not where a table has their weights.
-
-    It names them by their ids, which are not all in memory there.
-    """
-    return weights is None or not is_table(weights)
-
-
 def weights_of_items(value: str, ids: Sequence[str], column: Callable[[str], Iterable[Any]]) -> Floats:
     """Return weights from a file (`item`, `weight`) or from a column, which `column` looks up."""
     from cereval.datasets.tables import read_column
@@ -95,12 +87,3 @@ def mixed(value: str, categories: Sequence[str | None] | None) -> Floats:
     if categories is None or not any(categories):
         raise InvalidInput("--mix", "given for items that have a category", value)
     return mix_weights([category or "" for category in categories], mix_of(value))
-
-
-def mixed_codes(value: str, names: Sequence[str], codes: NDArray[np.int64]) -> Floats:
-    """Return the weights of a mix, where each item's category is the number of its name."""
-    from cereval.forecasts.pool import shared_weights
-
-    if not any(names):
-        raise InvalidInput("--mix", "given for items that have a category", value)
-    return shared_weights(names, codes, mix_of(value))

@@ -15,7 +15,6 @@ from typing import Any
 
 from cereval.datasets.fields import Fields
 from cereval.datasets.read import read_dataset
-from cereval.datasets.weights import may_stay_on_disk
 from cereval.errors import Busy, InvalidInput
 from cereval.files import is_file
 from cereval.fleet.drive import Driver, Earlier, Workers, jobs
@@ -135,8 +134,7 @@ def _pools(fleet: Fleet) -> dict[str, tuple[Pool, str]]:
 def _pool(entry: Entry) -> tuple[Pool, str]:
     parts = ("input", "answer", "choices", "category", "id")
     fields = Fields(**{part: entry.settings.get(part) for part in parts})
-    # As the runs will read it: their hash of the data must be the same.
-    data = read_dataset(entry.data, fields, on_disk=may_stay_on_disk(entry.settings.get("weights")))
+    data = read_dataset(entry.data, fields)
     letters = fmean(len(item.text) for item in data.items[:1000])
     return Pool(
         len(data.items) - max(one.options.get("few_shot", 0) for one in entry.asked), letters

@@ -180,12 +180,8 @@ def mix_weights(groups: ArrayLike, mix: Mapping[str, float]) -> Floats:
     """
     labels: NDArray[Any] = np.asarray(groups).astype(str)
     names, codes = np.unique(labels, return_inverse=True)
-    return shared_weights(names.tolist(), codes, mix)
-
-
-def shared_weights(names: Sequence[str], codes: NDArray[np.int64], mix: Mapping[str, float]) -> Floats:
     counts = np.bincount(codes, minlength=len(names))
-    there = [name for name, count in zip(names, counts, strict=True) if count]
+    there = names.tolist()
     for name, share in mix.items():
         if name not in there:
             raise InvalidInput("mix", f"made of the data's categories ({did_you_mean(name, there)})", name)

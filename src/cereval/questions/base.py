@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 from numpy.typing import NDArray
 
 from cereval.arrays import unpacked
 from cereval.forms import Count, Positive, Record, Share
-from cereval.plan import KNOWN, Known, Plan, about_luck, groups_of, tell_apart
+from cereval.plan import KNOWN, Known, Plan, about_luck, groups_of
 from cereval.questions.goals import goal_from_spec, in_words
 from cereval.questions.log import Log, Teller, replayed
 from cereval.questions.session import AskTell
@@ -166,10 +165,6 @@ class Kind:
     def groups(self, plan: Plan, categories: tuple[str | None, ...]) -> Any:  # noqa: ARG002
         """Return what the categories of the items tell the session; None: nothing."""
         return groups_of(categories) if self.by_category else None
-
-    def coded_groups(self, plan: Plan, names: Sequence[str], codes: NDArray[np.int64]) -> Any:  # noqa: ARG002
-        """Return the same for items whose categories are numbered already."""
-        return codes if self.by_category and tell_apart(len(names), len(codes)) else None
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
         """Return lines for whoever watches a run begin."""

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +14,26 @@ from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.clusters import clustered
 from cereval.datasets.fields import Fields
-from cereval.datasets.large import FileItems, categories_of, first_of
-from cereval.datasets.prompts import Prompt, renders_alike, split_examples, split_large
+from cereval.datasets.prompts import Prompt, renders_alike, split_examples
 from cereval.datasets.read import joined, named, read_dataset
 from cereval.datasets.weights import (
     check_one,
     is_table,
-    may_stay_on_disk,
     mixed,
-    mixed_codes,
-    numbers,
     weights_of_items,
 )
 from cereval.errors import InvalidInput
+from cereval.methods.uniform import Whole
 from cereval.models.base import Model
+from cereval.models.given import GIVEN, field_of, is_given
 from cereval.models.prices import FREE, Tokens
 from cereval.plan import DRAWN, CandidateSpec, Plan, repeats_itself
 from cereval.questions import kind_named
+from cereval.questions.compare.goal import Difference
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import fresh_seed
-from cereval.runner.baseline import names_runs, read_run, take_runs
 from cereval.runner.batches import refuse_batches
+from cereval.runner.book import names_runs, read_run, take_runs
 from cereval.runner.candidates import (
     BY_LOGPROBS,
     OF_A_CALL,
@@ -45,10 +46,9 @@ from cereval.runner.candidates import (
     open_candidate,
     prompt_of,
 )
-from cereval.runner.clusters import Clustered, questions_of
-from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
+from cereval.runner.executor import Callers, Clustered, Executor, NobodyToAsk, Sampled, questions_of
 from cereval.runner.limits import Limits
-from cereval.runner.rounds import MOST
+from cereval.runner.pace import LARGEST_ROUND
 from cereval.runner.samples import Samples
 from cereval.runner.scoring import (
     describe_scorer,
@@ -61,11 +61,10 @@ from cereval.runner.scoring import (
     whole_scorer,
 )
 from cereval.runner.trust import Named, require
-from cereval.runner.whole import use_all
-from cereval.scorers import build_scorer
+from cereval.scorers import JUDGES, build_scorer
 from cereval.scorers.base import Scorer
 from cereval.scorers.people import People, answering
-from cereval.settings import ACCEPTED, Settings, declared
+from cereval.settings import ACCEPTED, Settings, declared, goal_of
 from cereval.store.base import opened_store
 from cereval.text import did_you_mean
 
@@ -113,15 +112,14 @@ class Prepared:
         await self.executor.close()
 
 
-def prepare(settings: Settings, *, on_disk: bool = True, data: DataSet | None = None) -> Prepared:
+def prepare(settings: Settings, *, data: DataSet | None = None) -> Prepared:
     """Return the run that settings ask for, ready for its first call; what cannot work is refused here.
 
-    on_disk: the questions of a large file may stay where they are; not of one that will be gone soon. data: in place of
-    the file that the settings name.
+    data: in place of the file that the settings name.
     """
     examples: tuple[Item, ...] = ()
     if data is None:
-        data, examples = read_data(settings, on_disk=on_disk)
+        data, examples = read_data(settings)
     functions, specs = functions_in(settings), dict[int, CandidateSpec]()
     if settings["baseline"] is not None or names_runs(settings):
         with opened_store(settings["store"], reading=True) as store:
@@ -155,7 +153,7 @@ def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
 
 def _equal_prompts(work: Prepared) -> list[str]:
     """Warn where a candidate is asked the same whatever the question."""
-    some = first_of(questions_of(work.plan, work.items))[:FIRST]
+    some = questions_of(work.plan, work.items)[:FIRST]
     return [
         f"warning: {spec['name']} is asked the same whatever the question: its template has no placeholder such as "
         "{{ question }}"
@@ -178,21 +176,17 @@ def _clusters(settings: Settings, data: DataSet) -> DataSet:
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
-def read_data(settings: Settings, *, on_disk: bool = False) -> tuple[DataSet, tuple[Item, ...]]:
+def read_data(settings: Settings) -> tuple[DataSet, tuple[Item, ...]]:
     """Return the data of a question, and the worked examples that are taken out of it."""
     if settings.data[0].startswith(RUN):
         return read_run(settings.data[0].removeprefix(RUN), settings["store"]), ()
     if len(settings.data) > 1:
         return _read_files(settings), ()
     combined = kind_named(settings.kind).grows
-    stay = on_disk and may_stay_on_disk(settings["weights"])
-    data = read_dataset(settings.data[0], _fields(settings), combined=combined, on_disk=stay)
+    data = read_dataset(settings.data[0], _fields(settings), combined=combined)
     shots = max(one.options.get("few_shot", 0) for one in settings.candidates)
     if not shots:
         return data, ()
-    if isinstance(data.items, FileItems):
-        examples, others = split_large(data.items, shots)
-        return DataSet(data.source, others, others.content_hash), examples
     examples, left = split_examples(data.items, shots)
     return DataSet.of(data.source, left), examples
 
@@ -220,7 +214,8 @@ def _fields(settings: Settings) -> Fields:
     given = {part: settings[part] for part in ("input", "answer", "choices", "category", "id")}
     if settings["by"] is not None:
         given["category"] = settings["by"]
-    return Fields(**given)
+    answers = (field_of(one.model_name) for one in settings.candidates if one.model_name.startswith(GIVEN))
+    return Fields(**given, taken=tuple(answers))
 
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
@@ -246,7 +241,7 @@ def make_plan(settings: Settings, data: DataSet, examples: Sequence[Item] = ()) 
         max_calls=samples_of(settings).draws(settings["max_calls"]),
         weights=_weights(settings, data.items),
     )
-    return kind_named(settings.kind).complete_plan(plan, categories_of(data.items))
+    return kind_named(settings.kind).complete_plan(plan, [item.category for item in data.items])
 
 
 def _usual_target(settings: Settings, candidates: Sequence[CandidateSpec], scorer: Mapping[str, Any]) -> str:
@@ -268,11 +263,7 @@ def _weights(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:
     weights, mix = settings["weights"], settings["mix"]
     check_one(weights, mix)
     if mix is not None:
-        found = (
-            mixed_codes(mix, *items.groups)
-            if isinstance(items, FileItems)
-            else mixed(mix, [item.category for item in items])
-        )
+        found = mixed(mix, [item.category for item in items])
         return {"source": f"mix {_file_name(mix)}", **packed(found)}
     if weights is None:
         return {}
@@ -280,9 +271,6 @@ def _weights(settings: Settings, items: Sequence[Item]) -> dict[str, Any]:
 
 
 def _read_weights(value: str, items: Sequence[Item]) -> Any:
-    if isinstance(items, FileItems):
-        _check_field(value, items.metadata)
-        return numbers(items.column(value), value, lambda row: items[row].id)
     return weights_of_items(value, [item.id for item in items], lambda name: _metadata(items, name))
 
 
@@ -325,7 +313,7 @@ def open_plan(
     limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
     prompts = tuple(map(prompt_of, plan.candidates))
     questions = questions_of(plan, items)
-    scorers, judge = open_scorers(plan, questions, circumstances, prompts, functions)
+    scorers, judges = open_scorers(plan, questions, circumstances, prompts, functions)
     for prompt in prompts:
         prompt.messages(questions[0])
     if is_asked_outside(plan):
@@ -340,25 +328,25 @@ def open_plan(
         open_candidate(spec, questions, circumstances, number, functions)
         for number, spec in enumerate(plan.candidates)
     ]
-    _check_prices(limits, models, judge)
+    _check_prices(limits, models, judges)
     in_batches = bool(circumstances.get("batch"))
     if in_batches:
         refuse_batches(models)
         limits = replace(limits, call_usd=_most_usd(plan, models, prompts, items))
-    circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
+    circumstances = {**circumstances, "priced_by": priced_by(*models, *judges)}
     choose = [spec["prompt"].get("choose") == BY_LOGPROBS for spec in plan.candidates]
     steady = [repeats_itself(spec) and plan.target != "expected" for spec in plan.candidates]
     served = tuple(Counter[str]() for _ in models)
     scoring = tuple(map(answering, scorers))
     executor: Executor = Callers(
-        questions, prompts, models, scoring, judge, choose, names=plan.names, steady=steady, served=served
+        questions, prompts, models, scoring, judges, choose, names=plan.names, steady=steady, served=served
     )
     whole = replace(plan, scorer=whole_scorer(plan, scorers[0]))
     samples = Samples.of(plan.scorer)
     if "cluster" in plan.scorer:
         executor = Clustered.of(executor, items)
     if samples.count > 1:
-        at_once = MOST * samples.count if in_batches else limits.connections
+        at_once = LARGEST_ROUND * samples.count if in_batches else limits.connections
         executor = Sampled(executor, samples, asyncio.Semaphore(at_once))
     return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions, served=served)
 
@@ -404,12 +392,56 @@ def priced_by(*models: Model) -> str:
     return ", ".join(dict.fromkeys(price.source for price in prices if price is not None and price.source))
 
 
-def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) -> None:
+def _check_prices(limits: Limits, models: Sequence[Model], judges: Sequence[Model]) -> None:
     """Refuse a budget of money where a price is not known."""
     if limits.max_usd is None:
         return
     if any(getattr(model, "price", FREE) is None for model in models):
         raise InvalidInput("max_usd", "given with --price-in and --price-out for this model", limits.max_usd)
-    if judge is not None and getattr(judge, "price", FREE) is None:
+    if any(getattr(judge, "price", FREE) is None for judge in judges):
         needed = "given with --judge-price-in and --judge-price-out for the judge"
         raise InvalidInput("max_usd", needed, limits.max_usd)
+
+
+# -- answers that cost nothing ---------------------------------------------------------------------------------------
+
+
+KINDS = ("estimate", "compare", "rank", "tasks")
+"""The kinds of question that take the whole."""
+
+HOW_MUCH = {"estimate": Estimate, "compare": Difference}
+"""Of those that may be about a population, the goal that asks how much."""
+
+AT_ONCE = 500
+"""Answers in hand at a time: written together, thousands take seconds."""
+
+
+def use_all(settings: Settings, n_items: int) -> Settings:
+    """Return settings that ask every item, where that costs nothing and nobody says otherwise.
+
+    The result is then exact for the target `benchmark`. A population is estimated as well as the sample allows: its
+    bets have all of it as their horizon, and a goal that is finer.
+    """
+    if not answers_are_free(settings) or settings["max_calls"] is not None:
+        return settings
+    options = {**settings.options, "method": Whole.name, "history": ["none"], "connections": AT_ONCE}
+    if settings["target"] != "population":
+        return replace(settings, options=options)
+    usual = settings.goal == goal_of(settings.kind, {}, settings.candidates)
+    goal = HOW_MUCH[settings.kind](float(f"{0.1 / sqrt(n_items):.1g}")) if usual else settings.goal
+    return replace(settings, goal=goal, options={**options, "max_calls": n_items})
+
+
+def answers_are_free(settings: Settings) -> bool:
+    """Tell whether no call is made for a question about these candidates."""
+    if (
+        settings.kind not in KINDS
+        or settings["method"] not in (None, "auto")
+        or settings["target"] == "expected"
+    ):
+        return False
+    scorer = settings["scorer"]
+    name = "" if scorer is None or callable(scorer) else scorer_name(scorer)
+    paid = bool(settings["judge"]) or name in (*JUDGES, People.name)
+    names = [one.model_name for one in settings.candidates]
+    return not paid and all(is_given(name) or name.startswith(RUN) for name in names)

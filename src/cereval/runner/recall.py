@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cereval.datasets.base import DataSet
+from cereval.datasets.base import DataSet, content_hash
 from cereval.datasets.fields import Fields
-from cereval.datasets.large import HEAD, hash_of
 from cereval.datasets.read import grown_by, named, read_dataset
 from cereval.errors import InvalidInput, Misuse, StoreError, shown
 from cereval.plan import DRAWN, Known, Plan, repeats_itself
@@ -24,7 +23,7 @@ from cereval.runner.prepare import CIRCUMSTANCES, Prepared, named_by_plan, open_
 from cereval.runner.samples import Samples
 from cereval.runner.scoring import named_by_scoring, need_answers, open_scorers, rescoring_spec, whole_scorer
 from cereval.runner.start import reader
-from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
+from cereval.runner.trust import Named, named_by_judges, named_by_model, named_by_scorer, remember, require
 from cereval.scorers.people import answering
 from cereval.settings import AgainOptions, FieldOptions, check_options
 from cereval.store.base import Run, Store, store_flag
@@ -118,10 +117,10 @@ def extend_run(
     items = stored_items(plan, store)
     examples = [str(example["id"]) for spec in plan.candidates for example in spec["prompt"]["examples"]]
     grown = grown_by(items, data, examples)
-    need_answers(plan, grown[len(items) : len(items) + HEAD], named(data.source))
+    need_answers(plan, grown[len(items) :], named(data.source))
     larger = replace(
         plan,
-        data_hash=hash_of(grown),
+        data_hash=content_hash(grown),
         n_items=len(grown),
         data_name=f"{plan.data_name}, {named(data.source)}",
         growth={"sizes": [*plan.growth["sizes"], len(grown) - len(items)], "after": run.run_id},
@@ -143,7 +142,7 @@ def new_items(
     """
     fields = Fields(**{name: options.get(name) for name in FieldOptions.__annotations__})
     now = {name: options[name] for name in AgainOptions.__annotations__ if options.get(name) is not None}
-    return data or read_dataset(file, fields, combined=True, on_disk=True), now
+    return data or read_dataset(file, fields, combined=True), now
 
 
 def _check_extension(plan: Plan, store: Store) -> None:
@@ -169,7 +168,7 @@ def rescore_run(run_id: str, store: Store, wanted: Mapping[str, Any], *, trust: 
     other = replace(plan, scorer=rescoring_spec(plan.scorer, wanted), max_calls=None, nonce="")
     prices = {name: wanted.get(name) for name in ("judge_price_in", "judge_price_out")}
     circumstances = circumstances_in(run.run_id, store, prices)
-    typed = named_by_model(wanted.get("judge"), wanted.get("judge_base_url"))
+    typed = named_by_judges(wanted.get("judge"), wanted.get("judge_base_url"))
     remember(typed if wanted.get("scorer") is None else (*typed, *named_by_scorer(wanted["scorer"])))
     _require_trust(lambda: named_by_scoring(other, circumstances), run.run_id, trust)
     if "cluster" in plan.scorer:

@@ -2,7 +2,7 @@
 
 - A method that writes returns only when the rows are durable: they survive `kill -9` and, on SQLite with
   `synchronous=FULL`, the loss of power.
-- What is written is never changed, except where a large file lies, and only `delete` removes anything. The status of
+- What is written is never changed, and only `delete` removes anything. The status of
   a run is the newest of its events; a run whose status says that a process works on it, while none holds it, is
   `interrupted`.
 - Draws are stored before their calls go out; a draw has at most one answer.

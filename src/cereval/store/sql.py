@@ -52,8 +52,6 @@ from cereval.store.tables import (
 from cereval.text import did_you_mean
 from cereval.version import ENGINE
 
-ELSEWHERE = -1
-"""The item number of the row that says where the items of a large data set lie."""
 MOST_NAMED = 500
 """How many values one query may name."""
 
@@ -272,7 +270,7 @@ class SqlStore:
                 insert_rows(connection, "items", rows, ignore_known=True)
 
     def items(self, data_hash: str) -> tuple[Mapping[str, Any], ...]:
-        sql = "SELECT content FROM items WHERE data_hash = :data AND item >= 0 ORDER BY item"
+        sql = "SELECT content FROM items WHERE data_hash = :data ORDER BY item"
         return tuple(self._mapping(row, "content") for row in self.read(sql, data=data_hash))
 
     def content_keys(self, data_hash: str) -> tuple[str, ...]:
@@ -289,22 +287,6 @@ class SqlStore:
         for some in in_pieces(list(keys)):
             found.update({row["data_hash"]: row["shared"] for row in self.read(sql, keys=some)})
         return found
-
-    @patiently
-    def add_source(self, data_hash: str, source: Mapping[str, Any]) -> None:
-        """Keep where the items of a large data set lie, instead of the items; one that is known is replaced."""
-        if self.source(data_hash) != source:
-            row = {"data_hash": data_hash, "item": ELSEWHERE, "content": _json(source), "content_key": ""}
-            gone = "DELETE FROM items WHERE data_hash = :data AND item = :item"
-            with self.writing() as connection:
-                execute(connection, gone, data=data_hash, item=ELSEWHERE)
-                insert_rows(connection, "items", [row], ignore_known=True)
-
-    def source(self, data_hash: str) -> Mapping[str, Any] | None:
-        """Return where the items of a data set lie; None: here."""
-        sql = "SELECT content FROM items WHERE data_hash = :data AND item = :item"
-        rows = self.read(sql, data=data_hash, item=ELSEWHERE)
-        return self._mapping(rows[0], "content") if rows else None
 
     # -- draws and answers --------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
-from numpy.typing import NDArray
 
 from cereval.errors import InvalidInput, Misuse
 from cereval.plan import Known, Plan
@@ -66,10 +65,6 @@ class Tasks(Kind):
         if names != plan.tasks:
             raise Misuse("the items have other tasks than their plan")
         return codes
-
-    def coded_groups(self, plan: Plan, names: Sequence[str], codes: NDArray[np.int64]) -> Any:
-        used, places = np.unique(codes, return_inverse=True)
-        return self.groups(plan, tuple(names[code] for code in used))[places]
 
     def notes(self, plan: Plan) -> tuple[str, ...]:
         return (f"progress shows the macro mean of {len(plan.tasks):,} tasks",)
