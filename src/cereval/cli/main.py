@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "ask": ("ask", "Hand out the next questions of a run to people or other systems."),
     "tell": ("ask", "Take in scores of questions that were handed out."),
     "rescore": ("resume", "Score the answers of a run again, without asking the model."),
+    "judge": ("judge", "Say how far a judge can be trusted, from the labels of people."),
     "trend": ("runs", "Show every model and date on one data set, with intervals."),
     "delete": ("runs", "Remove a run and its answers."),
     "report": ("runs", "Write a page about a run: the answer and what it rests on."),

@@ -155,16 +155,10 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
     if as_json:
         print_json({"run_id": plan.run_id, "rows": found})
         return 0
-    known = any(row["reference"] is not None for row in found)
-    header = (
-        *(("model",) if several else ()),
-        "item",
-        "prompt",
-        "answer",
-        *(("reference",) if known else ()),
-        "score",
-    )
-    print_table([_cells(row, header[:-1]) for row in found], header, numbers=(len(header) - 1,))
+    given = [name for name in ("reference", "detail") if any(row[name] for row in found)]
+    header = ("model",) * several + ("item", "prompt", "answer", *given, "score")
+    shown = ["why" if name == "detail" else name for name in header]
+    print_table([_cells(row, header[:-1]) for row in found], shown, numbers=(len(header) - 1,))
     command = f"cereval export {run} -o answers.jsonl{store_flag(opened)}"
     more = " (-n for more)" if left else ""
     click.echo(f"{len(found):,} answers shown{more}; `{command}` writes all")
