@@ -69,6 +69,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "rank": LazyCommand("rank", "Put many models in a certified order."),
     "lm-eval": LazyCommand("lm_eval", "Run lm-evaluation-harness, certified: its own arguments after ours."),
     "fleet": LazyCommand("fleet", "Evaluate many models and data sets in one file, under one budget."),
+    "mcp": LazyCommand("mcp", "Give a coding agent the tools run, gate, compare and show (MCP)."),
     "example": LazyCommand("example", "Write example questions and scores to try everything on."),
     "plan": LazyCommand("plan", "Forecast how many calls a goal will take."),
     "reproduce": LazyCommand("reproduce", "Reproduce the paper's figures and tables."),
