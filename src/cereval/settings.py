@@ -185,7 +185,8 @@ class ScoringOptions(TypedDict, total=False):
         Any,
         Option(
             "How answers are scored: exact, contains, regex:PATTERN, choice, numeric, math, f1, python:..., grade, "
-            "prefer, people, people:scale, people:prefer.  [default: choice where questions have choices, else exact]",
+            "prefer, panel:majority, people, people:scale, "
+            "people:prefer.  [default: choice where questions have choices, else exact]",
             metavar="NAME",
         ),
     ]
@@ -197,15 +198,17 @@ class ScoringOptions(TypedDict, total=False):
         ),
     ]
     judge: Annotated[
-        Text,
+        Texts,
         Option(
             "The model behind the scorers grade and prefer; with people, it grades all answers first, to find where "
-            "labels are worth most.",
+            "labels are worth most. Repeat it for a panel, whose mean counts; with --scorer panel:majority, the "
+            "majority.",
             metavar="MODEL",
         ),
     ]
     judge_base_url: Annotated[
-        Text, Option("The judge's address.  [default: that of --base-url]", metavar="URL")
+        Text,
+        Option("The address of judges that are openai/NAME.  [default: that of --base-url]", metavar="URL"),
     ]
     judge_template: Annotated[
         Text,

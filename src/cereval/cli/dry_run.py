@@ -19,7 +19,7 @@ from cereval.runner.executor import Callers, Sampled
 from cereval.runner.prepare import MOST_PROMPTS, Prepared
 from cereval.runner.samples import Samples
 from cereval.runner.scoring import scorer_name
-from cereval.scorers.base import Scorer
+from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.judge import GRADE, Grade, Panel, Prefer
 from cereval.text import money, percent
 
@@ -132,10 +132,11 @@ def forecast(work: Prepared, calls: int | None) -> SpendingForecast:
     answer = work.plan.candidates[0]["settings"].get("max_tokens") or ANSWER_TOKENS
     in_rounds = bool(work.circumstances.get("batch"))
     judging: float | None = 0.0
-    if callers.judge is not None:
-        said = ANSWER_TOKENS if isinstance(work.scorers[0], Grade) else 1
+    if callers.judges:
+        said = ANSWER_TOKENS if spec_of(work.scorers[0]).get("of", work.scorers[0].name) == Grade.name else 1
         asked = prompt + answer + len(GRADE) // LETTERS_PER_TOKEN
-        judging = _cost([_priced(callers.judge, False)], asked, said, judged)
+        prices = [_priced(judge, False) for judge in callers.judges]
+        judging = _cost(prices, asked, said, judged // len(prices))
     usd = {}
     for batch in (False, True):
         cost = _cost([_priced(model, batch) for model in callers.models], prompt, answer)

@@ -118,7 +118,7 @@ class Callers:
     models: Sequence[Model]
     scorers: Sequence[Scorer]
     """Of each model: a judge sees what the model was asked."""
-    judge: Model | None = None
+    judges: Sequence[Model] = ()
     choose: Sequence[bool] = ()
     """Of each model, whether the answer is the likeliest letter, by the log-probabilities of the first token."""
     names: Sequence[str] = ()
@@ -267,7 +267,7 @@ class Callers:
         return told
 
     async def close(self) -> None:
-        for model in (*self.models, *(() if self.judge is None else (self.judge,))):
+        for model in (*self.models, *self.judges):
             await model.close()
 
 

@@ -313,7 +313,7 @@ def open_plan(
     limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
     prompts = tuple(map(prompt_of, plan.candidates))
     questions = questions_of(plan, items)
-    scorers, judge = open_scorers(plan, questions, circumstances, prompts, functions)
+    scorers, judges = open_scorers(plan, questions, circumstances, prompts, functions)
     for prompt in prompts:
         prompt.messages(questions[0])
     if is_asked_outside(plan):
@@ -328,18 +328,18 @@ def open_plan(
         open_candidate(spec, questions, circumstances, number, functions)
         for number, spec in enumerate(plan.candidates)
     ]
-    _check_prices(limits, models, judge)
+    _check_prices(limits, models, judges)
     in_batches = bool(circumstances.get("batch"))
     if in_batches:
         refuse_batches(models)
         limits = replace(limits, call_usd=_most_usd(plan, models, prompts, items))
-    circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
+    circumstances = {**circumstances, "priced_by": priced_by(*models, *judges)}
     choose = [spec["prompt"].get("choose") == BY_LOGPROBS for spec in plan.candidates]
     steady = [repeats_itself(spec) and plan.target != "expected" for spec in plan.candidates]
     served = tuple(Counter[str]() for _ in models)
     scoring = tuple(map(answering, scorers))
     executor: Executor = Callers(
-        questions, prompts, models, scoring, judge, choose, names=plan.names, steady=steady, served=served
+        questions, prompts, models, scoring, judges, choose, names=plan.names, steady=steady, served=served
     )
     whole = replace(plan, scorer=whole_scorer(plan, scorers[0]))
     samples = Samples.of(plan.scorer)
@@ -392,13 +392,13 @@ def priced_by(*models: Model) -> str:
     return ", ".join(dict.fromkeys(price.source for price in prices if price is not None and price.source))
 
 
-def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) -> None:
+def _check_prices(limits: Limits, models: Sequence[Model], judges: Sequence[Model]) -> None:
     """Refuse a budget of money where a price is not known."""
     if limits.max_usd is None:
         return
     if any(getattr(model, "price", FREE) is None for model in models):
         raise InvalidInput("max_usd", "given with --price-in and --price-out for this model", limits.max_usd)
-    if judge is not None and getattr(judge, "price", FREE) is None:
+    if any(getattr(judge, "price", FREE) is None for judge in judges):
         needed = "given with --judge-price-in and --judge-price-out for the judge"
         raise InvalidInput("max_usd", needed, limits.max_usd)
 
@@ -442,6 +442,6 @@ def answers_are_free(settings: Settings) -> bool:
         return False
     scorer = settings["scorer"]
     name = "" if scorer is None or callable(scorer) else scorer_name(scorer)
-    paid = settings["judge"] is not None or name in (*JUDGES, People.name)
+    paid = bool(settings["judge"]) or name in (*JUDGES, People.name)
     names = [one.model_name for one in settings.candidates]
     return not paid and all(is_given(name) or name.startswith(RUN) for name in names)
