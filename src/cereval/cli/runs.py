@@ -1,4 +1,4 @@
-"""Look after the runs in the store: `cereval runs`, `show`, `export`, `trend`, `report` and `delete`."""
+"""Look after the runs in the store: `cereval runs`, `show`, `export`, `trend`, `report`, `judge` and `delete`."""
 
 from __future__ import annotations
 
