@@ -70,6 +70,12 @@ class Exported:
         return ", ".join(dict.fromkeys(spec["model"] for spec in self.plan["candidates"]))
 
     @property
+    def scorer(self) -> str:
+        """Return the name of the scorer."""
+        spec = self.plan["scorer"]["spec"]
+        return spec if isinstance(spec, str) else str(spec.get("name", "score"))
+
+    @property
     def digest(self) -> str:
         return str(self.certificate.get("digest", ""))
 
@@ -116,7 +122,8 @@ def export(
 ) -> str:
     """Write or send what a run came to; return where it is.
 
-    format: `every-eval-ever`, `hf`, `markdown` or `junit` with a file as `output`; `mlflow`, `wandb` or `otel` without.
+    format: `every-eval-ever` (its samples go into a file beside it), `hf`, `markdown` or `junit` with a file as
+    `output`; `mlflow`, `wandb` or `otel` without.
     about: what a store does not know: `dataset` (the data set's name on the Hugging Face Hub), `url` (where the
     certificate is), `organization` (who evaluated).
     """
@@ -130,8 +137,11 @@ def export(
     if output is None:
         return _sent(found, format)
     write: Callable[..., str] = getattr(import_module(f"{__name__}.formats"), TEXTS[format])
-    content = write(found, **{name: value for name, value in about.items() if value is not None})
+    given: dict[str, Any] = {name: value for name, value in about.items() if value is not None}
+    if format == "every-eval-ever":
+        given["beside"] = Path(output).with_name(f"{Path(output).stem}_samples.jsonl")
     try:
+        content = write(found, **given)
         write_whole(Path(output), content)
     except OSError as error:
         raise BadFile(f"the result cannot be written to {output} ({error.strerror})") from None

@@ -4,12 +4,15 @@ of a model on Hugging Face, Markdown for model cards and pull requests, and JUni
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from cereval.errors import InvalidInput, StoreError, shown
+from cereval.files import cleaned, write_whole
 from cereval.integrations.exports import Exported, Part
 from cereval.records import FAILED, PASSED, Table
 from cereval.text import interval, percent, printable, signed_interval
@@ -20,7 +23,10 @@ from cereval.version import __version__
 SCHEMA = "0.3.0"
 
 
-def every_eval_ever(found: Exported, organization: str = "unknown", **_: str) -> str:
+def every_eval_ever(
+    found: Exported, organization: str = "unknown", beside: Path | None = None, **_: str
+) -> str:
+    """Write a record. beside: the file that gets the samples; they are named in the record with their digest."""
     began, changed = (_moment(moment, found.run_id) for moment in (found.began, found.changed))
     stamp = str(int(changed.timestamp()))
     name = found.story.data
@@ -44,7 +50,52 @@ def every_eval_ever(found: Exported, organization: str = "unknown", **_: str) ->
         },
         "evaluation_results": [_result(found, part) for part in found.means("every-eval-ever")],
     }
+    if beside is not None:
+        lines = [_line_of(sample) for sample in _samples(found, record["evaluation_id"])]
+        record["detailed_evaluation_results"] = {
+            "format": "jsonl",
+            "file_path": beside.name,
+            "hash_algorithm": "sha256",
+            "checksum": sha256("".join(lines).encode()).hexdigest(),
+            "total_rows": len(lines),
+        }
+        write_whole(beside, "".join(lines))
     return json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _line_of(value: Any) -> str:
+    return str(cleaned(json.dumps(value, ensure_ascii=False, allow_nan=False), "", mend=True)) + "\n"
+
+
+def _samples(found: Exported, evaluation: Any) -> Iterator[dict[str, Any]]:
+    """Give the answers that the result rests on, but for failed calls: they have no score.
+
+    Their plain mean is not the result where questions were not equally likely to be drawn: `metadata` has the chance.
+    """
+    by_task = {part.name for part in found.parts}
+    for one in found.story.asked[: found.story.counted]:
+        if one.answer is None or one.answer.score is None:
+            continue
+        item, text, score = one.item, one.answer.text, one.answer.score
+        task = item.category if item.category in by_task else ""
+        source = {"raw": item.text, "reference": list(item.answers)}
+        key = json.dumps(source, sort_keys=True, separators=(",", ":"))
+        extracted = {"extracted_value": text, "extraction_method": found.scorer, "is_terminal": True}
+        yield {
+            "schema_version": SCHEMA,
+            "evaluation_id": evaluation,
+            "evaluation_result_id": f"{found.run_id}/{task or 'all'}",
+            "evaluation_name": f"{found.story.data}: {task}" if task else found.story.data,
+            "model_id": found.model_id,
+            "sample_id": item.id,
+            "sample_hash": sha256(key.encode("utf-8", "surrogatepass")).hexdigest(),
+            "interaction_type": "single_turn",
+            "input": source | ({"choices": list(item.choices)} if item.choices else {}),
+            "output": {"raw": [text]},
+            "answer_attribution": [{"turn_idx": 0, "source": "output.raw", **extracted}],
+            "evaluation": {"score": score, "is_correct": score >= 0.5},
+            "metadata": {"draw": str(one.draw.index), "probability": repr(one.draw.probability)},
+        }
 
 
 def _moment(text: str, run_id: str) -> datetime:
@@ -58,13 +109,12 @@ def _moment(text: str, run_id: str) -> datetime:
 
 def _result(found: Exported, part: Part) -> dict[str, Any]:
     name = f"{found.story.data}: {part.name}" if part.name else found.story.data
-    scorer = found.plan["scorer"]["spec"]
     return {
         "evaluation_result_id": f"{found.run_id}/{part.name or 'all'}",
         "evaluation_name": name,
         "source_data": _source(found),
         "metric_config": {
-            "metric_name": scorer if isinstance(scorer, str) else str(scorer.get("name", "score")),
+            "metric_name": found.scorer,
             "lower_is_better": False,
             "score_type": "continuous",
             "min_score": 0.0,
