@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from cereval.datasets import formats
-from cereval.datasets.fields import Fields
+from cereval.datasets.items import Fields
 from cereval.datasets.read import read_dataset
 from cereval.datasets.tables import read_column, read_ids, read_items, read_scores
 from cereval.errors import BadFile

@@ -271,7 +271,7 @@ def test_json_of_a_schema(answer: str, expected: float, why: str) -> None:
 
 
 def test_a_schema_reaches_nothing_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cereval.scorers.schema.LONGEST_S", 0.2)
+    monkeypatch.setattr("cereval.scorers.python_scorer.LONGEST_S", 0.2)
     for schema in (
         {"$ref": "http://127.0.0.1:9/schema.json"},
         {"$ref": "file:///etc/passwd"},

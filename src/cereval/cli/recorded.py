@@ -20,7 +20,7 @@ from cereval.datasets.tables import ScoresTable, read_column, read_items, read_s
 from cereval.datasets.weights import is_table
 from cereval.errors import BadFile, CerevalError, InvalidInput, StoreError, shown
 from cereval.files import is_file, is_folder
-from cereval.models.given import RECORDED
+from cereval.models.scripted import RECORDED
 from cereval.runner.candidates import RUN
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.datasets.fields import identity_of, list_names
 from cereval.datasets.formats import column_values, file_format, read_rows, read_table
+from cereval.datasets.items import identity_of, list_names
 from cereval.errors import BadFile, InvalidInput, shown
 from cereval.text import did_you_mean
 

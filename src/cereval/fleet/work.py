@@ -16,7 +16,7 @@ from typing import Any
 from cereval.errors import Busy, CerevalError, NotBegun, Unreachable
 from cereval.fleet.file import Entry
 from cereval.fleet.limits import Door, Visitor
-from cereval.models.gate import GATE
+from cereval.models.speed import GATE
 from cereval.plan import Plan
 from cereval.questions import kind_for
 from cereval.questions.goals import goal_from_spec, in_words

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from cereval.errors import InvalidInput, shown
 from cereval.models.base import Messages, Reply, Settings, clean_text, parse_count
-from cereval.models.gate import Passing
 from cereval.models.prices import FREE, Price, Tokens, list_price, own_price
 from cereval.models.retries import (
     HIDDEN,
@@ -25,6 +24,7 @@ from cereval.models.retries import (
     ask_with_retries,
     fault_of,
 )
+from cereval.models.speed import Passing
 
 if TYPE_CHECKING:
     from cereval.models.batches import Batches

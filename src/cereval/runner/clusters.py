@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cereval.datasets.base import Item
-from cereval.datasets.clusters import MEMBERS
+from cereval.datasets.read import MEMBERS
 from cereval.plan import Plan
 from cereval.records import Draw
 from cereval.runner.executor import Executor

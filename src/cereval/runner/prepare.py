@@ -11,10 +11,9 @@ from typing import Any
 
 from cereval.arrays import packed
 from cereval.datasets.base import DataSet, Item
-from cereval.datasets.clusters import clustered
-from cereval.datasets.fields import Fields
+from cereval.datasets.items import Fields
 from cereval.datasets.prompts import Prompt, renders_alike, split_examples
-from cereval.datasets.read import joined, named, read_dataset
+from cereval.datasets.read import clustered, joined, named, read_dataset
 from cereval.datasets.weights import (
     check_one,
     is_table,

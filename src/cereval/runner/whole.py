@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import sqrt
 
 from cereval.methods.uniform import Whole
-from cereval.models.given import is_given
+from cereval.models.scripted import is_given
 from cereval.questions.compare.goal import Difference
 from cereval.questions.mean.goal import Estimate
 from cereval.runner.candidates import RUN

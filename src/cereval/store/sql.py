@@ -35,9 +35,8 @@ from cereval.store.base import (
     is_summary,
     now,
 )
-from cereval.store.database import AGAIN, patiently, plain_errors
-from cereval.store.locks import Lease, lock_run, locked_runs
-from cereval.store.tables import (
+from cereval.store.database import (
+    AGAIN,
     LARGEST,
     OF_A_RUN,
     Rows,
@@ -47,8 +46,11 @@ from cereval.store.tables import (
     execute,
     insert_rows,
     mapping,
+    patiently,
+    plain_errors,
     whole,
 )
+from cereval.store.locks import Lease, lock_run, locked_runs
 from cereval.text import did_you_mean
 from cereval.version import ENGINE
 

@@ -1,19 +1,112 @@
-"""Write a result as a text: Every Eval Ever 0.3 (JSON in which evaluations are collected across tools), `.eval_results`
-of a model on Hugging Face, Markdown for model cards and pull requests, and JUnit XML, which every CI shows."""
+"""Write certified results for other tools and people: Every Eval Ever 0.3 (JSON in which evaluations are collected
+across tools), `.eval_results` of a model on Hugging Face, Markdown, JUnit XML, which every CI shows; or hand them to
+MLflow, Weights & Biases or whatever collects OpenTelemetry's events. A new format is a function and a line below."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from cereval.errors import InvalidInput, StoreError, shown
-from cereval.integrations.exports import Exported, Part
-from cereval.records import FAILED, PASSED, Table
+from cereval.errors import BadFile, CerevalError, InvalidInput, Misuse, StoreError, shown
+from cereval.files import write_whole
+from cereval.imports import optional
+from cereval.plan import full_name
+from cereval.records import FAILED, PASSED, Certified, Table
+from cereval.report.story import Story, read_story
+from cereval.store.base import Store, opened_store
 from cereval.text import interval, percent, printable, signed_interval
 from cereval.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Hold one certified mean: that of all questions, or that of a task; `name` is empty for the former."""
+
+    name: str
+    estimate: float
+    lower: float
+    upper: float
+    asked: int
+    items: int
+
+    @classmethod
+    def of(cls, name: str, values: Mapping[str, Any]) -> Part:
+        asked = values.get("n_evaluated", values.get("n")) or 0
+        return cls(
+            name, values["estimate"], values["lower"], values["upper"], int(asked), int(values["n_items"])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Show a run as formats see it. parts: its certified means; none where models are compared or ranked."""
+
+    story: Story
+    certificate: Mapping[str, Any]
+    run_id: str
+    began: str
+    changed: str
+    model: str
+    """The candidate's name, with its model; of several, their names."""
+    plan: Mapping[str, Any]
+    parts: tuple[Part, ...]
+
+    @property
+    def result(self) -> Certified:
+        return self.story.result
+
+    @property
+    def model_id(self) -> str:
+        """Return the model that was asked, whatever its candidate is called; of several, all of them."""
+        return ", ".join(dict.fromkeys(spec["model"] for spec in self.plan["candidates"]))
+
+    @property
+    def digest(self) -> str:
+        return str(self.certificate.get("digest", ""))
+
+    def means(self, format: str) -> tuple[Part, ...]:
+        """List the certified means, for formats that have no room for anything else."""
+        if not self.parts:
+            wanted = f"a run that certifies scores of one model: {format} has no place for comparisons and rankings"
+            raise InvalidInput("RUN", wanted, self.run_id)
+        return self.parts
+
+    def numbers(self) -> dict[str, float]:
+        """Return the numbers of all parts by name, as services keep them."""
+        names = ("estimate", "lower", "upper", "asked", "items")
+        return {
+            f"{part.name}/{name}" if part.name else name: float(getattr(part, name))
+            for part in self.parts
+            for name in names
+        }
+
+
+def read_run(store: Store, run: str) -> Exported:
+    story = read_story(store, run)
+    if story.certificate is None or story.run is None or story.plan is None:
+        raise Misuse(f"run {run} has no certificate yet: nothing was answered, or it has no certificates")
+    values = story.result.as_dict()
+    parts: tuple[Part, ...] = (Part.of("", values),) if "estimate" in values else ()
+    if "macro" in values:
+        tasks = (Part.of(name, one) for name, one in values["tasks"].items())
+        parts = (Part.of("", values["macro"]), *tasks)
+    return Exported(
+        story,
+        story.certificate,
+        story.run.run_id,
+        story.run.created_at,
+        story.run.changed_at,
+        ", ".join(map(full_name, story.plan.candidates)),
+        story.plan.as_dict(),
+        parts,
+    )
+
 
 # -- Every Eval Ever --------------------------------------------------------------------------------------------------
 
@@ -270,3 +363,134 @@ def junit(found: Exported, **_: str) -> str:
     suites.append(suite)
     indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
+
+
+# -- programs that keep results ----------------------------------------------------------------------------------------
+
+
+def log_to_mlflow(found: Exported) -> str:
+    """Log a run with the numbers as metrics and the certificate as an artifact, to the tracking server of the
+    environment (`MLFLOW_TRACKING_URI`, `MLFLOW_EXPERIMENT_NAME`).
+    """
+    mlflow = optional("mlflow", "mlflow")
+    about = {"model": found.model, "data": found.story.data, "confidence": found.result.confidence}
+    tags = {"run_id": found.run_id, "digest": found.digest, "answer": found.result.headline()}
+    with mlflow.start_run(run_name=f"cereval {found.run_id}") as run:
+        mlflow.log_params(about)
+        mlflow.log_metrics(found.numbers())
+        mlflow.set_tags({f"cereval.{name}": value for name, value in tags.items()})
+        mlflow.log_dict(dict(found.certificate), "certificate.json")
+        return f"mlflow run {run.info.run_id}"
+
+
+def log_to_wandb(found: Exported) -> str:
+    """Log a run with the numbers in its summary and the certificate as a file, to the project of the environment
+    (`WANDB_PROJECT`, else `cereval`).
+    """
+    wandb = optional("wandb", "wandb")
+    about = {"model": found.model, "data": found.story.data, "run_id": found.run_id, "digest": found.digest}
+    project, name = os.environ.get("WANDB_PROJECT", "cereval"), f"cereval {found.run_id}"
+    with wandb.init(project=project, name=name, config=about) as run:
+        run.summary.update({**found.numbers(), "answer": found.result.headline()})
+        Path(run.dir, "certificate.json").write_text(json.dumps(dict(found.certificate)), encoding="utf-8")
+        run.save(str(Path(run.dir, "certificate.json")), base_path=run.dir, policy="now")
+        return f"wandb run {run.id}"
+
+
+def emit_events(found: Exported) -> str:
+    """Emit an event `gen_ai.evaluation.result` for every certified mean, to the collector of the environment
+    (`OTEL_EXPORTER_OTLP_ENDPOINT`) or the provider that the program has set up.
+    """
+    logs = optional("opentelemetry._logs", "otel")
+    provider, results = logs.get_logger_provider(), list[Any]()
+    if type(provider).__name__.startswith("Proxy"):  # nobody has set up one
+        provider = _own_provider(results)
+    logger = provider.get_logger("cereval")
+    for part in found.means("otel"):
+        attributes = {
+            "gen_ai.evaluation.name": f"{found.story.data}: {part.name}" if part.name else found.story.data,
+            "gen_ai.evaluation.score.value": part.estimate,
+            "gen_ai.evaluation.score.label": str(found.result.decision or found.result.stopped),
+            "gen_ai.evaluation.explanation": found.result.headline(),
+            "gen_ai.request.model": found.model_id,
+            "cereval.lower": part.lower,
+            "cereval.upper": part.upper,
+            "cereval.confidence": found.result.confidence,
+            "cereval.asked": part.asked,
+            "cereval.items": part.items,
+            "cereval.run_id": found.run_id,
+            "cereval.digest": found.digest,
+        }
+        logger.emit(logs.LogRecord(event_name="gen_ai.evaluation.result", attributes=attributes))
+    if any(one.name != "SUCCESS" for one in results):
+        raise Misuse("otel: the collector took no event: is OTEL_EXPORTER_OTLP_ENDPOINT right?")
+    return f"{len(found.parts)} events gen_ai.evaluation.result"
+
+
+def _own_provider(results: list[Any]) -> Any:
+    """Send to the collector that the environment names, at once; note what it says."""
+    sdk = optional("opentelemetry.sdk._logs", "otel")
+    export = optional("opentelemetry.sdk._logs.export", "otel")
+    exporter = optional("opentelemetry.exporter.otlp.proto.http._log_exporter", "otel").OTLPLogExporter()
+    send = exporter.export
+
+    def noted(batch: Any) -> Any:
+        results.append(send(batch))
+        return results[-1]
+
+    exporter.export = noted
+    provider = sdk.LoggerProvider()
+    provider.add_log_record_processor(export.SimpleLogRecordProcessor(exporter))
+    return provider
+
+
+# -- all of them ------------------------------------------------------------------------------------------------------
+
+TEXTS: Mapping[str, Callable[..., str]] = {
+    "every-eval-ever": every_eval_ever,
+    "hf": hugging_face,
+    "markdown": markdown,
+    "junit": junit,
+}
+SERVICES: Mapping[str, Callable[[Exported], str]] = {
+    "mlflow": log_to_mlflow,
+    "wandb": log_to_wandb,
+    "otel": emit_events,
+}
+"""Formats that another program keeps; their functions say where."""
+
+
+def export(
+    run: str, format: str, output: str | Path | None = None, *, store: str | None = None, **about: str | None
+) -> str:
+    """Write or send what a run came to; return where it is.
+
+    format: `every-eval-ever`, `hf`, `markdown` or `junit` with a file as `output`; `mlflow`, `wandb` or `otel` without.
+    about: what a store does not know: `dataset` (the data set's name on the Hugging Face Hub), `url` (where the
+    certificate is), `organization` (who evaluated).
+    """
+    if format not in {**TEXTS, **SERVICES}:
+        raise InvalidInput("format", "one of " + ", ".join([*TEXTS, *SERVICES]), format)
+    if (output is None) != (format in SERVICES):
+        wanted = "left out: the result goes to the service" if format in SERVICES else "given: a file"
+        raise InvalidInput("-o", wanted, output)
+    with opened_store(store) as opened:
+        found = read_run(opened, run)
+    if output is None:
+        return _sent(found, format)
+    content = TEXTS[format](found, **{name: value for name, value in about.items() if value is not None})
+    try:
+        write_whole(Path(output), content)
+    except OSError as error:
+        raise BadFile(f"the result cannot be written to {output} ({error.strerror})") from None
+    return str(output)
+
+
+def _sent(found: Exported, service: str) -> str:
+    try:
+        return SERVICES[service](found)
+    except CerevalError:
+        raise
+    except Exception as error:
+        # Servers, settings and versions of another program: whatever it raises, it is its own to explain.
+        raise Misuse(f"{service} refused: {type(error).__name__}: {shown(str(error), 300)}") from error
