@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet would take for the beginning of a formula."""
 
 REPLACEMENT = "\ufffd"
+UNSTORABLE = re.compile("[\ud800-\udfff\0]")
 ESCAPE_PICTURES = 0x2400
 """U+2400 and up: pictures of the control characters, as in ␛ for ESC."""
 
@@ -24,6 +26,15 @@ def printable(text: str, limit: int = 400, *, lines: bool = False) -> str:
     kept = "".join(_shown(letter, lines) for letter in text[:limit])
     more = len(text) - limit
     return kept if more <= 0 else f"{kept}… ({more:,} more characters)"
+
+
+def storable(text: str) -> str:
+    """Return a text that every database and terminal takes: U+FFFD for NUL and for halves of surrogate pairs.
+
+    >>> storable("a\\ud800b\\0")
+    'a\ufffdb\ufffd'
+    """
+    return UNSTORABLE.sub(REPLACEMENT, text)
 
 
 def shortened(name: str, width: int) -> str:

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cereval.errors import CallError, InvalidInput
+from cereval.errors import InvalidInput
+from cereval.models.base import EndpointError
 from cereval.scorers import SCORERS, build_scorer
 from cereval.scorers.base import LONGEST_DETAIL, Score, ScoringFailure, score_answer, spec_of
 
@@ -335,14 +336,11 @@ def test_data_without_answers_is_a_failure_that_says_so() -> None:
 
 
 def test_an_error_of_every_call_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    class DeadError(CallError):
-        everywhere = True
-
     def dead(*_: object) -> None:
-        raise DeadError("wrong key")
+        raise EndpointError("wrong key")
 
     monkeypatch.setattr("cereval.scorers.text.fold", dead)
-    with pytest.raises(DeadError):
+    with pytest.raises(EndpointError):
         scored("exact", "x", "x")
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cereval.errors import CallError, InvalidInput
-from cereval.models.base import Messages, Reply, clean_text, last_text
+from cereval.models.base import Messages, Reply, last_text
 from cereval.models.retries import Fault
+from cereval.text import storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class GivenModel:
         value = self.given.get(field_of(self.name))
         if value is None:
             raise CallError(f"the data has no answer under {field_of(self.name)} for this item")
-        return Reply(clean_text(str(value)))
+        return Reply(storable(str(value)))
 
     async def close(self) -> None:
         """Close nothing: nothing is open."""

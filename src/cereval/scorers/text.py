@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 
 import regex
 
+from cereval.datasets.base import Item
 from cereval.errors import BadContent, InvalidInput
 from cereval.files import parse_json
 from cereval.imports import optional
-from cereval.scorers.base import Question, Score, need_answers, off_the_loop
+from cereval.scorers.base import Score, need_answers, off_the_loop
 
 LONGEST = 100_000
 """Characters of an answer that pattern matching looks at: a runaway answer must not stall the run."""
@@ -41,7 +42,7 @@ class Exact:
     strict: bool = False
     name: ClassVar[str] = "exact"
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         golds = need_answers(question)
         form = str.strip if self.strict else fold
         read = answer.strip() if self.strict else fold(cut_long(answer, golds))
@@ -58,7 +59,7 @@ class Contains:
     whole_words: bool = True
     name: ClassVar[str] = "contains"
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         text = fold(take_end(answer))
         for gold in map(fold, need_answers(question)):
             if not gold:
@@ -76,7 +77,7 @@ class F1:
 
     name: ClassVar[str] = "f1"
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         said = Counter(tokens(take_end(answer)))
         return Score(max(f1(said, Counter(tokens(gold))) for gold in need_answers(question)))
 
@@ -187,7 +188,7 @@ class Regex:
         except RecursionError:
             raise InvalidInput("pattern", "a regular expression with fewer groups", self.pattern) from None
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         # In a thread and without the interpreter's lock: a slow pattern must not hold up the other calls.
         read = await off_the_loop(self._read, take_end(answer))
         if read is None:
@@ -215,7 +216,7 @@ class Recorded:
 
     name: ClassVar[str] = "recorded"
 
-    async def score(self, question: Question, answer: str) -> Score:  # noqa: ARG002
+    async def score(self, question: Item, answer: str) -> Score:  # noqa: ARG002
         return Score(float(answer))
 
 
@@ -243,7 +244,7 @@ class Choice:
 
     name: ClassVar[str] = "choice"
 
-    async def score(self, question: Question, answer: str) -> Score:
+    async def score(self, question: Item, answer: str) -> Score:
         letter = pick_letter(answer, question.choices)
         golds = {gold.strip().strip("().").upper() for gold in need_answers(question)}
         return Score(letter in golds, detail=letter or "no choice recognised")
@@ -321,7 +322,7 @@ class Schema:
         except library.SchemaError as error:
             raise InvalidInput("schema", f"a JSON schema ({error.message})", self.schema) from None
 
-    async def score(self, question: Question, answer: str) -> Score:  # noqa: ARG002
+    async def score(self, question: Item, answer: str) -> Score:  # noqa: ARG002
         try:
             value = parse_json(_unfenced(answer[:LONGEST_JSON]), "the answer", unique=True, mend=True)
         except BadContent as error:
