@@ -6,27 +6,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from cereval.errors import BadFile, CerevalError, InvalidInput, Misuse, StoreError, shown
 from cereval.files import write_whole
 from cereval.imports import optional
-from cereval.plan import full_name
+from cereval.plan import Plan, full_name
 from cereval.records import FAILED, PASSED, Certified, Table
 from cereval.report.story import Story, read_story
-from cereval.store.base import Store, opened_store
+from cereval.store.base import Run, Store, opened_store
 from cereval.text import interval, percent, printable, signed_interval
 from cereval.version import __version__
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Hold one certified mean: that of all questions, or that of a task; `name` is empty for the former."""
+class Mean(NamedTuple):
+    """A certified mean: that of all questions, or that of a task; `name` is empty for the former."""
 
     name: str
     estimate: float
@@ -35,55 +35,48 @@ class Part:
     asked: int
     items: int
 
-    @classmethod
-    def of(cls, name: str, values: Mapping[str, Any]) -> Part:
-        asked = values.get("n_evaluated", values.get("n")) or 0
-        return cls(
-            name, values["estimate"], values["lower"], values["upper"], int(asked), int(values["n_items"])
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Exported:
     """Show a run as formats see it. parts: its certified means; none where models are compared or ranked."""
 
     story: Story
+    run: Run
+    plan: Plan
     certificate: Mapping[str, Any]
-    run_id: str
-    began: str
-    changed: str
-    model: str
-    """The candidate's name, with its model; of several, their names."""
-    plan: Mapping[str, Any]
-    parts: tuple[Part, ...]
+    parts: tuple[Mean, ...]
 
     @property
     def result(self) -> Certified:
         return self.story.result
 
     @property
+    def model(self) -> str:
+        """Return the candidate's name, with its model; of several, their names."""
+        return ", ".join(map(full_name, self.plan.candidates))
+
+    @property
     def model_id(self) -> str:
         """Return the model that was asked, whatever its candidate is called; of several, all of them."""
-        return ", ".join(dict.fromkeys(spec["model"] for spec in self.plan["candidates"]))
+        return ", ".join(dict.fromkeys(spec["model"] for spec in self.plan.candidates))
 
     @property
     def digest(self) -> str:
         return str(self.certificate.get("digest", ""))
 
-    def means(self, format: str) -> tuple[Part, ...]:
+    def means(self, format: str) -> tuple[Mean, ...]:
         """List the certified means, for formats that have no room for anything else."""
         if not self.parts:
             wanted = f"a run that certifies scores of one model: {format} has no place for comparisons and rankings"
-            raise InvalidInput("RUN", wanted, self.run_id)
+            raise InvalidInput("RUN", wanted, self.run.run_id)
         return self.parts
 
     def numbers(self) -> dict[str, float]:
         """Return the numbers of all parts by name, as services keep them."""
-        names = ("estimate", "lower", "upper", "asked", "items")
         return {
-            f"{part.name}/{name}" if part.name else name: float(getattr(part, name))
+            f"{part.name}/{name}" if part.name else name: float(value)
             for part in self.parts
-            for name in names
+            for name, value in zip(Mean._fields[1:], part[1:], strict=True)
         }
 
 
@@ -92,20 +85,20 @@ def read_run(store: Store, run: str) -> Exported:
     if story.certificate is None or story.run is None or story.plan is None:
         raise Misuse(f"run {run} has no certificate yet: nothing was answered, or it has no certificates")
     values = story.result.as_dict()
-    parts: tuple[Part, ...] = (Part.of("", values),) if "estimate" in values else ()
-    if "macro" in values:
-        tasks = (Part.of(name, one) for name, one in values["tasks"].items())
-        parts = (Part.of("", values["macro"]), *tasks)
-    return Exported(
-        story,
-        story.certificate,
-        story.run.run_id,
-        story.run.created_at,
-        story.run.changed_at,
-        ", ".join(map(full_name, story.plan.candidates)),
-        story.plan.as_dict(),
-        parts,
+    means = [("", values["macro"]), *values["tasks"].items()] if "macro" in values else [("", values)]
+    parts = tuple(
+        Mean(
+            name,
+            one["estimate"],
+            one["lower"],
+            one["upper"],
+            int(one.get("n_evaluated", one.get("n")) or 0),
+            int(one["n_items"]),
+        )
+        for name, one in means
+        if "estimate" in one
     )
+    return Exported(story, story.run, story.plan, story.certificate, parts)
 
 
 # -- Every Eval Ever --------------------------------------------------------------------------------------------------
@@ -114,7 +107,9 @@ SCHEMA = "0.3.0"
 
 
 def every_eval_ever(found: Exported, organization: str = "unknown", **_: str) -> str:
-    began, changed = (_moment(moment, found.run_id) for moment in (found.began, found.changed))
+    began, changed = (
+        _moment(moment, found.run.run_id) for moment in (found.run.created_at, found.run.changed_at)
+    )
     stamp = str(int(changed.timestamp()))
     name = found.story.data
     record = {
@@ -149,11 +144,13 @@ def _moment(text: str, run_id: str) -> datetime:
         ) from None
 
 
-def _result(found: Exported, part: Part) -> dict[str, Any]:
+def _result(found: Exported, part: Mean) -> dict[str, Any]:
     name = f"{found.story.data}: {part.name}" if part.name else found.story.data
-    scorer = found.plan["scorer"]["spec"]
+    scorer, result = found.plan.scorer["spec"], found.result
+    method = f"cereval {result.method} ({result.guarantee}), {part.asked} of {part.items} questions asked"
+    level = {"confidence_level": result.confidence, "method": method}
     return {
-        "evaluation_result_id": f"{found.run_id}/{part.name or 'all'}",
+        "evaluation_result_id": f"{found.run.run_id}/{part.name or 'all'}",
         "evaluation_name": name,
         "source_data": _source(found),
         "metric_config": {
@@ -165,27 +162,23 @@ def _result(found: Exported, part: Part) -> dict[str, Any]:
         },
         "score_details": {
             "score": part.estimate,
-            "uncertainty": _uncertainty(found, part),
+            "uncertainty": {
+                "confidence_interval": {"lower": part.lower, "upper": part.upper, **level},
+                "num_samples": part.asked,
+            },
             "details": {
-                "run_id": found.run_id,
+                "run_id": found.run.run_id,
                 "certificate_digest": found.digest,
-                "guarantee": found.result.guarantee,
-                "stopped": found.result.stopped,
-                "target": found.result.target,
+                "guarantee": result.guarantee,
+                "stopped": result.stopped,
+                "target": result.target,
             },
         },
     }
 
 
-def _uncertainty(found: Exported, part: Part) -> dict[str, Any]:
-    method = f"cereval {found.result.method} ({found.result.guarantee}), {part.asked} of {part.items} questions asked"
-    bounds = {"lower": part.lower, "upper": part.upper}
-    level = {"confidence_level": found.result.confidence, "method": method}
-    return {"confidence_interval": {**bounds, **level}, "num_samples": part.asked}
-
-
 def _source(found: Exported) -> dict[str, Any]:
-    name, details = found.story.data, {"data_hash": str(found.plan["data_hash"])}
+    name, details = found.story.data, {"data_hash": found.plan.data_hash}
     if not name.startswith("hf:"):
         return {"dataset_name": name, "source_type": "other", "additional_details": details}
     from cereval.datasets.formats import HubSource
@@ -215,12 +208,12 @@ def hugging_face(found: Exported, dataset: str | None = None, url: str | None = 
     return str(yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=1000))
 
 
-def _entry(found: Exported, part: Part, dataset: str, task: str, url: str | None) -> dict[str, Any]:
+def _entry(found: Exported, part: Mean, dataset: str, task: str, url: str | None) -> dict[str, Any]:
     source = {} if url is None else {"source": {"url": url, "name": "cereval certificate"}}
     return {
         "dataset": {"id": dataset, "task_id": task},
         "value": round(100 * part.estimate, 2),
-        "date": found.changed,
+        "date": found.run.changed_at,
         **source,
         "notes": f"certified {interval(part.lower, part.upper)} at {percent(found.result.confidence)} confidence "
         f"({found.result.guarantee}), {part.asked:,} of {part.items:,} questions asked, "
@@ -251,14 +244,13 @@ ESCAPED = {
     **{one: f"\\{one}" for one in "\\`*_[]|#!~$"},
 }
 """Names come from data files: none may become markup, a mention or a picture."""
+IN_LINKS = "-._~:/?#@!$&'*+,;=%"
 
 
 def markdown(found: Exported, url: str | None = None, **_: str) -> str:
-    known = (
-        f"certificate `{found.digest[:16]}`"
-        if url is None
-        else f"[certificate `{found.digest[:16]}`]({_link(url)})"
-    )
+    known = f"certificate `{found.digest[:16]}`"
+    if url is not None:
+        known = f"[{known}]({quote(url, safe=IN_LINKS)})"
     table = found.result.table() or (_means(found) if found.parts else _differences(found))
     return "\n".join(
         [
@@ -266,7 +258,7 @@ def markdown(found: Exported, url: str | None = None, **_: str) -> str:
             "",
             *_lines(table),
             "",
-            f"{escaped(found.model)} on {escaped(found.story.data)}, run `{found.run_id}`, {known} "
+            f"{escaped(found.model)} on {escaped(found.story.data)}, run `{found.run.run_id}`, {known} "
             "(`cereval verify` recomputes it)",
             "",
         ]
@@ -307,16 +299,10 @@ def _differences(found: Exported) -> Table:
     )
 
 
-def _lines(table: Table) -> Iterable[str]:
-    yield _row(table.header)
-    yield _row(
-        ["---:" if column in table.numbers else "---" for column in range(len(table.header))], raw=True
-    )
-    yield from map(_row, table.rows)
-
-
-def _row(cells: Sequence[str], *, raw: bool = False) -> str:
-    return "| " + " | ".join(cells if raw else map(escaped, cells)) + " |"
+def _lines(table: Table) -> list[str]:
+    header, *rows = ([escaped(cell) for cell in row] for row in (table.header, *table.rows))
+    marks = ["---:" if column in table.numbers else "---" for column in range(len(header))]
+    return [f"| {' | '.join(cells)} |" for cells in (header, marks, *rows)]
 
 
 def escaped(text: str) -> str:
@@ -328,13 +314,6 @@ def escaped(text: str) -> str:
     return "".join(ESCAPED.get(letter, letter) for letter in printable(" ".join(text.split()), 1000))
 
 
-def _link(url: str) -> str:
-    return "".join(
-        letter if letter.isalnum() or letter in "-._~:/?#@!$&'*+,;=%" else f"%{ord(letter):02X}"
-        for letter in url
-    )
-
-
 # -- JUnit ------------------------------------------------------------------------------------------------------------
 
 
@@ -342,14 +321,14 @@ def junit(found: Exported, **_: str) -> str:
     """Write one test: passed, failed (certified fail), or failed because the budget ended before it was decided."""
     result, code = found.result, found.result.exit_code
     counts = {"tests": "1", "failures": str(int(code != PASSED)), "errors": "0", "skipped": "0"}
-    suite = Element("testsuite", {"name": "cereval", "timestamp": found.changed[:19], **counts})
+    suite = Element("testsuite", {"name": "cereval", "timestamp": found.run.changed_at[:19], **counts})
     name = printable(f"{found.model} on {found.story.data}: {result.goal.get('goal', found.story.kind.name)}")
     case = SubElement(suite, "testcase", {"classname": "cereval", "name": name, "time": "0"})
     facts = {
         "answer": result.headline(),
         "decision": result.decision or result.stopped,
         "confidence": result.confidence,
-        "run_id": found.run_id,
+        "run_id": found.run.run_id,
         "certificate": found.digest,
         **found.numbers(),
     }
@@ -374,8 +353,8 @@ def log_to_mlflow(found: Exported) -> str:
     """
     mlflow = optional("mlflow", "mlflow")
     about = {"model": found.model, "data": found.story.data, "confidence": found.result.confidence}
-    tags = {"run_id": found.run_id, "digest": found.digest, "answer": found.result.headline()}
-    with mlflow.start_run(run_name=f"cereval {found.run_id}") as run:
+    tags = {"run_id": found.run.run_id, "digest": found.digest, "answer": found.result.headline()}
+    with mlflow.start_run(run_name=f"cereval {found.run.run_id}") as run:
         mlflow.log_params(about)
         mlflow.log_metrics(found.numbers())
         mlflow.set_tags({f"cereval.{name}": value for name, value in tags.items()})
@@ -388,8 +367,13 @@ def log_to_wandb(found: Exported) -> str:
     (`WANDB_PROJECT`, else `cereval`).
     """
     wandb = optional("wandb", "wandb")
-    about = {"model": found.model, "data": found.story.data, "run_id": found.run_id, "digest": found.digest}
-    project, name = os.environ.get("WANDB_PROJECT", "cereval"), f"cereval {found.run_id}"
+    about = {
+        "model": found.model,
+        "data": found.story.data,
+        "run_id": found.run.run_id,
+        "digest": found.digest,
+    }
+    project, name = os.environ.get("WANDB_PROJECT", "cereval"), f"cereval {found.run.run_id}"
     with wandb.init(project=project, name=name, config=about) as run:
         run.summary.update({**found.numbers(), "answer": found.result.headline()})
         Path(run.dir, "certificate.json").write_text(json.dumps(dict(found.certificate)), encoding="utf-8")
@@ -418,7 +402,7 @@ def emit_events(found: Exported) -> str:
             "cereval.confidence": found.result.confidence,
             "cereval.asked": part.asked,
             "cereval.items": part.items,
-            "cereval.run_id": found.run_id,
+            "cereval.run_id": found.run.run_id,
             "cereval.digest": found.digest,
         }
         logger.emit(logs.LogRecord(event_name="gen_ai.evaluation.result", attributes=attributes))
