@@ -3,7 +3,7 @@
     python -m benchmarks.batch --seeds 20 --out benchmarks/results/batch-YYYY-MM-DD.md
 
 Live: eight calls are in flight, and those that are not needed at the goal are counted too. By batch: every draw of a
-round is asked (`cereval.runner.rounds`), and all are counted. Both have the same seeds, items and scores.
+round is asked (`cereval.runner.pace`), and all are counted. Both have the same seeds, items and scores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cereval.paper.benchmarks import load
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.records import Draw
-from cereval.runner.rounds import is_held_back, next_round
+from cereval.runner.pace import is_held_back, next_round
 
 SIZE, EPS, CONNECTIONS = 5000, 0.02, 8
 MEANS = (0.5, 0.8, 0.95)

@@ -18,7 +18,7 @@ from benchmarks.parallel import CORES, run_all
 from benchmarks.tables import markdown, publish
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
-from cereval.runner.progress import calls_to_goal
+from cereval.runner.pace import calls_to_goal
 
 SIZE = 5000
 MEANS = (0.5, 0.1, 0.05)

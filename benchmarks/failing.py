@@ -32,9 +32,9 @@ from cereval.datasets.base import DataSet, Item
 from cereval.questions.compare.goal import Difference, NotWorse
 from cereval.questions.rank.goal import Order, Top
 from cereval.questions.tasks.goal import Macro, WhichFail
-from cereval.runner.conduct import carry_out
 from cereval.runner.finding import planned
 from cereval.runner.recall import extend_run
+from cereval.runner.run import carry_out
 from cereval.store.base import opened_store
 
 SIZE = 240

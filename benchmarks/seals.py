@@ -43,9 +43,9 @@ from cereval.questions.compare.goal import Difference
 from cereval.questions.log import Change
 from cereval.questions.rank.goal import Order, Top
 from cereval.questions.tasks.goal import Macro
-from cereval.runner.conduct import carry_out
 from cereval.runner.finding import planned
 from cereval.runner.prepare import Prepared, prepare
+from cereval.runner.run import carry_out
 from cereval.runner.sealing import read_seal, sealed, sealed_plan, written
 from cereval.settings import ACCEPTED, Candidate, CandidateOptions, Settings, check_options, settings_of
 from cereval.store.base import opened_store

@@ -23,15 +23,13 @@ from cereval.questions.session import whole
 from cereval.records import Certified
 from cereval.runner.answers import answer_rows
 from cereval.runner.candidates import Functions
-from cereval.runner.conduct import carry_out, conduct, reuse_in
 from cereval.runner.listing import listed
 from cereval.runner.prepare import prepare
 from cereval.runner.progress import WARNING, Observer
 from cereval.runner.recall import extend_run, new_items, recall_with_change
-from cereval.runner.run import Outcome, kept_line, read_back
-from cereval.runner.sealing import sealed, written
+from cereval.runner.run import Outcome, carry_out, conduct, kept_line, read_back, reuse_in
+from cereval.runner.sealing import sealed, verify_certificate, written
 from cereval.runner.task_file import Written, merge_settings, read_task
-from cereval.runner.verify import verify_certificate
 from cereval.settings import (
     ACCEPTED,
     AgainOptions,

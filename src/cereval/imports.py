@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from pathlib import Path
@@ -115,11 +117,18 @@ def _named_module(field: str, name: str) -> ModuleType:
         digest = code_digest(f"{name}:")
         # Code that was edited in the meantime, as beside a notebook, must not pass for what was loaded.
         if _loaded.setdefault(name, digest) != digest:
+            _forget(_own_files(Path(origin_of(f"{name}:"))) - {Path(module.__file__ or "")})
             module = importlib.reload(module)
             _loaded[name] = digest
     except Exception as error:
         raise InvalidInput(field, f"an importable module ({_reason(error)})", name) from error
     return module
+
+
+def _forget(files: Iterable[Path]) -> None:
+    for name, module in list(sys.modules.items()):
+        if (file := getattr(module, "__file__", None)) and Path(file) in files:
+            del sys.modules[name]
 
 
 def _look_in(folder: Path) -> None:
@@ -137,6 +146,7 @@ def _file_module(field: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
+    _forget(_own_files(path.resolve()))
     try:
         # Not by the loader: its cache takes a file of the same size and second for the same file.
         exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
@@ -166,20 +176,59 @@ def name_of(function: str | Callable[..., Any]) -> str:
 def code_digest(function: str | Callable[..., Any]) -> str:
     """Name the code of a function, or of `module:function`: edited code has another digest.
 
-    It covers the file that the function lives in; of a function that is given directly also the plain values that it
-    was made with (defaults, closures, attributes). In a notebook, where there is no file, it covers the function
-    and the globals that it uses. Other modules that the code imports are not covered.
+    It covers the file that the function lives in and what that imports from the same folder or package; of a function
+    that is given directly also the plain values that it was made with (defaults, closures, attributes). In a notebook,
+    where there is no file, it covers the function and the globals that it uses. Installed packages are not covered.
 
     >>> len(code_digest("json:dumps")), code_digest(partial(int, base=2)) == code_digest(partial(int, base=3))
     (16, False)
     """
     try:
-        content, file = Path(_file_of(function)).read_bytes(), True
+        path = Path(_file_of(function))
+        content, file = path.read_bytes(), True
+        content += b"".join(one.read_bytes() for one in sorted(_own_files(path) - {path}))
     except (OSError, TypeError):
         content, file = name_of(function).encode(), False
     if not isinstance(function, str):
         content += repr(_state(function, globals_too=not file)).encode("utf-8", "replace")
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+def _own_files(path: Path) -> set[Path]:
+    """Return a file of Python code and what it imports, directly or not, from its own folder or package; runs none."""
+    home = path.parent
+    while (home / "__init__.py").is_file():
+        home = home.parent
+    if any(path.is_relative_to(place) for place in INSTALLED):
+        return {path}
+    found, waiting = set[Path](), [path]
+    while waiting:
+        if (one := waiting.pop()) not in found:
+            found.add(one)
+            waiting += [file for file in _imported(one, home) if file.is_file()]
+    return found
+
+
+def _imported(path: Path, home: Path) -> Iterator[Path]:
+    """Return where the modules would lie that a file imports."""
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in nodes:
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        level = node.level if isinstance(node, ast.ImportFrom) else 0
+        start = path.parents[min(level, len(path.parents)) - 1] if level else home
+        top = (node.module or "").split(".") if isinstance(node, ast.ImportFrom) else []
+        for alias in node.names:
+            parts = [part for part in (*top, *alias.name.split(".")) if part]
+            for count in range(1, len(parts) + 1):
+                where = start.joinpath(*parts[:count])
+                yield from (where.with_suffix(".py"), where / "__init__.py")
 
 
 def _file_of(function: str | Callable[..., Any]) -> str:

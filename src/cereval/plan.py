@@ -72,7 +72,7 @@ class Plan:
     """Fix a run's identity: two runs with the same plan ask the same questions in the same order.
 
     kind: the kind of question (`cereval.questions`). data_hash: of the items, in order. scorer: as a spec, with its
-    judge. side_information: which of `groups` and `history` steer the draws. history: how much of which earlier run
+    judges. side_information: which of `groups` and `history` steer the draws. history: how much of which earlier run
     was known at the start (run id -> first draw left out). weights: of the items in the target, packed, and where
     they came from; empty: all alike. tasks: the names of the tasks that the items' categories stand for, in the order
     of their numbers. growth: of growing data, how many items each version so far added (`sizes`) and the run of the
@@ -130,16 +130,20 @@ class Plan:
         return (" against " if len(self.candidates) == 2 else ", ").join(self.names)
 
     @property
+    def judges(self) -> list[str]:
+        """Return the models behind the scorer; several are a panel."""
+        return list(self.scorer.get("judge") or ())
+
+    @property
     def scorer_words(self) -> str:
-        """Name the scorer, with its judge; nothing where scores come from outside."""
-        spec, judge = self.scorer["spec"], self.scorer.get("judge")
+        """Name the scorer, with its judges; nothing where scores come from outside."""
+        spec = self.scorer["spec"]
         if all(one["model"].startswith(("recorded/", "external/")) for one in self.candidates):
             return ""
         name = spec if isinstance(spec, str) else str(spec.get("name"))
         if isinstance(spec, Mapping) and name in ("regex", "python"):
             name = f"{name}:{spec.get('pattern', spec.get('function', ''))}"
-        judges = [judge] if isinstance(judge, str) else judge or []
-        return f"{name} by {', '.join(judges)}" if judges else name
+        return f"{name} by {', '.join(self.judges)}" if self.judges else name
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON, with a format number so that later versions can tell."""

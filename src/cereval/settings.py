@@ -185,7 +185,8 @@ class ScoringOptions(TypedDict, total=False):
         Any,
         Option(
             "How answers are scored: exact, contains, regex:PATTERN, choice, numeric, math, f1, python:..., grade, "
-            "prefer, people, people:scale, people:prefer.  [default: choice where questions have choices, else exact]",
+            "prefer, panel:majority, people, people:scale, "
+            "people:prefer.  [default: choice where questions have choices, else exact]",
             metavar="NAME",
         ),
     ]
@@ -197,15 +198,17 @@ class ScoringOptions(TypedDict, total=False):
         ),
     ]
     judge: Annotated[
-        Text,
+        Texts,
         Option(
             "The model behind the scorers grade and prefer; with people, it grades all answers first, to find where "
-            "labels are worth most.",
+            "labels are worth most. Repeat it for a panel, whose mean counts; with --scorer panel:majority, the "
+            "majority.",
             metavar="MODEL",
         ),
     ]
     judge_base_url: Annotated[
-        Text, Option("The judge's address.  [default: that of --base-url]", metavar="URL")
+        Text,
+        Option("The address of judges that are openai/NAME.  [default: that of --base-url]", metavar="URL"),
     ]
     judge_template: Annotated[
         Text,
@@ -481,7 +484,19 @@ class CompareOptions(
     ]
 
 
-class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions, total=False):
+class FreshOptions(TypedDict, total=False):
+    """Whether means are of these answers or of fresh ones."""
+
+    target: Annotated[
+        Literal["benchmark", "expected"],
+        Option(
+            "benchmark: the means on these very questions. expected: of fresh answers to these questions.  "
+            "[default: expected at a temperature other than 0, else benchmark]",
+        ),
+    ]
+
+
+class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions, FreshOptions, total=False):
     """`rank` and `cereval rank`."""
 
     tie: Annotated[
@@ -511,7 +526,7 @@ class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions
     ]
 
 
-class TasksOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions, total=False):
+class TasksOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions, FreshOptions, total=False):
     """`tasks` and `cereval tasks`."""
 
     eps: Annotated[Share, Option("Stop when the macro mean is known within this.  [default: 0.02]")]

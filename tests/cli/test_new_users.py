@@ -59,6 +59,16 @@ def test_row_2_prompts_temperatures_and_runs_can_be_compared(capsys: Capture) ->
     assert facts(capsys, "compare q.jsonl --model scripted/0.9 --baseline before")["decision"] == "first"
 
 
+def test_row_2_a_server_is_compared_with_a_model_that_has_no_address(capsys: Capture) -> None:
+    with served(half_right) as server:
+        line = f"compare q.jsonl --model openai/m --model scripted/1 --base-url {server.url} --seed 1"
+        assert facts(capsys, line)["decision"] == "second"
+        two = facts(capsys, f"{line} --base-url http://127.0.0.1:9/v1", code=1)
+        assert "--base-url must be left out for scripted/1" in two["error"]
+    with pytest.raises(cereval.CerevalError, match=r"base_url must be left out for python:.*lambda"):
+        cereval.evaluate("q.jsonl", lambda _: "", base_url="http://127.0.0.1:9/v1")
+
+
 def test_row_3_edited_code_is_another_candidate(capsys: Capture) -> None:
     line = "run q.jsonl --model python:bot.py:answer --eps 0.2 --seed 1"
     Path("bot.py").write_text("def answer(chat):\n    return chat[-1]['content'].split()[-1]\n")
@@ -69,6 +79,26 @@ def test_row_3_edited_code_is_another_candidate(capsys: Capture) -> None:
     again = facts(capsys, line)
     assert (again["estimate"], again["kept"]) == (0, 0)
     assert "nothing was asked" in str(cereval.evaluate("q.jsonl", "python:bot.py:answer", eps=0.2, seed=1))
+
+
+@pytest.mark.parametrize("spec", ["neighbour.py:answer", "neighbour:answer"])
+def test_row_3_so_is_code_that_it_imports_from_its_own_folder(
+    spec: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("neighbour", "parts", "parts.inner"):
+        monkeypatch.setitem(sys.modules, name, None)
+        del sys.modules[name]
+    Path("parts").mkdir()
+    Path("parts/__init__.py").write_text("")
+    Path("neighbour.py").write_text(
+        "from parts.inner import look\n\ndef answer(chat):\n    return look(chat[-1]['content'])\n"
+    )
+    line = f"run q.jsonl --model python:{spec} --eps 0.2 --seed 1"
+    for said, expected in (("text.split()[-1]", 1), ("'no'", 0)):
+        Path("parts/inner.py").write_text(f"def look(text):\n    return {said}\n")
+        found = facts(capsys, line)
+        assert (found["estimate"], found["kept"]) == (expected, 0)
 
 
 def test_row_4_a_judge_sees_the_chat_and_its_reasons_are_kept(capsys: Capture) -> None:
@@ -85,6 +115,26 @@ def test_row_4_a_judge_sees_the_chat_and_its_reasons_are_kept(capsys: Capture) -
         assert "{nothing}" in facts(capsys, line, "--judge-template", "{nothing} {answer}", code=1)["error"]
     assert main(["show", found["run_id"], "--json"]) == 0
     assert "Because it is so." in json.loads(capsys.readouterr().out)["rows"][0]["detail"]
+    assert main(["show", found["run_id"], "-n", "1"]) == 0
+    assert "Because" in capsys.readouterr().out
+
+
+def test_row_4_several_judges_are_a_panel(capsys: Capture) -> None:
+    def verdict(body: Any, _: str) -> dict[str, str]:
+        return {"text": {"a": "[[10]]", "b": "[[10]]", "c": "[[1]]"}[body]}
+
+    with served(verdict) as judges:
+        line = (
+            f"run q.jsonl --model scripted/0.9 --judge-base-url {judges.url} --max-calls 6 --rubric Strict."
+        )
+        line += " --judge openai/a --judge openai/b --judge openai/c"
+        mean = facts(capsys, line, "--scorer", "grade", code=3)
+        assert (mean["scorer"], mean["estimate"]) == (
+            "panel by openai/a, openai/b, openai/c",
+            pytest.approx(2 / 3),
+        )
+        assert facts(capsys, line, "--scorer", "panel:majority", code=3)["estimate"] == 1
+        assert {model for model, _ in judges.asked} == {"a", "b", "c"}
 
 
 def test_row_5_the_first_line_is_what_the_answers_support(capsys: Capture) -> None:
@@ -221,7 +271,7 @@ def test_row_12_compare_counts_calls_alike_on_the_way_and_at_the_end() -> None:
         def on_progress(self, progress: Any) -> None:
             self.seen.append(progress)
 
-    from cereval.runner.watching import line
+    from cereval.runner.progress import line
 
     watching = Watching()
     found = cereval.compare("q.jsonl", "scripted/0.9", "scripted/0.5", observer=watching, seed=1)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
+from cereval.cli.asking import _suggest_resuming, outcome_rows
 from cereval.cli.main import main
-from cereval.cli.outcome import _suggest_resuming, outcome_rows
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.runner import loop
-from cereval.runner.progress import calls_afresh, calls_to_goal, cheaper_afresh
+from cereval.runner.pace import calls_afresh, calls_to_goal, cheaper_afresh
 from cereval.runner.run import Outcome, kept_line
 from cereval.store.base import Store
 

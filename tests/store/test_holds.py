@@ -17,7 +17,7 @@ import pytest
 
 import cereval
 from cereval.errors import Busy, StoreError
-from cereval.runner import conduct
+from cereval.runner import run as run_module
 from cereval.store import locks
 from cereval.store.base import Store, open_store
 
@@ -110,7 +110,7 @@ def test_the_same_command_begun_twice_at_once_is_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each would find no run to go on with, draw a seed of its own, and pay for it."""
-    together, find_run, refusals = threading.Barrier(2), conduct.planned, list[str]()
+    together, find_run, refusals = threading.Barrier(2), run_module.planned, list[str]()
 
     def find_together(*args: object, **settings: object) -> object:
         found = find_run(*args, **settings)
@@ -118,7 +118,7 @@ def test_the_same_command_begun_twice_at_once_is_one_run(
             together.wait(1)
         return found
 
-    monkeypatch.setattr(conduct, "planned", find_together)
+    monkeypatch.setattr(run_module, "planned", find_together)
     rows = [{"question": f"{n} + 1", "answer": f"{n + 1}"} for n in range(60)]
     url = f"sqlite:///{tmp_path}/runs.db"
 

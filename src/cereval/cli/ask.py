@@ -54,10 +54,9 @@ def ask(run_id: str, store: str | None, count: int, lease: str, output: str, as_
     from cereval.plan import Plan
     from cereval.runner.answers import write_batch
     from cereval.runner.book import age_in_seconds
-    from cereval.runner.conduct import scores_told_before
     from cereval.runner.items import stored_items
-    from cereval.runner.outside import hand_out, is_told, why_nothing
-    from cereval.runner.people import labels_told, people_of, rows_to_label
+    from cereval.runner.people import hand_out, is_told, labels_told, people_of, rows_to_label, why_nothing
+    from cereval.runner.run import scores_told_before
     from cereval.runner.start import held, start
     from cereval.store.base import opened_store, store_flag
 
@@ -124,8 +123,7 @@ def tell(run_id: str, file: str, store: str | None, **flags: Any) -> int:
     from cereval.datasets.formats import read_rows
     from cereval.plan import Plan
     from cereval.runner.items import stored_items
-    from cereval.runner.outside import take_in
-    from cereval.runner.people import people_of, take_labels
+    from cereval.runner.people import people_of, take_in, take_labels
     from cereval.runner.prepare import leave_unasked
     from cereval.runner.start import held, start
     from cereval.store.base import opened_store, store_flag

@@ -1,4 +1,4 @@
-"""Show progress on stderr: plain lines for logs (`runner.watching`), or the interval as it narrows for a terminal."""
+"""Show progress on stderr: plain lines for logs (`runner.progress`), or the interval as it narrows for a terminal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cereval.records import Certified, Step
-from cereval.runner.progress import Observer, Progress, Silent, Subject
-from cereval.runner.watching import PlainDisplay, ends
+from cereval.runner.progress import Observer, PlainDisplay, Progress, Silent, Subject, ends
 from cereval.text import duration, percent, printable
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def observer_for(display: str | None) -> Observer:
     return Silent() if kind == "none" else PlainDisplay()
 
 
-# -- on a terminal -----------------------------------------------------------------------------------------------------
+# -- on a terminal ----------------------------------------------------------------------------------------------------
 
 
 class RichDisplay:
@@ -157,7 +156,7 @@ def facts(progress: Progress) -> list[str]:
     return [*found, f"{duration(progress.eta_s)} to go"] if ahead and progress.eta_s is not None else found
 
 
-# -- the interval over the calls, in half-block characters -------------------------------------------------------------
+# -- the interval over the calls, in half-block characters ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def verify(
     from cereval.certificate.verify import Verdict
     from cereval.errors import BadContent
     from cereval.files import read_json
-    from cereval.runner.verify import newest_certificate, verify_certificate
+    from cereval.runner.sealing import newest_certificate, verify_certificate
     from cereval.store.base import DEFAULT_URL
 
     path = Path(certificate)

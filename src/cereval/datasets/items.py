@@ -221,7 +221,8 @@ def list_names(names: Iterable[str]) -> str:
 class Fields:
     """Say which field of the data plays which part; `None` takes the first name that is recognised.
 
-    `choices` may name several fields, as in `A,B,C,D`.
+    `choices` may name several fields, as in `A,B,C,D`. taken: fields that are something else, such as the answers of
+    `given/output`, and no part unless it is named so.
 
     >>> Fields(input="q").resolved(["q", "target"]).answer
     'target'
@@ -232,6 +233,7 @@ class Fields:
     choices: str | None = None
     category: str | None = None
     id: str | None = None
+    taken: Any = ()
 
     def resolved(self, names: Sequence[str], source: str = "the data") -> Fields:
         """Return the same with every part named, where the data has it; only `input` must be there."""
@@ -245,7 +247,7 @@ class Fields:
     def _resolved(self, part: str, names: Sequence[str], source: str) -> str | None:
         wanted: str | None = getattr(self, part)
         if wanted is None:
-            folded = {name.casefold(): name for name in reversed(names)}
+            folded = {name.casefold(): name for name in reversed(names) if name not in self.taken}
             return next(
                 (folded[known.casefold()] for known in KNOWN[part] if known.casefold() in folded), None
             )

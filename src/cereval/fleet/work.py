@@ -11,24 +11,26 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any
+
+from msgspec import convert
 
 from cereval.errors import Busy, CerevalError, NotBegun, Unreachable
 from cereval.fleet.file import Entry
-from cereval.fleet.limits import Door, Visitor
+from cereval.fleet.limits import PartGate, ServerLimits
 from cereval.models.speed import GATE
 from cereval.plan import Plan
-from cereval.questions import kind_for
+from cereval.questions import kind_for, kind_of
 from cereval.questions.goals import goal_from_spec, in_words
-from cereval.runner.conduct import Bounds, conduct
 from cereval.runner.limits import Allowance
 from cereval.runner.listing import failure_of, listed
 from cereval.runner.prepare import prepare
 from cereval.runner.progress import Silent, Subject
-from cereval.runner.run import Outcome
-from cereval.runner.taken import lessons_of, paid_since
+from cereval.runner.run import Bounds, Outcome, conduct
+from cereval.runner.samples import Samples
 from cereval.settings import settings_of
-from cereval.store.base import moment, opened_store
+from cereval.store.base import Store, moment, opened_store
 
 PATIENCE_S = 180.0
 """How long a worker waits for a store that is restarted, or for the end of whoever worked on its run before."""
@@ -50,19 +52,14 @@ class Job:
     allowance: Allowance = field(default_factory=Allowance)
     minutes: float | None = None
     reading: bool = False
-    door: Door | None = field(default=None, repr=False)
+    limits: Mapping[str, ServerLimits] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Job:
-        entry, door, allowance = values["entry"], values["door"], values["allowance"]
-        made = Entry(**{**entry, "candidates": tuple(entry["candidates"])})
-        at = None if door is None else Door(**{**door, "servers": tuple(door["servers"])})
-        before = {run: (calls, usd) for run, (calls, usd) in allowance["before"].items()}
-        allowed = Allowance(**{**allowance, "before": before})
-        return cls(**{**values, "entry": made, "door": at, "allowance": allowed})
+        return convert(values, cls)
 
 
 class Labelled(Silent):
@@ -132,7 +129,7 @@ def _run(job: Job, watcher: Labelled) -> Outcome:
     bounds = Bounds(
         job.lessons, since=job.began if anew else None, allowance=job.allowance, reading=job.reading
     )
-    gate = GATE.set(None if job.door is None else Visitor(job.door))
+    gate = GATE.set(PartGate(job.limits) if job.limits else None)
     try:
         with opened_store(job.store, create=True) as store:
             return asyncio.run(conduct(prepare(whole), whole, store, watcher, bounds=bounds))
@@ -191,3 +188,35 @@ def _row(job: Job, outcome: Outcome) -> dict[str, Any]:
         "exit_code": result.exit_code,
         **({"error": error, "exit_code": 1} if error else {}),
     }
+
+
+# -- what a run paid for, and what it teaches -------------------------------------------------------------------------
+
+
+def paid_since(plan: Plan, store: Store, moment: float) -> int:
+    """Count since the run was begun, or gone on with, for the first time after a moment, in seconds since 1970.
+
+    Not since the moment itself: until then other runs may have asked the models that it shares with them.
+    """
+    running = (event["at"] for event in store.events(plan.run_id) if event["status"] == "running")
+    began = [at for at in map(_seconds, running) if at >= moment]
+    if not began:
+        return 0
+    rows = (row for part in kind_of(plan).parts(plan) for row in store.rows(part.run_id))
+    answers = sum(at >= min(began) and not answer.kept for _, answer, at in rows)
+    return answers * Samples.of(plan.scorer).count
+
+
+def lessons_of(outcome: Outcome, store: Store) -> dict[str, int]:
+    """Return the runs of one candidate each that later ones may learn from, and how many draws of each the result
+    rests on.
+
+    Answers that came after the last one needed are left out: how many there are is chance.
+    """
+    known = store.cutoffs(outcome.plan.data_hash)
+    runs = tuple(outcome.parts.values()) or (outcome.run_id,)
+    return {run: min(known[run], outcome.result.n_evaluated) for run in runs if known.get(run)}
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()

@@ -155,7 +155,7 @@ def _misses(rows: Rows) -> str:
     return markdown(["method", "intervals that miss", "mean items", "mean error of the estimate"], body)
 
 
-# -- populations: each from a generator of its own, so that the same seed gives the same population --------------------
+# -- populations: each from a generator of its own, so that the same seed gives the same population -------------------
 
 Floats = NDArray[np.float64]
 

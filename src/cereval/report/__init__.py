@@ -110,7 +110,9 @@ class Additions:
 def page_of(store: Store, run_id: str) -> Page:
     story = read_story(store, run_id)
     assert story.run is not None
-    return Page(story.run.run_id, render(story), story.result.as_dict())
+    # By name, as the pages of kinds: it replays the run, and kinds know nothing of that.
+    sections: Sequence[Section] = import_module("cereval.report.judge").judge_sections(store, story)
+    return Page(story.run.run_id, render(story, sections), story.result.as_dict())
 
 
 def recorded_page(
@@ -131,11 +133,11 @@ def write_page(path: Path, html: str) -> None:
         raise BadFile(f"the page cannot be written to {path} ({error.strerror}); name another file") from None
 
 
-def render(story: Story) -> str:
-    return styled("page.html", **contents(story))
+def render(story: Story, more: Sequence[Section] = ()) -> str:
+    return styled("page.html", **contents(story, more))
 
 
-def contents(story: Story) -> dict[str, Any]:
+def contents(story: Story, more: Sequence[Section] = ()) -> dict[str, Any]:
     result, added = story.result, additions(story)
     return {
         "story": story,
@@ -146,7 +148,7 @@ def contents(story: Story) -> dict[str, Any]:
         "bar": _bar(added, result),
         "says": added.says,
         "resumes": story.run is not None and story.run.status not in GOING,
-        "sections": [*_chart(story, added), *added.sections],
+        "sections": [*_chart(story, added), *more, *added.sections],
         "samples": {kind: samples(story, kind, most) for kind, most in SAMPLES.items()},
         "totals": totals(story),
         "scope": added.scope,

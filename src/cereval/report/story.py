@@ -17,9 +17,8 @@ from cereval.questions.base import Kind
 from cereval.questions.session import AskTell, tell
 from cereval.records import Certified, Draw, Rows, Scored, Step, Stopped
 from cereval.runner.items import stored_items
-from cereval.runner.run import doubts
 from cereval.runner.samples import Samples, unpacked
-from cereval.runner.start import Start, newest_certificate, served_by, start
+from cereval.runner.start import Start, doubts, newest_certificate, served_by, start
 from cereval.store.base import Answer, Run, Store
 
 NO_CATEGORY = "(no category)"

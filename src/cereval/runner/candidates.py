@@ -14,7 +14,7 @@ from cereval.files import read_json, read_text
 from cereval.imports import code_digest, name_of
 from cereval.models import ModelOptions, open_model
 from cereval.models.base import Model, Settings
-from cereval.models.openai_model import checked_url, provider_of
+from cereval.models.openai_model import checked_url
 from cereval.models.prices import FlatPrice
 from cereval.models.python_model import open_python
 from cereval.models.scripted import GivenModel, field_of, is_given
@@ -134,21 +134,20 @@ def own_address(candidate: Candidate) -> str | None:
 
     An address that was given once for several candidates is that of those which take one.
     """
-    model, given = candidate.model_name, candidate.options.get("base_url")
-    if provider_of(model) is not None:
+    if not candidate.model_name.startswith("openai/"):
         return None
-    if not model.startswith("openai/"):
-        return given
-    address = given or os.environ.get("OPENAI_BASE_URL") or None
+    address = candidate.options.get("base_url") or os.environ.get("OPENAI_BASE_URL") or None
     return None if address is None else checked_url(address)
 
 
 def _refuse_useless_address(candidates: Sequence[Candidate]) -> None:
     """Refuse an address that no candidate is asked at."""
-    given = [one for one in candidates if one.options.get("base_url")]
-    if given and all(provider_of(one.model_name) for one in given):
-        wanted = f"left out: {given[0].model_name} is asked at its provider's own address"
-        raise InvalidInput("base_url", wanted, given[0].options["base_url"])
+    used = {one.options.get("base_url") for one in candidates if one.model_name.startswith("openai/")}
+    for one in candidates:
+        address = one.options.get("base_url")
+        if address and address not in used:
+            wanted = f"left out for {one.model_name}: it is for models that are called openai/NAME"
+            raise InvalidInput("base_url", wanted, address)
 
 
 def text_of(value: str | None) -> str | None:
@@ -237,7 +236,7 @@ def named_by_candidate(spec: CandidateSpec, moved: str | None = None) -> tuple[N
 
 def address_of(spec: CandidateSpec, moved: str | None = None) -> str | None:
     """Return the address that a candidate in a plan is asked at now."""
-    return (None if provider_of(spec["model"]) else moved) or spec["base_url"]
+    return (moved if spec["model"].startswith("openai/") else None) or spec["base_url"]
 
 
 def open_candidate(

@@ -11,11 +11,15 @@ from typing import ClassVar, Protocol
 
 from cereval.datasets.base import Item
 from cereval.datasets.prompts import Prompt
+from cereval.datasets.read import MEMBERS
 from cereval.errors import CallError, shown
 from cereval.models.base import EndpointError, Messages, Model, Reply, another_model
 from cereval.models.python_model import PythonModel
 from cereval.models.scripted import GivenModel
+from cereval.plan import Plan
 from cereval.records import Draw
+from cereval.runner.items import item_from
+from cereval.runner.progress import other_model_warning
 from cereval.runner.samples import Samples, packed
 from cereval.scorers.base import Scorer, ScoringFailure, score_answer
 from cereval.scorers.text import letter_chances
@@ -101,10 +105,6 @@ class Counted:
         self.oldest = at if self.oldest is None else min(self.oldest, at)
 
 
-def other_model_warning(name: str, served: str) -> str:
-    return f"warning: {name} was asked, and the server says that {served} answered"
-
-
 @dataclass(frozen=True, slots=True)
 class Callers:
     """Put items to the models of a run, one or several, and score what comes back.
@@ -118,7 +118,7 @@ class Callers:
     models: Sequence[Model]
     scorers: Sequence[Scorer]
     """Of each model: a judge sees what the model was asked."""
-    judge: Model | None = None
+    judges: Sequence[Model] = ()
     choose: Sequence[bool] = ()
     """Of each model, whether the answer is the likeliest letter, by the log-probabilities of the first token."""
     names: Sequence[str] = ()
@@ -267,7 +267,7 @@ class Callers:
         return told
 
     async def close(self) -> None:
-        for model in (*self.models, *(() if self.judge is None else (self.judge,))):
+        for model in (*self.models, *self.judges):
             await model.close()
 
 
@@ -325,3 +325,48 @@ async def scored(scorer: Scorer, item: Item, reply: Reply, place: int) -> Answer
 def total(*costs: float | None) -> float | None:
     """Return the sum, unknown where a part is unknown."""
     return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+
+# -- clusters ---------------------------------------------------------------------------------------------------------
+
+
+def questions_of(plan: Plan, items: Sequence[Item]) -> Sequence[Item]:
+    """Return the questions behind the items of a plan: those of all clusters, or the items themselves."""
+    if "cluster" not in plan.scorer:
+        return items
+    return [item_from(row) for item in items for row in item.metadata[MEMBERS]]
+
+
+@dataclass(slots=True)
+class Clustered:
+    """Ask the questions of a cluster, which an executor knows by their places, and keep their answers as one.
+
+    A call that fails for good leaves the cluster's score unknown.
+    """
+
+    inner: Executor
+    first: Sequence[int]
+    """The place of the first question of each cluster, and of the end."""
+
+    @classmethod
+    def of(cls, inner: Executor, items: Sequence[Item]) -> Clustered:
+        first = [0]
+        for item in items:
+            first.append(first[-1] + len(item.metadata[MEMBERS]))
+        return cls(inner, first)
+
+    async def answer(self, draw: Draw, model: int, place: int) -> Answer:
+        members = range(self.first[draw.item], self.first[draw.item + 1])
+        answers = await asyncio.gather(
+            *(self.inner.answer(replace(draw, item=one), model, place) for one in members)
+        )
+        return packed(answers, Samples(len(answers)))
+
+    def answered_before(self, model: int) -> None:
+        self.inner.answered_before(model)
+
+    def notices(self) -> list[str]:
+        return self.inner.notices()
+
+    async def close(self) -> None:
+        await self.inner.close()

@@ -27,10 +27,17 @@ from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import AskTell, tell
 from cereval.records import Draw
 from cereval.runner.executor import EndOfAnswers, Executor, Sender
-from cereval.runner.horizon import Pace, foreseen
 from cereval.runner.limits import UNLIMITED, Limits
-from cereval.runner.progress import WARNING, Observer, Progress, calls_afresh, expected_calls
-from cereval.runner.rounds import MOST, is_held_back, next_round
+from cereval.runner.pace import (
+    LARGEST_ROUND,
+    Pace,
+    calls_afresh,
+    expected_calls,
+    foreseen,
+    is_held_back,
+    next_round,
+)
+from cereval.runner.progress import WARNING, Observer, Progress
 from cereval.runner.samples import Samples
 from cereval.runner.start import Start, Voice, check_stored, scores_of
 from cereval.store.base import CHANGED, Answer
@@ -594,7 +601,7 @@ class Rounds(Window):
 
     def __init__(self, begun: int, calls: int) -> None:
         """Go on after so many rounds. calls: that there can be in all."""
-        super().__init__(min(calls, MOST))
+        super().__init__(min(calls, LARGEST_ROUND))
         self._end, self._begun = 0, begun
 
     def begin(self, session: AskTell) -> int:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,17 @@ from cereval.datasets.weights import (
     weights_of_items,
 )
 from cereval.errors import InvalidInput
+from cereval.methods.uniform import Whole
 from cereval.models.base import Model
 from cereval.models.prices import FREE, Tokens
+from cereval.models.scripted import GIVEN, field_of, is_given
 from cereval.plan import DRAWN, CandidateSpec, Plan, repeats_itself
 from cereval.questions import kind_named
+from cereval.questions.compare.goal import Difference
+from cereval.questions.mean.goal import Estimate
 from cereval.questions.session import fresh_seed
-from cereval.runner.baseline import names_runs, read_run, take_runs
 from cereval.runner.batches import refuse_batches
+from cereval.runner.book import names_runs, read_run, take_runs
 from cereval.runner.candidates import (
     BY_LOGPROBS,
     OF_A_CALL,
@@ -40,10 +45,9 @@ from cereval.runner.candidates import (
     open_candidate,
     prompt_of,
 )
-from cereval.runner.clusters import Clustered, questions_of
-from cereval.runner.executor import Callers, Executor, NobodyToAsk, Sampled
+from cereval.runner.executor import Callers, Clustered, Executor, NobodyToAsk, Sampled, questions_of
 from cereval.runner.limits import Limits
-from cereval.runner.rounds import MOST
+from cereval.runner.pace import LARGEST_ROUND
 from cereval.runner.samples import Samples
 from cereval.runner.scoring import (
     describe_scorer,
@@ -56,11 +60,10 @@ from cereval.runner.scoring import (
     whole_scorer,
 )
 from cereval.runner.trust import Named, require
-from cereval.runner.whole import use_all
-from cereval.scorers import build_scorer
+from cereval.scorers import JUDGES, build_scorer
 from cereval.scorers.base import Scorer
 from cereval.scorers.people import People, answering
-from cereval.settings import ACCEPTED, Settings, declared
+from cereval.settings import ACCEPTED, Settings, declared, goal_of
 from cereval.store.base import opened_store
 from cereval.text import did_you_mean
 
@@ -210,7 +213,8 @@ def _fields(settings: Settings) -> Fields:
     given = {part: settings[part] for part in ("input", "answer", "choices", "category", "id")}
     if settings["by"] is not None:
         given["category"] = settings["by"]
-    return Fields(**given)
+    answers = (field_of(one.model_name) for one in settings.candidates if one.model_name.startswith(GIVEN))
+    return Fields(**given, taken=tuple(answers))
 
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
@@ -308,7 +312,7 @@ def open_plan(
     limits = Limits(*(circumstances[name] for name in ("connections", "max_usd", "max_minutes")))
     prompts = tuple(map(prompt_of, plan.candidates))
     questions = questions_of(plan, items)
-    scorers, judge = open_scorers(plan, questions, circumstances, prompts, functions)
+    scorers, judges = open_scorers(plan, questions, circumstances, prompts, functions)
     for prompt in prompts:
         prompt.messages(questions[0])
     if is_asked_outside(plan):
@@ -323,25 +327,25 @@ def open_plan(
         open_candidate(spec, questions, circumstances, number, functions)
         for number, spec in enumerate(plan.candidates)
     ]
-    _check_prices(limits, models, judge)
+    _check_prices(limits, models, judges)
     in_batches = bool(circumstances.get("batch"))
     if in_batches:
         refuse_batches(models)
         limits = replace(limits, call_usd=_most_usd(plan, models, prompts, items))
-    circumstances = {**circumstances, "priced_by": priced_by(*models, *(() if judge is None else (judge,)))}
+    circumstances = {**circumstances, "priced_by": priced_by(*models, *judges)}
     choose = [spec["prompt"].get("choose") == BY_LOGPROBS for spec in plan.candidates]
     steady = [repeats_itself(spec) and plan.target != "expected" for spec in plan.candidates]
     served = tuple(Counter[str]() for _ in models)
     scoring = tuple(map(answering, scorers))
     executor: Executor = Callers(
-        questions, prompts, models, scoring, judge, choose, names=plan.names, steady=steady, served=served
+        questions, prompts, models, scoring, judges, choose, names=plan.names, steady=steady, served=served
     )
     whole = replace(plan, scorer=whole_scorer(plan, scorers[0]))
     samples = Samples.of(plan.scorer)
     if "cluster" in plan.scorer:
         executor = Clustered.of(executor, items)
     if samples.count > 1:
-        at_once = MOST * samples.count if in_batches else limits.connections
+        at_once = LARGEST_ROUND * samples.count if in_batches else limits.connections
         executor = Sampled(executor, samples, asyncio.Semaphore(at_once))
     return Prepared(whole, items, executor, scoring, prompts, limits, circumstances, functions, served=served)
 
@@ -387,12 +391,56 @@ def priced_by(*models: Model) -> str:
     return ", ".join(dict.fromkeys(price.source for price in prices if price is not None and price.source))
 
 
-def _check_prices(limits: Limits, models: Sequence[Model], judge: Model | None) -> None:
+def _check_prices(limits: Limits, models: Sequence[Model], judges: Sequence[Model]) -> None:
     """Refuse a budget of money where a price is not known."""
     if limits.max_usd is None:
         return
     if any(getattr(model, "price", FREE) is None for model in models):
         raise InvalidInput("max_usd", "given with --price-in and --price-out for this model", limits.max_usd)
-    if judge is not None and getattr(judge, "price", FREE) is None:
+    if any(getattr(judge, "price", FREE) is None for judge in judges):
         needed = "given with --judge-price-in and --judge-price-out for the judge"
         raise InvalidInput("max_usd", needed, limits.max_usd)
+
+
+# -- answers that cost nothing ---------------------------------------------------------------------------------------
+
+
+KINDS = ("estimate", "compare", "rank", "tasks")
+"""The kinds of question that take the whole."""
+
+HOW_MUCH = {"estimate": Estimate, "compare": Difference}
+"""Of those that may be about a population, the goal that asks how much."""
+
+AT_ONCE = 500
+"""Answers in hand at a time: written together, thousands take seconds."""
+
+
+def use_all(settings: Settings, n_items: int) -> Settings:
+    """Return settings that ask every item, where that costs nothing and nobody says otherwise.
+
+    The result is then exact for the target `benchmark`. A population is estimated as well as the sample allows: its
+    bets have all of it as their horizon, and a goal that is finer.
+    """
+    if not answers_are_free(settings) or settings["max_calls"] is not None:
+        return settings
+    options = {**settings.options, "method": Whole.name, "history": ["none"], "connections": AT_ONCE}
+    if settings["target"] != "population":
+        return replace(settings, options=options)
+    usual = settings.goal == goal_of(settings.kind, {}, settings.candidates)
+    goal = HOW_MUCH[settings.kind](float(f"{0.1 / sqrt(n_items):.1g}")) if usual else settings.goal
+    return replace(settings, goal=goal, options={**options, "max_calls": n_items})
+
+
+def answers_are_free(settings: Settings) -> bool:
+    """Tell whether no call is made for a question about these candidates."""
+    if (
+        settings.kind not in KINDS
+        or settings["method"] not in (None, "auto")
+        or settings["target"] == "expected"
+    ):
+        return False
+    scorer = settings["scorer"]
+    name = "" if scorer is None or callable(scorer) else scorer_name(scorer)
+    paid = bool(settings["judge"]) or name in (*JUDGES, People.name)
+    names = [one.model_name for one in settings.candidates]
+    return not paid and all(is_given(name) or name.startswith(RUN) for name in names)

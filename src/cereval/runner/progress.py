@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import sys
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
-from typing import Protocol
+from html import escape
+from typing import Any, Protocol
 
-from cereval.methods.certified import CertifiedMethod
-from cereval.questions.mean.goal import Estimate, Threshold
-from cereval.questions.session import AskTell, MethodSession
+from cereval.imports import optional
 from cereval.records import Certified, Step
-from cereval.stats.planning import ANYTIME_PRICE
-from cereval.stats.rounding import upper_quantile
+from cereval.text import interval, percent, printable, signed_interval
 
-SMALLEST_GAP = 0.005
 WARNING = "warning: "
 """How a note begins that casts doubt on a result."""
+
+
+def other_model_warning(name: str, served: str) -> str:
+    return f"{WARNING}{name} was asked, and the server says that {served} answered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,67 +91,124 @@ class Silent:
         """See `Observer`."""
 
 
-def expected_calls(session: AskTell) -> int | None:
-    """Forecast the results consumed at the end: when the goal is reached or the budget is spent.
+# -- shown where Python runs: lines in a terminal, one line in a notebook ---------------------------------------------
 
-    Nothing certified depends on it. None for methods and goals that do not tell.
+
+EVERY_S = 5.0
+LOGGER = logging.getLogger("cereval")
+
+
+def watcher() -> Observer:
+    """Return what shows progress here: one line in a notebook, some in a terminal; elsewhere warnings are logged."""
+    if _is_in_notebook():
+        return NotebookLine()
+    return PlainDisplay() if sys.stderr is not None and sys.stderr.isatty() else Logged()
+
+
+def _is_in_notebook() -> bool:
+    ipython: Any = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
+class Logged(Silent):
+    """Log notes for whoever listens to the logger `cereval`; warnings are printed where nobody does."""
+
+    def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:  # noqa: ARG002
+        for note in notes:
+            self.on_note(note)
+
+    def on_note(self, note: str) -> None:
+        """Log a line."""
+        warns = note.startswith(WARNING)
+        LOGGER.log(logging.WARNING if warns else logging.INFO, printable(note.removeprefix(WARNING)))
+
+
+# -- plain lines ------------------------------------------------------------------------------------------------------
+
+
+def ends(step: Step) -> str:
+    """Return the interval of a moment; differences have a sign."""
+    return signed_interval(step.lower, step.upper) if step.lower < 0 else interval(step.lower, step.upper)
+
+
+class PlainDisplay:
+    """Write a line every few seconds, as an `Observer`."""
+
+    def __init__(self, every_s: float = EVERY_S) -> None:
+        self._every_s = every_s
+        self._last = time.monotonic()
+
+    def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
+        say(
+            f"run {subject.run_id}: {printable(subject.model, 80)} on {subject.n_items:,} items of "
+            f"{printable(subject.data, 80)}, {subject.question} at {percent(subject.confidence)} confidence"
+        )
+        for note in notes:
+            self.on_note(note)
+
+    def on_progress(self, progress: Progress) -> None:
+        if time.monotonic() - self._last >= self._every_s:
+            self._last = time.monotonic()
+            say(line(progress))
+
+    def on_note(self, note: str) -> None:
+        say(printable(note))
+
+    def on_end(self, result: Certified) -> None:
+        """Leave the answer itself to stdout."""
+
+
+def line(progress: Progress) -> str:
+    """Return one moment of a run.
+
+    >>> step = Step(118, 0.7, 0.61, 0.79)
+    >>> line(Progress("r", 2000, 120, 118, 8, 0, step, 400, 0.012, 9.5, 22.0))
+    '118 of about 400 calls, [61.00%, 79.00%], 8 in flight, $0.0120, 22 s to go'
     """
-    total = calls_to_goal(session)
-    return total if total is None or session.budget is None else min(total, session.budget)
+    each, expected = progress.calls_each, progress.expected_calls
+    about = "" if expected is None else f" of about {each * expected:,}"
+    parts = [
+        f"{each * progress.consumed:,}{about} calls",
+        progress.standing if progress.step is None else ends(progress.step),
+        f"{progress.in_flight} in flight",
+    ]
+    if progress.failures:
+        parts.append(f"{progress.failures} failed")
+    if progress.cost_usd:
+        parts.append(f"${progress.cost_usd:.4f}")
+    if progress.eta_s is not None:
+        parts.append(f"{progress.eta_s:.0f} s to go")
+    return ", ".join(parts)
 
 
-def calls_to_goal(session: AskTell) -> int | None:
-    """Forecast the results consumed when the goal is reached, whatever the budget, with the capital that is left."""
-    return _forecast(session, _information_to_go)
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
-def calls_afresh(session: AskTell) -> int | None:
-    """Forecast the results of a run that has worked towards this goal from its first draw on."""
-    return _forecast(session, _information_of_new_run)
+# -- notebooks --------------------------------------------------------------------------------------------------------
 
 
-DEAR = 1.15
-"""Times a new run's results from which on going on with a run is worth a word."""
+class NotebookLine(Logged):
+    """Write one line below the cell, and write it over as answers come in."""
+
+    def __init__(self) -> None:
+        self._line: Any = None
+
+    def on_start(self, subject: Subject, notes: Sequence[str] = ()) -> None:
+        display = optional("IPython.display", "plots").display
+        self._line = display(_html(f"{subject.model} on {subject.data}: starting"), display_id=True)
+        super().on_start(subject, notes)
+
+    def on_progress(self, progress: Progress) -> None:
+        """Show how far the run has come."""
+        if self._line is not None:
+            self._line.update(_html(line(progress)))
+
+    def on_end(self, result: Certified) -> None:
+        """Show the answer."""
+        if self._line is not None:
+            self._line.update(_html(result.headline()))
 
 
-def cheaper_afresh(session: AskTell) -> int | None:
-    """Forecast the results that a new run would take; None where going on is about as cheap, or nothing can be told."""
-    going_on, afresh = calls_to_goal(session), calls_afresh(session)
-    return None if going_on is None or afresh is None or going_on < DEAR * afresh else afresh
-
-
-def _forecast(
-    session: AskTell, information: Callable[[Estimate | Threshold, float, CertifiedMethod], float]
-) -> int | None:
-    """Return the results consumed when so much more information is there.
-
-    Draws without replacement turn x independent draws into x / (1 + x / left).
-    """
-    method = session.method if isinstance(session, MethodSession) else None
-    goal = session.goal if session.n_evaluated else None
-    if not (isinstance(method, CertifiedMethod) and isinstance(goal, Estimate | Threshold)):
-        return None
-    if goal.reached(method) or (session.n_evaluated >= session.n_items and not method.tally.replacement):
-        return session.n_evaluated
-    draws = information(goal, 1 - session.confidence, method) * method.tally.prospect().variance
-    left = session.n_items - session.n_evaluated
-    ahead = draws if method.tally.replacement else draws / (1 + draws / max(left, 1))
-    return session.n_evaluated + max(round(ahead), 1)
-
-
-def _information_to_go(goal: Estimate | Threshold, delta: float, method: CertifiedMethod) -> float:
-    """Return what fixed-n tests still need with the capital that is left, times the price of looking all the time."""
-    if isinstance(goal, Threshold):
-        return _information_of_new_run(goal, delta, method)
-    return ANYTIME_PRICE * method.information_to_go(goal.eps)
-
-
-def _information_of_new_run(goal: Estimate | Threshold, delta: float, method: CertifiedMethod) -> float:
-    """Return what a fixed-n test would need, times the price of looking all the time, less what is there."""
-    variance = method.clock.variance
-    if isinstance(goal, Threshold):
-        gap = max(abs(method.clock.mean - goal.value), SMALLEST_GAP)
-        needed = 2 * variance * log(1 / delta) / gap**2
-    else:
-        needed = ANYTIME_PRICE * variance * (upper_quantile(delta / 2) / goal.eps) ** 2
-    return max(needed - method.clock.total, 0.0)
+def _html(text: str) -> Any:
+    return optional("IPython.display", "plots").HTML(f"<code>{escape(text)}</code>")

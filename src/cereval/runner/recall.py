@@ -23,7 +23,7 @@ from cereval.runner.prepare import CIRCUMSTANCES, Prepared, named_by_plan, open_
 from cereval.runner.samples import Samples
 from cereval.runner.scoring import named_by_scoring, need_answers, open_scorers, rescoring_spec, whole_scorer
 from cereval.runner.start import reader
-from cereval.runner.trust import Named, named_by_model, named_by_scorer, remember, require
+from cereval.runner.trust import Named, named_by_judges, named_by_model, named_by_scorer, remember, require
 from cereval.scorers.people import answering
 from cereval.settings import AgainOptions, FieldOptions, check_options
 from cereval.store.base import Run, Store, store_flag
@@ -168,7 +168,7 @@ def rescore_run(run_id: str, store: Store, wanted: Mapping[str, Any], *, trust: 
     other = replace(plan, scorer=rescoring_spec(plan.scorer, wanted), max_calls=None, nonce="")
     prices = {name: wanted.get(name) for name in ("judge_price_in", "judge_price_out")}
     circumstances = circumstances_in(run.run_id, store, prices)
-    typed = named_by_model(wanted.get("judge"), wanted.get("judge_base_url"))
+    typed = named_by_judges(wanted.get("judge"), wanted.get("judge_base_url"))
     remember(typed if wanted.get("scorer") is None else (*typed, *named_by_scorer(wanted["scorer"])))
     _require_trust(lambda: named_by_scoring(other, circumstances), run.run_id, trust)
     if "cluster" in plan.scorer:

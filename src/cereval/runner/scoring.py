@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from cereval.datasets.base import Item
@@ -19,7 +20,7 @@ from cereval.plan import Plan
 from cereval.runner.candidates import Functions, address_of, call_options, functions_of, price_of, text_of
 from cereval.runner.samples import Samples
 from cereval.runner.trust import Named, named_by_model, named_by_scorer
-from cereval.scorers import JUDGES, build_scorer
+from cereval.scorers import JUDGES, build_scorer, named
 from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.judge import Grade, Panel, Prefer
 from cereval.scorers.people import People
@@ -84,7 +85,8 @@ def rescoring_spec(scorer: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict
     spec = wanted.get("scorer") or scorer["spec"]
     return {
         "spec": _with_texts(spec, wanted.get("rubric"), wanted.get("judge_template"), None),
-        **{name: wanted.get(name) for name in ("judge", "judge_base_url")},
+        "judge": list(wanted.get("judge") or ()) or None,
+        "judge_base_url": wanted.get("judge_base_url"),
         **{name: scorer[name] for name in ("samples",) if name in scorer},
     }
 
@@ -102,9 +104,13 @@ def _with_texts(scorer: Any, rubric: str | None, template: str | None, raters: i
     if raters is not None:
         raise InvalidInput("raters", "given with --scorer people", raters)
     if given and name not in JUDGES:
-        raise InvalidInput("--rubric and --judge-template", "given with --scorer grade or prefer", name)
-    named = scorer if isinstance(scorer, Mapping) else {"name": scorer}
-    return {**named, **given} if given else scorer
+        raise InvalidInput(
+            "--rubric and --judge-template", "given with --scorer grade, prefer or panel", name
+        )
+    if not given:
+        return scorer
+    name, settings = named(scorer)
+    return {"name": name, **settings, **given}
 
 
 def scorer_name(spec: Any) -> str:
@@ -118,57 +124,57 @@ def open_scorers(
     circumstances: Mapping[str, Any],
     prompts: Sequence[Prompt],
     functions: Functions | None = None,
-) -> tuple[tuple[Scorer, ...], Model | None]:
-    """Return the scorer of a plan for each candidate, since a judge sees what the candidate was asked, and the judge.
+) -> tuple[tuple[Scorer, ...], list[Model]]:
+    """Return the scorer of a plan for each candidate, since a judge sees what the candidate was asked, and the judges.
 
     What could not score anything is refused.
     """
-    spec, judge_name = plan.scorer["spec"], plan.scorer.get("judge")
+    spec, names = plan.scorer["spec"], plan.judges
     need_answers(plan, items, "the data")
-    judge = _open_judge(plan, circumstances) if judge_name and scorer_name(spec) in JUDGES else None
+    judges = [_open_judge(name, plan, circumstances) for name in names if scorer_name(spec) in JUDGES]
     own = (functions or {}).get(plan.scorer.get("code", ""), spec)
-    scorers = tuple(build_scorer(own, judge, prompt.messages) for prompt in prompts)
+    scorers = tuple(build_scorer(own, judges, prompt.messages) for prompt in prompts)
     scorer = scorers[0]
     # Where people score, a judge only grades beforehand (`cereval.runner.people`).
-    if judge_name and judge is None and not isinstance(scorer, People):
-        raise InvalidInput("judge", f"left out for the scorer `{scorer.name}`", judge_name)
+    if names and not judges and not isinstance(scorer, People):
+        raise InvalidInput("judge", f"left out for the scorer `{scorer.name}`", names[0])
     _check_scorer(scorer, items)
-    return scorers, judge
+    return scorers, judges
 
 
-def _open_judge(plan: Plan, circumstances: Mapping[str, Any]) -> Model:
+def _open_judge(name: str, plan: Plan, circumstances: Mapping[str, Any]) -> Model:
     options = ModelOptions(
-        base_url=judge_address(plan, circumstances),
+        base_url=_judge_address(name, plan, circumstances),
         settings=RequestSettings(),
         price=price_of(circumstances, "judge_"),
         timeout_s=call_options(circumstances, 0)["timeout"],
         connections=circumstances["connections"],
     )
     try:
-        return open_model(plan.scorer["judge"], options)
+        return open_model(name, options)
     except InvalidInput as error:
         raise InvalidInput(error.field.replace("model", "judge"), error.allowed, error.received) from None
     except CallError as error:
         remedy = str(error).replace("--base-url", "--judge-base-url")
-        raise CallError(f"the judge {plan.scorer['judge']} cannot be asked: {remedy}") from None
+        raise CallError(f"the judge {name} cannot be asked: {remedy}") from None
 
 
-def judge_address(plan: Plan, circumstances: Mapping[str, Any]) -> str | None:
-    """Return where a plan's judge is asked: at its own address, else at that of the first candidate."""
+def _judge_address(name: str, plan: Plan, circumstances: Mapping[str, Any]) -> str | None:
+    """Return where a judge is asked: at the judges' own address, else at that of the first candidate."""
     given = plan.scorer.get("judge_base_url")
-    if given or not str(plan.scorer.get("judge")).startswith("openai/"):
-        return None if given is None else str(given)
-    return address_of(plan.candidates[0], circumstances.get("base_url"))
+    if not name.startswith("openai/"):
+        # Where no judge is asked there, the address is refused.
+        return None if any(one.startswith("openai/") for one in plan.judges) else given
+    return str(given) if given else address_of(plan.candidates[0], circumstances.get("base_url"))
 
 
 def named_by_scoring(
     plan: Plan, circumstances: Mapping[str, Any], functions: Functions | None = None
 ) -> tuple[Named, ...]:
     """Return what scoring answers as a plan says would run or call, but for given functions."""
-    judge = plan.scorer.get("judge")
-    address = judge_address(plan, circumstances) if judge else None
+    asked = [named_by_model(name, _judge_address(name, plan, circumstances)) for name in plan.judges]
     given = plan.scorer.get("code", "") in (functions or {})
-    return (*named_by_model(judge or None, address), *(() if given else named_by_scorer(plan.scorer["spec"])))
+    return (*chain(*asked), *(() if given else named_by_scorer(plan.scorer["spec"])))
 
 
 def _check_scorer(scorer: Scorer, items: Sequence[Item]) -> None:

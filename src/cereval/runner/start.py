@@ -14,6 +14,7 @@ from cereval.certificate.verify import Stored
 from cereval.datasets.base import Item, content_hash
 from cereval.errors import CerevalError, LogMismatch, Misuse, StoreError, shown
 from cereval.methods.registry import MOST_FORECAST
+from cereval.models.base import another_model
 from cereval.plan import Known, Plan, about_luck
 from cereval.questions import kind_of
 from cereval.questions.base import Earlier, Kind
@@ -21,13 +22,13 @@ from cereval.questions.goals import in_words
 from cereval.questions.log import CHUNK, Change, Log, Teller, replayed
 from cereval.questions.session import AskTell, tell
 from cereval.records import Certified, Draw, Scored
-from cereval.runner.finding import forecasts_pay, known_items, run_ids
+from cereval.runner.finding import forecasts_pay, keys_of, known_items, run_ids
 from cereval.runner.items import keep_items, kept_items, stored_items
 from cereval.runner.limits import Spending
-from cereval.runner.past import keys_of
-from cereval.runner.progress import calls_to_goal, cheaper_afresh
+from cereval.runner.pace import calls_to_goal, cheaper_afresh
+from cereval.runner.progress import WARNING, Subject, other_model_warning
 from cereval.runner.samples import Samples
-from cereval.store.base import CHANGED, SERVED, Answer, Run, Store, store_flag
+from cereval.store.base import CHANGED, NOTED, SERVED, Answer, Run, Store, store_flag
 from cereval.version import ENGINE
 
 Served = Mapping[str, Mapping[str, int]]
@@ -392,6 +393,19 @@ def _history_note(plan: Plan, store: Store) -> str:
     return f"history: {runs} {where} {helps} to choose questions ({without} to do without)"
 
 
+def subject(begun: Start) -> Subject:
+    """Return what a run is about, for whoever watches it."""
+    plan, goal = begun.plan, begun.session.goal
+    return Subject(
+        run_id=plan.run_id,
+        model=plan.name,
+        data=plan.data_name or "data",
+        n_items=plan.n_items,
+        question=begun.kind.goal_words(plan.as_dict()) if goal is None else goal.words,
+        confidence=plan.confidence,
+    )
+
+
 # -- what the store can say of a run ----------------------------------------------------------------------------------
 
 
@@ -449,3 +463,38 @@ def _evidence(certificate: Mapping[str, Any], store: Store) -> Stored:
         known=known_items(plan, items, store),
         data_hash=content_hash(items),
     )
+
+
+FEW = 5
+"""With fewer scores than this, all alike, chance says as much as the scores."""
+
+
+def doubts(begun: Start, store: Store, served: Served) -> tuple[str, ...]:
+    """Warn of what makes a result doubtful whatever its interval; a run that is repeated is told the same."""
+    found = [note for note in begun.notes if note.startswith(WARNING)]
+    for event in store.events(begun.plan.run_id):
+        if event["status"] == NOTED:
+            found += [str(note) for note in event["detail"].get("notes") or ()]
+    models = {spec["name"]: spec["model"] for spec in begun.plan.candidates}
+    found += [
+        other_model_warning(name, one)
+        for name, names in served.items()
+        for one in names
+        if another_model(models[name], one)
+    ]
+    by_candidate: dict[int, list[float]] = {}
+    for draw, scores in begun.session.log:
+        for model, score in zip(draw.models, scores, strict=True):
+            if score is not None:
+                by_candidate.setdefault(model, []).append(score)
+    for model, known in sorted(by_candidate.items()):
+        if len(known) >= FEW and len(set(known)) == 1 and known[0] in (0, 1):
+            found.append(_all_alike(begun, begun.voices[model].name, len(known), right=known[0] == 1))
+    return tuple(dict.fromkeys(found))
+
+
+def _all_alike(begun: Start, name: str, count: int, *, right: bool) -> str:
+    scorer = f" by the scorer {begun.session.scorer}" if begun.session.scorer else ""
+    doubt = "the questions may be too easy" if right else "the prompt or the scorer may not fit the questions"
+    look = f"`cereval show {begun.plan.run_id}{begun.where}`"
+    return f"{WARNING}all {count:,} answers of {name} are {'right' if right else 'wrong'}{scorer}: {doubt}; {look}"

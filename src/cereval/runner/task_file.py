@@ -20,6 +20,7 @@ from cereval.questions.mean.session import known_target
 from cereval.runner.candidates import own_address
 from cereval.runner.trust import (
     Named,
+    named_by_judges,
     named_by_model,
     named_by_scorer,
     named_file,
@@ -222,11 +223,11 @@ def named_by_candidate(candidate: Candidate) -> tuple[Named, ...]:
 
 def named_by_options(options: Mapping[str, Any], first: Candidate | None) -> list[Named]:
     """Return what a judge and a scorer would run or call."""
-    scorer, judge = options.get("scorer"), options.get("judge")
+    scorer, judges = options.get("scorer"), options.get("judge") or []
     address = options.get("judge_base_url")
-    if judge and not address and str(judge).startswith("openai/") and first is not None:
+    if not address and any(one.startswith("openai/") for one in judges) and first is not None:
         address = own_address(first) or os.environ.get("OPENAI_BASE_URL")
-    found = [*named_by_model(judge, address)]
+    found = [*named_by_judges(judges, address)]
     return found if scorer is None or callable(scorer) else [*found, *named_by_scorer(scorer)]
 
 

@@ -19,7 +19,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,6 +91,11 @@ def named_by_model(name: Any, address: Any = None) -> tuple[Named, ...]:
     elif name is not None and name.startswith("gguf:"):
         found = (Named("gguf", name, _resolved(name.removeprefix("gguf:"))),)
     return (*found, *_addresses(address))
+
+
+def named_by_judges(names: Sequence[str] | None, address: Any) -> tuple[Named, ...]:
+    """Return what asking judges would run or call."""
+    return tuple(one for name in names or (None,) for one in named_by_model(name, address))
 
 
 def named_by_scorer(spec: Any) -> tuple[Named, ...]:

@@ -95,7 +95,13 @@ def _parse_text(text: str) -> dict[str, Any]:
     setting = getattr(SCORERS[name], "argument", next(iter(known), ""))
     if not setting:
         raise InvalidInput("scorer", f"`{name}` without an argument", text)
-    return {"name": name, setting: _value(known[setting], argument)}
+    # A switch may be named: `prefer:both_orders`.
+    return {
+        "name": name,
+        setting: _value(
+            known[setting], "true" if (known[setting], setting) == ("bool", argument) else argument
+        ),
+    }
 
 
 def _value(kind: Any, text: str) -> Any:

@@ -59,6 +59,9 @@ Two models answered the instruction below. Decide which output a careful human w
 
 Reply with nothing but the name of the model with the better output: m or M."""
 
+BOTH = r"first ([\d.]+), second ([\d.]+)"
+"""How the detail of a score names the preferences for an answer that was shown first, and second."""
+
 _PLACE = re.compile(r"\{(\w+)\}")
 _GRADE = re.compile(r"\[\[\s*(\d{1,2}(?:\.\d+)?)\s*\]\]")
 
@@ -139,7 +142,10 @@ class Prefer(_Judged):
         orders = (False, True) if self.both_orders else (comes_second(question.id),)
         scores = [await self._one(question, answer, second) for second in orders]
         value = sum(score.value for score in scores) / len(scores)
-        return Score(value, f"p = {value:.4f}", _total(scores))
+        each = "".join(
+            f", {place} {one.value:.4f}" for place, one in zip(("first", "second"), scores, strict=False)
+        )
+        return Score(value, f"p = {value:.4f}{each if self.both_orders else ''}", _total(scores))
 
     async def _one(self, question: Item, answer: str, second: bool) -> Score:
         pair = (answer[:LONGEST], need_answers(question)[0][:LONGEST])
