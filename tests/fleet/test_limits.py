@@ -125,7 +125,7 @@ def test_the_next_call_goes_out_before_an_answer_is_looked_at(monkeypatch: pytes
         while len(happened) < 2:
             await wait(0.01)
 
-    monkeypatch.setattr(gate, "asyncio", SimpleNamespace(sleep=until_the_next_call, timeout=asyncio.timeout))
+    monkeypatch.setattr(speed, "asyncio", SimpleNamespace(sleep=until_the_next_call, timeout=asyncio.timeout))
 
     class Noting(Handler):
         async def _completion(self, request: dict[str, Any], messages: Messages) -> bytes | None:
