@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from cereval.errors import BadFile, CerevalError, InvalidInput, Misuse, StoreError, shown
-from cereval.files import write_whole
+from cereval.files import cleaned, write_whole
 from cereval.imports import optional
 from cereval.plan import Plan, full_name
 from cereval.records import FAILED, PASSED, Certified, Table
@@ -59,6 +60,11 @@ class Exported:
     def model_id(self) -> str:
         """Return the model that was asked, whatever its candidate is called; of several, all of them."""
         return ", ".join(dict.fromkeys(spec["model"] for spec in self.plan.candidates))
+
+    @property
+    def scorer(self) -> str:
+        spec = self.plan.scorer["spec"]
+        return spec if isinstance(spec, str) else str(spec.get("name", "score"))
 
     @property
     def digest(self) -> str:
@@ -106,7 +112,10 @@ def read_run(store: Store, run: str) -> Exported:
 SCHEMA = "0.3.0"
 
 
-def every_eval_ever(found: Exported, organization: str = "unknown", **_: str) -> str:
+def every_eval_ever(
+    found: Exported, organization: str = "unknown", beside: Path | None = None, **_: str
+) -> str:
+    """Write a record. beside: the file that gets the samples; they are named in the record with their digest."""
     began, changed = (
         _moment(moment, found.run.run_id) for moment in (found.run.created_at, found.run.changed_at)
     )
@@ -132,7 +141,52 @@ def every_eval_ever(found: Exported, organization: str = "unknown", **_: str) ->
         },
         "evaluation_results": [_result(found, part) for part in found.means("every-eval-ever")],
     }
+    if beside is not None:
+        lines = [_line_of(sample) for sample in _samples(found, record["evaluation_id"])]
+        record["detailed_evaluation_results"] = {
+            "format": "jsonl",
+            "file_path": beside.name,
+            "hash_algorithm": "sha256",
+            "checksum": sha256("".join(lines).encode()).hexdigest(),
+            "total_rows": len(lines),
+        }
+        write_whole(beside, "".join(lines))
     return json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _line_of(value: Any) -> str:
+    return str(cleaned(json.dumps(value, ensure_ascii=False, allow_nan=False), "", mend=True)) + "\n"
+
+
+def _samples(found: Exported, evaluation: Any) -> Iterator[dict[str, Any]]:
+    """Give the answers that the result rests on, but for failed calls: they have no score.
+
+    Their plain mean is not the result where questions were not equally likely to be drawn: `metadata` has the chance.
+    """
+    by_task = {part.name for part in found.parts}
+    for one in found.story.asked[: found.story.counted]:
+        if one.answer is None or one.answer.score is None:
+            continue
+        item, text, score = one.item, one.answer.text, one.answer.score
+        task = item.category if item.category in by_task else ""
+        source = {"raw": item.text, "reference": list(item.answers)}
+        key = json.dumps(source, sort_keys=True, separators=(",", ":"))
+        extracted = {"extracted_value": text, "extraction_method": found.scorer, "is_terminal": True}
+        yield {
+            "schema_version": SCHEMA,
+            "evaluation_id": evaluation,
+            "evaluation_result_id": f"{found.run.run_id}/{task or 'all'}",
+            "evaluation_name": f"{found.story.data}: {task}" if task else found.story.data,
+            "model_id": found.model_id,
+            "sample_id": item.id,
+            "sample_hash": sha256(key.encode("utf-8", "surrogatepass")).hexdigest(),
+            "interaction_type": "single_turn",
+            "input": source | ({"choices": list(item.choices)} if item.choices else {}),
+            "output": {"raw": [text]},
+            "answer_attribution": [{"turn_idx": 0, "source": "output.raw", **extracted}],
+            "evaluation": {"score": score, "is_correct": score >= 0.5},
+            "metadata": {"draw": str(one.draw.index), "probability": repr(one.draw.probability)},
+        }
 
 
 def _moment(text: str, run_id: str) -> datetime:
@@ -146,7 +200,7 @@ def _moment(text: str, run_id: str) -> datetime:
 
 def _result(found: Exported, part: Mean) -> dict[str, Any]:
     name = f"{found.story.data}: {part.name}" if part.name else found.story.data
-    scorer, result = found.plan.scorer["spec"], found.result
+    result = found.result
     method = f"cereval {result.method} ({result.guarantee}), {part.asked} of {part.items} questions asked"
     level = {"confidence_level": result.confidence, "method": method}
     return {
@@ -154,7 +208,7 @@ def _result(found: Exported, part: Mean) -> dict[str, Any]:
         "evaluation_name": name,
         "source_data": _source(found),
         "metric_config": {
-            "metric_name": scorer if isinstance(scorer, str) else str(scorer.get("name", "score")),
+            "metric_name": found.scorer,
             "lower_is_better": False,
             "score_type": "continuous",
             "min_score": 0.0,
@@ -449,7 +503,8 @@ def export(
 ) -> str:
     """Write or send what a run came to; return where it is.
 
-    format: `every-eval-ever`, `hf`, `markdown` or `junit` with a file as `output`; `mlflow`, `wandb` or `otel` without.
+    format: `every-eval-ever` (its samples go into a file beside it), `hf`, `markdown` or `junit` with a file as
+    `output`; `mlflow`, `wandb` or `otel` without.
     about: what a store does not know: `dataset` (the data set's name on the Hugging Face Hub), `url` (where the
     certificate is), `organization` (who evaluated).
     """
@@ -462,8 +517,11 @@ def export(
         found = read_run(opened, run)
     if output is None:
         return _sent(found, format)
-    content = TEXTS[format](found, **{name: value for name, value in about.items() if value is not None})
+    given: dict[str, Any] = {name: value for name, value in about.items() if value is not None}
+    if format == "every-eval-ever":
+        given["beside"] = Path(output).with_name(f"{Path(output).stem}_samples.jsonl")
     try:
+        content = TEXTS[format](found, **given)
         write_whole(Path(output), content)
     except OSError as error:
         raise BadFile(f"the result cannot be written to {output} ({error.strerror})") from None
