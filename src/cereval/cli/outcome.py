@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from math import fsum
 from pathlib import Path
@@ -116,8 +117,13 @@ def outcome_rows(outcome: Outcome, path: Path) -> Rows:
 def _served_rows(outcome: Outcome) -> Rows:
     """Name the releases that answered, where a server gives them other names than were asked for."""
     asked = {spec["model"].rpartition("/")[2] for spec in outcome.plan.candidates}
-    names = sorted({name for counts in outcome.served.values() for name in counts} - asked)
-    return [("answered by", ", ".join(names))] if names else []
+    counts = sum(map(Counter, outcome.served.values()), Counter[str]())
+    if counts.keys() <= asked:
+        return []
+    several = len(counts) > 1
+    return [
+        ("answered by", ", ".join(f"{one} ({counts[one]:,})" if several else one for one in sorted(counts)))
+    ]
 
 
 def instead_rows(instead: Mapping[str, int]) -> Rows:

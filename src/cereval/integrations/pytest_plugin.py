@@ -31,7 +31,7 @@ RUNS_OF_ONE_TEST = 1000
 """The budget of a test without parameters, which can be repeated for ever."""
 
 COPY, BACKEND = "__", "anyio_backend"
-"""What plug-ins make parameters of that are no cases: copies of a test (pytest-repeat, flakefinder), and anyio's loops."""
+"""Parameters that plug-ins make, and no cases: copies of a test (pytest-repeat, flakefinder), event loops."""
 
 DRAWN = pytest.StashKey[list[pytest.TestReport]]()
 """The reports of a case that a gate runs now."""
