@@ -8,7 +8,7 @@ Guarantee: `anytime`. With probability at least 1 - delta every interval ever sh
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import fsum, log, sqrt
+from math import fsum, inf, log, sqrt
 from operator import mul
 from typing import ClassVar
 
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
-from cereval.arrays import Rows
 from cereval.methods.base import Aim, Method, Setting
 from cereval.records import Draw, Guarantee, Interval
 from cereval.stats.bets import DeadlineBets, HedgedBets, KellyBets, SideBets
@@ -119,7 +118,7 @@ class CertifiedMethod(Method):
         self.tuning = tuning or self.default_tuning
         self.tally = Tally(setting.pool.shares(), replacement=setting.target != "benchmark")
         self.clock = Information()
-        self._scores = Rows(3)
+        self._scores: list[tuple[float, float, float]] = []
         self._graded = False
         self._seen = (1.0, 0.0)
         """The least and the largest score that was seen."""
@@ -234,8 +233,9 @@ class CertifiedMethod(Method):
         return binary * graded_share(clock) if self._graded else binary
 
     @property
-    def left(self) -> int:
-        return self.tally.drawable - self.consumed
+    def left(self) -> float:
+        """How many results there can still be."""
+        return inf if self.tally.replacement else self.tally.drawable - self.consumed
 
     def calls_to_width(self, eps: float, patience: float) -> float:
         """The draws until the interval is expected to reach no further than eps; 0 when it does.
