@@ -23,7 +23,7 @@ from cereval.records import Draw
 from cereval.runner.answers import as_text
 from cereval.runner.book import as_told
 from cereval.runner.candidates import prompt_of
-from cereval.runner.executor import EndOfAnswers, Executor
+from cereval.runner.executor import Around, EndOfAnswers, Executor
 from cereval.runner.finding import run_ids
 from cereval.runner.items import item_from
 from cereval.runner.loop import Loop
@@ -55,14 +55,13 @@ def people_of(plan: Plan | Mapping[str, Any]) -> People | None:
 
 
 @dataclass(slots=True)
-class WithPeople:
+class WithPeople(Around):
     """Wait for the labels of people, who score the answers.
 
     given: replies that are there already, by the item's number (a judge has seen them). where: what names the store
     on a command line.
     """
 
-    inner: Executor
     labels: Labels
     runs: Sequence[str]
     people: People
@@ -72,11 +71,6 @@ class WithPeople:
     stopped: bool = False
     seen_at: float = 0.0
     seen: dict[tuple[str, int], list[Rating]] = field(default_factory=dict)
-
-    @property
-    def asks(self) -> bool:
-        """Tell whether there is somebody to ask for replies."""
-        return getattr(self.inner, "asks", True)
 
     async def answer(self, draw: Draw, model: int, place: int) -> Answer:
         run_id = self.runs[model]
@@ -113,9 +107,6 @@ class WithPeople:
         """Wait no longer: replies are kept, and labels too."""
         self.stopped = True
 
-    def answered_before(self, model: int) -> None:
-        self.inner.answered_before(model)
-
     def notices(self) -> list[str]:
         lines = self.inner.notices()
         if not self.told:
@@ -123,9 +114,6 @@ class WithPeople:
             command = f"cereval view{self.where}"
             lines.append(f"waiting for labels: `{command}` takes them at /label/{self.runs[0]}")
         return lines
-
-    async def close(self) -> None:
-        await self.inner.close()
 
 
 def with_people(executor: Executor, plan: Plan, runs: Sequence[str], store: Store) -> Executor:
