@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 def show_plan(settings: Settings, work: Prepared, as_json: bool) -> int:
-    """Print the plan, the first prompt of each candidate and the calls to expect."""
     plan = work.plan
     prompts = [[dict(turn) for turn in prompt.messages(work.items[0])] for prompt in work.prompts]
     expected = _expect_calls(settings, plan)
@@ -174,6 +173,5 @@ def _prompt_tokens(work: Prepared) -> int:
 
 
 def _cost(prices: Sequence[Price | None], tokens_in: int, tokens_out: int, times: int = 1) -> float | None:
-    """Return what one question costs; None where a price is not known."""
     costs = [None if price is None else price.cost(Tokens(tokens_in, tokens_out)) for price in prices]
     return None if None in costs else times * fsum(cost for cost in costs if cost is not None)

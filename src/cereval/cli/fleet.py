@@ -63,7 +63,6 @@ def fleet(
 
 
 def _planned(file: str, store: str | None, trust: bool, as_json: bool) -> int:
-    """Print the order of work, with what it is expected to take."""
     from cereval.cli.output import print_json, print_table
     from cereval.fleet.result import planned_json, planned_table, planned_words
     from cereval.fleet.run import plan_fleet

@@ -163,7 +163,6 @@ def parsed_groups(text: str) -> tuple[tuple[float, float], ...]:
 def _facts(
     outlook: GoalForecast, threshold: float | None, price: float | None, shift: Shift | None
 ) -> dict[str, Any]:
-    """Collect what is printed, under the names of the JSON object."""
     scenario, groups = outlook.scenario, outlook.partition
     return {
         "n_items": scenario.size,
@@ -238,7 +237,6 @@ def _print_for_people(facts: Mapping[str, Any], shift: Shift | None, *, priced: 
 def _question(
     n_items: int, target: str, confidence: float, threshold: float | None, mean: float | None, **facts: Any
 ) -> str:
-    """State the question back."""
     if threshold is None:
         goal = f"that the mean is known within ±{percent(facts['eps'])}"
     else:

@@ -269,7 +269,6 @@ def _replay_scores(
 def _write_files(
     session: AskTell, plan: Plan, known: Known, result: Certified, steps: list[Step], flags: Mapping[str, Any]
 ) -> None:
-    """Write the certificate and the page, where they are wanted."""
     if not (flags["certificate"] or flags["report"]):
         return
     from cereval.certificate.format import issue
@@ -324,7 +323,6 @@ def _told(result: Any, truth: float, words: str, slack: float) -> Truth:
 
 
 def _truth_of_tasks(session: Any, result: Any, found: Recorded) -> Truth:  # noqa: ARG001
-    """Return the macro mean, and whether every interval holds its mean."""
     scores = dict[str, list[float]]()
     for item, score in zip(found.data.items, found.scores[:, 0].tolist(), strict=True):
         scores.setdefault(item.category or "(none)", []).append(score)

@@ -66,7 +66,6 @@ def runs(store: str | None, limit: int, as_json: bool, **wanted: Any) -> int:
 
 
 def _fits(facts: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Tell whether a run is one of those asked for."""
     since = None if wanted["since"] is None else _moment(wanted["since"])
     return (
         (wanted["model"] is None or wanted["model"] in facts["model"])
@@ -166,7 +165,6 @@ def show(run: str, store: str | None, limit: int, as_json: bool, **wanted: Any) 
 
 
 def fits(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Tell whether a row is one of those asked for."""
     score, text = row["score"], wanted["contains"]
     return not (
         (wanted["wrong"] and (score is None or score >= 0.5))
@@ -177,7 +175,6 @@ def fits(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _check_category(name: str, items: Iterable[Item]) -> None:
-    """Refuse a category that no question has."""
     from cereval.errors import InvalidInput
     from cereval.text import did_you_mean
 
@@ -273,7 +270,6 @@ FITS = {"dataset": ("hf",), "url": ("hf", "markdown"), "organization": ("every-e
 
 
 def _check_about(layout: str | None, about: Mapping[str, str | None]) -> None:
-    """Refuse flags that the format has no place for."""
     from cereval.errors import InvalidInput
 
     for name, value in about.items():

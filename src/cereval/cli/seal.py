@@ -89,7 +89,6 @@ def sealing(name: str, command: click.Command) -> click.Command:
 
 
 def write_seal(work: Prepared, settings: Settings, new: NewSeal, *, as_json: bool) -> int:
-    """Create the run of a new seal and write the seal to its file."""
     import asyncio
 
     from cereval.cli.asking import beside_store

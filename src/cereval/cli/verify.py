@@ -70,7 +70,6 @@ def verify(
 
 
 def _in_a_log(path: Path) -> Any:
-    """Take the certificate out of a log of Inspect."""
     from cereval.integrations.inspect import certificate_of
 
     return certificate_of(path)

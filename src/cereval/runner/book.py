@@ -304,7 +304,6 @@ def _is_reachable(address: str) -> bool:
 
 
 def names_runs(settings: Settings) -> bool:
-    """Tell whether a candidate is an earlier run."""
     return any(one.model_name.startswith(RUN) for one in settings.candidates)
 
 

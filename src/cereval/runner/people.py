@@ -117,7 +117,6 @@ class WithPeople(Around):
 
 
 def with_people(executor: Executor, plan: Plan, runs: Sequence[str], store: Store) -> Executor:
-    """Have people score what an executor answers, where a plan says so."""
     people = people_of(plan)
     if people is None:
         return executor
@@ -310,7 +309,6 @@ def why_nothing(begun: Start, store: Store) -> str:
 
 
 def _leased(begun: Start, store: Store) -> set[tuple[str, int]]:
-    """Return the calls that are out now."""
     now, found = time.time(), set()
     for event in store.events(begun.plan.run_id):
         if event["status"] == LEASED:
@@ -320,7 +318,6 @@ def _leased(begun: Start, store: Store) -> set[tuple[str, int]]:
 
 
 def _lease(detail: Mapping[str, Any], run_id: str) -> tuple[float, set[tuple[str, int]]]:
-    """Return until when calls are out, and which."""
     try:
         return float(detail["until"]), {(str(model), int(place)) for model, place in detail["calls"]}
     except (KeyError, TypeError, ValueError, OverflowError):
