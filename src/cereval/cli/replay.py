@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from numpy.typing import NDArray
 
+from cereval.certificate.format import issue
+from cereval.cli.asking import instead_rows
 from cereval.cli.options import (
     CERTIFICATE,
     ITEMS,
@@ -20,16 +23,20 @@ from cereval.cli.options import (
     given_options,
     one_option,
 )
+from cereval.cli.output import show, write_certificate
+from cereval.cli.recorded import Recorded, past_scores, read_recorded
+from cereval.datasets.weights import mix_notes
 from cereval.errors import InvalidInput
+from cereval.forecasts.embeddings import text_features
+from cereval.plan import Known, Plan
+from cereval.questions import kind_named, kind_of
+from cereval.questions.replay import checked_sizes, drive
+from cereval.questions.session import AskTell
+from cereval.records import Certified, Rows, Step
+from cereval.report import recorded_page, write_page
+from cereval.runner.prepare import make_plan
+from cereval.runner.run import calls_instead
 from cereval.settings import ACCEPTED, GOAL_OPTIONS, Candidate, CompareOptions, settings_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from cereval.cli.recorded import Recorded
-    from cereval.plan import Known, Plan
-    from cereval.questions.session import AskTell
-    from cereval.records import Certified, Rows, Step
 
 REPLAYED = ("confidence", "history", "store", "max_calls", "seed")
 """The options of every kind that a replay takes besides its goal."""
@@ -147,13 +154,6 @@ def replay_question(
     kind_name: str, sources: Sequence[str], models: Sequence[str], flags: Mapping[str, Any]
 ) -> int:
     """Replay a question to its end, and print what would have been proven beside what is true; return the exit code."""
-    from cereval.cli.asking import instead_rows
-    from cereval.cli.output import show
-    from cereval.cli.recorded import read_recorded
-    from cereval.datasets.weights import mix_notes
-    from cereval.questions import kind_named
-    from cereval.runner.run import calls_instead
-
     kind, found = kind_named(kind_name), read_recorded(sources, models, flags)
     if kind.asks == "all" and len(found.models) < 2:
         wanted = "two models or more with a score on every item"
@@ -181,11 +181,6 @@ def _plan_replay(
     kind_name: str, sources: Sequence[str], found: Recorded, flags: Mapping[str, Any]
 ) -> tuple[Plan, Known, list[str]]:
     """Return the plan of a question about columns of scores, and what is known of the items beforehand."""
-    from cereval.cli.recorded import past_scores
-    from cereval.plan import Known
-    from cereval.questions import kind_named
-    from cereval.runner.prepare import make_plan
-
     asked = {name: value for name, value in flags.items() if name not in ("history", "store")}
     options = given_options(asked, ACCEPTED[kind_name])
     candidates = [
@@ -217,7 +212,6 @@ def embed(texts: Sequence[str] | None, embedder: str | None, method: str) -> NDA
         raise InvalidInput("--embeddings", "given with --items that have a column `text`", embedder)
     if texts is None or embedder == "none" or method not in LEARNING:
         return None
-    from cereval.forecasts.embeddings import text_features
 
     if len(texts) > 2000:
         click.echo(f"embedding {len(texts):,} texts ({embedder or 'tfidf'}) ...", err=True)
@@ -230,8 +224,6 @@ def _version_sizes(versions: str | None, count: int) -> list[int]:
     >>> _version_sizes("0.5,0.75,1", 100), _version_sizes("60,100", 100), _version_sizes(None, 7)
     ([50, 25, 25], [60, 40], [7])
     """
-    from cereval.questions.replay import checked_sizes
-
     if versions is None:
         return [count]
     try:
@@ -252,8 +244,6 @@ def _replay_scores(
     session: Any, found: Recorded, more: Sequence[int], budget: int | None
 ) -> tuple[AskTell, list[Step]]:
     """Answer a session's questions from the scores, version after version; return what was certified on the way."""
-    from cereval.questions.replay import drive
-
     scores, steps, batch = found.scores, [session.step()], 64 if len(found.models) > 2 else 1
     drive(session, scores, batch, lambda one: steps.append(one.step()))
     for new in more:
@@ -271,10 +261,6 @@ def _write_files(
 ) -> None:
     if not (flags["certificate"] or flags["report"]):
         return
-    from cereval.certificate.format import issue
-    from cereval.cli.output import write_certificate
-    from cereval.questions import kind_of
-    from cereval.report import recorded_page, write_page
 
     kind, about = kind_of(plan), kind_of(plan).about(plan)
     # Where settings say everything, a plan would name a run that no store has.
