@@ -316,7 +316,7 @@ class HistoryOptions(TypedDict, total=False):
         Texts,
         Option(
             "What is known of the questions beforehand: `store` (earlier runs on the same questions, the default) or "
-            "`none`; for recorded scores also `others`, columns or a file.  May be repeated.",
+            "`none`; of recorded scores `others`, columns or a file.  May be repeated.",
             metavar="store|none|others|COLUMN|FILE",
             off="--no-history",
         ),

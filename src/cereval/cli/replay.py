@@ -38,7 +38,7 @@ from cereval.runner.prepare import make_plan
 from cereval.runner.run import calls_instead
 from cereval.settings import ACCEPTED, GOAL_OPTIONS, Candidate, CompareOptions, settings_of
 
-REPLAYED = ("confidence", "history", "store", "max_calls", "seed")
+REPLAYED = ("confidence", "history", "max_calls", "seed")
 """The options of every kind that a replay takes besides its goal."""
 
 EXACT, ROUNDED = 1e-12, 1e-9
@@ -181,7 +181,7 @@ def _plan_replay(
     kind_name: str, sources: Sequence[str], found: Recorded, flags: Mapping[str, Any]
 ) -> tuple[Plan, Known, list[str]]:
     """Return the plan of a question about columns of scores, and what is known of the items beforehand."""
-    asked = {name: value for name, value in flags.items() if name not in ("history", "store")}
+    asked = {name: value for name, value in flags.items() if name != "history"}
     options = given_options(asked, ACCEPTED[kind_name])
     candidates = [
         Candidate(model, name=name) for model, name in zip(found.candidates, found.models, strict=True)
@@ -192,7 +192,7 @@ def _plan_replay(
     groups = kind.groups(plan, categories) if flags.get("groups") != "none" else None
     if flags.get("groups") == "category" and not any(categories):
         raise InvalidInput("--groups", "given with --items that have a column `category`", "category")
-    history, notes = past_scores(found, flags)
+    history, notes = past_scores(found, flags.get("history") or ())
     embeddings = embed(found.texts, flags.get("embeddings"), plan.method) if kind_name in EMBEDDED else None
     known = Known(groups, history, embeddings)
     past = {} if history is None else {"recorded": history.shape[1]}
