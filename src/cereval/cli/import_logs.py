@@ -9,7 +9,7 @@ import click
 
 from cereval.cli.options import FIELDS, JSON, apply, writable
 from cereval.cli.output import print_json
-from cereval.datasets.fields import Fields
+from cereval.datasets.items import Fields
 from cereval.datasets.read import read_dataset
 from cereval.errors import InvalidInput
 from cereval.integrations import logs

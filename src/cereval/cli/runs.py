@@ -12,7 +12,7 @@ import click
 from cereval.cli.options import FIELDS, JSON, STORE, apply, writable
 from cereval.cli.output import print_json, print_table
 from cereval.datasets.base import Item
-from cereval.datasets.fields import Fields
+from cereval.datasets.items import Fields
 from cereval.datasets.read import read_dataset
 from cereval.errors import InvalidInput, Misuse
 from cereval.files import is_file
