@@ -44,12 +44,37 @@ def noted(capsys: Capture, *arguments: object) -> list[str]:
     return notes
 
 
+def test_where_a_temperature_is_refused_the_question_is_about_fresh_answers(
+    mini: Server, capsys: Capture
+) -> None:
+    line = (
+        "run",
+        "q.jsonl",
+        "--eps",
+        "0.2",
+        "--seed",
+        "1",
+        "--base-url",
+        mini.url,
+        "--model",
+        "openai/gpt-4o",
+    )
+    code, facts = run(capsys, *line)
+    assert (code, facts["target"], facts["failures"]) == (0, "expected", 0)
+    assert facts["asked"] == facts["calls"] == sum("temperature" not in body for body in mini.bodies)
+    assert verify(json.loads(Path(facts["certificate"]).read_text())).valid
+    code, again = run(capsys, *line)
+    assert (code, again["asked"], again["run_id"]) == (0, 0, facts["run_id"])
+    assert [one["run_id"] for one in cereval.runs()] == [facts["run_id"]], "the refused run is gone"
+
+
 def test_another_model_answered_and_a_setting_was_refused(mini: Server, capsys: Capture) -> None:
-    line = ("--model", "openai/gpt-4o", "--base-url", mini.url)
+    line = ("--model", "openai/gpt-4o", "--base-url", mini.url, "--target", "benchmark")
     notes = noted(capsys, *line)
     other = "warning: openai/gpt-4o was asked, and the server says that gpt-4o-mini-2024-07-18 answered"
     assert other in notes
-    assert "warning: the server refuses `temperature`: openai/gpt-4o is asked without it" in notes
+    end = "its answers may differ from call to call (--target expected)"
+    assert f"warning: the server refuses `temperature`: openai/gpt-4o is asked without it; {end}" in notes
     code, again = run(capsys, "run", "q.jsonl", "--eps", "0.2", "--seed", "1", *line)
     assert (code, again["asked"]) == (0, 0)
     assert other in again["notes"], "also where all answers were there"

@@ -202,7 +202,9 @@ def finish(
     observer = observer_for(flags["display"])
     outcome = asyncio.run(carry_out(work, plan, store, observer, change, reuse or Reuse()))
     outcome = replace(outcome, notes=(*outcome.notes, *note(outcome)))
-    store.label(plan.run_id, labels)
+    if outcome.run_id != plan.run_id:  # the server refused the temperature
+        path = certificate_path(flags["certificate"], store, outcome.run_id)
+    store.label(outcome.run_id, labels)
     print_page(flags.get("report"), store, outcome.run_id)
     return print_outcome(outcome, path, store, changed=change is not None, as_json=flags["as_json"])
 

@@ -280,8 +280,10 @@ class Callers:
         for number, model in enumerate(self.models):
             self._notice_wait(number, getattr(model, "waiting_s", 0.0))
             for setting in sorted(getattr(model, "dropped", ())):
+                luck = bool(self.steady) and self.steady[number] and setting == "temperature"
+                end = "; its answers may differ from call to call (--target expected)" if luck else ""
                 self._warn_once(
-                    f"warning: the server refuses `{setting}`: {self._name(number)} is asked without it"
+                    f"warning: the server refuses `{setting}`: {self._name(number)} is asked without it{end}"
                 )
         told = self.waiting[:]
         self.waiting.clear()
