@@ -124,7 +124,6 @@ def ask_candidates(
 def read_settings(
     kind: str, data: Sequence[str], flags: Mapping[str, Any], *, names: Sequence[str], candidates: int | None
 ) -> Settings:
-    """Return the settings that a command line describes, with the files that it names."""
     config = flags.get("config")
     if config is None and len(data) == 1 and Path(data[0]).suffix in YAML:
         config, data = data[0], ()
@@ -247,7 +246,6 @@ def print_outcome(outcome: Outcome, path: Path, store: Store, *, changed: bool, 
 
 
 def print_page(path: str | None, store: Store, run_id: str) -> None:
-    """Write the page of a run, where one is wanted."""
     if path is not None:
         from cereval.report import page_of, write_page
 
@@ -255,7 +253,6 @@ def print_page(path: str | None, store: Store, run_id: str) -> None:
 
 
 def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
-    """Return what scripts want besides the result's fields."""
     names = outcome.result.models
     named = {"first": names[0], "second": names[1]} if len(names) == 2 else {}
     spec = {} if "goal" in outcome.result.as_dict() else dict(outcome.result.goal)

@@ -152,7 +152,6 @@ def prepare(settings: Settings, *, data: DataSet | None = None) -> Prepared:
 
 
 def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
-    """Say which scorer was chosen where nobody named one."""
     name = scorer_name(work.plan.scorer["spec"])
     if settings["scorer"] is not None or name not in USUAL or is_asked_outside(work.plan):
         return []
@@ -171,7 +170,6 @@ def _equal_prompts(work: Prepared) -> list[str]:
 
 
 def _clusters(settings: Settings, data: DataSet) -> DataSet:
-    """Return the clusters of questions as items."""
     if settings["target"] != "population":
         wanted = "left out but for --target population: about these questions the answer is the same without"
         raise InvalidInput("cluster", wanted, settings["cluster"])
@@ -213,7 +211,6 @@ def _read_files(settings: Settings) -> DataSet:
 
 
 def need_answers_of(scorer: Any, items: Sequence[Item], source: str) -> None:
-    """Refuse a file that a scorer has nothing to compare with."""
     probe = Plan("", {"goal": ""}, "", len(items), (), {"spec": scorer})
     need_answers(probe, items, source)
 
