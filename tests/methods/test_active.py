@@ -248,7 +248,7 @@ def test_notes_say_what_helped_and_by_how_much() -> None:
     table = alike(1500, 6)
     notes = replay(table[:, 0], goal=Estimate(0.04), history=table[:, 1:]).notes
     assert "explain" in notes[0]
-    assert "one step ahead" in notes[0]
+    assert "foretold" in notes[0]
     assert "uniform draws would have taken about" in notes[1]
 
 

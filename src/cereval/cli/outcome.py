@@ -12,8 +12,10 @@ import click
 from cereval.cli.options import can_be_written
 from cereval.cli.output import show, write_certificate
 from cereval.errors import BadFile
+from cereval.plan import full_name
 from cereval.records import Result, Rows
 from cereval.runner.candidates import is_asked_outside
+from cereval.runner.listing import candidate_words
 from cereval.runner.run import kept_line
 from cereval.runner.samples import Samples
 from cereval.store.base import Store, sqlite_file, store_flag
@@ -100,9 +102,9 @@ def outcome_rows(outcome: Outcome, path: Path) -> Rows:
     waits = _waits_outside(outcome)
     stopped = "waiting for scores" if waits else "interrupted" if outcome.interrupted else result.stopped
     spare = f"{outcome.surplus} {'waiting for an earlier one' if waits else 'not needed'}"
-    named = [spec for spec in outcome.plan.candidates if spec["model"] not in spec["name"]]
+    named = [spec for spec in outcome.plan.candidates if full_name(spec) != spec["name"]]
     return [
-        *((spec["name"], f"model {spec['model']}") for spec in named),
+        *((spec["name"], candidate_words(spec)) for spec in named),
         ("stopped", stopped),
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {spare}), cost {cost}"),
         *instead_rows(outcome.instead),
@@ -140,8 +142,8 @@ def _shared_notes(outcome: Outcome, store: Store) -> list[str]:
     if not any(store.run(part).created_at < began for part in outcome.parts.values()):
         return []
     return [
-        "answers in the store from earlier runs were not asked again; the confidence is that of this run by itself, "
-        "its goal and models fixed before those answers were looked at"
+        "answers of earlier runs in the store were used and not asked again; the confidence holds for this run alone, "
+        "if its goal and candidates were not chosen by looking at those answers"
     ]
 
 
