@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from benchmarks.connections import Connections
 from cereval.errors import CallError, InvalidInput
-from cereval.fleet.connections import Connections
 from cereval.models import open_model
 from cereval.models.base import Messages, Model, Reply, last_text
 from cereval.models.local import LocalClient

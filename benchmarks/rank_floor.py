@@ -23,7 +23,13 @@ LEAST_ITEMS = 20
 class PeekingGames(PairGames):
     """`PairGames` whose evidence is complete once the z-score has passed the quantile of the level."""
 
-    def play(self, which: NDArray[np.int64], low: Floats, high: Floats) -> None:
+    def play(
+        self,
+        which: NDArray[np.int64],
+        low: Floats,
+        high: Floats,
+        reach: Floats | float = 1.0,  # noqa: ARG002
+    ) -> None:
         gain = np.stack((low, -high))
         self.time[which] += 1
         self.total[:, which] += gain

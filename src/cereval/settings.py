@@ -484,7 +484,19 @@ class CompareOptions(
     ]
 
 
-class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions, total=False):
+class FreshOptions(TypedDict, total=False):
+    """Whether means are of these answers or of fresh ones."""
+
+    target: Annotated[
+        Literal["benchmark", "expected"],
+        Option(
+            "benchmark: the means on these very questions. expected: of fresh answers to these questions.  "
+            "[default: expected at a temperature other than 0, else benchmark]",
+        ),
+    ]
+
+
+class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions, FreshOptions, total=False):
     """`rank` and `cereval rank`."""
 
     tie: Annotated[
@@ -514,7 +526,7 @@ class RankOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions
     ]
 
 
-class TasksOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions, total=False):
+class TasksOptions(CandidateOptions, CommonOptions, HistoryOptions, SampleOptions, FreshOptions, total=False):
     """`tasks` and `cereval tasks`."""
 
     eps: Annotated[Share, Option("Stop when the macro mean is known within this.  [default: 0.02]")]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.help_page import NAMES, fits
 
-from cereval.cli.help_page import NAMES, fits
 from cereval.cli.main import COMMANDS, main
 
 SCORES = "item,a,b\n" + "".join(f"{i},{int(i % 2 > 0)},{int(i % 5 > 0)}\n" for i in range(60))

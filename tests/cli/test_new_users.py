@@ -234,9 +234,7 @@ def test_row_9_any_field_of_the_request_can_be_sent_or_left_out(capsys: Capture)
 def test_row_9_answers_of_a_schema_are_asked_for_and_checked(capsys: Capture) -> None:
     Path("s.json").write_text(json.dumps({"type": "object", "required": ["n"]}))
     with served(lambda _, text: {"text": json.dumps({"n": text} if text.endswith("0") else {})}) as server:
-        line = (
-            f"run q.jsonl --model openai/m --base-url {server.url} --scorer schema --max-calls 9 --seed 1"
-        )
+        line = f"run q.jsonl --model openai/m --base-url {server.url} --scorer schema --max-calls 9 --seed 1"
         assert "--schema must be given with" in facts(capsys, line, code=1)["error"]
         found = facts(capsys, f"{line} --schema s.json", code=3)
         assert server.bodies[-1]["response_format"]["json_schema"]["schema"]["required"] == ["n"]

@@ -67,7 +67,7 @@ def drive(
     fleet: Any, workers: Pretended, outlook: Outlook = OUTLOOK, earlier: Earlier | None = None
 ) -> list[Row]:
     steps = scheduled(fleet, outlook)
-    job = jobs("sqlite:///x.db", "fleet:x", None)
+    job = jobs("sqlite:///x.db", "fleet:x")
     return Driver(fleet, steps, workers, job, lambda _: None, earlier or Earlier()).run()
 
 
@@ -202,7 +202,7 @@ def test_a_comparison_that_has_its_own_items_wants_no_more_and_one_that_has_not_
     )
     entry = replace(fleet.entries[0], settings={"max_calls": 150})
     step = replace(scheduled(fleet, OUTLOOK)[0], entry=entry)
-    driver = Driver(fleet, [step], Pretended({}), jobs("s", "l", None), lambda _: None, Earlier())
+    driver = Driver(fleet, [step], Pretended({}), jobs("s", "l"), lambda _: None, Earlier())
     short = {**about(entry), "stopped": "budget"}
     assert driver._wants_more(0, {**short, "calls": 250})
     assert not driver._wants_more(0, {**short, "calls": 300})

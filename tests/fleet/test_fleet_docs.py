@@ -8,8 +8,8 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.docs.help_page import NAMES, fits
 
-from cereval.cli.help_page import NAMES, fits
 from cereval.cli.main import main
 from cereval.datasets.bank import as_jsonl
 

@@ -16,9 +16,9 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 from benchmarks.harness_tasks import Hashing, write_tasks
 from lm_eval import evaluator
 from lm_eval.tasks import TaskManager
+from tests.docs.help_page import NAMES, fits
 
 from cereval.certificate.verify import verify
-from cereval.cli.help_page import NAMES, fits
 from cereval.cli.main import main
 from cereval.errors import InvalidInput, Misuse
 from cereval.integrations.lm_eval import CertifiedLM, certifying, write_into

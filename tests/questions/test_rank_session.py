@@ -20,7 +20,8 @@ from cereval.questions.goals import goal_from_spec
 from cereval.questions.rank.audit import SlowGame
 from cereval.questions.rank.goal import Beats, Order, RankGoal, Top
 from cereval.questions.rank.order import closed
-from cereval.questions.rank.session import RankSession, checkpoints
+from cereval.questions.rank.rounds import checkpoints
+from cereval.questions.rank.session import RankSession
 from cereval.stats.pairs import PairGames, PairTuning
 
 Floats = NDArray[np.float64]

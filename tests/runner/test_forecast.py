@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tests.runner.runs import data, finish, model_for, stored
 
+from cereval.cli.asking import _suggest_resuming, outcome_rows
 from cereval.cli.main import main
-from cereval.cli.outcome import _suggest_resuming, outcome_rows
 from cereval.questions.mean.goal import Estimate
 from cereval.questions.mean.session import Session
 from cereval.runner import loop

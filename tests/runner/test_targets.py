@@ -68,20 +68,34 @@ def test_random_candidates_are_compared_by_fresh_answers(tmp_path: Path) -> None
     assert again.certificate == run.certificate
 
 
-def test_an_order_of_random_candidates_is_said_to_be_of_these_answers(tmp_path: Path) -> None:
-    found = cereval.rank(
-        DATA, [tossing, other], temperature=None, store=store(tmp_path), seed=1, max_calls=40
+def test_random_candidates_are_ranked_by_fresh_answers(tmp_path: Path) -> None:
+    place = store(tmp_path)
+    run = cereval.rank(DATA, [tossing, other], temperature=None, store=place, seed=1, max_calls=150)
+    assert run.result.target == run.certificate["settings"]["target"] == "expected"
+    asked = [entry["item"] for entry in run.certificate["log"] if entry["model"] == 0]
+    assert len(set(asked)) < len(asked)
+    assert verify(run.certificate).valid
+    longer = run.resume(max_calls=400)
+    assert longer.certificate["log"][: len(run.certificate["log"])] == run.certificate["log"]
+    assert verify(longer.certificate).valid
+    very = cereval.rank(
+        DATA, [tossing, other], temperature=None, target="benchmark", store=place, seed=1, max_calls=40
     )
-    assert "not of fresh ones" in found.result.notes[0]
-    assert "not of fresh ones" in found.certificate["result"]["notes"][0]
-    assert verify(found.certificate).valid
+    assert "not of fresh ones" in very.certificate["result"]["notes"][0]
+    assert verify(very.certificate).valid
 
 
-def test_tasks_and_growing_data_say_so_too(tmp_path: Path) -> None:
+def test_tasks_of_a_random_candidate_are_about_fresh_answers(tmp_path: Path) -> None:
     data = [{**row, "category": "ab"[place % 2]} for place, row in enumerate(DATA)]
-    tasks = cereval.tasks(data, tossing, temperature=None, store=store(tmp_path), seed=1, max_calls=30)
-    assert "not of fresh ones" in tasks.certificate["result"]["notes"][0]
-    assert verify(tasks.certificate).valid
+    place = store(tmp_path)
+    for goal in ({"eps": 0.08}, {"min": 0.6}, {"which_fail": 0.6}):
+        run = cereval.tasks(data, tossing, temperature=None, store=place, seed=1, max_calls=150, **goal)
+        assert run.result.target == "expected"
+        assert run.result.n_evaluated > 40
+        assert verify(run.certificate).valid
+
+
+def test_growing_data_are_about_these_answers(tmp_path: Path) -> None:
     file = tmp_path / "data.jsonl"
     file.write_text("\n".join(f'{{"id": "{n}", "input": "{n}+1?", "answer": "{n + 1}"}}' for n in range(40)))
     grown = cereval.extend(None, file, tossing, temperature=None, store=store(tmp_path), seed=1, max_calls=30)

@@ -5,25 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cereval.cli.display import observer_for
-from cereval.cli.options import given_candidates, given_options
-from cereval.cli.outcome import certificate_path, print_outcome, print_page
+from cereval.cli.options import can_be_written, given_candidates, given_options, names_a_run
+from cereval.cli.output import show, write_certificate
+from cereval.cli.recorded import read_recorded, recorded_sources, refuse_asking
 from cereval.cli.seal import NewSeal, write_seal
 from cereval.datasets.weights import mix_notes
-from cereval.errors import InvalidInput
+from cereval.errors import BadFile, InvalidInput
 from cereval.files import is_file
-from cereval.runner.candidates import is_asked_outside
+from cereval.plan import full_name
+from cereval.records import Result, Rows
+from cereval.runner.candidates import RUN, is_asked_outside
 from cereval.runner.finding import left_behind
+from cereval.runner.listing import candidate_words
 from cereval.runner.prepare import prepare
-from cereval.runner.run import carry_out, choose_plan, reuse_in
+from cereval.runner.run import carry_out, choose_plan, kept_line, reuse_in
+from cereval.runner.samples import Samples
 from cereval.runner.task_file import CANDIDATES_FILE, Written, merge_settings, read_candidates, read_task
 from cereval.settings import ACCEPTED
-from cereval.store.base import ENDED, opened_store, store_flag
+from cereval.store.base import ENDED, Store, opened_store, sqlite_file, store_flag
+from cereval.text import money, rounded
 
 if TYPE_CHECKING:
     from cereval.datasets.base import DataSet
@@ -36,6 +43,43 @@ if TYPE_CHECKING:
     from cereval.store.base import Store
 
 YAML = (".yaml", ".yml")
+
+
+def answer_question(
+    kind: str,
+    data: Sequence[str],
+    flags: Mapping[str, Any],
+    context: click.Context,
+    *,
+    names: Sequence[str] = (),
+    candidates: int | None = 1,
+    fresh: bool | None = None,
+) -> int:
+    """Answer a question from earlier runs, from recorded scores, or by asking candidates; return the exit code.
+
+    names: candidates that were chosen by name, or further runs or logs. candidates: how many there are to be; None: two
+    or more. fresh: whether who is asked is asked anew, where no flag says so.
+    """
+    if candidates != 1 and names and all(map(names_a_run, (*data, *names))):
+        runs = [f"{RUN}{one}" for one in (*data, *names)]
+        return ask_candidates(
+            kind, runs[:1], {**flags, "models": (*runs, *flags["models"])}, candidates=candidates
+        )
+    if sources := recorded_sources(kind, (*data, *names), flags):
+        refuse_asking(context, flags)
+        found = read_recorded(sources, flags["models"], flags)
+        for note in found.notes:
+            click.echo(note, err=True)
+        recorded = {**flags, "models": found.candidates, "name": found.models}
+        return ask_candidates(kind, sources, recorded, candidates=candidates, given=found.data)
+    if flags["items"] is not None:
+        raise InvalidInput("--items", "left out where models are asked", flags["items"])
+    models, beats = flags["models"], flags.get("beats")
+    if beats and beats not in models and not names and not flags["candidates_file"]:
+        models = (*models, beats)
+    usual = fresh if flags["fresh"] is None else flags["fresh"]
+    asked = {**flags, "models": models, "fresh": usual}
+    return ask_candidates(kind, data, asked, names=names, candidates=candidates)
 
 
 def ask_candidates(
@@ -164,3 +208,191 @@ def finish(
     store.label(plan.run_id, labels)
     print_page(flags.get("report"), store, outcome.run_id)
     return print_outcome(outcome, path, store, changed=change is not None, as_json=flags["as_json"])
+
+
+# -- what came of it ---------------------------------------------------------------------------------------------------
+
+
+UNFINISHED = ("running", "budget")
+"""How a result stopped that may go on."""
+
+NOTICED = 0.005
+"""A difference between two shares that readers would wonder about."""
+
+
+def print_outcome(outcome: Outcome, path: Path, store: Store, *, changed: bool, as_json: bool) -> int:
+    """Write the certificate and print the answer; return the exit code.
+
+    changed: the run was gone on with by `resume`, which has no --fresh.
+    """
+    write_certificate(path, outcome.certificate, store_flag(store))
+    if outcome.kept and not as_json and outcome.plan.method != "all" and not is_asked_outside(outcome.plan):
+        click.echo(kept_line(outcome, fresh="" if changed else " (--fresh asks anew)"))
+    code = show(
+        outcome.result,
+        outcome_as_json(outcome, path),
+        outcome_rows(outcome, path),
+        as_json=as_json,
+        notes=[
+            *outcome.notes,
+            *_shared_notes(outcome, store),
+            *_sampling_notes(outcome),
+            *_mean_notes(outcome),
+        ],
+    )
+    if not as_json:
+        _suggest_resuming(outcome, store)
+    return code
+
+
+def print_page(path: str | None, store: Store, run_id: str) -> None:
+    """Write the page of a run, where one is wanted."""
+    if path is not None:
+        from cereval.report import page_of, write_page
+
+        write_page(Path(path), page_of(store, run_id).html)
+
+
+def outcome_as_json(outcome: Outcome, path: Path) -> dict[str, Any]:
+    """Return what scripts want besides the result's fields."""
+    names = outcome.result.models
+    named = {"first": names[0], "second": names[1]} if len(names) == 2 else {}
+    spec = {} if "goal" in outcome.result.as_dict() else dict(outcome.result.goal)
+    baseline = [one["run"] for one in outcome.plan.candidates if "run" in one]
+    return {
+        "run_id": outcome.run_id,
+        "model": outcome.plan.name,
+        **named,
+        "data": outcome.plan.data_name,
+        **spec,
+        **({"baseline": baseline[0]} if baseline else {}),
+        "calls": outcome.calls,
+        "asked": outcome.asked,
+        "kept": outcome.kept,
+        "surplus": outcome.surplus,
+        "cost_usd": outcome.cost_usd,
+        "priced_by": outcome.priced_by or None,
+        "calls_to_go": outcome.calls_to_go,
+        "interrupted": outcome.interrupted,
+        "certificate": str(path),
+        "runs": dict(outcome.parts),
+        "scorer": outcome.result.scorer or None,
+        "instead": outcome.instead,
+        "served": {name: dict(names) for name, names in outcome.served.items()},
+    }
+
+
+def outcome_rows(outcome: Outcome, path: Path) -> Rows:
+    """Return how a run ended, what it took, and where it is kept."""
+    result = outcome.result
+    cost = money(outcome.cost_usd) if outcome.cost_usd != 0 else "$0.0000"
+    cost += f" ({outcome.priced_by})" if outcome.priced_by and outcome.cost_usd else ""
+    ahead = outcome.calls_to_go
+    waits = _waits_outside(outcome)
+    stopped = "waiting for scores" if waits else "interrupted" if outcome.interrupted else result.stopped
+    spare = f"{outcome.surplus} {'waiting for an earlier one' if waits else 'not needed'}"
+    named = [spec for spec in outcome.plan.candidates if full_name(spec) != spec["name"]]
+    return [
+        *((spec["name"], candidate_words(spec)) for spec in named),
+        ("stopped", stopped),
+        ("calls", f"{outcome.calls:,} ({result.failures} failed, {spare}), cost {cost}"),
+        *instead_rows(outcome.instead),
+        *([] if ahead is None else [("still needed", _still_needed(ahead, outcome.calls_afresh))]),
+        *_served_rows(outcome),
+        ("certificate", str(path)),
+        ("run", outcome.run_id),
+    ]
+
+
+def _served_rows(outcome: Outcome) -> Rows:
+    """Name the releases that answered, where a server gives them other names than were asked for."""
+    asked = {spec["model"].rpartition("/")[2] for spec in outcome.plan.candidates}
+    names = sorted({name for counts in outcome.served.values() for name in counts} - asked)
+    return [("answered by", ", ".join(names))] if names else []
+
+
+def instead_rows(instead: Mapping[str, int]) -> Rows:
+    """Say what others would have asked for an answer like this."""
+    if "normal" not in instead:
+        return [("instead of", f"{instead['all']:,} for all")] if instead else []
+    everything = f"{instead['all']:,} for all, or " if "all" in instead else ""
+    fixed = f"{instead['normal']:,} (normal approximation) or {instead['hoeffding']:,} (Hoeffding)"
+    return [("instead of", f"{everything}a plan of fixed size for this width: {fixed}")]
+
+
+def _still_needed(calls: int, afresh: int | None) -> str:
+    new_run = "" if afresh is None else f"; a new run takes about {afresh:,}, less what is answered"
+    return f"about {calls:,} calls, if the scores go on like this{new_run}"
+
+
+def _shared_notes(outcome: Outcome, store: Store) -> list[str]:
+    """Warn where a run uses answers older than itself: several questions do not share one confidence."""
+    began = store.run(outcome.run_id).created_at
+    if not any(store.run(part).created_at < began for part in outcome.parts.values()):
+        return []
+    return [
+        "answers of earlier runs in the store were used and not asked again; the confidence holds for this run alone, "
+        "if its goal and candidates were not chosen by looking at those answers"
+    ]
+
+
+def _sampling_notes(outcome: Outcome) -> list[str]:
+    """Say what is estimated where every question is asked several times, or where clusters are drawn."""
+    if "cluster" in outcome.plan.scorer:
+        by = outcome.plan.scorer["cluster"]
+        return [
+            f"by {by}: what is counted are the {outcome.plan.n_items:,} clusters, each of which counts once"
+        ]
+    samples = Samples.of(outcome.plan.scorer)
+    return [samples.words(outcome.plan.target)] if samples.count > 1 else []
+
+
+def _mean_notes(outcome: Outcome) -> list[str]:
+    """Say so where the estimate is not the plain mean of the answers, which people compare it with."""
+    result = outcome.result
+    scores = [entry["score"] for entry in outcome.certificate["log"] if entry.get("score") is not None]
+    if type(result) is not Result or not scores:
+        return []
+    mean = fsum(scores) / len(scores)
+    if abs(mean - result.estimate) < NOTICED:
+        return []
+    return [
+        f"the plain mean of the {len(scores):,} answers is {rounded(mean)}; the estimate is weighted: questions were "
+        "not drawn with equal probability"
+    ]
+
+
+def _suggest_resuming(outcome: Outcome, store: Store) -> None:
+    """Say how to go on, where that is possible."""
+    if outcome.result.stopped not in UNFINISHED:
+        return
+    where = store_flag(store)
+    if _waits_outside(outcome):
+        command = f"ask {outcome.run_id}{where} -o batch.csv"
+        click.echo(f"`cereval {command}` hands out the next questions", err=True)
+        return
+    more = f" --max-{outcome.spent} MORE" if outcome.spent in ("calls", "usd") else ""
+    click.echo(f"`cereval resume {outcome.run_id}{where}{more}` goes on from here", err=True)
+    if outcome.calls_afresh is not None:
+        again = f"cereval resume {outcome.run_id}{where} --new"
+        click.echo(f"`{again}` takes fewer calls: a new run that uses the answers that are there", err=True)
+
+
+def _waits_outside(outcome: Outcome) -> bool:
+    """Tell whether a run waits for scores that somebody else is to tell."""
+    unfinished = outcome.result.stopped in UNFINISHED and outcome.spent != "calls"
+    return unfinished and is_asked_outside(outcome.plan)
+
+
+def certificate_path(output: str | None, store: Store, run_id: str) -> Path:
+    """Return where the certificate goes: beside the database unless told otherwise. Checked before any call."""
+    path = Path(output) if output else beside_store(store, f"{run_id}.certificate.json")
+    if not can_be_written(path):
+        raise BadFile(f"the certificate cannot be written to {path}; name a file in a writable folder")
+    return path
+
+
+def beside_store(store: Store, name: str) -> Path:
+    """Return a file of this name beside the database, or in the working folder where the store is a server."""
+    file = sqlite_file(store.url)
+    return (file.parent if file is not None else Path()) / name

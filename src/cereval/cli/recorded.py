@@ -13,15 +13,16 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from cereval.cli.options import are_asked, names_a_run, refuse_asking
 from cereval.datasets.base import DataSet, Item
 from cereval.datasets.read import names_of
 from cereval.datasets.tables import ScoresTable, read_column, read_items, read_scores
 from cereval.datasets.weights import is_table
 from cereval.errors import BadFile, CerevalError, InvalidInput, StoreError, shown
 from cereval.files import is_file, is_folder
+from cereval.models import KINDS
 from cereval.models.given import RECORDED
-from cereval.runner.candidates import RUN
+from cereval.runner.candidates import OUTSIDE, RUN
+from cereval.settings import GOAL_OPTIONS
 
 if TYPE_CHECKING:
     from cereval.integrations.logs import Imported
@@ -54,70 +55,66 @@ class Recorded:
         return np.column_stack([self.columns[name] for name in self.models])
 
 
-# -- commands that mean recorded scores, or earlier runs --------------------------------------------------------------
+# -- commands that mean recorded scores -------------------------------------------------------------------------------
+
+TAKEN = frozenset(
+    {name for names in GOAL_OPTIONS.values() for name in names}
+    | {"models", "items", "store", "confidence", "target", "seed", "weights", "mix", "cluster", "by"}
+    | {"certificate", "report", "display", "as_json", "data"}
+)
+"""The options that recorded scores take; all others only make sense where somebody is asked."""
 
 
-def use_recorded(
-    kind: str,
-    sources: Sequence[str],
-    context: click.Context,
-    flags: Mapping[str, Any],
-    candidates: int | None,
-) -> int:
-    """Answer a question from all the scores that are recorded; return the exit code.
-
-    candidates: how many there are to be; None: two or more.
-    """
-    from cereval.cli.asking import ask_candidates
-
-    refuse_asking(context, flags, "history", "max_calls", "method")
-    found = read_recorded(sources, flags["models"], flags)
-    for note in found.notes:
-        click.echo(note, err=True)
-    given = {**flags, "models": found.candidates, "name": found.models}
-    return ask_candidates(kind, sources, given, candidates=candidates, given=found.data)
+def refuse_asking(context: click.Context, flags: Mapping[str, Any]) -> None:
+    """Refuse options that only make sense where models are asked: passing over them in silence would mislead."""
+    if flags.get("seal") is not None:
+        raise InvalidInput(
+            "--seal", "left out where nothing is asked: recorded scores are no run", "recorded scores"
+        )
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if (
+            isinstance(parameter, click.Option)
+            and name not in TAKEN
+            and flags.get(name) not in (None, (), False)
+        ):
+            wanted = "given only where models are asked: recorded scores are there already"
+            raise InvalidInput(max(parameter.opts, key=len), wanted, flags[name])
 
 
-def are_runs(data: str, names: Sequence[str]) -> bool:
-    """Tell whether the arguments of a command are the ids of runs."""
-    return bool(names) and all(map(names_a_run, (data, *names)))
-
-
-def use_runs(kind: str, ids: Sequence[str], flags: Mapping[str, Any], candidates: int | None) -> int:
-    """Answer a question from what earlier runs answered; return the exit code."""
-    from cereval.cli.asking import ask_candidates
-
-    runs = [f"{RUN}{one}" for one in ids]
-    return ask_candidates(
-        kind, runs[:1], {**flags, "models": (*runs, *flags["models"])}, candidates=candidates
-    )
-
-
-def recorded_tasks(files: Sequence[str], flags: Mapping[str, Any]) -> bool:
-    """Tell whether the files of `cereval tasks` are recorded scores: tables with a column of the name, or logs."""
-    if flags["config"] or flags["candidates_file"] or not all(is_file(Path(one)) for one in files):
-        return False
-    if len(files) == 1:
-        return bool(recorded_sources(files[0], (), flags))
-    return len(flags["models"]) == 1 and all(
-        Path(one).suffix in TABLES and not are_asked(one, flags["models"]) for one in files
-    )
-
-
-def recorded_sources(data: str | None, names: Sequence[str], flags: Mapping[str, Any]) -> tuple[str, ...]:
+def recorded_sources(kind: str, sources: Sequence[str], flags: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the files and folders of recorded scores that a command names; none where models are to be asked."""
-    if data is None or flags.get("config") or flags["candidates_file"]:
+    if not sources or flags.get("config") or flags["candidates_file"]:
         return ()
-    sources, models = (data, *names), [*flags["models"], *filter(None, [flags.get("beats")])]
     if not all(is_file(Path(one)) or is_folder(Path(one)) for one in sources):
         return ()
-    if flags["models"] and are_asked(data, flags["models"]):
+    asked, models = flags["models"], [*flags["models"], *filter(None, [flags.get("beats")])]
+    if asked and any(_are_asked(one, asked) for one in sources):
         return ()
-    if len(sources) == 1 and Path(data).suffix in TABLES:
-        return sources if _has_columns(data, models) else ()
-    if models and len(sources) == 1 and not _is_a_log(data):
-        return ()
-    return sources if all(_is_a_log(one) for one in sources) else ()
+    tables = all(Path(one).suffix in TABLES for one in sources)
+    if tables and (len(sources) == 1 or kind == "tasks"):
+        found = _has_columns(sources[0], models) if len(sources) == 1 else len(asked) == 1
+    else:
+        found = all(map(_is_a_log, sources))
+    return tuple(sources) if found else ()
+
+
+def _are_asked(data: str, models: Sequence[str]) -> bool:
+    """Tell whether the models are to be asked: they are named as models are, and no table has columns of the
+    names."""
+
+    names = set(models)
+    prefixes = tuple(
+        kind.partition(":")[0] + ":" if ":" in kind else kind.partition("/")[0] + "/" for kind in KINDS
+    )
+    if not all(name.startswith((*prefixes, OUTSIDE, RUN)) for name in names):
+        return False
+    if Path(data).suffix not in TABLES:
+        return True
+    try:
+        return not names <= set(read_scores(data).models)
+    except CerevalError:
+        return True
 
 
 def _has_columns(path: str, models: Sequence[str]) -> bool:

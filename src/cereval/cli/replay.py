@@ -147,7 +147,7 @@ def replay_question(
     kind_name: str, sources: Sequence[str], models: Sequence[str], flags: Mapping[str, Any]
 ) -> int:
     """Replay a question to its end, and print what would have been proven beside what is true; return the exit code."""
-    from cereval.cli.outcome import instead_rows
+    from cereval.cli.asking import instead_rows
     from cereval.cli.output import show
     from cereval.cli.recorded import read_recorded
     from cereval.datasets.weights import mix_notes

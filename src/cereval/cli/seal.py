@@ -58,9 +58,9 @@ class SealGroup(click.Group):
         return list(SEALED)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        from cereval.cli.main import COMMANDS
+        from cereval.cli.main import load_command
 
-        return sealing(cmd_name, COMMANDS[cmd_name].load()) if cmd_name in SEALED else None
+        return sealing(cmd_name, load_command(cmd_name)) if cmd_name in SEALED else None
 
 
 @click.group(cls=SealGroup)
@@ -92,7 +92,7 @@ def write_seal(work: Prepared, settings: Settings, new: NewSeal, *, as_json: boo
     """Create the run of a new seal and write the seal to its file."""
     import asyncio
 
-    from cereval.cli.outcome import beside_store
+    from cereval.cli.asking import beside_store
     from cereval.cli.output import print_json
     from cereval.runner.sealing import sealed, written
     from cereval.store.base import opened_store

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from cereval.files import is_file
 from cereval.fleet.file import Entry, Fleet
-from cereval.fleet.limits import Door
+from cereval.fleet.limits import Parts
 from cereval.fleet.plan import Step, own_budget
 from cereval.fleet.work import Job, unasked
 from cereval.runner.limits import Allowance
@@ -117,6 +117,7 @@ class Driver:
         self.before: dict[str, tuple[float, float]] = {
             run: (count, earlier.usd.get(run, 0.0)) for run, count in earlier.calls.items()
         }
+        self.parts = Parts(fleet.limits)
         self.stopped = False
 
     def run(self) -> list[Row]:
@@ -144,9 +145,10 @@ class Driver:
             if not (ready or self.running):
                 # Those that they would learn from cannot be afforded: they do without.
                 ready = self._affordable(self.waiting)
+            ready = [number for number in ready if self.parts.is_left(self.steps[number].entry.servers)]
             if self.stopped or not ready:
                 return
-            self._submit(ready[0])
+            self._submit(ready[0], min(len(ready), self.workers.capacity - len(self.running)))
 
     def _affordable(self, numbers: Sequence[int]) -> list[int]:
         if self._minutes() == 0:
@@ -174,15 +176,17 @@ class Driver:
         begun = [number for number in self.waiting if number in self.earlier.begun - self.rows.keys()]
         return [number for number in begun if not self._affordable([number])]
 
-    def _submit(self, number: int) -> None:
+    def _submit(self, number: int, runs: int) -> None:
+        """Hand out a run. runs: that are ready now, and want a part of the servers' limits."""
         step = self.steps[number]
         lessons, read = self._lessons(step), not self._affordable([number])
         job = self.job(step.entry, lessons=lessons, reading=True) if read else self._job(number, lessons)
         self.waiting.remove(number)
         try:
-            self.workers.submit(job)
+            self.workers.submit(replace(job, limits=self.parts.lend(number, step.entry.servers, runs)))
         except BaseException:  # Ctrl-C while a worker was started: nobody works on it
             self.waiting.insert(0, number)
+            self.parts.take_back(number)
             self.calls.settle(number, 0)
             self.usd.settle(number, 0)
             raise
@@ -219,6 +223,7 @@ class Driver:
 
     def _collect(self, number: int, row: Row) -> None:
         self.running.discard(number)
+        self.parts.take_back(number)
         row["data"] = self.steps[number].entry.data
         run, usd = str(row["run_id"]), row.get("cost_usd") or 0.0
         calls_before, usd_before = self.before.get(run, (0, 0.0))
@@ -258,7 +263,7 @@ def _told(row: Row) -> str:
     return f"ended: {row['model']} on {row['data']}: {row['headline']}{cost}"
 
 
-def jobs(store: str, label: str, door: Door | None) -> Callable[..., Job]:
+def jobs(store: str, label: str) -> Callable[..., Job]:
     """Make the jobs of one fleet, so that they mean the same in every folder."""
 
     began = time.time()
@@ -266,6 +271,6 @@ def jobs(store: str, label: str, door: Door | None) -> Callable[..., Job]:
     def made(entry: Entry, **given: Any) -> Job:
         path = Path(entry.data)
         there = replace(entry, data=str(path.absolute())) if is_file(path) else entry
-        return Job(there, store, label, began, at=time.time(), door=door, **given)
+        return Job(there, store, label, began, at=time.time(), **given)
 
     return made

@@ -15,9 +15,10 @@ from cereval.errors import BadFile, InvalidInput
 from cereval.files import is_file, read_yaml
 from cereval.fleet.limits import ALL, ServerLimits
 from cereval.models import prefix_of
+from cereval.models.openai_model import server_of
 from cereval.questions import all_goals, kind_for
 from cereval.questions.goals import checked_confidence, goal_from_spec
-from cereval.runner.candidates import OUTSIDE, name_candidates
+from cereval.runner.candidates import OUTSIDE, name_candidates, own_address
 from cereval.runner.task_file import named_by_candidate, named_by_options, resolve_files
 from cereval.runner.trust import Named, named_store, remember, require
 from cereval.scorers import named
@@ -94,6 +95,15 @@ class Entry:
     @property
     def asked(self) -> tuple[Candidate, ...]:
         return tuple(Candidate(**one) for one in self.candidates)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Return the addresses that are asked: those of its candidates, and of its judge."""
+        first, judge = own_address(self.asked[0]), self.settings.get("judge")
+        theirs = [server_of(one.model_name, own_address(one)) for one in self.asked]
+        if judge:
+            theirs.append(server_of(str(judge), self.settings.get("judge_base_url") or first))
+        return tuple(dict.fromkeys(one.rstrip("/") for one in theirs if one))
 
     @property
     def model(self) -> str:

@@ -103,8 +103,3 @@ def ray_tasks(capacity: int | None) -> Iterator[RayTasks]:
     with cluster() as ray:
         cores = ray.cluster_resources().get("CPU", 1.0)
         yield RayTasks(ray, capacity or max(int(cores / CORES), 1))
-
-
-def own_address() -> str:
-    ray = optional("ray", "ray")
-    return str(ray.util.get_node_ip_address()) if ray.is_initialized() else "127.0.0.1"

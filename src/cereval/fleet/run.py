@@ -19,7 +19,6 @@ from cereval.errors import Busy, InvalidInput
 from cereval.files import is_file
 from cereval.fleet.drive import Driver, Earlier, Workers, jobs
 from cereval.fleet.file import Entry, Fleet, read_fleet
-from cereval.fleet.limits import kept
 from cereval.fleet.plan import Outlook, Pool, Step, scheduled
 from cereval.fleet.result import FleetResult
 from cereval.fleet.work import asks_anew
@@ -66,8 +65,7 @@ def run_fleet(
         steps, earlier = planned(asked, url, pools)
         stack.enter_context(_terminable())
         workers = _workers(on, asked, stack)
-        door = stack.enter_context(kept(asked.limits, _host(on)))
-        driver = Driver(asked, steps, workers, jobs(_whole(url), label_of(asked), door), tell, earlier)
+        driver = Driver(asked, steps, workers, jobs(_whole(url), label_of(asked)), tell, earlier)
         rows = driver.run()
     return FleetResult(tuple(rows), sum(step.calls for step in steps), url)
 
@@ -211,14 +209,6 @@ def _workers(on: str, fleet: Fleet, stack: ExitStack) -> Workers:
     from cereval.fleet.local import processes
 
     return stack.enter_context(processes(fleet.workers or PROCESSES))
-
-
-def _host(on: str) -> str:
-    if on == "local":
-        return "127.0.0.1"
-    from cereval.fleet.on_ray import own_address
-
-    return own_address()
 
 
 def _whole(url: str) -> str:

@@ -14,9 +14,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from msgspec import convert
+
 from cereval.errors import Busy, CerevalError, NotBegun, Unreachable
 from cereval.fleet.file import Entry
-from cereval.fleet.limits import Door, Visitor
+from cereval.fleet.limits import PartGate, ServerLimits
 from cereval.models.gate import GATE
 from cereval.plan import Plan
 from cereval.questions import kind_for, kind_of
@@ -50,19 +52,14 @@ class Job:
     allowance: Allowance = field(default_factory=Allowance)
     minutes: float | None = None
     reading: bool = False
-    door: Door | None = field(default=None, repr=False)
+    limits: Mapping[str, ServerLimits] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Job:
-        entry, door, allowance = values["entry"], values["door"], values["allowance"]
-        made = Entry(**{**entry, "candidates": tuple(entry["candidates"])})
-        at = None if door is None else Door(**{**door, "servers": tuple(door["servers"])})
-        before = {run: (calls, usd) for run, (calls, usd) in allowance["before"].items()}
-        allowed = Allowance(**{**allowance, "before": before})
-        return cls(**{**values, "entry": made, "door": at, "allowance": allowed})
+        return convert(values, cls)
 
 
 class Labelled(Silent):
@@ -132,7 +129,7 @@ def _run(job: Job, watcher: Labelled) -> Outcome:
     bounds = Bounds(
         job.lessons, since=job.began if anew else None, allowance=job.allowance, reading=job.reading
     )
-    gate = GATE.set(None if job.door is None else Visitor(job.door))
+    gate = GATE.set(PartGate(job.limits) if job.limits else None)
     try:
         with opened_store(job.store, create=True) as store:
             return asyncio.run(conduct(prepare(whole), whole, store, watcher, bounds=bounds))

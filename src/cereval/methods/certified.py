@@ -8,7 +8,7 @@ Guarantee: `anytime`. With probability at least 1 - delta every interval ever sh
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import fsum, log, sqrt
+from math import fsum, inf, log, sqrt
 from operator import mul
 from typing import ClassVar
 
@@ -234,8 +234,9 @@ class CertifiedMethod(Method):
         return binary * graded_share(clock) if self._graded else binary
 
     @property
-    def left(self) -> int:
-        return self.tally.drawable - self.consumed
+    def left(self) -> float:
+        """How many results there can still be."""
+        return inf if self.tally.replacement else self.tally.drawable - self.consumed
 
     def calls_to_width(self, eps: float, patience: float) -> float:
         """The draws until the interval is expected to reach no further than eps; 0 when it does.

@@ -76,7 +76,7 @@ class Memory(Active):
 
     def _variance(self, spread: Floats, weights: Floats) -> float:
         shares = self.tally.shares
-        drawable = shares > 0
+        drawable = (shares > 0) & (weights > 0)
         return float(weights.sum() * (shares[drawable] ** 2 / weights[drawable] @ spread[drawable] ** 2))
 
     def _clipped(self, forecast: Forecast, half_width: float | None) -> Forecast:

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from cereval.forecasts.draw_weights import clip_forecasts, draw_weights, scaled_spread
 from cereval.forecasts.pool import Pool
 from cereval.methods.active import Active
-from cereval.methods.base import Aim, Setting
+from cereval.methods.base import Aim, Setting, Target
 from cereval.methods.certified import CertifiedMethod, Tuning, clipped
+from cereval.methods.memory import Memory
 from cereval.records import Draw, Interval
 from cereval.stats.increments import Outlook
 from cereval.stats.interval import ROUNDING
@@ -52,8 +53,9 @@ class Follower(CertifiedMethod):
     task, has E[X | past, the draw is in the task] = R_task; at the other draws the task bets nothing. Its wealth is a
     supermartingale in the whole session's past, and the theorem of `stats.interval` holds for it at all times.
 
-    eps None: no width is asked for, and the aim is halved whenever it is reached. threshold: a test of it is
-    played beside the interval, with its own share of the error.
+    Where every answer is fresh (target `expected`) the same holds of draws from all items, each of which may come
+    again: given that the draw falls into a task, its chance among the task's items is w_i / (sum of w over them), and X
+    has the mean rate of the task's items (`methods.memory`).
     """
 
     name: ClassVar[str] = "follower"
@@ -67,9 +69,10 @@ class Follower(CertifiedMethod):
         threshold: float | None = None,
         *,
         bets: bool = True,
+        target: Target = "benchmark",
     ) -> None:
         first = FIRST_EPS if eps is None else eps
-        super().__init__(Setting(Pool.build(len(members)), "benchmark", delta, 0, Aim(eps=first)))
+        super().__init__(Setting(Pool.build(len(members)), target, delta, 0, Aim(eps=first)))
         self.members, self.bets = members, bets
         self.test = None if threshold is None else ThresholdTest(threshold, delta)
         self.aims: list[tuple[int, float]] = [(0, first)]
@@ -173,6 +176,7 @@ class ManyTasks(Active):
                 aims.each,
                 aims.threshold,
                 bets=not self.asks_all,
+                target=setting.target,
             )
             for task in range(count)
         ]
@@ -336,6 +340,12 @@ class ManyTasks(Active):
         """What helped; what it saved is told only where the draws were the macro mean's own."""
         own = self.aims.each is None and self.aims.threshold is None
         return super().notes if own else self._fits[self._n_fits - 1].forecast.notes
+
+
+class FreshTasks(ManyTasks, Memory):
+    """Draw for all tasks at once where every answer is fresh, with forecasts that know what an item answered before."""
+
+    name: ClassVar[str] = "memory"
 
 
 class AllTasks(ManyTasks):

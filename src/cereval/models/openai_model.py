@@ -394,6 +394,18 @@ def provider_of(model: object) -> Provider | None:
     return PROVIDERS.get(name) if slash else None
 
 
+def server_of(model: str, address: str | None = None) -> str | None:
+    """Return the address that a model is asked at; None for those that are not asked over the network.
+
+    >>> server_of("openai/m", "http://h/v1"), server_of("xai/m"), server_of("scripted/0.5")
+    ('http://h/v1', 'https://api.x.ai/v1', None)
+    """
+    provider = provider_of(model)
+    if provider is not None:
+        return provider.base_url
+    return (address or "https://api.openai.com/v1") if model.startswith("openai/") else None
+
+
 ONLY_RESPONSES = re.compile(r"v1/responses|not a chat model")
 REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 """Why an answer is not complete, as chat completions say it."""

@@ -10,15 +10,18 @@ Along a `race`, in which some items are likelier to come soon, the games are pla
 with one forecast g for all items, the mean so far:
 
     X = seen + g left + (z - g)/(N q),    from seen + g left - g max_U 1/(N q)  to  seen + g left + (1-g) max_U 1/(N q).
+
+Where every answer is fresh, N is infinite and the score is z - c h, as a pair's difference is (`stats.pairs`).
 """
 
 from __future__ import annotations
 
-from math import log
+from math import inf, log
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cereval.stats.pairs import Coefficients
 from cereval.stats.race import Race
 from cereval.stats.rounding import sum_slack
 
@@ -42,7 +45,7 @@ class MeanGames:
     (True, True)
     """
 
-    def __init__(self, n_items: int, *, models: int, alpha: float) -> None:
+    def __init__(self, n_items: float, *, models: int, alpha: float) -> None:
         self.n_items = n_items
         self.grid = np.linspace(0.0, 1.0, CELLS + 1)
         self.time = np.zeros(models, dtype=np.int64)
@@ -52,10 +55,12 @@ class MeanGames:
         self._wealth = np.zeros((2, models, CELLS + 1))
         self._best = np.zeros((2, models, CELLS + 1))
 
-    def play(self, which: Ints, low: Floats, high: Floats) -> None:
+    def play(self, which: Ints, low: Floats, high: Floats, beyond: Floats | float = 0.0) -> None:
+        """Play one more item for the models `which`; beyond: how far below 0, and above 1, scores may be."""
         time, total = self.time[which], self.total[:, which]
-        rest = (self.n_items * self.grid - total[..., None]) / (self.n_items - time)[:, None]
-        room = np.stack((rest[0], 1 - rest[1]))
+        left = (1 - time / self.n_items)[:, None]
+        rest = (self.grid - total[..., None] / self.n_items) / left
+        room = np.stack((rest[0], 1 - rest[1])) + np.asarray(beyond)[..., None]
         stakes = self._stakes(time, total.sum(axis=0) / 2, self.squares[which])[:, None]
         stakes = np.minimum(stakes, CAP / np.maximum(room, SLACK))
         self._settle(which, stakes * np.stack((low[:, None] - rest[0], rest[1] - high[:, None])), low, high)
@@ -78,9 +83,9 @@ class MeanGames:
         below = np.logical_and.accumulate(rejected[0], axis=1).sum(axis=1)
         above = np.logical_and.accumulate(rejected[1, :, ::-1], axis=1).sum(axis=1)
         steps = np.append(0.0, self.grid)
-        slack = sum_slack(self.n_items)
+        slack = 0.0 if self.n_items == inf else sum_slack(self.n_items)
         lowest = (self.total[0] / self.n_items) * (1 - slack)
-        highest = (self.total[1] + self.n_items - self.time) / self.n_items * (1 + slack)
+        highest = (self.total[1] / self.n_items + (1 - self.time / self.n_items)) * (1 + slack)
         highest = np.minimum(highest, 1.0)
         lower, upper = np.maximum(steps[below], lowest), np.minimum(1.0 - steps[above], highest)
         crossed = lower > upper
@@ -90,6 +95,20 @@ class MeanGames:
     def estimates(self) -> Floats:
         seen = self.total.sum(axis=0) / 2
         return np.where(self.time > 0, seen / np.maximum(self.time, 1), 0.5)
+
+
+class FreshMeanGames(MeanGames):
+    """`MeanGames` on fresh answers."""
+
+    def __init__(self, *, models: int, alpha: float) -> None:
+        super().__init__(inf, models=models, alpha=alpha)
+        self._shares = Coefficients(models)
+
+    def play_hinted(self, which: Ints, low: Floats, high: Floats, hint: Floats, reach: Floats) -> None:
+        """Play one more place; hint: h of the models there. reach: the largest h, and minus the least."""
+        share, surprise = self._shares.of(which), (low + high) / 2 - self.estimates[which]
+        self.play(which, low - share * hint, high - share * hint, share * reach)
+        self._shares.learn(which, surprise, hint)
 
 
 class RacedMeanGames(MeanGames):
@@ -103,7 +122,7 @@ class RacedMeanGames(MeanGames):
         self._increments = np.zeros(models)
         """Sums of the increments, weighted by their information."""
 
-    def play(self, which: Ints, low: Floats, high: Floats) -> None:
+    def play(self, which: Ints, low: Floats, high: Floats, beyond: Floats | float = 0.0) -> None:  # noqa: ARG002
         time, race, items = self.time[which], self._race, self.n_items
         left, factor, reach = 1 - time / items, race.factors[time], race.reach[time]
         forecast = np.clip((self._scores[which] + 0.5) / (time + 1), 0.0, 1.0)

@@ -21,12 +21,19 @@ Along a `race`, in which some items are likelier to come soon, the bets are thos
 the next increment X = seen + d/(N q), in units of a pair's mean square, r takes the place of left^2, and the sum of 1/r
 that of t/left, so that horizons are as here. The order depends on the seed and on what was known before the first
 score, so that the corollary holds.
+
+Fresh answers (`FreshPairGames`). Where models answer anew at every call, the places of the shared order are items drawn
+independently, each with the same chance, and Delta is the mean difference of the items' rates: N is infinite, mu = m.
+Let g be forecasts of both models' answers that know earlier places alone, h_i = g_first(i) - g_second(i) less its mean
+over all items, and c in [0, 1] a function of the pair's earlier places. Then E[h_I | past] = 0, so that D - c h_I has
+the mean Delta as D has; it is at least -1 - c max h, which takes the place of -1 in the largest stake. So forecasts
+take away what the items' rates explain of D, and wrong ones cost calls, never validity.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from math import inf, log
 from typing import Any
 
 import numpy as np
@@ -46,6 +53,8 @@ LARGEST_GAP = 0.5
 LOGICAL_SLACK = 1e-9
 """The least by which a sum of differences must exceed its null; more where the sum may be off by more."""
 UNKNOWN = 1e6  # The standard error of an estimate before the first item
+HINT_PRIOR = 0.5
+"""Sum of h^2 by which forecasts have to prove themselves before they are used."""
 TINY = 1e-12  # What is divided by, and what an account is multiplied with, is at least this
 
 
@@ -85,7 +94,7 @@ class PairGames:
 
     def __init__(
         self,
-        n_items: int,
+        n_items: float,
         *,
         pairs: int,
         nulls: tuple[float, ...],
@@ -94,7 +103,7 @@ class PairGames:
         tuning: PairTuning | None = None,
     ) -> None:
         self.n_items = n_items
-        self._slack = max(LOGICAL_SLACK, n_items * sum_slack(n_items))
+        self._slack = max(LOGICAL_SLACK / n_items, sum_slack(n_items))
         self.nulls = np.array(nulls)[:, None, None]
         self.alpha, self.floor, self.tuning = alpha, floor, tuning or PairTuning()
         self.time = np.zeros(pairs, dtype=np.int64)
@@ -107,26 +116,29 @@ class PairGames:
         shares = np.array([self.tuning.deadline, *[rest] * len(self._gaps)])
         self._wealth = np.tile(np.log(shares)[:, None, None, None], (1, len(nulls), 2, pairs))
 
-    def play(self, which: Ints, low: Floats, high: Floats) -> None:
-        """Play one more item for the pairs `which`: the bounds of their differences on it (equal if both are known)."""
+    def play(self, which: Ints, low: Floats, high: Floats, reach: Floats | float = 1.0) -> None:
+        """Play one more item for the pairs `which`: the bounds of their differences on it (equal if both are known).
+
+        reach: how far below 0 the differences may be, and above.
+        """
         wealth, gain = self._wealth[..., which], np.stack((low, -high))
-        wealth += self._log_payoffs(which, wealth[0], gain)
+        wealth += self._log_payoffs(which, wealth[0], gain, reach)
         self._wealth[..., which] = wealth
         self._update_moments(which, (low + high) / 2)
         self.time[which] += 1
         self.total[:, which] += gain
         self._update_evidence(which, wealth)
 
-    def _log_payoffs(self, which: Ints, wealth: Floats, gain: Floats) -> Floats:
+    def _log_payoffs(self, which: Ints, wealth: Floats, gain: Floats, reach: Floats | float) -> Floats:
         """Bet on D, with deadline and Kelly bets; in units of X = S/N + left D they are l/left."""
         time, total = self.time[which], self.total[:, which]
-        left = (self.n_items - time) / self.n_items
-        rest = (self.n_items * self.nulls - total) / (self.n_items - time)
+        left = 1 - time / self.n_items
+        rest = (self.nulls - total / self.n_items) / left
         square = (self.squares[which] + PRIOR_SQUARE) / (time + 1)
         error = np.sqrt(square * left / np.maximum(time, 1))
         lead = total / np.maximum(time, 1) - self.nulls
         stakes = self._stakes(time, wealth, lead, error, square, time / left, left)
-        np.minimum(stakes, self.tuning.cap / np.maximum(1 + rest, TINY), out=stakes)
+        np.minimum(stakes, self.tuning.cap / np.maximum(reach + rest, TINY), out=stakes)
         return np.asarray(np.log1p(np.maximum(stakes * (gain - rest), -1 + TINY)))
 
     def _stakes(
@@ -158,8 +170,8 @@ class PairGames:
         """Record the accounts' sum, and what the seen scores prove by themselves whatever the rest is."""
         most = wealth.max(axis=0)
         together = most + np.log(np.exp(wealth - most).sum(axis=0))
-        unseen = self.n_items - self.time[which]
-        proven = self.total[:, which] - unseen > self.n_items * self.nulls + self._slack
+        unseen = 1 - self.time[which] / self.n_items
+        proven = self.total[:, which] / self.n_items - unseen > self.nulls + self._slack
         together[proven] = np.inf
         self.evidence[..., which] = np.maximum(self.evidence[..., which], together)
 
@@ -175,6 +187,35 @@ class PairGames:
         return np.where(self.time > 0, error, UNKNOWN)
 
 
+class Coefficients:
+    """c of `FreshPairGames`, of every pair: that of least squares on its earlier places, shrunk towards 0."""
+
+    def __init__(self, count: int) -> None:
+        self._products, self._squares = np.zeros((2, count))
+
+    def of(self, which: Ints) -> Floats:
+        return np.asarray(np.clip(self._products[which] / (self._squares[which] + HINT_PRIOR), 0.0, 1.0))
+
+    def learn(self, which: Ints, surprise: Floats, hint: Floats) -> None:
+        """Learn from one more place; surprise: D less its mean so far."""
+        self._products[which] += surprise * hint
+        self._squares[which] += hint**2
+
+
+class FreshPairGames(PairGames):
+    """`PairGames` on fresh answers; see the module's docstring."""
+
+    def __init__(self, **playing: Any) -> None:
+        super().__init__(inf, **playing)
+        self._shares = Coefficients(len(self.time))
+
+    def play_hinted(self, which: Ints, low: Floats, high: Floats, hint: Floats, reach: Floats) -> None:
+        """Play one more place; hint: h of the pairs there. reach: the largest h, and minus the least."""
+        share, surprise = self._shares.of(which), (low + high) / 2 - self.estimates[which]
+        self.play(which, low - share * hint, high - share * hint, 1 + share * reach)
+        self._shares.learn(which, surprise, hint)
+
+
 class RacedPairGames(PairGames):
     """`PairGames` along a race."""
 
@@ -184,7 +225,13 @@ class RacedPairGames(PairGames):
         self._weighted = np.zeros(len(self.time))
         """Sums of the increments, weighted by their information."""
 
-    def _log_payoffs(self, which: Ints, wealth: Floats, gain: Floats) -> Floats:
+    def _log_payoffs(
+        self,
+        which: Ints,
+        wealth: Floats,
+        gain: Floats,
+        reach: Floats | float,  # noqa: ARG002
+    ) -> Floats:
         """The same bets on X, whose lead is the increments' mean weighted by their information."""
         time, race = self.time[which], self._race
         owed = self.nulls - self.total[:, which] / self.n_items

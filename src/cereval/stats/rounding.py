@@ -19,7 +19,7 @@ SUM_SLACK = 1e-12  # The least absolute widening: enough for 2,251 terms
 RANGE_SLACK = 1e-9  # The least relative widening
 
 
-def sum_slack(terms: int) -> float:
+def sum_slack(terms: float) -> float:
     """How far off a limit may be that adds a sum over the seen items and one over the unseen, with a factor 2 to spare.
 
     >>> sum_slack(1000), sum_slack(100_000) > 4e-11

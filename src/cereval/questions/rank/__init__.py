@@ -33,6 +33,7 @@ class RankSettings(Settings):
     data: str
     side_information: str | UnsetType = UNSET
     method: Literal["all"] | UnsetType = UNSET
+    target: Literal["expected"] | UnsetType = UNSET
 
 
 class RankSideInformation(Record):
@@ -91,7 +92,14 @@ class Rank(Kind):
         found: list[dict[int, tuple[Draw, Scored]]] = []
         for number, part in enumerate(self.parts(plan)):
             _, log, draws = earlier(part.run_id)
-            mine = {draw.item: replace(draw, models=(number,)) for draw in draws if draw.index in log.results}
-            found.append({item: (draw, log.results[draw.index]) for item, draw in mine.items()})
-        asked = [(entry["model"], entry["item"]) for entry in certificate["log"]]
-        return [found[model][item] for model, item in asked if item in found[model]]
+            mine = {
+                draw.index: replace(draw, models=(number,)) for draw in draws if draw.index in log.results
+            }
+            found.append({place: (draw, log.results[place]) for place, draw in mine.items()})
+        reached = [0] * len(found)
+        kept = []
+        for entry in certificate["log"]:
+            model, place = entry["model"], reached[entry["model"]]
+            reached[model] += 1
+            kept += [found[model][place]] if place in found[model] else []
+        return kept

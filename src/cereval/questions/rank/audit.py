@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, count
 from math import ceil, exp, fsum, inf, isnan, log, log1p, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -26,9 +26,10 @@ from cereval.forecasts.draw_weights import ALIKE, EVEN, LEVELS, NOISE, PRIOR
 from cereval.forecasts.pool import Pool
 from cereval.questions.goals import goal_from_spec
 from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, RankGoal, Top
+from cereval.questions.rank.rounds import CHUNK
 from cereval.randomness import generator
 from cereval.stats.means import CAP, CELLS
-from cereval.stats.pairs import LARGEST_GAP, PRIOR_SQUARE, PairTuning
+from cereval.stats.pairs import HINT_PRIOR, LARGEST_GAP, PRIOR_SQUARE, PairTuning
 from cereval.stats.race import CARE, SAFE
 from cereval.stats.rounding import RANGE_SLACK
 
@@ -42,10 +43,16 @@ CERTAIN = 1e-9
 
 
 class RankingProof:
-    def __init__(self, certificate: Mapping[str, Any]) -> None:
+    """hints: of fresh answers h, the largest h and minus the least, places x models each, as the session had them: the
+    theorem holds for any that know earlier places alone."""
+
+    def __init__(
+        self, certificate: Mapping[str, Any], hints: Sequence[NDArray[np.float64]] | None = None
+    ) -> None:
         settings, self.result = certificate["settings"], certificate["result"]
         self.names: list[str] = list(settings["models"])
-        self.n_items: int = settings["n_items"]
+        self.n_items: float = settings["n_items"]
+        self.hints = hints if settings.get("target") == "expected" else None
         self.delta = 1 - settings["confidence"]
         self.goal: RankGoal = goal_from_spec(settings["goal"])
         self.scores: list[list[tuple[float, float]]] = [[] for _ in self.names]
@@ -54,9 +61,15 @@ class RankingProof:
             score = entry["score"]
             self.scores[entry["model"]].append((0.0, 1.0) if score is None else (score, score))
             self.items[entry["model"]].append(entry["item"])
-        self.race = self._race(certificate.get("side_information", {}), settings)
-        uniform = generator("ranking", settings["seed"], "").permutation(self.n_items)
-        self.shared = uniform.tolist() if self.race is None else self.race.order
+        self.race = None
+        if self.hints is not None:
+            longest = max(map(len, self.items))
+            self.shared = _fresh_order(settings["seed"], settings["n_items"], longest)
+            self.n_items = inf  # of the games: an item may come again for ever
+        else:
+            self.race = self._race(certificate.get("side_information", {}), settings)
+            uniform = generator("ranking", settings["seed"], "").permutation(settings["n_items"])
+            self.shared = uniform.tolist() if self.race is None else self.race.order
         self.whole = settings.get("method") == "all"
         self._set_levels()
         self.wins = cache(self._wins)
@@ -65,19 +78,20 @@ class RankingProof:
     def _race(self, known: Mapping[str, Any], settings: Mapping[str, Any]) -> SlowRace | None:
         if "history" not in known:
             return None
-        history = unpacked("history", known["history"], "<f8", self.n_items, 2)
-        rng = generator(
-            "ranking", settings["seed"], Pool.build(self.n_items, history=history).history_digest()
-        )
+        size = settings["n_items"]
+        history = unpacked("history", known["history"], "<f8", size, 2)
+        rng = generator("ranking", settings["seed"], Pool.build(size, history=history).history_digest())
         return SlowRace.of(history.tolist(), rng)
 
     def _set_levels(self) -> None:
-        count = len(self.names)
-        family, pairs = self.goal.family(count), len(self.goal.pairs(count)[0])
+        models = len(self.names)
+        family, pairs = self.goal.family(models), len(self.goal.pairs(models)[0])
         share = 1 - INTERVALS_SHARE - (0 if self.goal.orders_all else ORDER_SHARE)
+        if self.hints is not None and self.goal.orders_all:
+            family = 2 * pairs
         self.alpha = share * self.delta / family
         self.order_alpha = self.alpha if self.goal.orders_all else ORDER_SHARE * self.delta / (2 * pairs)
-        self.mean_alpha = INTERVALS_SHARE * self.delta / count / 2
+        self.mean_alpha = INTERVALS_SHARE * self.delta / models / 2
 
     # -- claims ---------------------------------------------------------------------------------------------------
 
@@ -192,12 +206,20 @@ class RankingProof:
         bets = null, self.alpha, self.goal.floor, tuning
         game = SlowGame(self.n_items, *bets) if self.race is None else SlowRacedGame(self.race, *bets)
         needed = log(1 / alpha) - TOLERANCE
-        return any(game.play(low, middle) >= needed for low, middle in self._differences(one, other))
+        differences = self._differences(one, other)
+        if self.hints is None:
+            return any(game.play(low, middle) >= needed for low, middle in differences)
+        (h, top, _), (h2, _, bottom2) = ([table[:, model] for table in self.hints] for model in (one, other))
+        return any(
+            game.play_hinted(low, middle, float(h[place] - h2[place]), float(top[place] + bottom2[place]))
+            >= needed
+            for place, (low, middle) in enumerate(differences)
+        )
 
     # -- intervals ------------------------------------------------------------------------------------------------
 
     def _object_to_intervals(self, order: set[tuple[int, int]]) -> str | None:
-        limits = [self._limits(scores) for scores in self.scores]
+        limits = [self._limits(model, scores) for model, scores in enumerate(self.scores)]
         for index, name in enumerate(self.names):
             lower = max([limits[index][0], *(limits[j][0] for i, j in order if i == index)])
             upper = min([limits[index][1], *(limits[i][1] for i, j in order if j == index)])
@@ -206,28 +228,54 @@ class RankingProof:
                 return f"the interval of {name} is [{lower:.6g}, {upper:.6g}] by the audit"
         return None
 
-    def _limits(self, scores: Scores) -> tuple[float, float]:
+    def _limits(self, model: int, scores: Scores) -> tuple[float, float]:
         if self.whole and len(scores) == self.n_items:
             return fsum(low for low, _ in scores) / self.n_items, fsum(
                 high for _, high in scores
             ) / self.n_items
-        return mean_limits(scores, self.n_items, self.mean_alpha, self.race)
+        if self.hints is None:
+            return mean_limits(scores, self.n_items, self.mean_alpha, self.race)
+        rows = zip(*(table[: len(scores), model].tolist() for table in self.hints), strict=True)
+        return fresh_limits(scores, list(rows), self.mean_alpha)
+
+
+class Coefficient:
+    """The share of a hint that is used: least squares on what came before, shrunk towards 0."""
+
+    def __init__(self) -> None:
+        self.product = self.square = 0.0
+
+    @property
+    def share(self) -> float:
+        return min(max(self.product / (self.square + HINT_PRIOR), 0.0), 1.0)
+
+    def learn(self, surprise: float, hint: float) -> None:
+        self.product, self.square = self.product + surprise * hint, self.square + hint**2
 
 
 class SlowGame:
     """Play one pair, one direction, one null: the accounts of `stats.pairs.PairGames`, in increments of the mean."""
 
-    def __init__(self, n_items: int, null: float, alpha: float, floor: float, tuning: PairTuning) -> None:
+    def __init__(self, n_items: float, null: float, alpha: float, floor: float, tuning: PairTuning) -> None:
         self.n_items, self.null, self.alpha, self.floor, self.tuning = n_items, null, alpha, floor, tuning
         self.gaps = [floor * 2**power for power in range(20) if power == 0 or floor * 2**power <= LARGEST_GAP]
         rest = (1 - tuning.deadline) / len(self.gaps)
         self.wealth = [log(tuning.deadline), *[log(rest)] * len(self.gaps)]
         self.time, self.total, self.squares = 0, 0.0, 0.0
+        self.middles, self.coefficient = 0.0, Coefficient()
 
-    def play(self, low: float, middle: float) -> float:
+    def play_hinted(self, low: float, middle: float, hint: float, most: float) -> float:
+        """Play with a fresh answer of each; most: the largest hint."""
+        share, before = self.coefficient.share, self.middles / max(self.time, 1)
+        self.coefficient.learn(middle - before, hint)
+        self.middles += middle - share * hint
+        return self.play(low - share * hint, middle - share * hint, 1 + share * most)
+
+    def play(self, low: float, middle: float, least: float = 1.0) -> float:
+        """Play one more difference, which cannot be below -least."""
         left = 1 - self.time / self.n_items
         increment = self.total / self.n_items + left * low
-        reach = self.null - (self.total / self.n_items - left)
+        reach = self.null - (self.total / self.n_items - least * left)
         for account, stake in enumerate(self._stakes(left)):
             stake = min(stake, self.tuning.cap / max(reach, left * 1e-12))
             self.wealth[account] += log1p(max(stake * (increment - self.null), -1 + 1e-12))
@@ -266,7 +314,7 @@ class SlowRacedGame(SlowGame):
         super().__init__(len(race.order), null, alpha, floor, tuning)
         self.race, self.weighed, self.middle = race, 0.0, 0.0
 
-    def play(self, low: float, middle: float) -> float:
+    def play(self, low: float, middle: float, least: float = 1.0) -> float:  # noqa: ARG002
         race, time = self.race, self.time
         owed = self.null - self.total / self.n_items
         most = race.largest(time, owed, self.tuning.cap)
@@ -286,16 +334,35 @@ class SlowRacedGame(SlowGame):
         return self._aimed(lead, square, information, self.race.variances[self.time])
 
 
-def mean_limits(
-    scores: Scores, n_items: int, alpha: float, race: SlowRace | None = None
+def fresh_limits(
+    scores: Scores, hints: Sequence[tuple[float, float, float]], alpha: float
 ) -> tuple[float, float]:
-    """Return one model's interval: the games of `stats.means.MeanGames`, one model at a time, in increments."""
+    """Return one model's interval from fresh answers: `stats.means.FreshMeanGames`, one model at a time."""
+    shifted, beyond = [], []
+    coefficient, total = Coefficient(), 0.0
+    for time, ((low, high), (hint, top, bottom)) in enumerate(zip(scores, hints, strict=True)):
+        share, before = coefficient.share, total / time if time else 0.5
+        coefficient.learn((low + high) / 2 - before, hint)
+        shifted.append((low - share * hint, high - share * hint))
+        total += sum(shifted[-1]) / 2
+        beyond.append((share * top, share * bottom))
+    return mean_limits(shifted, inf, alpha, None, beyond)
+
+
+def mean_limits(
+    scores: Scores, n_items: float, alpha: float, race: SlowRace | None = None, beyond: Scores = ()
+) -> tuple[float, float]:
+    """Return one model's interval: the games of `stats.means.MeanGames`, one model at a time, in increments.
+
+    beyond: how far below 0, and above 1, each score may lie; ()  not at all.
+    """
+    below, above = zip(*beyond, strict=True) if beyond else ([0.0] * len(scores), [0.0] * len(scores))
     lows, highs = [low for low, _ in scores], [1 - high for _, high in scores]
     middles = [sum(score) / 2 for score in scores]
     turned = [1 - middle for middle in middles]
     sides = [
-        (_rejected(lows, middles, n_items, alpha, race), False),
-        (_rejected(highs, turned, n_items, alpha, race), True),
+        (_rejected(lows, middles, n_items, alpha, race, below), False),
+        (_rejected(highs, turned, n_items, alpha, race, above), True),
     ]
     ends = []
     for prefix, flipped in sides:
@@ -308,7 +375,12 @@ def mean_limits(
 
 
 def _rejected(
-    lows: list[float], middles: list[float], n_items: int, alpha: float, race: SlowRace | None
+    lows: list[float],
+    middles: list[float],
+    n_items: float,
+    alpha: float,
+    race: SlowRace | None,
+    below: Sequence[float],
 ) -> int:
     """Return how many grid values from 0 up are rejected as too low; scores turned over give the other side.
 
@@ -325,7 +397,7 @@ def _rejected(
         factor, reach = (left, left) if race is None else (race.factor(time), race.reach(time))
         known = total / n_items + forecast * left
         bet = sqrt(2 * log(1 / alpha) / (variance * (time + 1) * log(time + 2))) / left
-        stake = np.minimum(bet, CAP / np.maximum(grid - known + forecast * reach, 1e-12 * left))
+        stake = np.minimum(bet, CAP / np.maximum(grid - known + forecast * reach + below[time], 1e-12 * left))
         wealth += np.log1p(np.maximum(stake * (known + factor * (low - forecast) - grid), -1 + 1e-12))
         best = np.maximum(best, wealth)
         score = forecast + (middle - forecast) * factor / left
@@ -335,11 +407,22 @@ def _rejected(
 
 
 class RankAudit(Audit):
-    def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:  # noqa: ARG002
+    def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:
         if certificate["result"]["stopped"] == "contradiction":
             return "no order is claimed, so that none was recomputed by the audit"
-        equal("the audit's objection", RankingProof(certificate).objection(), None)
+        equal("the audit's objection", RankingProof(certificate, session.hints).objection(), None)
         return self.kind.audited
+
+
+def _fresh_order(seed: int, size: int, places: int) -> list[int]:
+    """Draw a shared order in which items come again: each place an item, all alike likely."""
+    order: list[int] = []
+    for number in count():
+        points = generator("ranking answers", seed, number).random(max(CHUNK, len(order)))
+        order += [min(int(point * size), size - 1) for point in points.tolist()]
+        if len(order) >= places:
+            break
+    return order
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,13 +450,13 @@ class SlowRace:
     @classmethod
     def along(cls, order: list[int], weights: list[float], squares: list[float]) -> SlowRace:
         items = len(order)
-        count = dict.fromkeys(sorted(set(weights)), 0)
+        numbers = dict.fromkeys(sorted(set(weights)), 0)
         usual = fsum(squares) / items
         unseen, sums, variances, energy = [], [], [], 0.0
         for weight, square in zip(reversed(weights), reversed(squares), strict=True):
-            count[weight] += 1
+            numbers[weight] += 1
             energy += (NOISE + (1 - NOISE) * square) / (NOISE + (1 - NOISE) * usual) / weight
-            unseen.append([(level, number) for level, number in count.items() if number])
+            unseen.append([(level, number) for level, number in numbers.items() if number])
             sums.append(fsum(level * number for level, number in unseen[-1]))
             variances.append(sums[-1] * energy / items**2)
         for one in (unseen, sums, variances):

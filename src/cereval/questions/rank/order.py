@@ -88,7 +88,7 @@ def read(
     wins = lead >= needed
     near = np.zeros_like(wins)
     if margin is not None:
-        lowest = pairs.matrix(games.total, empty=-np.inf) / games.n_items
+        lowest = pairs.matrix(games.total / games.n_items, empty=-np.inf)
         complete = pairs.matrix(np.tile(games.time, (2, 1)).astype(np.float64), empty=0) == games.n_items
         passed = pairs.matrix(games.evidence[-1], empty=-np.inf) >= needed
         near = passed | (complete & (lowest >= -margin - max(EXACT, sum_slack(games.n_items))))

@@ -12,6 +12,9 @@ disagreed come sooner (`forecasts.draw_weights`, `stats.race`). It depends on th
 the games are those of `stats.pairs` along a race and all of the above holds. Whether the past is like the present
 decides what it saves, never what is true. AlpacaEval, 50 models and 66 past ones: 48.8% of the calls for 55.2%.
 
+Where models answer anew at every call (target `expected`), the order has no end and an item comes again in it; means
+are those of fresh answers (`rank.fresh`). Assumption: how a model answers does not depend on how often it was asked.
+
 Calls are asked in rounds, and a round is planned when all results of the one before are in. So the draws depend on the
 seed and the scores alone, never on timing. A model matters while one of its pairs is open for the goal and it is not
 ahead of the other model of that pair.
@@ -33,13 +36,15 @@ from cereval.forecasts.draw_weights import NOISE, expected_squares, race_weights
 from cereval.forecasts.pool import Pool
 from cereval.forms import Count, Positive, Share
 from cereval.methods.drawing import draw_order, draw_without_replacement
+from cereval.questions.rank.fresh import FreshRounds, Hints
 from cereval.questions.rank.goal import INTERVALS_SHARE, ORDER_SHARE, Beats, Order, RankGoal, Top
 from cereval.questions.rank.order import Bools, Diagram, PairClaims, Pairs, exact_claims, read
+from cereval.questions.rank.rounds import Rounds
 from cereval.questions.session import AskTell, first_of, locked, pool_size
 from cereval.randomness import generator
 from cereval.records import UNDECIDED, Certified, Draw, Part, Stopped, Table
-from cereval.stats.means import MeanGames, RacedMeanGames
-from cereval.stats.pairs import PairGames, PairTuning, RacedPairGames
+from cereval.stats.means import FreshMeanGames, MeanGames, RacedMeanGames
+from cereval.stats.pairs import FreshPairGames, PairGames, PairTuning, RacedPairGames
 from cereval.stats.race import Race
 from cereval.stats.rounding import mean_of
 from cereval.text import interval
@@ -104,6 +109,8 @@ class Ranking(Certified):
         return f"{count} of {pairs:,} pairs in certified order, {left}"
 
     def asked(self) -> str:
+        if self.target == FRESH:
+            return f"{self.calls:,} calls on {self.n_items:,} questions"
         return f"{self.calls:,} of {self.calls_full:,} calls"
 
     @property
@@ -119,7 +126,8 @@ class Ranking(Certified):
         if self.goal["goal"] == "top":
             title, places = f"top {self.goal['k']}", self._places(diagram)
         rows = [[place, name, *self._cells(self.intervals[name])] for name, place in places.items()]
-        header = (title, "model", "estimate", "interval", "items", "0% to 100%")
+        count = "answers" if self.target == FRESH else "items"
+        header = (title, "model", "estimate", "interval", count, "0% to 100%")
         return Table(header, rows, numbers=(0, 2, 3, 4), names=(1,), extra=5)
 
     def lines(self) -> list[str]:
@@ -170,75 +178,10 @@ def bar(limits: ModelInterval, width: int = 16) -> str:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+TARGETS = BENCHMARK, FRESH = "benchmark", "expected"
+
 ALL = "all"
 """The method that asks every model every item."""
-
-FIRST_CHECKPOINT = 8
-ROUND_SHARE = 128
-"""A round adds at most this part of what a model has answered: on average half of it is asked too much. At the stop,
-GSM8K and AlpacaEval, three runs: 53.7 and 56.0% of the calls for a 32nd, 53.2 and 55.1 for a 64th, 52.8 and 54.7."""
-
-
-class Rounds:
-    """Keep the shared order. order: the items as all models answer them. prefix: how many of them each model has
-    answered.
-
-    low, high: where each score lies, places in the order x models.
-
-    >>> rounds = Rounds(np.arange(30), models=2)
-    >>> wanted = np.array([[False, True], [True, False]])
-    >>> draws = rounds.planned(wanted, first=0)
-    >>> len(draws), [draw.model for draw in draws[:4]], rounds.place_of(draws[2])
-    (16, [0, 1, 0, 1], 1)
-    """
-
-    def __init__(self, order: Ints, models: int, race: Race | None = None, *, whole: bool = False) -> None:
-        items = len(order)
-        self.order = order
-        self.chances = 1 / np.arange(items, 0, -1) if race is None else race.chances
-        self.prefix = np.zeros(models, dtype=np.int64)
-        self.low, self.high = np.zeros((items, models)), np.zeros((items, models))
-        self._places = np.argsort(self.order)
-        self._checkpoints = np.array([items]) if whole else checkpoints(items)
-
-    def planned(self, wanted: Bools, first: int, most: int | None = None) -> list[Draw]:
-        """Return the draws of a round, item by item along the order, numbered from `first` on; at most so many.
-
-        wanted: pairs of models that are to be told apart. Of each the one that is behind is asked.
-        """
-        behind = self.prefix[:, None] <= self.prefix[None, :]
-        asked = np.flatnonzero((wanted & behind).any(axis=1) & (self.prefix < len(self.order)))
-        calls = sorted(
-            (place, int(model)) for model in asked for place in range(self.prefix[model], self._next(model))
-        )
-        return [
-            Draw(first + number, int(self.order[place]), float(self.chances[place]), (model,))
-            for number, (place, model) in enumerate(calls[:most])
-        ]
-
-    def _next(self, model: np.int64) -> int:
-        return int(self._checkpoints[np.searchsorted(self._checkpoints, self.prefix[model], side="right")])
-
-    def place_of(self, draw: Draw) -> int:
-        return int(self._places[draw.item])
-
-    def put(self, draw: Draw, low: float, high: float) -> None:
-        place = self.place_of(draw)
-        self.low[place, draw.model], self.high[place, draw.model] = low, high
-        self.prefix[draw.model] = place + 1
-
-
-def checkpoints(n_items: int) -> Ints:
-    """Return the lengths of the shared order at which rounds end: fixed in advance, closer together at the start.
-
-    >>> checkpoints(30).tolist()
-    [8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30]
-    """
-    found = [min(FIRST_CHECKPOINT, n_items)]
-    while found[-1] < n_items:
-        found.append(min(found[-1] + max(2, found[-1] // ROUND_SHARE), n_items))
-    return np.array(found, dtype=np.int64)
-
 
 ROUNDING = 1e-9
 
@@ -270,11 +213,13 @@ class RankSession(AskTell):
         confidence: float = 0.95,
         history: ArrayLike | None = None,
         method: str = "pairs",
+        target: str = "benchmark",
         budget: int | None = None,
         seed: int | None = None,
     ) -> None:
         """Open a session; history: items x past models, none of those ranked, NaN where one was not asked. method:
-        pairs, or `all` to ask every model every item: nothing is bet then, and what is said is certain."""
+        pairs, or `all` to ask every model every item: nothing is bet then, and what is said is certain. target:
+        benchmark, or expected: the mean of fresh answers, for models that never answer the same twice."""
         pool_size(n_items, len(models))
         asked: dict[str, Any] = {
             "confidence": confidence,
@@ -286,6 +231,9 @@ class RankSession(AskTell):
         if method not in ("pairs", "auto", ALL):
             raise InvalidInput("method", f"pairs, or {ALL} to ask every model every item", method)
         self.whole = method == ALL
+        if target not in TARGETS or (self.whole and target == FRESH):
+            raise InvalidInput("target", f"benchmark, or without the method {ALL} expected", target)
+        self.target = target
         self.pool = Pool.build(self.n_items, history=history)
         self._pairs = Pairs(len(self.models), *self._goal.pairs(len(self.models)))
         self._begin(())
@@ -295,8 +243,16 @@ class RankSession(AskTell):
 
     def _begin(self, log: Sequence[Draw], *, check: bool = False) -> None:
         """Draw the shared order, which begins with the items of a log, and plan the first round."""
-        order, self._race = _draw_order(self.pool, self.seed, log, check=check)
-        self._rounds = Rounds(order, len(self.models), self._race, whole=self.whole)
+        models = len(self.models)
+        self._hints: Hints | None = None
+        self._rounds: Rounds
+        if self.target == FRESH:
+            self._race, self._hints = None, Hints(self.pool, models)
+            self._rounds = FreshRounds(self.pool, models, self.seed, log, check=check)
+        else:
+            order, self._race = _draw_order(self.pool, self.seed, log, check=check)
+            chances = None if self._race is None else self._race.chances
+            self._rounds = Rounds(order, models, chances, whole=self.whole)
         self._round: Iterator[Draw] = iter(())
         self._planned = 0
         self._ends = self._rounds.prefix.copy()
@@ -307,7 +263,9 @@ class RankSession(AskTell):
         count, delta = len(self.models), 1 - self.confidence
         whole_order = self._goal.orders_all
         share = 1 - INTERVALS_SHARE - (0 if whole_order else ORDER_SHARE)
-        alpha = share * delta / self._goal.family(count)
+        # Of models that answer at random "above" is to mean better: of two equal ones neither is, so both nulls count.
+        strict = whole_order and self.target == FRESH
+        alpha = share * delta / (2 * len(self._pairs.first) if strict else self._goal.family(count))
         self._needed = log(1 / alpha) + ROUNDING
         own = alpha if whole_order else ORDER_SHARE * delta / (2 * len(self._pairs.first))
         self._order_needed = log(1 / own) + ROUNDING
@@ -320,7 +278,11 @@ class RankSession(AskTell):
             "tuning": PairTuning(cap=self._goal.cap),
         }
         means: dict[str, Any] = {"models": count, "alpha": INTERVALS_SHARE * delta / count / 2}
-        if self._race is None:
+        self._games: PairGames
+        self._means: MeanGames
+        if self._hints is not None:
+            self._games, self._means = FreshPairGames(**playing), FreshMeanGames(**means)
+        elif self._race is None:
             self._games, self._means = PairGames(self.n_items, **playing), MeanGames(self.n_items, **means)
         else:
             self._games = RacedPairGames(self._race, **playing)
@@ -380,13 +342,18 @@ class RankSession(AskTell):
         if self.whole:
             return
         first, second, games, rounds = self._pairs.first, self._pairs.second, self._games, self._rounds
+        if self._hints is not None:
+            self._hints.catch_up(rounds)
         shared = np.minimum(rounds.prefix[first], rounds.prefix[second])
         matters = self._pairs.each(self._goal.played(self._read()))
         while len(which := np.flatnonzero(matters & (games.time < shared))):
             place, one, other = games.time[which], first[which], second[which]
             low = rounds.low[place, one] - rounds.high[place, other]
             high = rounds.high[place, one] - rounds.low[place, other]
-            games.play(which, low, high)
+            if isinstance(games, FreshPairGames) and self._hints is not None:
+                games.play_hinted(which, low, high, *self._hints.of_pairs(place, one, other))
+            else:
+                games.play(which, low, high)
 
     # -- what is certified --------------------------------------------------------------------------------------------
 
@@ -398,21 +365,19 @@ class RankSession(AskTell):
         """Return the next items of the shared order for the models that the goal still follows, those behind first.
 
         A round holds few calls; these are the rounds to come, unless a model is settled before. They have no number
-        yet (`index` -1): the session asks them again in their turn, and their answers are there.
+        yet (`index` below 0): the session asks them again in their turn, and their answers are there.
         """
         wanted = np.flatnonzero(self._goal.open(self._standing).any(axis=1))
         reached = {} if self.done else {int(model): int(self._ends[model]) for model in wanted}
-        draws: list[Draw] = []
-        for place in range(min(reached.values(), default=self.n_items), self.n_items):
-            chance = float(self._rounds.chances[place])
-            draws += [
-                Draw(-1, int(self._rounds.order[place]), chance, (model,))
-                for model, first in reached.items()
-                if place >= first
-            ]
-            if len(draws) >= count:
-                break
-        return draws[:count]
+        return self._rounds.coming(reached, count)
+
+    @property
+    def hints(self) -> Floats | None:
+        """What forecasts said of fresh answers: h, the largest h and minus the least, places x models."""
+        if self._hints is None:
+            return None
+        self._hints.catch_up(self._rounds)
+        return self._hints.at
 
     @property
     def claims(self) -> PairClaims:
@@ -426,6 +391,7 @@ class RankSession(AskTell):
             **super().settings(),
             "models": list(self.models),
             **({"method": ALL} if self.whole else {}),
+            **({} if self.target == BENCHMARK else {"target": self.target}),
             **({} if self.pool.history is None else {"side_information": self.pool.fingerprint()}),
         }
 
@@ -474,9 +440,15 @@ class RankSession(AskTell):
                 for name, low, high in zip(self.models, lower.tolist(), upper.tolist(), strict=True)
             }
         games, rounds = self._means, self._rounds
+        if self._hints is not None:
+            self._hints.catch_up(rounds)
         while len(which := np.flatnonzero(games.time < rounds.prefix)):
             place = games.time[which]
-            games.play(which, rounds.low[place, which], rounds.high[place, which])
+            low, high = rounds.low[place, which], rounds.high[place, which]
+            if isinstance(games, FreshMeanGames) and self._hints is not None:
+                games.play_hinted(which, low, high, *self._hints.of_models(place, which))
+            else:
+                games.play(which, low, high)
         lower, upper = games.limits()
         lower = np.maximum(lower, np.where(order, lower[None, :], 0.0).max(axis=1))
         upper = np.minimum(upper, np.where(order.T, upper[None, :], 1.0).min(axis=1))

@@ -27,6 +27,7 @@ class TasksSettings(Settings):
     tasks: Annotated[list[str], Meta(min_length=1, description="Their names, in the order of their numbers.")]
     about: dict[str, Any]
     method: Literal["all"] | UnsetType = UNSET
+    target: Literal["expected"] | UnsetType = UNSET
 
 
 class TasksSideInformation(SideInformation):

@@ -12,6 +12,7 @@ from cereval.certificate.audit import (
     AimSince,
     Audit,
     Book,
+    Case,
     Equal,
     SlowClock,
     Watched,
@@ -42,8 +43,9 @@ class TasksAudit(Audit):
 
     def check(self, certificate: Mapping[str, Any], session: Any, equal: Equal) -> str:
         followers, stated = session.method.followers, certificate["result"]
+        self.again = certificate["settings"].get("target") == "expected"
         audits = [
-            audit(watched.case([AimSince(since, eps, None, None) for since, eps in follower.aims]))
+            audit(self._case(watched, [AimSince(since, eps, None, None) for since, eps in follower.aims]))
             for watched, follower in zip(self.tasks, followers, strict=True)
         ]
         verdicts = self._verdicts(audits, session.method)
@@ -53,6 +55,9 @@ class TasksAudit(Audit):
             )
         self._check_macro(certificate, session, audits, equal)
         return self.kind.audited
+
+    def _case(self, watched: Watched, aims: list[AimSince]) -> Case:
+        return watched.case(aims, replacement=self.again)
 
     def _check_task(
         self,
@@ -75,7 +80,7 @@ class TasksAudit(Audit):
     ) -> None:
         method, logical = session.method, self._logical()
         eps, budgets = float(method.aim.eps or 0.0), budgets_of(session.first_budget, session.changes)
-        own = audit(self.macro.case([AimSince(since, eps, None, limit) for since, limit in budgets]))
+        own = audit(self._case(self.macro, [AimSince(since, eps, None, limit) for since, limit in budgets]))
         check_chances(certificate["log"][: len(own.chances)], own.chances, equal)
         lower = fsum(one.interval.lower for one in audits) / len(audits)
         upper = fsum(one.interval.upper for one in audits) / len(audits)
@@ -83,13 +88,15 @@ class TasksAudit(Audit):
         upper = min(own.interval.upper, upper, logical.upper)
         slack = max(LOGICAL_SLACK, sum_slack(session.n_items))
         crossed = any(one.contradiction for one in (own, *audits)) or lower > upper + slack
-        if crossed or method.complete:
+        if crossed or (method.complete and not self.again):
             lower, upper = logical.lower, logical.upper
         check_ends("macro", certificate["result"]["macro"], lower, upper, equal)
 
     def _logical(self) -> Interval:
         """Return what the seen scores prove of the macro mean: each task's sums, its unseen items anywhere in [0,
         1]."""
+        if self.again:
+            return Interval(0.0, 1.0)
         lows, highs = [], []
         for watched in self.tasks:
             size = len(watched.method.tally.shares)
@@ -104,7 +111,9 @@ class TasksAudit(Audit):
         none = (-np.inf, -np.inf)
         logs = np.array(
             [
-                slow_evidence(watched, aims.threshold) if watched.method.bets else none
+                slow_evidence(self._case(watched, [AimSince(0, 0.5, None, None)]), aims.threshold)
+                if watched.method.bets
+                else none
                 for watched in self.tasks
             ]
         ).T
@@ -124,9 +133,8 @@ class TasksAudit(Audit):
         ]
 
 
-def slow_evidence(watched: Watched, threshold: float) -> tuple[float, float]:
+def slow_evidence(case: Case, threshold: float) -> tuple[float, float]:
     """Return the largest log-wealth against "at most" and "at least" the threshold, straight from the formulas."""
-    case = watched.case([AimSince(0, 0.5, None, None)])
     clock, test, best = SlowClock(), Test(threshold, case.delta), [-np.inf, -np.inf]
     for step in Book(case).steps(clock):
         test.play(step, clock)

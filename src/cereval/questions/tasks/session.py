@@ -15,8 +15,8 @@ from scipy.special import ndtri
 from cereval.errors import InvalidInput
 from cereval.forecasts.pool import Pool
 from cereval.forms import Count, Positive, Share
-from cereval.methods.base import Aim, Setting
-from cereval.methods.tasks import AllTasks, Follower, ManyTasks, TaskAims
+from cereval.methods.base import Aim, Setting, Target
+from cereval.methods.tasks import AllTasks, Follower, FreshTasks, ManyTasks, TaskAims
 from cereval.questions.session import MethodSession, locked
 from cereval.questions.tasks.goal import AllAtLeast, EachWithin, Macro, TasksGoal, WhichFail
 from cereval.records import Certified, Part, Rows, Table
@@ -79,8 +79,9 @@ class TasksResult(Certified):
 
     def table(self) -> Table:
         verdict = "value" in self.goal
+        of = " on " if self.target == "expected" else " of "
         rows = [
-            [name, f"{one.n:,} of {one.n_items:,}", f"{one.estimate:.1%}", interval(one.lower, one.upper)]
+            [name, f"{one.n:,}{of}{one.n_items:,}", f"{one.estimate:.1%}", interval(one.lower, one.upper)]
             + ([one.verdict or "undecided"] if verdict else [])
             for name, one in self.tasks.items()
         ]
@@ -114,12 +115,19 @@ class TaskSession(MethodSession):
         confidence: float = 0.95,
         history: ArrayLike | None = None,
         method: str = "auto",
+        target: str = "benchmark",
         budget: int | None = None,
         seed: int | None = None,
         models: Sequence[str] = (),
     ) -> None:
+        """Open a session; target: benchmark, or expected: the mean of fresh answers, for a model that never answers the
+        same twice."""
         if method not in ("auto", AllTasks.name):
             raise InvalidInput("method", f"auto, or {AllTasks.name} to ask every item", method)
+        again = target == "expected"
+        if target not in ("benchmark", "expected") or (again and method == AllTasks.name):
+            raise InvalidInput("target", f"benchmark, or without the method {AllTasks.name} expected", target)
+        self.target = target
         self.names, codes = named_groups(groups)
         super().__init__(len(codes), goal, confidence=confidence, budget=budget, seed=seed, models=models)
         sizes = np.bincount(codes)
@@ -130,9 +138,10 @@ class TaskSession(MethodSession):
             history=history,
         )
         aims, delta = self._goal.aims, 1 - self.confidence
-        setting = Setting(pool, "benchmark", aims.parts[0] * delta, self.seed, self._aim(self.budget))
-        found = AllTasks if method == AllTasks.name else ManyTasks
-        self._begin(found(setting, codes, aims, delta), self.n_items)
+        kind: Target = "expected" if again else "benchmark"
+        setting = Setting(pool, kind, aims.parts[0] * delta, self.seed, self._aim(self.budget))
+        found = AllTasks if method == AllTasks.name else FreshTasks if again else ManyTasks
+        self._begin(found(setting, codes, aims, delta), None if again else self.n_items)
 
     def _aim(self, budget: int | None) -> Aim:
         return Aim(eps=macro_eps(self._goal.aims, len(self.names)), budget=budget)
@@ -141,7 +150,8 @@ class TaskSession(MethodSession):
         """Return all that decides draws and bets at the start but the history, JSON-able; `tasks` by their
         numbers."""
         whole = {"method": AllTasks.name} if self.method.asks_all else {}
-        return super().settings() | {"tasks": list(self.names)} | whole
+        fresh = {"target": self.target} if self.target == "expected" else {}
+        return super().settings() | {"tasks": list(self.names)} | whole | fresh
 
     @locked
     def result(self) -> TasksResult:

@@ -1,4 +1,4 @@
-"""Print every command's help, as the program prints it: `python -m cereval.cli.help_page > docs/cli.md`."""
+"""Print every command's help, as the program prints it: `python -m tests.docs.help_page > docs/cli.md`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import click
 
-from cereval.cli.main import COMMANDS, cli
+from cereval.cli.main import COMMANDS, cli, load_command
 
 WIDTH = 110
 HEAD = """# Command line
 
-Written by `python -m cereval.cli.help_page > docs/cli.md`; a test holds it to the program.
+Written by `python -m tests.docs.help_page > docs/cli.md`; a test holds it to the program.
 How the commands work together: [Running evaluations](live.md).
 
 ## Exit codes
@@ -32,12 +32,11 @@ Then what is certified so far is printed, with the code of that answer, usually 
 def help_page() -> str:
     """Return the page: the group first, then each command in the order of the group's list."""
     parts = [_section("cereval", cli)]
-    for name, lazy in COMMANDS.items():
-        if lazy.exists:
-            command = lazy.load()
-            parts.append(_section(f"cereval {name}", command))
-            inner = command.commands if isinstance(command, click.Group) else {}
-            parts += [_section(f"cereval {name} {kind}", one) for kind, one in inner.items()]
+    for name in COMMANDS:
+        command = load_command(name)
+        parts.append(_section(f"cereval {name}", command))
+        inner = command.commands if isinstance(command, click.Group) else {}
+        parts += [_section(f"cereval {name} {kind}", one) for kind, one in inner.items()]
     return "\n".join([HEAD, *parts, json_section()])
 
 
