@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ import yaml
 
 import cereval
 from cereval.cli.main import main
-from cereval.integrations.exports.formats import escaped
+from cereval.integrations.exports import escaped
+from cereval.integrations.logs import import_logs
 
 QUESTIONS = [{"question": f"{n} + 1 =", "answer": str(n + 1), "category": "xy"[n % 2]} for n in range(200)]
 
@@ -50,7 +52,30 @@ def test_every_eval_ever_has_the_certified_interval(store: dict[str, str], tmp_p
     assert isinstance(asked, int)
     assert 0 < asked < 200
     # The same run is the same record.
-    assert json.loads(exported(store, "mean", tmp_path / "e2.json", *flags)) == record
+    (tmp_path / "again").mkdir()
+    assert json.loads(exported(store, "mean", tmp_path / "again" / "e.json", *flags)) == record
+
+
+@pytest.mark.parametrize("kind", ["mean", "tasks"])
+def test_every_eval_ever_has_its_samples_beside_it(store: dict[str, str], tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "e_samples.jsonl"
+    record = json.loads(exported(store, kind, tmp_path / "e.json", "--format", "every-eval-ever"))
+    about, rows = (
+        record["detailed_evaluation_results"],
+        [json.loads(line) for line in path.read_text().splitlines()],
+    )
+    assert about["checksum"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (about["file_path"], about["total_rows"]) == (path.name, len(rows))
+    assert len(rows) == cereval.load(store[kind], store["url"]).n_evaluated
+    results = {one["evaluation_result_id"]: one["evaluation_name"] for one in record["evaluation_results"]}
+    assert all(results[row["evaluation_result_id"]] == row["evaluation_name"] for row in rows)
+    assert {row["evaluation_id"] for row in rows} == {record["evaluation_id"]}
+    # They come back in as they were written: by their texts, with their scores.
+    read = import_logs([path])
+    expected = {row["input"]["raw"]: row["evaluation"]["score"] for row in rows}
+    (scores,) = read.scores.models.values()
+    assert dict(zip(read.texts, map(float, scores), strict=True)) == expected
+    assert list(read.scores.models) == ["scripted/0.8"]
 
 
 def test_every_eval_ever_has_every_task(store: dict[str, str], tmp_path: Path) -> None:
@@ -67,6 +92,9 @@ def test_every_eval_ever_fits_its_published_schema(store: dict[str, str], tmp_pa
     schema = Path(package.__file__).parent / "schemas" / "eval.schema.json"
     record = json.loads(exported(store, kind, tmp_path / "e.json", "--format", "every-eval-ever"))
     jsonschema.validate(record, json.loads(schema.read_text(encoding="utf-8")))
+    of_samples = json.loads(schema.with_name("instance_level_eval.schema.json").read_text(encoding="utf-8"))
+    for line in (tmp_path / "e_samples.jsonl").read_text(encoding="utf-8").splitlines():
+        jsonschema.validate(json.loads(line), of_samples)
 
 
 def test_hugging_face_entries(store: dict[str, str], tmp_path: Path) -> None:

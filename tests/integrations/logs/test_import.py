@@ -233,6 +233,7 @@ def test_every_tool_has_a_test_of_its_own_here() -> None:
         "promptfoo",
         "lighteval",
         "AlpacaEval",
+        "Every Eval Ever",
     ]
 
 
@@ -552,3 +553,27 @@ def test_no_cell_of_a_csv_is_a_formula(tmp_path: Path) -> None:
 def test_identity_is_the_content() -> None:
     assert identity("caf\u00e9") == identity("cafe\u0301")
     assert identity("a", ["x", "y"]) == identity("a", ["y", "x"]) != identity("a")
+
+
+def test_every_eval_ever_samples(tmp_path: Path) -> None:
+    rows = [
+        {
+            "evaluation_id": "sums/org/m/1",
+            "model_id": "org/m",
+            "evaluation_name": "sums",
+            "sample_id": f"s{n}",
+            "input": {"raw": f"What is {n // 2} + 1?", "reference": [str(n // 2 + 1)], "choices": None},
+            "evaluation": {"score": n / 4, "is_correct": n > 1},
+            "error": "timeout" if n == 3 else None,
+        }
+        for n in range(4)
+    ]
+    path = tmp_path / "e_samples.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    log = read_log(path)
+    assert (log.tool, log.metric) == ("Every Eval Ever", "score")
+    assert [sample.score for sample in log.samples] == [0.0, 0.25, 0.5, None]
+    assert [sample.score for sample in read_log(path, "is_correct").samples] == [0.0, 0.0, 1.0, None]
+    found = import_logs([path])
+    assert len(found.scores.items) == 4, "two samples of one text are told apart by their ids"
+    assert found.tasks == ("sums",) * 4

@@ -21,7 +21,15 @@ from cereval.datasets.read import names_of
 from cereval.datasets.tables import ScoresTable, read_scores
 from cereval.errors import BadContent, BadFile, InvalidInput, shown
 from cereval.files import is_file, is_folder
-from cereval.integrations.logs import alpaca_eval, helm, inspect_ai, lighteval, lm_eval, promptfoo
+from cereval.integrations.logs import (
+    alpaca_eval,
+    every_eval_ever,
+    helm,
+    inspect_ai,
+    lighteval,
+    lm_eval,
+    promptfoo,
+)
 from cereval.integrations.logs.base import Content, Log, Sample, Tool, identity
 from cereval.text import harmless_cell
 
@@ -32,6 +40,7 @@ TOOLS: tuple[Tool, ...] = (
     promptfoo.TOOL,
     lighteval.TOOL,
     alpaca_eval.TOOL,
+    every_eval_ever.TOOL,
 )
 ENDINGS = (".eval", ".json", ".jsonl", ".parquet")
 FORMATS = (".parquet", ".csv")
