@@ -27,8 +27,7 @@ from cereval.scorers.base import Scorer, spec_of
 from cereval.scorers.judge import Grade, Panel, Prefer
 from cereval.scorers.people import People
 from cereval.scorers.python_scorer import PythonScorer
-from cereval.scorers.schema import Schema
-from cereval.scorers.text import Recorded
+from cereval.scorers.text import Recorded, Schema
 from cereval.settings import Candidate, Settings
 
 COMPARING = frozenset({"exact", "contains", "choice", "numeric", "math", "f1", "prefer"})
