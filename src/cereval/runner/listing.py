@@ -170,7 +170,6 @@ def is_of_one_model(run: Run) -> bool:
 
 
 def trend_of(runs: Sequence[Run], store: Store) -> list[dict[str, Any]]:
-    """Gather what a trend shows of runs."""
     names = candidate_names(runs)
     return [_trend_facts(run, names[run.run_id], store) for run in runs]
 
