@@ -661,6 +661,7 @@ def check_options(
         if name is None:
             where = f" in {source}" if source else ""
             hint = did_you_mean(str(key), [*known, *also])
+            hint += "; fields of a request go under `set`" if accepted is CandidateOptions else ""
             raise InvalidInput(f"option{where}", f"one that is taken here ({hint})", key)
         if value is None and name != "temperature":
             continue

@@ -137,7 +137,10 @@ def test_the_scorer_that_nobody_named_is_said(capsys: Capture) -> None:
     line = ["run", "q.jsonl", "--model", "scripted/0.7", "--eps", "0.2", "--display", "plain"]
     assert main(line) == 0
     told = capsys.readouterr()
-    assert "no --scorer was given: `exact` is used, which counts only the reference itself" in told.err
+    assert (
+        "no --scorer was given: `exact` is used, by which an answer is right if it equals the reference"
+        in told.err
+    )
     assert "scorer exact" in told.out.splitlines()[0]
     assert main([*line, "--scorer", "contains"]) == 0
     assert "--scorer was given" not in capsys.readouterr().err

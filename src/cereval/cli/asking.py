@@ -20,9 +20,11 @@ from cereval.cli.seal import NewSeal, write_seal
 from cereval.datasets.weights import mix_notes
 from cereval.errors import BadFile, InvalidInput
 from cereval.files import is_file
+from cereval.plan import full_name
 from cereval.records import Result, Rows
 from cereval.runner.candidates import RUN, is_asked_outside
 from cereval.runner.finding import left_behind
+from cereval.runner.listing import candidate_words
 from cereval.runner.prepare import prepare
 from cereval.runner.run import carry_out, choose_plan, kept_line, reuse_in
 from cereval.runner.samples import Samples
@@ -289,9 +291,9 @@ def outcome_rows(outcome: Outcome, path: Path) -> Rows:
     waits = _waits_outside(outcome)
     stopped = "waiting for scores" if waits else "interrupted" if outcome.interrupted else result.stopped
     spare = f"{outcome.surplus} {'waiting for an earlier one' if waits else 'not needed'}"
-    named = [spec for spec in outcome.plan.candidates if spec["model"] not in spec["name"]]
+    named = [spec for spec in outcome.plan.candidates if full_name(spec) != spec["name"]]
     return [
-        *((spec["name"], f"model {spec['model']}") for spec in named),
+        *((spec["name"], candidate_words(spec)) for spec in named),
         ("stopped", stopped),
         ("calls", f"{outcome.calls:,} ({result.failures} failed, {spare}), cost {cost}"),
         *instead_rows(outcome.instead),
@@ -334,8 +336,8 @@ def _shared_notes(outcome: Outcome, store: Store) -> list[str]:
     if not any(store.run(part).created_at < began for part in outcome.parts.values()):
         return []
     return [
-        "answers in the store from earlier runs were not asked again; the confidence is that of this run by itself, "
-        "its goal and models fixed before those answers were looked at"
+        "answers of earlier runs in the store were used and not asked again; the confidence holds for this run alone, "
+        "if its goal and candidates were not chosen by looking at those answers"
     ]
 
 

@@ -203,7 +203,7 @@ def _shown_value(candidate: Candidate, option: str) -> str:
     value = candidate.options.get(option)
     if value is None:
         return "none"
-    text = str(value)
+    text = f"{value:g}" if isinstance(value, float) else str(value)
     if text.startswith("@"):
         return Path(text[1:]).name
     if option == "base_url":

@@ -70,10 +70,10 @@ from cereval.store.base import opened_store
 from cereval.text import did_you_mean
 
 USUAL = {
-    "exact": "only the reference itself, but for case, spaces and marks around it,",
-    "choice": "the letter or the text of the right choice",
+    "exact": "equals the reference (case, spaces and marks around it do not count)",
+    "choice": "is the letter or the text of the right choice",
 }
-"""What the scorers count as right that are chosen where nobody names one."""
+"""Which answers are right by the scorers that are chosen where nobody names one."""
 
 FIRST = 100
 """Questions that are looked at to see whether prompts differ."""
@@ -155,7 +155,7 @@ def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
     name = scorer_name(work.plan.scorer["spec"])
     if settings["scorer"] is not None or name not in USUAL or is_asked_outside(work.plan):
         return []
-    return [f"no --scorer was given: `{name}` is used, which counts {USUAL[name]} as right"]
+    return [f"no --scorer was given: `{name}` is used, by which an answer is right if it {USUAL[name]}"]
 
 
 def _equal_prompts(work: Prepared) -> list[str]:
