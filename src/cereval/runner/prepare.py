@@ -70,10 +70,10 @@ from cereval.store.base import opened_store
 from cereval.text import did_you_mean
 
 USUAL = {
-    "exact": "only the reference itself, but for case, spaces and marks around it,",
-    "choice": "the letter or the text of the right choice",
+    "exact": "equals the reference (case, spaces and marks around it do not count)",
+    "choice": "is the letter or the text of the right choice",
 }
-"""What the scorers count as right that are chosen where nobody names one."""
+"""Which answers are right by the scorers that are chosen where nobody names one."""
 
 FIRST = 100
 """Questions that are looked at to see whether prompts differ."""
@@ -152,11 +152,10 @@ def prepare(settings: Settings, *, data: DataSet | None = None) -> Prepared:
 
 
 def _chosen_scorer(settings: Settings, work: Prepared) -> list[str]:
-    """Say which scorer was chosen where nobody named one."""
     name = scorer_name(work.plan.scorer["spec"])
     if settings["scorer"] is not None or name not in USUAL or is_asked_outside(work.plan):
         return []
-    return [f"no --scorer was given: `{name}` is used, which counts {USUAL[name]} as right"]
+    return [f"no --scorer was given: `{name}` is used, by which an answer is right if it {USUAL[name]}"]
 
 
 def _equal_prompts(work: Prepared) -> list[str]:
@@ -171,7 +170,6 @@ def _equal_prompts(work: Prepared) -> list[str]:
 
 
 def _clusters(settings: Settings, data: DataSet) -> DataSet:
-    """Return the clusters of questions as items."""
     if settings["target"] != "population":
         wanted = "left out but for --target population: about these questions the answer is the same without"
         raise InvalidInput("cluster", wanted, settings["cluster"])
@@ -213,7 +211,6 @@ def _read_files(settings: Settings) -> DataSet:
 
 
 def need_answers_of(scorer: Any, items: Sequence[Item], source: str) -> None:
-    """Refuse a file that a scorer has nothing to compare with."""
     probe = Plan("", {"goal": ""}, "", len(items), (), {"spec": scorer})
     need_answers(probe, items, source)
 
